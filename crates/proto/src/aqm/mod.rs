@@ -1,0 +1,3 @@
+//! Active queue management: what a queue decides about a packet.
+
+pub mod ecn;

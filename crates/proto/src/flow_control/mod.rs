@@ -1,0 +1,3 @@
+//! Flow control: who tells whom to wait.
+
+pub mod pfc;

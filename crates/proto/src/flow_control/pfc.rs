@@ -1,0 +1,181 @@
+//! Priority-based flow control (IEEE 802.1Qbb): both ends of one priority on one link.
+//!
+//! A pause frame carries, for each priority, a time in quanta of 512 bit times. The receiver of the frame
+//! stops sending that priority until the time is over or a frame with 0 quanta resumes it; the sender of the
+//! frame repeats it before the time runs out for as long as it needs the pause.
+
+use crate::units::{Rate, Time};
+
+/// Length of one pause quantum in bit times (802.3 annex 31B, 802.1Qbb).
+pub const QUANTUM_BITS: u64 = 512;
+
+/// Time that `quanta` pause quanta last on a link of `rate`.
+///
+/// 65,535 quanta, the most that a frame can ask for, last 1.342 ms at 25 Gbit/s.
+pub fn pause_span(quanta: u16, rate: Rate) -> Time {
+    rate.serialization(quanta as u64 * QUANTUM_BITS / 8)
+}
+
+/// The end that asks for the pause: one priority group of an ingress port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseSource {
+    asserted_at: Option<Time>,
+    refresh_at: Option<Time>,
+}
+
+impl PauseSource {
+    /// No pause asked for.
+    pub const IDLE: PauseSource = PauseSource { asserted_at: None, refresh_at: None };
+
+    /// Whether this end currently wants its peer to be quiet.
+    pub fn asserted(&self) -> bool {
+        self.asserted_at.is_some()
+    }
+
+    /// Above xoff: asks for a pause. The frame's content is `quanta`; `span` is how long that lasts.
+    ///
+    /// The refresh is due at half of the span: late enough to cost little, early enough that the frame, which
+    /// waits for at most one packet in transmission, always arrives before the quanta run out.
+    pub fn pause(&mut self, now: Time, span: Time) {
+        self.asserted_at.get_or_insert(now);
+        self.refresh_at = Some(now + Time(span.0 / 2));
+    }
+
+    /// Below xon: lets the peer go on. Returns how long the pause was held.
+    pub fn resume(&mut self, now: Time) -> Time {
+        self.refresh_at = None;
+        self.asserted_at.take().map_or(Time::ZERO, |since| now - since)
+    }
+
+    /// When the pause must be repeated, if it is held.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.refresh_at
+    }
+
+    /// When the pause that is held began.
+    pub fn asserted_at(&self) -> Option<Time> {
+        self.asserted_at
+    }
+}
+
+/// The end that is told to be quiet: one priority of an egress port, with the counters that NICs print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseSink {
+    until: Option<Time>,
+    since: Time,
+    /// Frames received for this priority, resumes included (`rx_prioN_pause`).
+    pub frames: u64,
+    /// Changes from paused to running (`rx_prioN_pause_transition`).
+    pub transitions: u64,
+    /// Time spent paused, not counting a pause that still lasts.
+    pub paused: Time,
+}
+
+/// A span during which a [`PauseSink`] was paused.
+pub type PausedSpan = (Time, Time);
+
+impl PauseSink {
+    /// Whether this priority must not start a packet.
+    pub fn is_paused(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// A pause frame takes effect: quiet for `span` from now; a span of zero resumes.
+    /// Returns the pause that this ended, if it did.
+    pub fn on_frame(&mut self, now: Time, span: Time) -> Option<PausedSpan> {
+        self.frames += 1;
+        if span == Time::ZERO {
+            return self.end(now);
+        }
+        if self.until.is_none() {
+            self.since = now;
+        }
+        self.until = Some(now + span);
+        None
+    }
+
+    /// When the quanta run out, if paused.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// The clock passed `next_timeout()`. Does nothing where a refresh moved it.
+    /// Returns the pause that this ended, if it did.
+    pub fn on_timeout(&mut self, now: Time) -> Option<PausedSpan> {
+        if self.until.is_some_and(|until| until <= now) {
+            return self.end(now);
+        }
+        None
+    }
+
+    /// Time spent paused up to `now`, a pause that still lasts included.
+    pub fn paused_until(&self, now: Time) -> Time {
+        if self.until.is_some() {
+            self.paused + (now - self.since)
+        } else {
+            self.paused
+        }
+    }
+
+    /// Since when it is paused, if it is.
+    pub fn paused_since(&self) -> Option<Time> {
+        self.until.map(|_| self.since)
+    }
+
+    fn end(&mut self, now: Time) -> Option<PausedSpan> {
+        self.until.take()?;
+        self.transitions += 1;
+        self.paused += now - self.since;
+        Some((self.since, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quanta_last_512_bit_times() {
+        assert_eq!(pause_span(1, Rate::from_gbps(25)), Time(20_480));
+        assert_eq!(pause_span(65_535, Rate::from_gbps(25)), Time(1_342_156_800));
+    }
+
+    #[test]
+    fn a_pause_expires_by_itself() {
+        let mut sink = PauseSink::default();
+        sink.on_frame(Time(100), Time(50));
+        assert!(sink.is_paused());
+        assert_eq!(sink.on_timeout(Time(149)), None, "too early");
+        assert_eq!(sink.on_timeout(Time(150)), Some((Time(100), Time(150))));
+        assert!(!sink.is_paused());
+        assert_eq!((sink.transitions, sink.paused), (1, Time(50)));
+    }
+
+    #[test]
+    fn a_refresh_extends_and_a_resume_ends() {
+        let mut sink = PauseSink::default();
+        sink.on_frame(Time(100), Time(50));
+        sink.on_frame(Time(140), Time(50));
+        assert_eq!(sink.on_timeout(Time(150)), None, "the refresh moved it to 190");
+        assert_eq!(sink.on_frame(Time(160), Time::ZERO), Some((Time(100), Time(160))));
+        assert_eq!((sink.frames, sink.transitions, sink.paused), (3, 1, Time(60)));
+    }
+
+    #[test]
+    fn a_resume_without_a_pause_only_counts() {
+        let mut sink = PauseSink::default();
+        assert_eq!(sink.on_frame(Time(5), Time::ZERO), None);
+        assert_eq!((sink.frames, sink.transitions), (1, 0));
+    }
+
+    #[test]
+    fn the_source_refreshes_before_the_quanta_run_out() {
+        let mut source = PauseSource::default();
+        source.pause(Time(0), Time(100));
+        assert_eq!(source.next_timeout(), Some(Time(50)));
+        source.pause(Time(50), Time(100));
+        assert_eq!(source.next_timeout(), Some(Time(100)));
+        assert_eq!(source.resume(Time(70)), Time(70));
+        assert_eq!(source.next_timeout(), None);
+    }
+}

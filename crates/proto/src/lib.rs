@@ -1,0 +1,12 @@
+//! What an RDMA end point or a queue *decides*.
+//!
+//! Every type here is a pure state machine: it has no clock, does no I/O and draws no random numbers.
+//! Time, decoded headers and random draws are handed in; actions and rates are handed out. The simulator
+//! drives these types on simulated time; a data path over real interfaces can drive the same ones.
+
+pub mod aqm;
+pub mod congestion;
+pub mod flow_control;
+pub mod transport;
+pub mod units;
+pub mod wire;

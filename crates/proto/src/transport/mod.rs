@@ -1,0 +1,3 @@
+//! Reliable delivery.
+
+pub mod rc;

@@ -1,0 +1,320 @@
+//! The reliable connection (RC) transport of RoCEv2 for RDMA WRITEs: requester and responder.
+//!
+//! Source: InfiniBand architecture specification, volume 1, section 9.7 (PSNs, ACK coalescing, NAK on the first packet
+//! out of sequence, go-back-N, transport timer, retry counter, duplicates).
+//!
+//! Packets only: which message a packet belongs to is the business of whoever posts it. PSNs are 24 bits on the wire
+//! and are widened here, so that sequence numbers never wrap inside.
+//!
+//! When the requester asks for an ACK is its own choice (9.7.5.1.2 lets the responder coalesce). Here: with every
+//! `ack_every`-th packet, and with the last packet that it may send for now, so that no tail stays unacknowledged. The
+//! timer runs while such a request is open.
+//!
+//! The timer adapts as ConnectX NICs' does (NVIDIA, "Adaptive Retransmission: Parameters Control"; on by default): it
+//! starts short, doubles with each timeout up to the queue pair's own, and is short again after progress. Without
+//! progress for as long as `retry_count` retries of the full timer take, the queue pair is in error.
+//!
+//! Leaves out: RNR NAKs (a WRITE without immediate consumes no receive), selective repeat, credits in the AETH, the 1x
+//! to 4x slack that the specification allows the timer, and the NIC's slow restart after a timeout.
+
+use crate::units::Time;
+use crate::wire::PSN_MODULUS;
+
+/// Settings of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RcParameters {
+    /// Packets between two requests for an ACK.
+    pub ack_every: u32,
+    /// Transport timer: 4.096 us * 2^code.
+    pub ack_timeout: Time,
+    /// The timer's first value where it adapts; equal to `ack_timeout` where it does not.
+    pub first_timeout: Time,
+    /// Retries of a full `ack_timeout`, without progress, that the connection survives.
+    pub retry_count: u32,
+}
+
+impl RcParameters {
+    /// How long a connection may be without progress: the first wait and `retry_count` more.
+    pub fn patience(&self) -> Time {
+        Time(self.ack_timeout.0.saturating_mul(self.retry_count as u64 + 1))
+    }
+
+    /// The timer's value after `timeouts` of them in a row.
+    fn timeout_after(&self, timeouts: u32) -> Time {
+        let doubled = self.first_timeout.0.saturating_mul(1u64.checked_shl(timeouts).unwrap_or(u64::MAX));
+        Time(doubled.min(self.ack_timeout.0))
+    }
+}
+
+fn wire_psn(sequence: u64) -> u32 {
+    (sequence % PSN_MODULUS) as u32
+}
+
+/// The sequence number nearest to `near` that has this PSN on the wire; `None` where it would be negative.
+fn widen(psn: u32, near: u64) -> Option<u64> {
+    let forward = (psn as u64).wrapping_sub(near) % PSN_MODULUS;
+    if forward < PSN_MODULUS / 2 {
+        Some(near + forward)
+    } else {
+        (near + forward).checked_sub(PSN_MODULUS)
+    }
+}
+
+/// A packet that the requester decided to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Position in the stream of packets, from 0.
+    pub sequence: u64,
+    /// The same as 24 bits.
+    pub psn: u32,
+    /// BTH AckReq.
+    pub ack_request: bool,
+    /// Whether it was sent before.
+    pub retransmission: bool,
+}
+
+/// What the transport timer led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// Nothing was due.
+    None,
+    /// Everything unacknowledged will be sent again.
+    Retry,
+    /// The retries are exhausted: the connection is in error.
+    Failed,
+}
+
+/// The sending side of a connection.
+#[derive(Clone, Debug)]
+pub struct Requester {
+    /// First packet not acknowledged.
+    una: u64,
+    /// Next packet to send.
+    next: u64,
+    /// One past the highest packet ever sent.
+    sent: u64,
+    /// One past the last packet posted.
+    posted: u64,
+    /// One past the last packet that asked for an ACK.
+    asked: u64,
+    /// When the timer is due; `NEVER`: it does not run.
+    deadline: Time,
+    /// When the timer was first armed since the last progress; `NEVER`: it was not.
+    waiting_since: Time,
+    since_ack_request: u32,
+    /// Timeouts in a row.
+    timeouts: u32,
+    failed: bool,
+}
+
+impl Default for Requester {
+    fn default() -> Self {
+        Requester {
+            una: 0,
+            next: 0,
+            sent: 0,
+            posted: 0,
+            asked: 0,
+            deadline: Time::NEVER,
+            waiting_since: Time::NEVER,
+            since_ack_request: 0,
+            timeouts: 0,
+            failed: false,
+        }
+    }
+}
+
+impl Requester {
+    /// Adds `packets` to what is to be sent.
+    pub fn post(&mut self, packets: u64) {
+        self.posted += packets;
+    }
+
+    /// Whether a packet waits to be sent.
+    pub fn has_work(&self) -> bool {
+        self.next < self.posted && !self.failed
+    }
+
+    /// Packets acknowledged: `0..acknowledged()` arrived.
+    pub fn acknowledged(&self) -> u64 {
+        self.una
+    }
+
+    /// Next packet to send.
+    pub fn next_sequence(&self) -> u64 {
+        self.next
+    }
+
+    /// Packets posted so far.
+    pub fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    /// Whether the retries are exhausted.
+    pub fn is_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether everything posted was acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.una == self.posted
+    }
+
+    /// Sends the next packet. Call only while `has_work()`.
+    pub fn send(&mut self, p: &RcParameters, now: Time) -> Outgoing {
+        debug_assert!(self.has_work());
+        let sequence = self.next;
+        let retransmission = sequence < self.sent;
+        self.next += 1;
+        self.sent = self.sent.max(self.next);
+        self.since_ack_request += 1;
+        let ack_request = self.since_ack_request >= p.ack_every || self.next == self.posted;
+        if ack_request {
+            self.since_ack_request = 0;
+            self.asked = self.asked.max(self.next);
+            self.waiting_since = self.waiting_since.min(now);
+            self.deadline = self.deadline.min(now + p.timeout_after(self.timeouts));
+        }
+        Outgoing { sequence, psn: wire_psn(sequence), ack_request, retransmission }
+    }
+
+    /// An ACK of all packets up to and including `psn`. Returns how many it newly acknowledges.
+    pub fn on_ack(&mut self, p: &RcParameters, now: Time, psn: u32) -> u64 {
+        match widen(psn, self.una) {
+            Some(sequence) => self.acknowledge(p, now, sequence + 1),
+            None => 0,
+        }
+    }
+
+    /// A NAK: the responder misses `psn`. Goes back to it, and returns how many packets before it that acknowledges.
+    pub fn on_nak(&mut self, p: &RcParameters, now: Time, psn: u32) -> u64 {
+        let Some(missing) = widen(psn, self.una) else { return 0 };
+        if missing < self.una || missing > self.sent {
+            return 0;
+        }
+        let newly = self.acknowledge(p, now, missing);
+        if self.next > missing {
+            self.go_back();
+        }
+        newly
+    }
+
+    /// When the transport timer is due.
+    pub fn next_timeout(&self) -> Option<Time> {
+        (self.deadline != Time::NEVER).then_some(self.deadline)
+    }
+
+    /// The clock passed `next_timeout()`.
+    pub fn on_timeout(&mut self, p: &RcParameters, now: Time) -> Timeout {
+        if self.deadline > now {
+            return Timeout::None;
+        }
+        if now.saturating_sub(self.waiting_since) >= p.patience() {
+            self.failed = true;
+            self.deadline = Time::NEVER;
+            return Timeout::Failed;
+        }
+        self.timeouts += 1;
+        self.go_back();
+        Timeout::Retry
+    }
+
+    fn acknowledge(&mut self, p: &RcParameters, now: Time, upto: u64) -> u64 {
+        // Nothing unsent can be acknowledged: such an ACK is not for this stream.
+        if upto <= self.una || upto > self.sent || self.failed {
+            return 0;
+        }
+        let newly = upto - self.una;
+        self.una = upto;
+        // After a go-back an ACK may still arrive for what is about to be sent again.
+        self.next = self.next.max(upto);
+        self.timeouts = 0;
+        let open = self.asked > self.una;
+        (self.waiting_since, self.deadline) =
+            if open { (now, now + p.timeout_after(0)) } else { (Time::NEVER, Time::NEVER) };
+        newly
+    }
+
+    fn go_back(&mut self) {
+        self.next = self.una;
+        self.asked = self.una;
+        self.since_ack_request = 0;
+        // Armed again by the next packet that asks for an ACK.
+        self.deadline = Time::NEVER;
+    }
+}
+
+/// What the responder does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// In order: to memory. `ack`: send an ACK of it.
+    Accepted {
+        /// Send an ACK.
+        ack: bool,
+    },
+    /// Out of sequence: discarded. `nak`: send a NAK that names the packet expected.
+    OutOfSequence {
+        /// Send a NAK.
+        nak: bool,
+    },
+    /// Received before: discarded. `ack`: acknowledge again, the first ACK may be lost.
+    Duplicate {
+        /// Send an ACK.
+        ack: bool,
+    },
+}
+
+/// The receiving side of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Responder {
+    expected: u64,
+    nak_sent: bool,
+}
+
+impl Responder {
+    /// Packets that arrived in order.
+    pub fn received(&self) -> u64 {
+        self.expected
+    }
+
+    /// PSN that an ACK carries: the last packet received in order. `None` before the first.
+    pub fn ack_psn(&self) -> Option<u32> {
+        self.expected.checked_sub(1).map(wire_psn)
+    }
+
+    /// PSN that a NAK carries: the packet expected.
+    pub fn nak_psn(&self) -> u32 {
+        wire_psn(self.expected)
+    }
+
+    /// A data packet arrived.
+    pub fn on_data(&mut self, psn: u32, ack_request: bool) -> Verdict {
+        match widen(psn, self.expected) {
+            Some(sequence) if sequence == self.expected => {
+                self.expected += 1;
+                self.nak_sent = false;
+                Verdict::Accepted { ack: ack_request }
+            }
+            Some(sequence) if sequence > self.expected => {
+                // One NAK for each gap (9.7.5.1.3): more would make the requester go back again and again.
+                let nak = !self.nak_sent;
+                self.nak_sent = true;
+                Verdict::OutOfSequence { nak }
+            }
+            _ => Verdict::Duplicate { ack: ack_request && self.expected > 0 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn psns_widen_across_the_24_bit_wrap() {
+        assert_eq!(widen(3, 5), Some(3));
+        assert_eq!(widen(0xff_ffff, 5), None, "before the first packet");
+        assert_eq!(widen(2, (1 << 24) - 1), Some((1 << 24) + 2));
+        assert_eq!(widen(0xff_fffe, 1 << 24), Some((1 << 24) - 2));
+    }
+}

@@ -1,0 +1,267 @@
+//! Requester and responder run against each other on simulated time, with packets lost on the way.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::transport::rc::*;
+use tailback_proto::units::Time;
+
+const PARAMETERS: RcParameters = RcParameters {
+    ack_every: 4,
+    ack_timeout: Time::from_us(1000),
+    first_timeout: Time::from_us(100),
+    retry_count: 7,
+};
+/// One way.
+const DELAY: Time = Time::from_us(5);
+/// Between two packets of the requester.
+const GAP: Time = Time::from_us(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packet {
+    Data { psn: u32, ack_request: bool, sequence: u64 },
+    Ack(u32),
+    Nak(u32),
+    Cnp,
+}
+
+/// Two ends and a link that loses the packets that `lost` says, by their number on the link.
+struct Exchange<L: FnMut(usize, &Packet) -> bool> {
+    lost: L,
+    sent: usize,
+    on_link: BTreeMap<(Time, usize), Packet>,
+    requester: Requester,
+    responder: Responder,
+    notification_point: NotificationPoint,
+    memory: Vec<u64>,
+    cnps: u64,
+    naks: u64,
+    failed: bool,
+    log: Vec<Packet>,
+}
+
+impl<L: FnMut(usize, &Packet) -> bool> Exchange<L> {
+    fn new(packets: u64, lost: L) -> Self {
+        let mut requester = Requester::default();
+        requester.post(packets);
+        Exchange {
+            lost,
+            sent: 0,
+            on_link: BTreeMap::new(),
+            requester,
+            responder: Responder::default(),
+            notification_point: NotificationPoint::default(),
+            memory: Vec::new(),
+            cnps: 0,
+            naks: 0,
+            failed: false,
+            log: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, now: Time, packet: Packet) {
+        let number = self.sent;
+        self.sent += 1;
+        self.log.push(packet);
+        if !(self.lost)(number, &packet) {
+            self.on_link.insert((now + DELAY, number), packet);
+        }
+    }
+
+    /// Runs until everything is acknowledged or the connection is in error; panics where it hangs.
+    fn run(&mut self) -> Time {
+        let mut now = Time::ZERO;
+        let mut may_send_at = Time::ZERO;
+        for _ in 0..200_000 {
+            if self.requester.is_idle() || self.failed {
+                return now;
+            }
+            let next = [
+                self.on_link.keys().next().map(|key| key.0),
+                self.requester.next_timeout(),
+                self.requester.has_work().then_some(may_send_at.max(now)),
+            ];
+            now = next.into_iter().flatten().min().expect("the exchange hangs: nothing will ever happen");
+            if let Some(entry) = self.on_link.first_entry().filter(|entry| entry.key().0 == now) {
+                let packet = entry.remove();
+                self.arrive(now, packet);
+            } else if self.requester.next_timeout() == Some(now) {
+                self.failed = self.requester.on_timeout(&PARAMETERS, now) == Timeout::Failed;
+            } else {
+                let out = self.requester.send(&PARAMETERS, now);
+                may_send_at = now + GAP;
+                let Outgoing { psn, ack_request, sequence, .. } = out;
+                self.put(now, Packet::Data { psn, ack_request, sequence });
+            }
+        }
+        panic!("the exchange does not end");
+    }
+
+    fn arrive(&mut self, now: Time, packet: Packet) {
+        match packet {
+            Packet::Data { psn, ack_request, sequence } => {
+                if self.notification_point.on_ecn_marked(now, Time::from_us(4)) {
+                    self.put(now, Packet::Cnp);
+                }
+                match self.responder.on_data(psn, ack_request) {
+                    Verdict::Accepted { ack } => {
+                        self.memory.push(sequence);
+                        if ack {
+                            self.put(now, Packet::Ack(self.responder.ack_psn().unwrap()));
+                        }
+                    }
+                    Verdict::OutOfSequence { nak } => {
+                        if nak {
+                            self.naks += 1;
+                            self.put(now, Packet::Nak(self.responder.nak_psn()));
+                        }
+                    }
+                    Verdict::Duplicate { ack } => {
+                        if ack {
+                            self.put(now, Packet::Ack(self.responder.ack_psn().unwrap()));
+                        }
+                    }
+                }
+            }
+            Packet::Ack(psn) => {
+                self.requester.on_ack(&PARAMETERS, now, psn);
+            }
+            Packet::Nak(psn) => {
+                self.requester.on_nak(&PARAMETERS, now, psn);
+            }
+            Packet::Cnp => self.cnps += 1,
+        }
+    }
+
+    fn assert_delivered(&self, packets: u64) {
+        assert!(!self.failed);
+        assert_eq!(self.memory, (0..packets).collect::<Vec<_>>(), "each packet once, in order");
+    }
+}
+
+#[test]
+fn without_loss_nothing_is_sent_twice() {
+    let mut exchange = Exchange::new(10, |_, _| false);
+    exchange.run();
+    exchange.assert_delivered(10);
+    let count = |wanted: fn(&Packet) -> bool| exchange.log.iter().filter(|p| wanted(p)).count();
+    assert_eq!(count(|p| matches!(p, Packet::Data { .. })), 10);
+    // ACK requests on packets 4 and 8, and on the last.
+    assert_eq!(count(|p| matches!(p, Packet::Ack(_))), 3);
+    assert_eq!(count(|p| matches!(p, Packet::Nak(_))), 0);
+}
+
+#[test]
+fn every_single_packet_can_be_lost() {
+    // The exchange without loss, and one with a gap so that there is a NAK to lose.
+    for also_lost in [None, Some(2)] {
+        let mut complete = Exchange::new(9, |n, _| Some(n) == also_lost);
+        complete.run();
+        complete.assert_delivered(9);
+        let kinds: Vec<Packet> = complete.log.clone();
+        assert!(kinds.contains(&Packet::Cnp) && kinds.iter().any(|p| matches!(p, Packet::Ack(_))));
+        assert_eq!(kinds.iter().any(|p| matches!(p, Packet::Nak(_))), also_lost.is_some());
+        for number in 0..complete.sent {
+            let mut exchange = Exchange::new(9, |n, _| n == number || Some(n) == also_lost);
+            exchange.run();
+            exchange.assert_delivered(9);
+        }
+    }
+}
+
+#[test]
+fn a_gap_gives_one_nak_and_goes_back() {
+    let mut exchange = Exchange::new(40, |n, _| n == 3);
+    let end = exchange.run();
+    exchange.assert_delivered(40);
+    assert_eq!(exchange.naks, 1, "once per gap, though many packets came out of sequence");
+    assert!(end < Time::from_us(100), "by the NAK and not by the timer: {end}");
+}
+
+#[test]
+fn a_lost_tail_comes_back_by_the_timer() {
+    let mut first = true;
+    let mut exchange = Exchange::new(10, |_, packet| {
+        matches!(packet, Packet::Data { sequence: 9, .. }) && std::mem::take(&mut first)
+    });
+    let end = exchange.run();
+    exchange.assert_delivered(10);
+    // The last packet, which asks for an ACK, leaves at 9 us; the request of packet 7 was answered at 17 us, and the
+    // timer of 100 us starts again there. Packets 8 and 9 go again, a gap apart, and the ACK comes back.
+    assert_eq!(end, Time::from_us(17 + 100) + GAP + DELAY + DELAY);
+}
+
+#[test]
+fn timeouts_double_up_to_the_timer_and_end_in_an_error() {
+    let mut exchange = Exchange::new(1, |_, _| true);
+    let end = exchange.run();
+    assert!(exchange.failed && exchange.requester.is_failed() && !exchange.requester.has_work());
+    // 100, 200, 400, 800 us, then 1000 us each; the connection gives up at the first timeout after 8 * 1000 us
+    // without progress: 1500 + 7 * 1000.
+    assert_eq!(end, Time::from_us(8500));
+    assert_eq!(exchange.log.len(), 11);
+}
+
+#[test]
+fn old_and_foreign_acks_change_nothing() {
+    let mut requester = Requester::default();
+    requester.post(8);
+    for _ in 0..4 {
+        requester.send(&PARAMETERS, Time::ZERO);
+    }
+    assert_eq!(requester.on_ack(&PARAMETERS, Time(1), 1), 2);
+    assert_eq!(requester.on_ack(&PARAMETERS, Time(2), 0), 0, "older than what is known");
+    assert_eq!(requester.on_ack(&PARAMETERS, Time(3), 7), 0, "never sent");
+    assert_eq!(requester.on_nak(&PARAMETERS, Time(4), 1), 0, "asks for what was acknowledged");
+    assert_eq!((requester.acknowledged(), requester.next_sequence()), (2, 4));
+}
+
+proptest! {
+    #[test]
+    fn under_random_loss_everything_arrives_once_in_order(
+        packets in 1u64..300, percent in 0u32..40, seed in any::<u64>()
+    ) {
+        let mut state = seed | 1;
+        let mut exchange = Exchange::new(packets, move |_, _| {
+            // xorshift64: only to pick what is lost.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % 100 < percent as u64
+        });
+        exchange.run();
+        if !exchange.failed {
+            prop_assert_eq!(&exchange.memory, &(0..packets).collect::<Vec<_>>());
+        }
+        // Whatever reached memory did so once and in order, even where the connection gave up.
+        let received = exchange.memory.len() as u64;
+        prop_assert_eq!(&exchange.memory, &(0..received).collect::<Vec<_>>());
+    }
+
+    /// The state machines take any input without panicking, and never claim what did not happen.
+    #[test]
+    fn any_input_is_survived(inputs in prop::collection::vec((0u32..5, any::<u32>(), 0u64..10_000), 0..300)) {
+        let mut requester = Requester::default();
+        let mut now = Time::ZERO;
+        for (kind, number, gap) in inputs {
+            now += Time::from_us(gap);
+            match kind {
+                0 => requester.post((number % 100) as u64),
+                1 if requester.has_work() => {
+                    requester.send(&PARAMETERS, now);
+                }
+                2 => {
+                    requester.on_ack(&PARAMETERS, now, number & 0xff_ffff);
+                }
+                3 => {
+                    requester.on_nak(&PARAMETERS, now, number & 0xff_ffff);
+                }
+                _ => {
+                    requester.on_timeout(&PARAMETERS, now);
+                }
+            }
+            prop_assert!(requester.acknowledged() <= requester.next_sequence());
+            prop_assert!(requester.next_sequence() <= requester.posted());
+        }
+    }
+}
