@@ -1,0 +1,91 @@
+//! What can happen. An event is 32 bits: 4 of kind, 28 of index.
+
+/// An event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The first packet on the link behind a port arrives.
+    Arrival(u32),
+    /// A port's transmitter is free.
+    PortWake(u32),
+    /// The pacing of a queue pair lets it send again.
+    PacingDue(u32),
+    /// The transport timer of a queue pair may be due.
+    TransportTimer(u32),
+    /// A PFC frame (a packet) takes effect.
+    PauseEffect(u32),
+    /// The quanta of a lane may have run out.
+    PauseExpiry(u32),
+    /// A lane repeats its pause, if it still holds it.
+    PauseRefresh(u32),
+    /// A writer begins.
+    WriterStart(u32),
+    /// A writer posts no more.
+    WriterStop(u32),
+    /// The recorder closes a bin.
+    Sample,
+}
+
+const INDEX_BITS: u32 = 28;
+
+/// Most ports times classes, packets or queue pairs that an event can name.
+pub(crate) const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
+
+impl Event {
+    #[inline]
+    pub fn encode(self) -> u32 {
+        let (kind, index) = match self {
+            Event::Arrival(index) => (0, index),
+            Event::PortWake(index) => (1, index),
+            Event::TransportTimer(index) => (2, index),
+            Event::PauseEffect(index) => (3, index),
+            Event::PauseExpiry(index) => (4, index),
+            Event::PauseRefresh(index) => (5, index),
+            Event::WriterStart(index) => (6, index),
+            Event::WriterStop(index) => (7, index),
+            Event::PacingDue(index) => (8, index),
+            Event::Sample => (9, 0),
+        };
+        debug_assert!(index <= MAX_INDEX);
+        kind << INDEX_BITS | index
+    }
+
+    #[inline]
+    pub fn decode(code: u32) -> Event {
+        let index = code & MAX_INDEX;
+        match code >> INDEX_BITS {
+            0 => Event::Arrival(index),
+            1 => Event::PortWake(index),
+            2 => Event::TransportTimer(index),
+            3 => Event::PauseEffect(index),
+            4 => Event::PauseExpiry(index),
+            5 => Event::PauseRefresh(index),
+            6 => Event::WriterStart(index),
+            7 => Event::WriterStop(index),
+            8 => Event::PacingDue(index),
+            _ => Event::Sample,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decode_inverts_encode() {
+        for event in [
+            Event::Arrival(0),
+            Event::PortWake(MAX_INDEX),
+            Event::TransportTimer(1),
+            Event::PauseEffect(2),
+            Event::PauseExpiry(3),
+            Event::PauseRefresh(4),
+            Event::WriterStart(5),
+            Event::WriterStop(6),
+            Event::PacingDue(7),
+            Event::Sample,
+        ] {
+            assert_eq!(Event::decode(event.encode()), event);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! PFC frames between the ends of a link. The state machines are in `tailback_proto::flow_control::pfc`.
+//!
+//! A frame goes out ahead of everything but the packet in transmission, and takes effect at the other end after the
+//! propagation and the response delay; a packet already in transmission there is completed.
+
+use std::collections::BTreeMap;
+use tailback_proto::flow_control::pfc::pause_span;
+use tailback_proto::units::Time;
+use tailback_proto::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
+
+use super::packet::{Kind, Packet, NONE};
+use super::{lane, port_and_class, CLASSES};
+use crate::event::Event;
+use crate::world::World;
+
+const SECOND: u64 = 1_000_000_000_000;
+
+/// What the pauses of one (port, class) added up to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PauseLog {
+    /// Time paused in each second of the run.
+    pub per_second: Vec<u64>,
+    /// When the last pause ended.
+    pub last: Time,
+}
+
+impl PauseLog {
+    pub fn add(&mut self, from: Time, to: Time) {
+        self.last = to;
+        let mut at = from.0;
+        while at < to.0 {
+            let second = (at / SECOND) as usize;
+            let end = to.0.min((second as u64 + 1) * SECOND);
+            if self.per_second.len() <= second {
+                self.per_second.resize(second + 1, 0);
+            }
+            self.per_second[second] += end - at;
+            at = end;
+        }
+    }
+
+    pub fn max_share_of_a_second(&self) -> f64 {
+        self.per_second.iter().copied().max().unwrap_or(0) as f64 / SECOND as f64
+    }
+}
+
+/// Pauses by lane, for those lanes that ever had one.
+pub(crate) type PauseLogs = BTreeMap<usize, PauseLog>;
+
+impl World {
+    /// An ingress group passed xoff: ask the peer for a pause.
+    pub(crate) fn assert_pause(&mut self, port: usize, class: u8) {
+        let span = self.pause_span_of(port);
+        let now = self.now;
+        let group = &mut self.groups[lane(port, class)];
+        group.pause.pause(now, span);
+        let refresh_at = group.pause.next_timeout().expect("a pause that is held is refreshed");
+        self.schedule(refresh_at, Event::PauseRefresh(lane(port, class) as u32));
+        self.queue_pfc(port, class);
+    }
+
+    /// An ingress group fell below xon: let the peer go on.
+    pub(crate) fn release_pause(&mut self, port: usize, class: u8) {
+        let group = &mut self.groups[lane(port, class)];
+        group.held += group.pause.resume(self.now);
+        group.overflow = 0;
+        self.queue_pfc(port, class);
+    }
+
+    /// The refresh timer of a lane.
+    pub(crate) fn on_pause_refresh(&mut self, lane: usize) {
+        if self.groups[lane].pause.next_timeout() == Some(self.now) {
+            let (port, class) = port_and_class(lane);
+            self.assert_pause(port, class);
+        }
+    }
+
+    fn pause_span_of(&self, port: usize) -> Time {
+        let quanta = self.switches[self.ports[port].owner as usize - self.nics.len()].quanta;
+        pause_span(quanta, self.links[port].rate)
+    }
+
+    fn queue_pfc(&mut self, port: usize, class: u8) {
+        self.ports[port].pfc_pending |= 1 << class;
+        self.kick(port);
+    }
+
+    /// Sends one frame for all classes whose pause or resume waits.
+    pub(crate) fn send_pfc(&mut self, port: usize) {
+        let named = std::mem::take(&mut self.ports[port].pfc_pending);
+        let mut paused = 0u8;
+        for class in (0..CLASSES as u8).filter(|class| named & (1 << class) != 0) {
+            let group = &mut self.groups[lane(port, class)];
+            group.pause_frames += 1;
+            paused |= (group.pause.asserted() as u8) << class;
+        }
+        let wire_bytes = PFC_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;
+        let left = self.now + self.serialization(port, wire_bytes);
+        let takes_effect = left + self.links[port].delay + self.pfc_response_delay[port];
+        let index = self.packets.add(Packet {
+            arrival: takes_effect,
+            qp: named as u32 | (paused as u32) << 8,
+            psn: port as u32,
+            next: NONE,
+            wire_bytes: wire_bytes as u16,
+            payload_bytes: 0,
+            dst: 0,
+            ingress: 0,
+            kind: Kind::Pfc,
+            class: 0,
+            flags: 0,
+        });
+        self.ports[port].busy_until = left;
+        self.wire_bytes[port] += wire_bytes as u64;
+        self.transmissions[Kind::Pfc as usize] += 1;
+        self.schedule(takes_effect, Event::PauseEffect(index));
+    }
+
+    /// A PFC frame takes effect at the port that it was sent to.
+    pub(crate) fn on_pause_effect(&mut self, index: u32) {
+        let Packet { qp, psn, .. } = self.packets[index];
+        self.packets.remove(index);
+        let (named, paused) = (qp as u8, (qp >> 8) as u8);
+        let span = self.pause_span_of(psn as usize);
+        let port = self.ports[psn as usize].peer as usize;
+        for class in (0..CLASSES as u8).filter(|class| named & (1 << class) != 0) {
+            let on = paused & (1 << class) != 0;
+            let lane = lane(port, class);
+            let ended = self.pauses[lane].on_frame(self.now, if on { span } else { Time::ZERO });
+            if let Some(until) = self.pauses[lane].next_timeout() {
+                self.ports[port].paused |= 1 << class;
+                self.schedule(until, Event::PauseExpiry(lane as u32));
+            }
+            self.end_pause(lane, ended);
+        }
+    }
+
+    /// The quanta of a pause ran out, unless it was refreshed.
+    pub(crate) fn on_pause_expiry(&mut self, lane: usize) {
+        let ended = self.pauses[lane].on_timeout(self.now);
+        self.end_pause(lane, ended);
+    }
+
+    fn end_pause(&mut self, lane: usize, ended: Option<(Time, Time)>) {
+        if let Some((from, to)) = ended {
+            let (port, class) = port_and_class(lane);
+            self.pause_logs.entry(lane).or_default().add(from, to);
+            self.ports[port].paused &= !(1 << class);
+            self.kick(port);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_across_a_second_counts_in_both() {
+        let mut log = PauseLog::default();
+        log.add(Time(SECOND - 10), Time(SECOND + 30));
+        log.add(Time(SECOND + 100), Time(SECOND + 101));
+        assert_eq!(log.per_second, [10, 31]);
+        assert_eq!(log.max_share_of_a_second(), 31.0 / 1e12);
+    }
+}

@@ -1,0 +1,330 @@
+//! A port: its transmitter, the link behind it and its eight egress queues.
+//!
+//! A hop costs at most two events: the packet's arrival at the other end, and the transmitter's becoming free where
+//! something waits for it. Packets on a link arrive in order, so only the first has an event.
+//!
+//! Store and forward; the latency of the node at the other end is added to the propagation. Leaves out: cut-through
+//! switching, cells (buffers count bytes), and lane skew or FEC latency (part of the link's delay).
+
+use tailback_proto::units::{Rate, Time};
+
+use super::packet::{Fifo, Kind, Packet};
+use super::{lane, CLASSES};
+use crate::event::Event;
+use crate::world::World;
+
+/// The hot part of a port: one cache line.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// When the transmitter is free.
+    pub busy_until: Time,
+    /// When the wake-up event that counts is due; others are stale.
+    pub wake_at: Time,
+    /// From the end of a transmission to the packet's arrival in the other node.
+    pub arrival_delay: Time,
+    /// Packets on the link.
+    pub in_flight: Fifo,
+    /// Port at the other end.
+    pub peer: u32,
+    /// Node that it belongs to: hosts first, then switches.
+    pub owner: u32,
+    /// Time of a byte, where it is a whole number of picoseconds; else 0.
+    pub ps_per_byte: u32,
+    /// Classes with a packet in their queue.
+    pub backlogged: u8,
+    /// Classes that the peer has paused.
+    pub paused: u8,
+    /// Classes with strict priority.
+    pub strict: u8,
+    /// Class served last in the round.
+    pub last_class: u8,
+    /// Classes whose pause or resume waits to be sent.
+    pub pfc_pending: u8,
+}
+
+/// The cold part of a port.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// `node:peer`.
+    pub name: String,
+    pub rate: Rate,
+    pub delay: Time,
+    pub loss: f64,
+    pub headroom_bytes: u64,
+    pub loss_stream: crate::engine::Stream,
+}
+
+/// Unit of the integrals of a queue over time, in picoseconds: 64 bits then hold 16 MB for 280 s.
+pub(crate) const TICK: u64 = 256;
+
+/// Whole ticks from one instant to another. Spans that follow each other add up exactly.
+#[inline]
+pub(crate) fn ticks_between(from: Time, to: Time) -> u64 {
+    to.0 / TICK - from.0 / TICK
+}
+
+/// One egress queue: a cache line, counters included.
+#[derive(Clone, Debug)]
+pub(crate) struct ClassQueue {
+    pub fifo: Fifo,
+    pub bytes: u32,
+    pub max_bytes: u32,
+    /// Integral of `bytes` over time since the last sample, byte-[`TICK`]s.
+    pub byte_ticks: u64,
+    pub changed_at: Time,
+    pub enqueued: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub marked: u64,
+}
+
+impl ClassQueue {
+    pub const EMPTY: ClassQueue = ClassQueue {
+        fifo: Fifo::EMPTY,
+        bytes: 0,
+        max_bytes: 0,
+        byte_ticks: 0,
+        changed_at: Time::ZERO,
+        enqueued: 0,
+        tx_packets: 0,
+        tx_bytes: 0,
+        marked: 0,
+    };
+
+    /// Brings the integral up to `now`, before `bytes` changes.
+    #[inline]
+    pub fn integrate(&mut self, now: Time) {
+        self.byte_ticks += self.bytes as u64 * ticks_between(self.changed_at, now);
+        self.changed_at = now;
+    }
+}
+
+/// Which class goes next: the highest strict one, else the next in the round.
+#[inline]
+pub(crate) fn pick_class(eligible: u8, strict: u8, last: u8) -> u8 {
+    debug_assert_ne!(eligible, 0);
+    let first = eligible & strict;
+    if first != 0 {
+        return 7 - first.leading_zeros() as u8;
+    }
+    let after = eligible & !((2u16 << last) - 1) as u8;
+    (if after != 0 { after } else { eligible }).trailing_zeros() as u8
+}
+
+impl World {
+    /// Appends a packet to an egress queue of `port`.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, port: usize, packet: u32) {
+        let class = self.packets[packet].class;
+        let bytes = self.packets[packet].frame_bytes();
+        let queue = &mut self.queues[lane(port, class)];
+        queue.integrate(self.now);
+        queue.fifo.push(&mut self.packets, packet);
+        queue.bytes += bytes;
+        queue.max_bytes = queue.max_bytes.max(queue.bytes);
+        queue.enqueued += 1;
+        self.ports[port].backlogged |= 1 << class;
+    }
+
+    /// Takes the first packet of an egress queue that is not empty.
+    #[inline]
+    pub(crate) fn dequeue(&mut self, port: usize, class: u8) -> u32 {
+        let queue = &mut self.queues[lane(port, class)];
+        queue.integrate(self.now);
+        let packet = queue.fifo.pop(&self.packets).expect("backlogged means not empty");
+        queue.bytes -= self.packets[packet].frame_bytes();
+        if queue.fifo.is_empty() {
+            self.ports[port].backlogged &= !(1 << class);
+        }
+        packet
+    }
+
+    /// Lets `port` send if it can, now or when its transmitter is free.
+    #[inline]
+    pub(crate) fn kick(&mut self, port: usize) {
+        let busy_until = self.ports[port].busy_until;
+        if busy_until > self.now {
+            self.wake_port(port, busy_until);
+        } else {
+            self.transmit_next(port);
+        }
+    }
+
+    /// Makes sure that `port` looks for something to send at `time` or before.
+    #[inline]
+    pub(crate) fn wake_port(&mut self, port: usize, time: Time) {
+        if time < self.ports[port].wake_at {
+            self.ports[port].wake_at = time;
+            self.schedule(time, Event::PortWake(port as u32));
+        }
+    }
+
+    /// A wake-up event of `port`.
+    #[inline]
+    pub(crate) fn on_port_wake(&mut self, port: usize) {
+        if self.ports[port].wake_at != self.now {
+            return; // stale: an earlier one took its place
+        }
+        self.ports[port].wake_at = Time::NEVER;
+        self.kick(port);
+    }
+
+    fn transmit_next(&mut self, port: usize) {
+        if self.ports[port].pfc_pending != 0 {
+            self.send_pfc(port);
+            // What follows is found out when the frame has left.
+            let busy_until = self.ports[port].busy_until;
+            self.wake_port(port, busy_until);
+        } else if (self.ports[port].owner as usize) < self.nics.len() {
+            self.nic_transmit(port);
+        } else {
+            self.switch_transmit(port);
+        }
+    }
+
+    /// Time that `bytes` take on the wire of `port`.
+    #[inline]
+    pub(crate) fn serialization(&self, port: usize, bytes: u32) -> Time {
+        match self.ports[port].ps_per_byte {
+            0 => self.links[port].rate.serialization(bytes as u64),
+            ps => Time(ps as u64 * bytes as u64),
+        }
+    }
+
+    /// Puts a packet on the wire; the transmitter must be free.
+    #[inline]
+    pub(crate) fn send(&mut self, port: usize, index: u32) {
+        let wire_bytes = self.packets[index].wire_bytes as u32;
+        let busy_until = self.now + self.serialization(port, wire_bytes);
+        let p = &mut self.ports[port];
+        p.busy_until = busy_until;
+        let arrival = busy_until + p.arrival_delay;
+        let first = p.in_flight.is_empty();
+        let packet = &mut self.packets[index];
+        packet.arrival = arrival;
+        let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
+        p.in_flight.push(&mut self.packets, index);
+        let queue = &mut self.queues[lane(port, class)];
+        queue.tx_packets += 1;
+        queue.tx_bytes += frame_bytes as u64;
+        self.wire_bytes[port] += wire_bytes as u64;
+        self.transmissions[kind as usize] += 1;
+        if first {
+            self.schedule(arrival, Event::Arrival(port as u32));
+        }
+    }
+
+    /// The first packet on the link behind `port` reaches the node at its end.
+    #[inline]
+    pub(crate) fn on_arrival(&mut self, port: usize) {
+        let p = &mut self.ports[port];
+        let index = p.in_flight.pop(&self.packets).expect("an arrival has a packet");
+        let peer = p.peer as usize;
+        if let Some(next) = p.in_flight.head() {
+            let arrival = self.packets[next].arrival;
+            self.schedule(arrival, Event::Arrival(port as u32));
+        }
+        if self.links[port].loss > 0.0 && self.is_lost(port) {
+            self.drop_packet(port, index, DropReason::LinkLoss);
+            return;
+        }
+        let group = &mut self.groups[lane(peer, self.packets[index].class)];
+        group.rx_packets += 1;
+        group.rx_bytes += self.packets[index].frame_bytes() as u64;
+        let node = self.ports[peer].owner as usize;
+        if node < self.nics.len() {
+            self.nic_receive(node, index);
+        } else {
+            self.switch_receive(node - self.nics.len(), peer, index);
+        }
+    }
+
+    fn is_lost(&mut self, port: usize) -> bool {
+        let link = &mut self.links[port];
+        crate::engine::uniform(&mut link.loss_stream) < link.loss
+    }
+
+    /// Ends a packet's life, with a reason. `port`: the egress port that it was lost at or behind.
+    pub(crate) fn drop_packet(&mut self, port: usize, index: u32, reason: DropReason) {
+        let Packet { kind, class, .. } = self.packets[index];
+        let tally = &mut self.drops[lane(port, class)][reason as usize];
+        tally.packets += 1;
+        tally.bytes += self.packets[index].frame_bytes() as u64;
+        if kind == Kind::Data {
+            self.data.dropped += 1;
+        }
+        self.packets.remove(index);
+    }
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum DropReason {
+    EgressThreshold,
+    IngressThreshold,
+    BufferFull,
+    HeadroomOverflow,
+    LinkLoss,
+}
+
+impl DropReason {
+    pub const ALL: [DropReason; 5] = [
+        DropReason::EgressThreshold,
+        DropReason::IngressThreshold,
+        DropReason::BufferFull,
+        DropReason::HeadroomOverflow,
+        DropReason::LinkLoss,
+    ];
+
+    pub fn text(self) -> &'static str {
+        match self {
+            DropReason::EgressThreshold => "egress queue above its share of the free buffer",
+            DropReason::IngressThreshold => "ingress group above its share of the free buffer",
+            DropReason::BufferFull => "shared buffer full",
+            DropReason::HeadroomOverflow => "headroom of a lossless group full",
+            DropReason::LinkLoss => "lost on the link",
+        }
+    }
+}
+
+/// Packets and bytes dropped for one reason at one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+pub(crate) type Drops = [Tally; DropReason::ALL.len()];
+
+/// Tables with one entry a lane.
+pub(crate) fn lanes<T: Clone>(ports: usize, value: T) -> Vec<T> {
+    vec![value; ports * CLASSES]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hot_structures_fit_a_cache_line() {
+        assert!(std::mem::size_of::<Port>() <= 64, "{}", std::mem::size_of::<Port>());
+        assert!(std::mem::size_of::<ClassQueue>() <= 64, "{}", std::mem::size_of::<ClassQueue>());
+    }
+
+    #[test]
+    fn strict_classes_go_first_and_the_rest_take_turns() {
+        assert_eq!(pick_class(0b0100_1001, 0b0100_0000, 3), 6);
+        assert_eq!(pick_class(0b0000_1001, 0b0100_0000, 3), 0);
+        assert_eq!(pick_class(0b0000_1001, 0b0100_0000, 0), 3);
+        assert_eq!(pick_class(0b1000_0000, 0, 7), 7);
+        let mut last = 0;
+        let round: Vec<u8> = (0..6)
+            .map(|_| {
+                last = pick_class(0b1001_0010, 0, last);
+                last
+            })
+            .collect();
+        assert_eq!(round, [1, 4, 7, 1, 4, 7]);
+    }
+}

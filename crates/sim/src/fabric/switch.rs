@@ -1,0 +1,245 @@
+//! A switch: output queues behind one shared buffer.
+//!
+//! Sources: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM ToN 1998
+//! (a queue may hold alpha times the free buffer); IEEE 802.1Qbb (per-priority ingress accounting, xoff, xon,
+//! headroom); Zhu et al., SIGCOMM 2015, section 4 (how the three thresholds of PFC and ECN go together).
+//!
+//! A packet is charged to the priority group of the port and class that it came in by. A lossless group draws on the
+//! shared buffer up to its threshold (xoff), then asks for a pause and fills its headroom, which is reserved; bytes
+//! beyond that are a fault. A lossy packet is dropped where its egress queue or its ingress group would pass alpha
+//! times the free buffer. ECN is decided at dequeue, by the queue that the packet leaves behind.
+//!
+//! Leaves out: guaranteed minima for each queue, cells and their rounding, separate pools, multicast.
+
+use tailback_proto::aqm::ecn::EcnThresholds;
+use tailback_proto::flow_control::pfc::PauseSource;
+use tailback_proto::units::Time;
+
+use super::lane;
+use super::packet::{Kind, CE};
+use super::port::{pick_class, ticks_between, DropReason};
+use crate::engine::{uniform, Stream};
+use crate::world::World;
+
+/// Binary digits after the point of an alpha.
+const ALPHA_SHIFT: u32 = 16;
+
+/// A switch's shared buffer and settings.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    pub first_port: u32,
+    /// What all queues share, without the headroom.
+    pub shared_bytes: u64,
+    pub shared_used: u64,
+    pub lossless: u8,
+    pub strict: u8,
+    pub ecn: Option<EcnThresholds>,
+    pub xoff: Option<u64>,
+    pub xon: Option<u64>,
+    pub xon_offset: u64,
+    pub quanta: u16,
+    ingress_alpha: u64,
+    egress_alpha: u64,
+}
+
+/// Fixed-point form of an alpha.
+fn fixed(alpha: f64) -> u64 {
+    (alpha * (1u64 << ALPHA_SHIFT) as f64).round() as u64
+}
+
+impl Switch {
+    pub fn new(model: &crate::plan::SwitchModelPlan, first_port: u32) -> Self {
+        let mask = |classes: &[u8]| classes.iter().fold(0u8, |mask, class| mask | 1 << class);
+        Switch {
+            first_port,
+            shared_bytes: model.shared_bytes,
+            shared_used: 0,
+            lossless: mask(&model.lossless),
+            strict: mask(&model.strict),
+            ecn: model.ecn.as_ref().map(|ecn| EcnThresholds {
+                k_min_bytes: ecn.k_min_bytes,
+                k_max_bytes: ecn.k_max_bytes,
+                p_max: ecn.p_max,
+            }),
+            xoff: model.pfc.xoff_bytes,
+            xon: model.pfc.xon_bytes,
+            xon_offset: model.pfc.xon_offset_bytes,
+            quanta: model.pfc.quanta,
+            ingress_alpha: fixed(model.ingress_alpha),
+            egress_alpha: fixed(model.egress_alpha),
+        }
+    }
+
+    fn free(&self) -> u64 {
+        self.shared_bytes - self.shared_used
+    }
+
+    /// What an ingress group may hold in the shared buffer; above it, xoff.
+    pub fn ingress_threshold(&self) -> u64 {
+        self.xoff.unwrap_or((self.free() * self.ingress_alpha) >> ALPHA_SHIFT)
+    }
+
+    /// What a lossy egress queue may hold.
+    pub fn egress_threshold(&self) -> u64 {
+        (self.free() * self.egress_alpha) >> ALPHA_SHIFT
+    }
+
+    fn below_xon(&self, shared: u64) -> bool {
+        match self.xon {
+            Some(xon) => shared <= xon,
+            None => shared == 0 || shared + self.xon_offset <= self.ingress_threshold(),
+        }
+    }
+}
+
+/// One priority group of an ingress port.
+#[derive(Clone, Debug)]
+pub(crate) struct IngressGroup {
+    /// Bytes held in the shared buffer.
+    pub shared: u32,
+    /// Bytes held in the group's headroom.
+    pub headroom: u32,
+    pub max_bytes: u32,
+    /// Bytes dropped since the pause that is held began.
+    pub overflow: u64,
+    /// Integral of the bytes held over time since the last sample, byte-ticks.
+    pub byte_ticks: u64,
+    pub changed_at: Time,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub pause: PauseSource,
+    /// Time that pauses were held, not counting one that still is.
+    pub held: Time,
+    pub pause_frames: u64,
+}
+
+impl IngressGroup {
+    pub const EMPTY: IngressGroup = IngressGroup {
+        shared: 0,
+        headroom: 0,
+        max_bytes: 0,
+        overflow: 0,
+        byte_ticks: 0,
+        changed_at: Time::ZERO,
+        rx_packets: 0,
+        rx_bytes: 0,
+        pause: PauseSource::IDLE,
+        held: Time::ZERO,
+        pause_frames: 0,
+    };
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u32 {
+        self.shared + self.headroom
+    }
+
+    /// Brings the integral up to `now`, before the bytes change.
+    #[inline]
+    pub fn integrate(&mut self, now: Time) {
+        self.byte_ticks += self.bytes() as u64 * ticks_between(self.changed_at, now);
+        self.changed_at = now;
+    }
+}
+
+impl World {
+    /// A packet has passed the pipeline of a switch: admit it to the buffer, or drop it.
+    pub(crate) fn switch_receive(&mut self, switch: usize, in_port: usize, index: u32) {
+        let packet = &mut self.packets[index];
+        let bytes = packet.frame_bytes();
+        let class = packet.class;
+        let out_port = self.routes.next_port(switch, packet.dst, packet.qp);
+        let s = &mut self.switches[switch];
+        packet.ingress = (in_port as u32 - s.first_port) as u16;
+        let free = s.free();
+        let group = &mut self.groups[lane(in_port, class)];
+        let lossless = s.lossless & (1 << class) != 0;
+        let fits_group = group.shared as u64 + bytes as u64 <= s.ingress_threshold() && bytes as u64 <= free;
+        if lossless {
+            if !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes {
+                group.overflow += bytes as u64;
+                let enough = self.links[in_port].headroom_bytes + group.overflow;
+                self.lossless_drop(in_port, class, enough);
+                self.drop_packet(out_port, index, DropReason::HeadroomOverflow);
+                return;
+            }
+        } else {
+            let queued = self.queues[lane(out_port, class)].bytes as u64;
+            let reason = if queued + bytes as u64 > s.egress_threshold() {
+                Some(DropReason::EgressThreshold)
+            } else if bytes as u64 > free {
+                Some(DropReason::BufferFull)
+            } else if !fits_group {
+                Some(DropReason::IngressThreshold)
+            } else {
+                None
+            };
+            if let Some(reason) = reason {
+                self.drop_packet(out_port, index, reason);
+                return;
+            }
+        }
+        group.integrate(self.now);
+        if fits_group {
+            group.shared += bytes;
+            s.shared_used += bytes as u64;
+        } else {
+            group.headroom += bytes;
+        }
+        group.max_bytes = group.max_bytes.max(group.bytes());
+        if lossless
+            && !group.pause.asserted()
+            && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold())
+        {
+            self.assert_pause(in_port, class);
+        }
+        self.enqueue(out_port, index);
+        self.kick(out_port);
+    }
+
+    /// A port of a switch is free: send the next packet, if one may go.
+    pub(crate) fn switch_transmit(&mut self, port: usize) {
+        let p = &mut self.ports[port];
+        let eligible = p.backlogged & !p.paused;
+        if eligible == 0 {
+            return;
+        }
+        let class = pick_class(eligible, p.strict, p.last_class);
+        p.last_class = class;
+        let index = self.dequeue(port, class);
+        self.release(port, index);
+        self.send(port, index);
+        let p = &self.ports[port];
+        if p.backlogged & !p.paused != 0 || p.pfc_pending != 0 {
+            let busy_until = p.busy_until;
+            self.wake_port(port, busy_until);
+        }
+    }
+
+    /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.
+    fn release(&mut self, port: usize, index: u32) {
+        let s = &mut self.switches[self.ports[port].owner as usize - self.nics.len()];
+        let packet = &mut self.packets[index];
+        let bytes = packet.frame_bytes();
+        let class = packet.class;
+        let in_port = s.first_port as usize + packet.ingress as usize;
+        let group = &mut self.groups[lane(in_port, class)];
+        group.integrate(self.now);
+        let from_headroom = group.headroom.min(bytes);
+        group.headroom -= from_headroom;
+        group.shared -= bytes - from_headroom;
+        s.shared_used -= (bytes - from_headroom) as u64;
+        if packet.kind == Kind::Data && s.strict & (1 << class) == 0 {
+            if let Some(ecn) = &s.ecn {
+                let queue = &mut self.queues[lane(port, class)];
+                let stream: &mut Stream = &mut self.ecn_streams[port];
+                if ecn.mark(queue.bytes as u64, || uniform(stream)) {
+                    packet.flags |= CE;
+                    queue.marked += 1;
+                }
+            }
+        }
+        if group.pause.asserted() && group.headroom == 0 && s.below_xon(group.shared as u64) {
+            self.release_pause(in_port, class);
+        }
+    }
+}

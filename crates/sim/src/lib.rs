@@ -1,0 +1,25 @@
+//! Where and when: the event engine and the models of the fabric, the NIC and the host.
+//!
+//! A [`plan::Plan`] goes in, a [`record::Recording`] comes out:
+//!
+//! ```
+//! # fn run(plan_json: &str) -> Result<(), tailback_sim::plan::PlanError> {
+//! let plan = tailback_sim::plan::Plan::from_json(plan_json)?;
+//! let mut simulation = tailback_sim::Simulation::new(plan)?;
+//! while !simulation.advance(200_000).done {}
+//! let recording = simulation.finish();
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod engine;
+mod event;
+mod fabric;
+mod nic;
+pub mod plan;
+pub mod record;
+mod simulation;
+mod workload;
+mod world;
+
+pub use simulation::{Progress, Simulation};

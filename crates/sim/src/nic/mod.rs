@@ -1,0 +1,63 @@
+//! The NIC: queue pairs, arbitration and pacing on the way out; transport and notification point on the way in.
+//!
+//! The host behind the NIC is ideal: memory takes every byte at once, so the NIC never runs out of receive buffer and
+//! never asks for a pause itself. Leaves out: the PCIe link, the NIC's caches, and the time to fetch a packet again.
+
+mod qp;
+mod receive;
+mod transmit;
+
+pub(crate) use qp::{QpState, RecvQp, SendQp};
+
+use std::collections::VecDeque;
+use tailback_proto::congestion::dcqcn::{NotificationPoint, ReactionParameters};
+use tailback_proto::transport::rc::RcParameters;
+use tailback_proto::units::Time;
+
+use crate::fabric::CLASSES;
+
+/// A NIC's settings, one for each kind of NIC and link rate.
+#[derive(Debug)]
+pub(crate) struct NicModel {
+    pub rc: RcParameters,
+    pub reaction: Option<ReactionParameters>,
+    pub min_time_between_cnps: Time,
+    pub cnp_interval_per_port: bool,
+    pub cnp_priority: u8,
+    /// Line rate, bit/s.
+    pub line_rate: f64,
+}
+
+/// A NIC.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    pub port: u32,
+    pub model: u32,
+    /// Queue pairs that may send now, by class; each class takes them in turn.
+    pub ready: [VecDeque<u32>; CLASSES],
+    /// Classes with a ready queue pair.
+    pub ready_classes: u8,
+    /// Posted and not sent, by class, bytes.
+    pub backlog_bytes: [i64; CLASSES],
+    pub notification_point: NotificationPoint,
+    pub counters: NicCounters,
+}
+
+/// Counters of a NIC, under their mlx5 names.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub(crate) struct NicCounters {
+    pub np_ecn_marked_roce_packets: u64,
+    pub np_cnp_sent: u64,
+    pub rp_cnp_handled: u64,
+    pub rp_cnp_ignored: u64,
+    pub out_of_sequence: u64,
+    pub packet_seq_err: u64,
+    pub local_ack_timeout_err: u64,
+    pub duplicate_request: u64,
+    /// Queue pairs that ran out of retries.
+    pub transport_retry_exceeded: u64,
+    /// Payload of this host's messages that reached memory, and that reached this host's memory.
+    pub goodput_tx_bytes: u64,
+    pub goodput_rx_bytes: u64,
+}

@@ -1,0 +1,59 @@
+//! Queue pairs: the sending half at one host, the receiving half at the other.
+
+use tailback_proto::congestion::dcqcn::{NotificationPoint, ReactionPoint};
+use tailback_proto::transport::rc::{Requester, Responder};
+use tailback_proto::units::Time;
+
+/// Where a sending queue pair stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QpState {
+    /// Its writer has not started.
+    Waiting,
+    Running,
+    /// Everything it was to send was acknowledged.
+    Done,
+    /// It ran out of retries.
+    Error,
+}
+
+/// The sending half of a queue pair.
+#[derive(Debug)]
+pub(crate) struct SendQp {
+    pub requester: Requester,
+    /// Present where the NIC runs DCQCN.
+    pub reaction: Option<ReactionPoint>,
+    /// Earliest time of its next packet.
+    pub next_at: Time,
+    /// Whether it is in the NIC's ready ring, or has an event that will put it there.
+    pub scheduled: bool,
+    pub state: QpState,
+    pub class: u8,
+    pub src: u16,
+    pub dst: u16,
+    /// Writer that it belongs to.
+    pub writer: u32,
+    /// When its pending timer event is due; `NEVER`: none.
+    pub timer_event_at: Time,
+    pub messages_posted: u64,
+    pub start: Time,
+    pub end: Time,
+    pub packets_sent: u64,
+    pub packets_retransmitted: u64,
+    pub packet_seq_err: u64,
+    pub local_ack_timeout_err: u64,
+    pub rp_cnp_handled: u64,
+}
+
+/// The receiving half of a queue pair.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RecvQp {
+    pub responder: Responder,
+    pub notification_point: NotificationPoint,
+    /// Host that sends.
+    pub src: u16,
+    pub bytes_delivered: u64,
+    pub np_ecn_marked_roce_packets: u64,
+    pub np_cnp_sent: u64,
+    pub out_of_sequence: u64,
+    pub duplicate_request: u64,
+}

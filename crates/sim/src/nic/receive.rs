@@ -1,0 +1,174 @@
+//! The way in: notification point, responder, requester, reaction point.
+
+use tailback_proto::transport::rc::{Timeout, Verdict};
+use tailback_proto::units::Time;
+use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
+
+use super::QpState;
+use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, CE, NONE};
+use crate::world::World;
+
+impl World {
+    /// A packet has reached a host's transport.
+    pub(crate) fn nic_receive(&mut self, host: usize, index: u32) {
+        let packet = self.packets[index];
+        self.packets.remove(index);
+        match packet.kind {
+            Kind::Data => self.on_data(host, &packet),
+            Kind::Ack | Kind::Nak => self.on_ack(&packet),
+            Kind::Cnp => self.on_cnp(host, packet.qp),
+            Kind::Pfc => unreachable!("PFC frames take effect at the port"),
+        }
+    }
+
+    fn on_data(&mut self, host: usize, packet: &Packet) {
+        let r = &mut self.recv_qps[packet.qp as usize];
+        let src = r.src;
+        let nic = &mut self.nics[host];
+        let model = &self.nic_models[nic.model as usize];
+        // The notification point sees every packet, in sequence or not.
+        let mut cnp = false;
+        if packet.flags & CE != 0 {
+            r.np_ecn_marked_roce_packets += 1;
+            nic.counters.np_ecn_marked_roce_packets += 1;
+            if model.reaction.is_some() {
+                let point = if model.cnp_interval_per_port {
+                    &mut nic.notification_point
+                } else {
+                    &mut r.notification_point
+                };
+                cnp = point.on_ecn_marked(self.now, model.min_time_between_cnps);
+            }
+        }
+        let answer = match r.responder.on_data(packet.psn, packet.flags & ACK_REQUEST != 0) {
+            Verdict::Accepted { ack } => {
+                r.bytes_delivered += packet.payload_bytes as u64;
+                nic.counters.goodput_rx_bytes += packet.payload_bytes as u64;
+                self.nics[src as usize].counters.goodput_tx_bytes += packet.payload_bytes as u64;
+                self.data.delivered += 1;
+                ack.then_some(Kind::Ack)
+            }
+            Verdict::OutOfSequence { nak } => {
+                r.out_of_sequence += 1;
+                nic.counters.out_of_sequence += 1;
+                self.data.out_of_sequence += 1;
+                nak.then_some(Kind::Nak)
+            }
+            Verdict::Duplicate { ack } => {
+                r.duplicate_request += 1;
+                nic.counters.duplicate_request += 1;
+                self.data.duplicate += 1;
+                ack.then_some(Kind::Ack)
+            }
+        };
+        let cnp_priority = model.cnp_priority;
+        if cnp {
+            self.recv_qps[packet.qp as usize].np_cnp_sent += 1;
+            self.nics[host].counters.np_cnp_sent += 1;
+            self.reply(host, src, packet.qp, Kind::Cnp, cnp_priority, 0, CNP_FRAME_BYTES);
+        }
+        if let Some(kind) = answer {
+            let responder = &self.recv_qps[packet.qp as usize].responder;
+            let psn = match kind {
+                Kind::Nak => responder.nak_psn(),
+                _ => responder.ack_psn().expect("an ACK follows a packet"),
+            };
+            self.reply(host, src, packet.qp, kind, packet.class, psn, ACK_FRAME_BYTES);
+        }
+    }
+
+    /// Queues a packet that the receive side made.
+    #[allow(clippy::too_many_arguments)] // the fields of the packet
+    fn reply(&mut self, host: usize, dst: u16, qp: u32, kind: Kind, class: u8, psn: u32, frame_bytes: u32) {
+        let index = self.packets.add(Packet {
+            arrival: Time::ZERO,
+            qp,
+            psn,
+            next: NONE,
+            wire_bytes: (frame_bytes + PREAMBLE_AND_GAP_BYTES) as u16,
+            payload_bytes: 0,
+            dst,
+            ingress: 0,
+            kind,
+            class,
+            flags: 0,
+        });
+        let port = self.nics[host].port as usize;
+        self.enqueue(port, index);
+        self.kick(port);
+    }
+
+    fn on_ack(&mut self, packet: &Packet) {
+        let qp = packet.qp;
+        let s = &mut self.send_qps[qp as usize];
+        if s.state != QpState::Running {
+            return;
+        }
+        let rc = &self.nic_models[self.nics[s.src as usize].model as usize].rc;
+        let unsent = s.requester.posted() - s.requester.next_sequence();
+        let newly = if packet.kind == Kind::Ack {
+            s.requester.on_ack(rc, self.now, packet.psn)
+        } else {
+            s.packet_seq_err += 1;
+            self.nics[s.src as usize].counters.packet_seq_err += 1;
+            s.requester.on_nak(rc, self.now, packet.psn)
+        };
+        self.account_backlog(qp, unsent);
+        if newly > 0 {
+            self.on_progress(qp);
+        }
+        self.arm_timer(qp);
+        self.activate(qp);
+    }
+
+    fn on_cnp(&mut self, host: usize, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        let nic = &mut self.nics[host];
+        match (&mut s.reaction, &self.nic_models[nic.model as usize].reaction) {
+            (Some(reaction), Some(parameters)) if s.state == QpState::Running => {
+                s.rp_cnp_handled += 1;
+                nic.counters.rp_cnp_handled += 1;
+                reaction.on_cnp(parameters, self.now);
+            }
+            _ => nic.counters.rp_cnp_ignored += 1,
+        }
+    }
+
+    /// A transport timer event.
+    pub(crate) fn on_transport_timer(&mut self, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        s.timer_event_at = Time::NEVER;
+        if s.state != QpState::Running {
+            return;
+        }
+        let nic = &mut self.nics[s.src as usize];
+        let rc = &self.nic_models[nic.model as usize].rc;
+        let unsent = s.requester.posted() - s.requester.next_sequence();
+        match s.requester.on_timeout(rc, self.now) {
+            Timeout::None => {}
+            Timeout::Retry => {
+                s.local_ack_timeout_err += 1;
+                nic.counters.local_ack_timeout_err += 1;
+            }
+            Timeout::Failed => {
+                s.local_ack_timeout_err += 1;
+                nic.counters.local_ack_timeout_err += 1;
+                nic.counters.transport_retry_exceeded += 1;
+                self.account_backlog(qp, unsent);
+                self.end_qp(qp, QpState::Error);
+                return;
+            }
+        }
+        self.account_backlog(qp, unsent);
+        self.arm_timer(qp);
+        self.activate(qp);
+    }
+
+    /// Brings the NIC's backlog up to date with what a queue pair has still to send, `before` packets earlier.
+    fn account_backlog(&mut self, qp: u32, before: u64) {
+        let s = &self.send_qps[qp as usize];
+        let after = s.requester.posted() - s.requester.next_sequence();
+        let weight = self.writers[s.writer as usize].backlog_weight as i64;
+        self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
+    }
+}

@@ -1,0 +1,144 @@
+//! The way out: which class, which queue pair, when.
+//!
+//! Classes: strict ones first, then round robin. In a class: ACKs and CNPs, which the NIC's receive side made, before
+//! data; queue pairs take turns, a packet each. A queue pair under DCQCN is paced: after a packet of `b` bytes on the
+//! wire its next one may leave `8 b / rate` later, by the rate at that moment.
+
+use tailback_proto::units::Time;
+use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
+
+use super::QpState;
+use crate::event::Event;
+use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, NONE};
+use crate::fabric::port::pick_class;
+use crate::world::World;
+
+impl World {
+    /// A NIC's port is free: send the next packet, if one may go.
+    pub(crate) fn nic_transmit(&mut self, port: usize) {
+        let host = self.ports[port].owner as usize;
+        loop {
+            let p = &mut self.ports[port];
+            let nic = &mut self.nics[host];
+            let eligible = (p.backlogged | nic.ready_classes) & !p.paused;
+            if eligible == 0 {
+                return;
+            }
+            let class = pick_class(eligible, p.strict, p.last_class);
+            p.last_class = class;
+            if p.backlogged & (1 << class) != 0 {
+                let packet = self.dequeue(port, class);
+                self.send(port, packet);
+                break;
+            }
+            let ring = &mut nic.ready[class as usize];
+            let qp = ring.pop_front().expect("ready means not empty");
+            if ring.is_empty() {
+                nic.ready_classes &= !(1 << class);
+            }
+            if self.send_qps[qp as usize].requester.has_work() {
+                self.send_data(port, qp);
+                break;
+            }
+            // An ACK took its work away while it waited.
+            self.send_qps[qp as usize].scheduled = false;
+        }
+        let p = &self.ports[port];
+        if (p.backlogged | self.nics[host].ready_classes) & !p.paused != 0 {
+            let free_at = p.busy_until;
+            self.wake_port(port, free_at);
+        }
+    }
+
+    /// A queue pair may send again: it joins the end of its class's ring.
+    pub(crate) fn on_pacing_due(&mut self, qp: u32) {
+        let s = &self.send_qps[qp as usize];
+        let nic = &mut self.nics[s.src as usize];
+        nic.ready[s.class as usize].push_back(qp);
+        nic.ready_classes |= 1 << s.class;
+        let port = nic.port as usize;
+        self.kick(port);
+    }
+
+    /// Sends the next packet of a queue pair that has work.
+    fn send_data(&mut self, port: usize, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        let writer = &self.writers[s.writer as usize];
+        let nic = &mut self.nics[s.src as usize];
+        let model = &self.nic_models[nic.model as usize];
+        let out = s.requester.send(&model.rc, self.now);
+        let (payload, first) = writer.segment(out.sequence);
+        let wire_bytes = write_frame_bytes(payload, first) + PREAMBLE_AND_GAP_BYTES;
+        let class = s.class;
+        s.packets_sent += 1;
+        s.packets_retransmitted += out.retransmission as u64;
+        nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
+        let rate = match (&mut s.reaction, &model.reaction) {
+            (Some(reaction), Some(parameters)) => {
+                reaction.on_sent(parameters, self.now, payload as u64);
+                reaction.rate()
+            }
+            _ => model.line_rate,
+        };
+        // Below 2^53 ps the product and the quotient are exact to a picosecond.
+        s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as u64);
+        let arm_timer = out.ack_request;
+        let (next_at, has_work) = (s.next_at, s.requester.has_work());
+        let packet = Packet {
+            arrival: Time::ZERO,
+            qp,
+            psn: out.psn,
+            next: NONE,
+            wire_bytes: wire_bytes as u16,
+            payload_bytes: payload as u16,
+            dst: s.dst,
+            ingress: 0,
+            kind: Kind::Data,
+            class,
+            flags: if out.ack_request { ACK_REQUEST } else { 0 },
+        };
+        let packet = self.packets.add(packet);
+        self.data.sent += 1;
+        self.queues[crate::fabric::lane(port, class)].enqueued += 1;
+        self.send(port, packet);
+        if arm_timer {
+            self.arm_timer(qp);
+        }
+        self.send_qps[qp as usize].scheduled = has_work;
+        if has_work {
+            let free_at = self.ports[port].busy_until;
+            if next_at <= free_at {
+                let nic = &mut self.nics[self.ports[port].owner as usize];
+                nic.ready[class as usize].push_back(qp);
+                nic.ready_classes |= 1 << class;
+            } else {
+                self.schedule(next_at, Event::PacingDue(qp));
+            }
+        }
+    }
+
+    /// A queue pair may have got work: schedule it, and let its port look.
+    pub(crate) fn activate(&mut self, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        if s.scheduled || !s.requester.has_work() || s.state != QpState::Running {
+            return;
+        }
+        s.scheduled = true;
+        if s.next_at <= self.now {
+            self.on_pacing_due(qp);
+        } else {
+            let next_at = s.next_at;
+            self.schedule(next_at, Event::PacingDue(qp));
+        }
+    }
+
+    /// Makes sure that a timer event is pending where the transport timer runs. The event stays where it is when the
+    /// deadline moves on, and looks again when it fires.
+    pub(crate) fn arm_timer(&mut self, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        if let (Some(deadline), Time::NEVER) = (s.requester.next_timeout(), s.timer_event_at) {
+            s.timer_event_at = deadline;
+            self.schedule(deadline, Event::TransportTimer(qp));
+        }
+    }
+}

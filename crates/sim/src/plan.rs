@@ -1,0 +1,477 @@
+//! The plan: a run with nothing left to decide. All numbers are in base units and nothing has a default.
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use tailback_proto::congestion::dcqcn::{MlnxParameters, ReactionParameters};
+use tailback_proto::units::{Rate, Time};
+
+use crate::engine::EventQueue;
+
+/// Why a plan cannot run: one line.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// Not JSON, or not this structure.
+    #[error("the plan is not readable: {0}")]
+    Format(String),
+    /// Something in it is impossible.
+    #[error("{place}: {problem}")]
+    Impossible {
+        /// Where in the plan.
+        place: String,
+        /// What is wrong, and what was expected.
+        problem: String,
+    },
+}
+
+fn impossible(place: impl Into<String>, problem: impl Into<String>) -> PlanError {
+    PlanError::Impossible { place: place.into(), problem: problem.into() }
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Name of the scenario.
+    pub name: String,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// Simulated time to run for.
+    pub duration_ps: u64,
+    /// Hosts.
+    pub hosts: Vec<HostPlan>,
+    /// Kinds of NIC, named by index.
+    pub nics: Vec<NicPlan>,
+    /// Switches.
+    pub switches: Vec<SwitchPlan>,
+    /// Kinds of switch, named by index.
+    pub switch_models: Vec<SwitchModelPlan>,
+    /// Full-duplex links.
+    pub links: Vec<LinkPlan>,
+    /// Senders of messages.
+    pub writers: Vec<WriterPlan>,
+    /// What to record.
+    pub record: RecordPlan,
+}
+
+/// A host: one NIC with one port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostPlan {
+    /// Unique name.
+    pub name: String,
+    /// Index into [`Plan::nics`].
+    pub nic: usize,
+}
+
+/// A kind of NIC.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NicPlan {
+    /// RoCE path MTU: payload of a full packet.
+    pub mtu_bytes: u32,
+    /// From the last bit on the wire to the transport.
+    pub rx_latency_ps: u64,
+    /// Class of CNPs.
+    pub cnp_priority: u8,
+    /// Reliable connections.
+    pub transport: TransportPlan,
+    /// Congestion control; none: line rate.
+    pub dcqcn: Option<DcqcnPlan>,
+}
+
+/// Settings of reliable connections.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransportPlan {
+    /// Packets between two ACK requests.
+    pub ack_every_packets: u32,
+    /// Transport timer.
+    pub ack_timeout_ps: u64,
+    /// First value of the timer where it adapts; none: it does not.
+    pub adaptive_timeout_ps: Option<u64>,
+    /// Retries of a full timer without progress before the queue pair is in error.
+    pub retry_count: u32,
+}
+
+/// DCQCN by its mlnx names; see [`MlnxParameters`] for units.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct DcqcnPlan {
+    pub dce_tcp_g: u32,
+    pub dce_tcp_rtt: u32,
+    pub initial_alpha_value: u32,
+    pub rate_to_set_on_first_cnp: u32,
+    pub rpg_min_dec_fac: u32,
+    pub rpg_min_rate: u32,
+    pub rpg_gd: u32,
+    pub rate_reduce_monitor_period: u32,
+    pub clamp_tgt_rate: bool,
+    pub clamp_tgt_rate_after_time_inc: bool,
+    pub rpg_time_reset: u32,
+    pub rpg_byte_reset: u32,
+    pub rpg_threshold: u32,
+    pub rpg_ai_rate: u32,
+    pub rpg_hai_rate: u32,
+    pub rpg_max_rate: u32,
+    pub min_time_between_cnps: u32,
+    pub byte_reset_unit_bytes: u32,
+    pub release_at_max_rate: bool,
+    /// Reading: whether the CNP interval holds for a queue pair or for the port.
+    pub cnp_interval_per: CnpInterval,
+}
+
+/// What the minimum interval between CNPs holds for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CnpInterval {
+    /// Each queue pair.
+    Qp,
+    /// All queue pairs of a port together.
+    Port,
+}
+
+impl DcqcnPlan {
+    /// The reaction point's share of the parameters, for a NIC on a link of `line_rate`.
+    pub fn reaction(&self, line_rate: Rate) -> Result<ReactionParameters, String> {
+        if ![1, 64].contains(&self.byte_reset_unit_bytes) {
+            return Err("byte_reset_unit_bytes must be 1 or 64".into());
+        }
+        ReactionParameters::new(
+            &MlnxParameters {
+                dce_tcp_g: self.dce_tcp_g,
+                dce_tcp_rtt: self.dce_tcp_rtt,
+                initial_alpha_value: self.initial_alpha_value,
+                rate_to_set_on_first_cnp: self.rate_to_set_on_first_cnp,
+                rpg_min_dec_fac: self.rpg_min_dec_fac,
+                rpg_min_rate: self.rpg_min_rate,
+                rpg_gd: self.rpg_gd,
+                rate_reduce_monitor_period: self.rate_reduce_monitor_period,
+                clamp_tgt_rate: self.clamp_tgt_rate,
+                clamp_tgt_rate_after_time_inc: self.clamp_tgt_rate_after_time_inc,
+                rpg_time_reset: self.rpg_time_reset,
+                rpg_byte_reset: self.rpg_byte_reset,
+                rpg_threshold: self.rpg_threshold,
+                rpg_ai_rate: self.rpg_ai_rate,
+                rpg_hai_rate: self.rpg_hai_rate,
+                rpg_max_rate: self.rpg_max_rate,
+                byte_reset_unit_bytes: self.byte_reset_unit_bytes,
+                release_at_max_rate: self.release_at_max_rate,
+            },
+            line_rate,
+        )
+    }
+}
+
+/// A switch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchPlan {
+    /// Unique name.
+    pub name: String,
+    /// Index into [`Plan::switch_models`].
+    pub model: usize,
+}
+
+/// A kind of switch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchModelPlan {
+    /// Packet memory.
+    pub buffer_bytes: u64,
+    /// What all queues share of it; it and the headroom of all lossless groups fit the buffer.
+    pub shared_bytes: u64,
+    /// From the last bit on the wire to the egress queue.
+    pub latency_ps: u64,
+    /// Priorities under PFC.
+    pub lossless: Vec<u8>,
+    /// Classes with strict priority, highest number first; the others share round robin.
+    pub strict: Vec<u8>,
+    /// Marking, on every class that is not strict.
+    pub ecn: Option<EcnPlan>,
+    /// An ingress priority group may hold this many times the free shared buffer.
+    pub ingress_alpha: f64,
+    /// A lossy egress queue may hold this many times the free shared buffer.
+    pub egress_alpha: f64,
+    /// Priority flow control.
+    pub pfc: PfcPlan,
+}
+
+/// ECN thresholds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct EcnPlan {
+    pub k_min_bytes: u64,
+    pub k_max_bytes: u64,
+    pub p_max: f64,
+}
+
+/// Settings of PFC in a switch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PfcPlan {
+    /// Fixed xoff; none: `ingress_alpha` times the free shared buffer.
+    pub xoff_bytes: Option<u64>,
+    /// Fixed xon; none: xoff minus the offset.
+    pub xon_bytes: Option<u64>,
+    /// How far below xoff the group resumes, where xon is not fixed.
+    pub xon_offset_bytes: u64,
+    /// Quanta in a pause frame.
+    pub quanta: u16,
+    /// From a pause frame's last bit to the moment the sender is quiet.
+    pub response_delay_ps: u64,
+}
+
+/// A full-duplex link.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkPlan {
+    /// Name of one end.
+    pub a: String,
+    /// Name of the other end.
+    pub b: String,
+    /// Rate of each direction.
+    pub rate_bps: u64,
+    /// Propagation.
+    pub delay_ps: u64,
+    /// Probability that a packet is lost, each way; PFC frames never are.
+    pub loss: f64,
+    /// Headroom of each lossless priority group at the switch ends.
+    pub headroom_bytes: u64,
+}
+
+/// Writers from one host to another: `ib_write_bw` with `qps` queue pairs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriterPlan {
+    /// Name of the traffic item.
+    pub name: String,
+    /// Sending host.
+    pub src: String,
+    /// Receiving host.
+    pub dst: String,
+    /// Class of data and ACKs.
+    pub priority: u8,
+    /// Queue pairs.
+    pub qps: u32,
+    /// Message size.
+    pub message_bytes: u64,
+    /// Messages outstanding on a queue pair.
+    pub tx_depth: u32,
+    /// Messages on a queue pair; none: until stopped.
+    pub messages: Option<u64>,
+    /// Earliest start.
+    pub start_ps: u64,
+    /// The start is drawn uniformly from this span after `start_ps`.
+    pub start_spread_ps: u64,
+    /// No message is posted from here on.
+    pub stop_ps: Option<u64>,
+}
+
+/// What to record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordPlan {
+    /// Most bins of a time series.
+    pub max_bins: usize,
+    /// Queue pairs whose rate is recorded.
+    pub tracked_qps: usize,
+}
+
+/// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.
+pub const MIN_BINS: usize = 16;
+/// RoCE path MTUs (IB specification 9.6.3: 256 to 4096 in powers of two).
+pub const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+impl Plan {
+    /// Reads and checks a plan.
+    pub fn from_json(json: &str) -> Result<Plan, PlanError> {
+        let plan: Plan = serde_json::from_str(json).map_err(|error| PlanError::Format(error.to_string()))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Refuses what cannot run.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let horizon = EventQueue::HORIZON.0 / 2;
+        if self.duration_ps == 0 || self.duration_ps > horizon {
+            return Err(impossible("duration_ps", format!("{} is not in 1 to {horizon}", self.duration_ps)));
+        }
+        if self.hosts.len() > u16::MAX as usize {
+            return Err(impossible("hosts", "more than 65,535"));
+        }
+        let mut names = HashMap::new();
+        for (index, name) in
+            self.hosts.iter().map(|h| &h.name).chain(self.switches.iter().map(|s| &s.name)).enumerate()
+        {
+            if names.insert(name.as_str(), index).is_some() {
+                return Err(impossible("hosts, switches", format!("two are named {name}")));
+            }
+        }
+        for (index, nic) in self.nics.iter().enumerate() {
+            nic.check(&format!("nics[{index}]"))?;
+        }
+        for (index, model) in self.switch_models.iter().enumerate() {
+            model.check(&format!("switch_models[{index}]"))?;
+        }
+        if let Some(host) = self.hosts.iter().find(|h| h.nic >= self.nics.len()) {
+            return Err(impossible(&host.name, "its nic is not in nics"));
+        }
+        if let Some(switch) = self.switches.iter().find(|s| s.model >= self.switch_models.len()) {
+            return Err(impossible(&switch.name, "its model is not in switch_models"));
+        }
+        self.check_links(&names)?;
+        self.check_buffers(&names)?;
+        for (index, writer) in self.writers.iter().enumerate() {
+            let place = format!("writers[{index}]");
+            writer.check(&place)?;
+            for end in [&writer.src, &writer.dst] {
+                if names.get(end.as_str()).is_none_or(|&node| node >= self.hosts.len()) {
+                    return Err(impossible(place, format!("{end} is not a host")));
+                }
+            }
+        }
+        if self.record.max_bins < MIN_BINS {
+            return Err(impossible("record.max_bins", format!("fewer than {MIN_BINS}")));
+        }
+        Ok(())
+    }
+
+    fn check_links(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        let mut ports = vec![0usize; names.len()];
+        for (index, link) in self.links.iter().enumerate() {
+            let place = format!("links[{index}]");
+            for end in [&link.a, &link.b] {
+                match names.get(end.as_str()) {
+                    Some(&node) => ports[node] += 1,
+                    None => return Err(impossible(place, format!("{end} is neither a host nor a switch"))),
+                }
+            }
+            if link.a == link.b {
+                return Err(impossible(place, format!("both ends are {}", link.a)));
+            }
+            if link.rate_bps < 1_000_000 || link.rate_bps > 100_000_000_000_000 {
+                return Err(impossible(place, "rate_bps is not in 1e6 to 1e14"));
+            }
+            if !(0.0..1.0).contains(&link.loss) {
+                return Err(impossible(place, "loss is not in 0 to below 1"));
+            }
+        }
+        if let Some(host) = (0..self.hosts.len()).find(|&node| ports[node] != 1) {
+            return Err(impossible(&self.hosts[host].name, "a host has exactly one link"));
+        }
+        Ok(())
+    }
+
+    fn check_buffers(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        for (index, switch) in self.switches.iter().enumerate() {
+            let model = &self.switch_models[switch.model];
+            let node = self.hosts.len() + index;
+            let headroom: u64 = self
+                .links
+                .iter()
+                .flat_map(|link| [&link.a, &link.b].map(|end| (end, link.headroom_bytes)))
+                .filter(|(end, _)| names[end.as_str()] == node)
+                .map(|(_, bytes)| bytes * model.lossless.len() as u64)
+                .sum();
+            if model.shared_bytes == 0 || headroom + model.shared_bytes > model.buffer_bytes {
+                return Err(impossible(
+                    &switch.name,
+                    format!(
+                        "headroom of {headroom} B over all ports and lossless priorities and {} B shared do not fit its buffer of {} B",
+                        model.shared_bytes, model.buffer_bytes
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Duration of the run.
+    pub fn duration(&self) -> Time {
+        Time(self.duration_ps)
+    }
+}
+
+impl NicPlan {
+    fn check(&self, place: &str) -> Result<(), PlanError> {
+        if !PATH_MTUS.contains(&self.mtu_bytes) {
+            return Err(impossible(
+                place,
+                format!("mtu_bytes is {}, not one of {PATH_MTUS:?}", self.mtu_bytes),
+            ));
+        }
+        if self.cnp_priority > 7 {
+            return Err(impossible(place, "cnp_priority is above 7"));
+        }
+        if self.transport.ack_every_packets == 0 {
+            return Err(impossible(place, "ack_every_packets must be above 0"));
+        }
+        let TransportPlan { ack_timeout_ps, adaptive_timeout_ps, retry_count, .. } = self.transport;
+        if ack_timeout_ps == 0 || ack_timeout_ps > EventQueue::HORIZON.0 / 64 {
+            return Err(impossible(place, "ack_timeout_ps must be above 0 and below 18 min"));
+        }
+        if adaptive_timeout_ps.is_some_and(|first| first == 0 || first > ack_timeout_ps) {
+            return Err(impossible(place, "adaptive_timeout_ps must be above 0 and up to ack_timeout_ps"));
+        }
+        if retry_count > 7 {
+            return Err(impossible(place, "retry_count is above 7 (3 bits)"));
+        }
+        Ok(())
+    }
+}
+
+impl SwitchModelPlan {
+    fn check(&self, place: &str) -> Result<(), PlanError> {
+        if self.buffer_bytes > u32::MAX as u64 {
+            return Err(impossible(place, "buffer_bytes is above 4 GiB"));
+        }
+        if self.lossless.iter().chain(&self.strict).any(|&priority| priority > 7) {
+            return Err(impossible(place, "a priority is above 7"));
+        }
+        if let Some(ecn) = &self.ecn {
+            if ecn.k_min_bytes > ecn.k_max_bytes {
+                return Err(impossible(place, "k_min_bytes is above k_max_bytes"));
+            }
+            if !(0.0..=1.0).contains(&ecn.p_max) {
+                return Err(impossible(place, "p_max is not in 0 to 1"));
+            }
+        }
+        for (name, alpha) in [("ingress_alpha", self.ingress_alpha), ("egress_alpha", self.egress_alpha)] {
+            if !(alpha > 0.0 && alpha <= 1024.0) {
+                return Err(impossible(place, format!("{name} is not above 0 and up to 1024")));
+            }
+        }
+        if let (Some(xoff), Some(xon)) = (self.pfc.xoff_bytes, self.pfc.xon_bytes) {
+            if xon >= xoff {
+                return Err(impossible(place, "xon_bytes is not below xoff_bytes"));
+            }
+        }
+        if !self.lossless.is_empty() && self.pfc.quanta < 2 {
+            return Err(impossible(place, "quanta must be above 1"));
+        }
+        Ok(())
+    }
+}
+
+impl WriterPlan {
+    fn check(&self, place: &str) -> Result<(), PlanError> {
+        if self.src == self.dst {
+            return Err(impossible(place, "src and dst are the same host"));
+        }
+        if self.priority > 7 {
+            return Err(impossible(place, "priority is above 7"));
+        }
+        if self.qps == 0 || self.tx_depth == 0 {
+            return Err(impossible(place, "qps and tx_depth must be above 0"));
+        }
+        if self.message_bytes == 0 || self.message_bytes > 1 << 31 {
+            return Err(impossible(place, "message_bytes is not in 1 to 2^31 (IB specification 9.7.6)"));
+        }
+        if self.stop_ps.is_some_and(|stop| stop <= self.start_ps) {
+            return Err(impossible(place, "stop_ps is not after start_ps"));
+        }
+        Ok(())
+    }
+}

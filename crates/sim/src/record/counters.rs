@@ -1,0 +1,90 @@
+//! Counters under the names that `ethtool -S`, `rdma statistic` and the switch's tools print.
+
+use crate::fabric::{lane, CLASSES};
+use crate::plan::Plan;
+use crate::world::World;
+
+/// One counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Host or switch.
+    pub node: String,
+    /// Port, `node:peer`; empty for the whole node.
+    pub port: String,
+    /// Name.
+    pub counter: String,
+    /// Value; pause durations in microseconds, bytes of frames from address to FCS.
+    pub value: u64,
+}
+
+const PICOSECONDS_TO_MICROSECONDS: u64 = 1_000_000;
+
+pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
+    let mut rows = Vec::new();
+    for (host, host_plan) in plan.hosts.iter().enumerate() {
+        let c = &world.nics[host].counters;
+        for (name, value) in [
+            ("np_ecn_marked_roce_packets", c.np_ecn_marked_roce_packets),
+            ("np_cnp_sent", c.np_cnp_sent),
+            ("rp_cnp_handled", c.rp_cnp_handled),
+            ("rp_cnp_ignored", c.rp_cnp_ignored),
+            ("out_of_sequence", c.out_of_sequence),
+            ("packet_seq_err", c.packet_seq_err),
+            ("local_ack_timeout_err", c.local_ack_timeout_err),
+            ("duplicate_request", c.duplicate_request),
+            ("req_transport_retries_exceeded", c.transport_retry_exceeded),
+        ] {
+            rows.push(Counter {
+                node: host_plan.name.clone(),
+                port: String::new(),
+                counter: name.into(),
+                value,
+            });
+        }
+        port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
+    }
+    for (index, switch) in plan.switches.iter().enumerate() {
+        let node = plan.hosts.len() + index;
+        for port in (0..world.ports.len()).filter(|&port| world.ports[port].owner as usize == node) {
+            let name = world.links[port].name.clone();
+            port_counters(world, &switch.name, &name, port, &mut rows);
+        }
+    }
+    rows
+}
+
+/// Counters of the classes that a port ever carried or paused.
+fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: &mut Vec<Counter>) {
+    for class in 0..CLASSES as u8 {
+        let at = lane(port, class);
+        let (queue, group, pause) = (&world.queues[at], &world.groups[at], &world.pauses[at]);
+        let dropped: u64 = world.drops[at].iter().map(|tally| tally.packets).sum();
+        if queue.tx_packets + group.rx_packets + pause.frames + group.pause_frames + dropped == 0 {
+            continue;
+        }
+        let held = group.held
+            + group.pause.asserted_at().map_or(tailback_proto::units::Time::ZERO, |since| world.now - since);
+        let microseconds = |ps: u64| ps / PICOSECONDS_TO_MICROSECONDS;
+        let mut values = vec![
+            (format!("tx_prio{class}_packets"), queue.tx_packets),
+            (format!("tx_prio{class}_bytes"), queue.tx_bytes),
+            (format!("rx_prio{class}_packets"), group.rx_packets),
+            (format!("rx_prio{class}_bytes"), group.rx_bytes),
+            (format!("rx_prio{class}_pause"), pause.frames),
+            (format!("rx_prio{class}_pause_duration"), microseconds(pause.paused_until(world.now).0)),
+            (format!("rx_prio{class}_pause_transition"), pause.transitions),
+            (format!("tx_prio{class}_pause"), group.pause_frames),
+            (format!("tx_prio{class}_pause_duration"), microseconds(held.0)),
+        ];
+        if !port_name.is_empty() {
+            values.push((format!("ecn_marked_tc_{class}"), queue.marked));
+            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped));
+        }
+        rows.extend(values.into_iter().map(|(counter, value)| Counter {
+            node: node.into(),
+            port: port_name.into(),
+            counter,
+            value,
+        }));
+    }
+}

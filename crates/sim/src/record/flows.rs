@@ -1,0 +1,89 @@
+//! The flow table: a row a queue pair.
+
+use crate::nic::QpState;
+use crate::plan::Plan;
+use crate::world::World;
+
+/// A queue pair and what became of it. Counters carry their mlx5 names.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Flow {
+    pub writer: String,
+    pub src: String,
+    pub dst: String,
+    /// Number among the queue pairs of its writer.
+    pub qp: u32,
+    pub priority: u8,
+    pub start_ps: u64,
+    /// When the last message was acknowledged; none while running.
+    pub end_ps: Option<u64>,
+    pub state: &'static str,
+    pub error: Option<String>,
+    pub message_bytes: u64,
+    pub messages_posted: u64,
+    pub messages_completed: u64,
+    /// Payload delivered in order.
+    pub bytes_delivered: u64,
+    /// Of the payload delivered, from start to end.
+    pub goodput_bps: f64,
+    pub packets_sent: u64,
+    pub packets_retransmitted: u64,
+    pub packet_seq_err: u64,
+    pub out_of_sequence: u64,
+    pub duplicate_request: u64,
+    pub local_ack_timeout_err: u64,
+    pub rp_cnp_handled: u64,
+    pub np_cnp_sent: u64,
+    pub np_ecn_marked_roce_packets: u64,
+    /// DCQCN's rate at the end.
+    pub rate_bps: f64,
+}
+
+pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
+    (0..world.send_qps.len()).map(|qp| flow(plan, world, qp)).collect()
+}
+
+fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
+    let (s, r) = (&world.send_qps[qp], &world.recv_qps[qp]);
+    let writer = &world.writers[s.writer as usize];
+    let ended = matches!(s.state, QpState::Done | QpState::Error);
+    let end = if ended { s.end } else { world.now };
+    let error = (s.state == QpState::Error).then(|| {
+        format!(
+            "transport retry counter exceeded: no progress past packet {} for {}",
+            s.requester.acknowledged(),
+            world.nic_models[world.nics[s.src as usize].model as usize].rc.patience(),
+        )
+    });
+    Flow {
+        writer: plan.writers[s.writer as usize].name.clone(),
+        src: plan.hosts[s.src as usize].name.clone(),
+        dst: plan.hosts[s.dst as usize].name.clone(),
+        qp: qp as u32 - writer.first_qp,
+        priority: s.class,
+        start_ps: s.start.0,
+        end_ps: ended.then_some(s.end.0),
+        state: match s.state {
+            QpState::Waiting => "waiting",
+            QpState::Running => "running",
+            QpState::Done => "done",
+            QpState::Error => "error",
+        },
+        error,
+        message_bytes: writer.message_bytes,
+        messages_posted: s.messages_posted,
+        messages_completed: s.requester.acknowledged() / writer.packets_per_message,
+        bytes_delivered: r.bytes_delivered,
+        goodput_bps: super::bits_per_second(r.bytes_delivered, end.saturating_sub(s.start)),
+        packets_sent: s.packets_sent,
+        packets_retransmitted: s.packets_retransmitted,
+        packet_seq_err: s.packet_seq_err,
+        out_of_sequence: r.out_of_sequence,
+        duplicate_request: r.duplicate_request,
+        local_ack_timeout_err: s.local_ack_timeout_err,
+        rp_cnp_handled: s.rp_cnp_handled,
+        np_cnp_sent: r.np_cnp_sent,
+        np_ecn_marked_roce_packets: r.np_ecn_marked_roce_packets,
+        rate_bps: super::series::peek(world, qp).0,
+    }
+}

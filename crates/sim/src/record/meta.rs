@@ -1,0 +1,296 @@
+//! What a recording says about the run as a whole.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tailback_proto::units::Time;
+
+use super::series::{egress_name, ingress_name, send_queue_name};
+use crate::fabric::packet::Kind;
+use crate::fabric::port::DropReason;
+use crate::fabric::{lane, port_and_class};
+use crate::plan::Plan;
+use crate::world::World;
+
+/// The run as a whole.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Meta {
+    pub name: String,
+    pub seed: u64,
+    pub end_ps: u64,
+    /// Whether it ran to its end.
+    pub complete: bool,
+    /// Length of a bin of the time series.
+    pub bin_ps: u64,
+    /// Packets put on a link.
+    pub packet_hops: u64,
+    pub events: u64,
+    /// Transmissions by kind of packet.
+    pub packets: BTreeMap<&'static str, u64>,
+    pub line_rate_bps: BTreeMap<String, u64>,
+    pub faults: Vec<Fault>,
+    pub drops: Vec<Drop>,
+    pub conservation: Conservation,
+    pub pauses: Vec<Pause>,
+    pub queues: Vec<Queue>,
+}
+
+/// Something that must not happen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fault {
+    /// `lossless_drop`, `deadlock` or `conservation`.
+    pub kind: &'static str,
+    /// Queue or port.
+    pub r#where: String,
+    /// One line in words.
+    pub text: String,
+}
+
+/// Packets dropped at a queue for one reason.
+#[derive(Clone, Debug, Serialize)]
+pub struct Drop {
+    /// Egress queue that the packets were for.
+    pub r#where: String,
+    /// In words.
+    pub reason: &'static str,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of frames.
+    pub bytes: u64,
+}
+
+/// The result of checking the books.
+#[derive(Clone, Debug, Serialize)]
+pub struct Conservation {
+    /// Queues that carried a packet.
+    pub checked_queues: u64,
+    /// What became of the data packets.
+    pub data_packets: DataPackets,
+    /// Whether everything added up.
+    pub ok: bool,
+}
+
+/// What became of the data packets that were sent.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct DataPackets {
+    pub sent: u64,
+    pub delivered: u64,
+    pub dropped: u64,
+    pub discarded_out_of_order: u64,
+    pub discarded_duplicate: u64,
+    pub in_flight: u64,
+}
+
+/// How long a port was paused.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pause {
+    /// Port that was told to be quiet, `node:peer`.
+    pub port: String,
+    /// Priority.
+    pub priority: u8,
+    /// Frames received, resumes included.
+    pub rx_frames: u64,
+    /// Changes from paused to running.
+    pub transitions: u64,
+    /// Time paused.
+    pub paused_ps: u64,
+    /// Largest share of one second of the run, 0 to 1.
+    pub max_share_of_a_second: f64,
+    /// When the last pause ended.
+    pub last_pause_ps: u64,
+}
+
+/// A place where bytes wait.
+#[derive(Clone, Debug, Serialize)]
+pub struct Queue {
+    /// Name; also the entity of its time series.
+    pub queue: String,
+    /// `receive`, `egress`, `ingress` or `send`.
+    pub kind: &'static str,
+    /// Host or switch.
+    pub node: String,
+    /// Port, `node:peer`.
+    pub port: String,
+    /// Class or priority group.
+    pub priority: u8,
+    /// Place on the path: 0 at the receiver's memory, growing towards the sender.
+    pub order: u32,
+    /// ECN thresholds of an egress queue.
+    pub k_min_bytes: Option<u64>,
+    /// ECN thresholds of an egress queue.
+    pub k_max_bytes: Option<u64>,
+    /// What all queues of the switch share.
+    pub limit_bytes: Option<u64>,
+}
+
+pub(super) fn meta(plan: &Plan, world: &World, bin: Time, events: u64, complete: bool) -> Meta {
+    let (conservation, errors) = super::audit::audit(world);
+    let mut faults = faults(world);
+    faults.extend(errors.into_iter().map(|(place, text)| Fault {
+        kind: "conservation",
+        text: format!("{place} {text}"),
+        r#where: place,
+    }));
+    let packets = [
+        ("data", Kind::Data),
+        ("ack", Kind::Ack),
+        ("nak", Kind::Nak),
+        ("cnp", Kind::Cnp),
+        ("pfc", Kind::Pfc),
+    ]
+    .into_iter()
+    .map(|(name, kind)| (name, world.transmissions[kind as usize]))
+    .collect();
+    Meta {
+        name: plan.name.clone(),
+        seed: plan.seed,
+        end_ps: world.now.0,
+        complete,
+        bin_ps: bin.0,
+        packet_hops: world.packet_hops(),
+        events,
+        packets,
+        line_rate_bps: plan
+            .hosts
+            .iter()
+            .enumerate()
+            .map(|(index, host)| (host.name.clone(), world.links[world.nics[index].port as usize].rate.0))
+            .collect(),
+        faults,
+        drops: drops(world),
+        conservation,
+        pauses: pauses(world),
+        queues: queues(plan, world),
+    }
+}
+
+fn faults(world: &World) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (&at, &enough) in &world.lossless_drops {
+        let (port, class) = port_and_class(at);
+        let name = ingress_name(world, port, class);
+        let text = format!(
+            "lossless priority {class} dropped packets at port {}: its headroom of {} B overflowed, {enough} B would have been enough",
+            world.links[port].name, world.links[port].headroom_bytes
+        );
+        faults.push(Fault { kind: "lossless_drop", r#where: name, text });
+    }
+    if let Some((lanes, since)) = &world.deadlock {
+        let names: Vec<String> = lanes
+            .iter()
+            .map(|&at| port_and_class(at))
+            .map(|(port, class)| egress_name(world, port, class))
+            .collect();
+        faults.push(Fault {
+            kind: "deadlock",
+            r#where: names[0].clone(),
+            text: format!(
+                "PFC deadlock: nothing has moved since {since}; paused with packets waiting: {}",
+                names.join(", ")
+            ),
+        });
+    }
+    faults
+}
+
+fn drops(world: &World) -> Vec<Drop> {
+    let mut rows = Vec::new();
+    for (at, reasons) in world.drops.iter().enumerate() {
+        let (port, class) = port_and_class(at);
+        for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
+            rows.push(Drop {
+                r#where: egress_name(world, port, class),
+                reason: reason.text(),
+                packets: tally.packets,
+                bytes: tally.bytes,
+            });
+        }
+    }
+    rows
+}
+
+fn pauses(world: &World) -> Vec<Pause> {
+    world
+        .pause_logs
+        .iter()
+        .map(|(&at, log)| {
+            let (port, class) = port_and_class(at);
+            let sink = &world.pauses[at];
+            Pause {
+                port: world.links[port].name.clone(),
+                priority: class,
+                rx_frames: sink.frames,
+                transitions: sink.transitions,
+                paused_ps: sink.paused_until(world.now).0,
+                max_share_of_a_second: log.max_share_of_a_second(),
+                last_pause_ps: log.last.0,
+            }
+        })
+        .collect()
+}
+
+/// Every queue that lies on the path of a writer, receivers first.
+fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
+    let hosts = plan.hosts.len();
+    let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
+    for (qp, s) in world.send_qps.iter().enumerate() {
+        // From the sender to the receiver: the ports that the connection's packets leave by.
+        let mut hops = vec![world.nics[s.src as usize].port as usize];
+        while let Some(switch) =
+            (world.ports[world.ports[hops[hops.len() - 1]].peer as usize].owner as usize).checked_sub(hosts)
+        {
+            hops.push(world.routes.next_port(switch, s.dst, qp as u32));
+        }
+        let class = s.class;
+        let mut order = 0;
+        let mut add = |kind, port: usize, name: String, order| {
+            found
+                .entry((order, lane(port, class), kind))
+                .or_insert_with(|| queue(plan, world, kind, port, class, name, order));
+        };
+        let last = hops[hops.len() - 1];
+        let receive_port = world.ports[last].peer as usize;
+        add("receive", receive_port, format!("{}/rx", plan.hosts[s.dst as usize].name), order);
+        for window in (1..hops.len()).rev() {
+            let (port, before) = (hops[window], hops[window - 1]);
+            let ingress = world.ports[before].peer as usize;
+            add("egress", port, egress_name(world, port, class), order + 1);
+            add("ingress", ingress, ingress_name(world, ingress, class), order + 2);
+            order += 2;
+        }
+        add("send", hops[0], send_queue_name(plan, s.src as usize, class), order + 1);
+    }
+    found.into_values().collect()
+}
+
+fn queue(
+    plan: &Plan,
+    world: &World,
+    kind: &'static str,
+    port: usize,
+    class: u8,
+    name: String,
+    order: u32,
+) -> Queue {
+    let owner = world.ports[port].owner as usize;
+    let switch = owner.checked_sub(plan.hosts.len());
+    let ecn = switch.filter(|_| kind == "egress").and_then(|index| {
+        let switch = &world.switches[index];
+        switch.ecn.filter(|_| switch.strict & (1 << class) == 0)
+    });
+    Queue {
+        queue: name,
+        kind,
+        node: match switch {
+            Some(index) => plan.switches[index].name.clone(),
+            None => plan.hosts[owner].name.clone(),
+        },
+        port: world.links[port].name.clone(),
+        priority: class,
+        order,
+        k_min_bytes: ecn.map(|ecn| ecn.k_min_bytes),
+        k_max_bytes: ecn.map(|ecn| ecn.k_max_bytes),
+        limit_bytes: switch.map(|index| plan.switch_models[plan.switches[index].model].shared_bytes),
+    }
+}

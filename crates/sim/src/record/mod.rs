@@ -1,0 +1,66 @@
+//! What a run leaves behind: time series, one row for each queue pair, counters, and the books.
+
+mod audit;
+mod counters;
+mod flows;
+mod meta;
+mod series;
+
+pub use counters::Counter;
+pub use flows::Flow;
+pub use meta::{Conservation, Drop, Fault, Meta, Pause, Queue};
+pub(crate) use series::Recorder;
+pub use series::Series;
+
+use tailback_proto::units::Time;
+
+use crate::plan::Plan;
+use crate::world::World;
+
+/// Everything that was recorded.
+#[derive(Debug)]
+pub struct Recording {
+    /// A row a queue pair.
+    pub flows: Vec<Flow>,
+    /// Time series.
+    pub series: Series,
+    /// Counters of hosts and switch ports.
+    pub counters: Vec<Counter>,
+    /// The rest.
+    pub meta: Meta,
+}
+
+/// Collects the recording at the end of a run.
+pub(crate) fn recording(
+    plan: &Plan,
+    world: &mut World,
+    recorder: Recorder,
+    events: u64,
+    complete: bool,
+) -> Recording {
+    close_pauses(world);
+    let series = recorder.into_series(world.now);
+    let flows = flows::flows(plan, world);
+    let counters = counters::counters(plan, world);
+    let meta = meta::meta(plan, world, series.bin, events, complete);
+    Recording { flows, series, counters, meta }
+}
+
+/// Pauses that still last are counted up to the end of the run.
+fn close_pauses(world: &mut World) {
+    for lane in 0..world.pauses.len() {
+        if let Some(since) = world.pauses[lane].paused_since() {
+            let now = world.now;
+            world.pause_logs.entry(lane).or_default().add(since, now);
+        }
+    }
+}
+
+/// A rate in bit/s from bytes over a span; 0 for an empty span.
+fn bits_per_second(bytes: u64, span: Time) -> f64 {
+    if span == Time::ZERO {
+        0.0
+    } else {
+        bytes as f64 * 8.0 / span.as_secs_f64()
+    }
+}

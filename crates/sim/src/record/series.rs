@@ -1,0 +1,380 @@
+//! Time series with a bounded number of bins.
+//!
+//! Bins start at 1 us. When the most that a series may have are full, bins are merged, by 5 and by 2 in turn (1, 5,
+//! 10, 50, 100 us, ...), so that a recording holds between a tenth and all of its bins however long the run. Counts
+//! add up, means are averaged, maxima stay maxima. Counters are read at the end of a bin; nothing is done per packet
+//! but what the counters and the queues' integrals over time cost anyway.
+
+use tailback_proto::units::Time;
+
+use crate::fabric::lane;
+use crate::fabric::port::{DropReason, TICK};
+use crate::plan::Plan;
+use crate::world::World;
+
+/// Length of a bin at the start of a run.
+const FIRST_BIN: Time = Time::from_us(1);
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    GoodputTx(usize),
+    GoodputRx(usize),
+    WireTx(usize),
+    PacketSeqErr(usize),
+    OutOfSequence(usize),
+    LocalAckTimeoutErr(usize),
+    CnpSent(usize),
+    CnpHandled(usize),
+    QueueMean(usize),
+    QueueMax(usize),
+    EcnMarked(usize),
+    Dropped(usize),
+    PausedShare(usize),
+    GroupMean(usize),
+    GroupMax(usize),
+    Xoff(usize),
+    PausingShare(usize),
+    Backlog { host: usize, class: u8, metric: &'static str },
+    QpRate(usize),
+    QpAlpha(usize),
+}
+
+/// How a value is read, and how bins are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A count in the bin: the difference of a counter.
+    Count,
+    /// Bytes in the bin, given out as bit/s.
+    Rate,
+    /// A picosecond counter, given out as a share of the bin.
+    Share,
+    /// A mean over the bin, or a value at its end.
+    Mean,
+    Max,
+}
+
+impl Source {
+    fn kind(self) -> Kind {
+        use Source::*;
+        match self {
+            GoodputTx(_) | GoodputRx(_) | WireTx(_) => Kind::Rate,
+            PacketSeqErr(_)
+            | OutOfSequence(_)
+            | LocalAckTimeoutErr(_)
+            | CnpSent(_)
+            | CnpHandled(_)
+            | EcnMarked(_)
+            | Dropped(_) => Kind::Count,
+            PausedShare(_) | PausingShare(_) => Kind::Share,
+            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) => Kind::Mean,
+            QueueMax(_) | GroupMax(_) => Kind::Max,
+            Backlog { metric, .. } => {
+                if metric == "queue_max_bytes" {
+                    Kind::Max
+                } else {
+                    Kind::Mean
+                }
+            }
+        }
+    }
+
+    fn metric(self) -> &'static str {
+        use Source::*;
+        match self {
+            GoodputTx(_) => "goodput_tx_bps",
+            GoodputRx(_) => "goodput_rx_bps",
+            WireTx(_) => "wire_tx_bps",
+            PacketSeqErr(_) => "packet_seq_err",
+            OutOfSequence(_) => "out_of_sequence",
+            LocalAckTimeoutErr(_) => "local_ack_timeout_err",
+            CnpSent(_) => "np_cnp_sent",
+            CnpHandled(_) => "rp_cnp_handled",
+            QueueMean(_) | GroupMean(_) => "queue_mean_bytes",
+            QueueMax(_) | GroupMax(_) => "queue_max_bytes",
+            EcnMarked(_) => "ecn_marked",
+            Dropped(_) => "dropped",
+            PausedShare(_) => "paused_share",
+            Xoff(_) => "xoff_bytes",
+            PausingShare(_) => "pausing_share",
+            Backlog { metric, .. } => metric,
+            QpRate(_) => "rate_bps",
+            QpAlpha(_) => "alpha",
+        }
+    }
+}
+
+struct Column {
+    entity: usize,
+    source: Source,
+    /// Counter value at the start of the bin.
+    before: u64,
+    values: Vec<f64>,
+}
+
+/// Reads the counters at the end of each bin.
+pub(crate) struct Recorder {
+    columns: Vec<Column>,
+    entities: Vec<String>,
+    bin: Time,
+    bin_start: Time,
+    bins: usize,
+    max_bins: usize,
+    merge_by_five: bool,
+}
+
+/// Recorded time series: for each column a value a bin.
+#[derive(Debug)]
+pub struct Series {
+    /// Names of hosts, queues and queue pairs.
+    pub entities: Vec<String>,
+    /// (index into `entities`, metric, values)
+    pub columns: Vec<(usize, &'static str, Vec<f64>)>,
+    /// Length of a bin; the last may be shorter.
+    pub bin: Time,
+    /// Bins in each column.
+    pub bins: usize,
+}
+
+impl Recorder {
+    pub fn new(plan: &Plan, world: &World) -> Self {
+        // Merging by 5 and by 2 needs a multiple of 10.
+        let max_bins = plan.record.max_bins / 10 * 10;
+        let mut recorder = Recorder {
+            columns: Vec::new(),
+            entities: Vec::new(),
+            bin: FIRST_BIN,
+            bin_start: Time::ZERO,
+            bins: 0,
+            max_bins,
+            merge_by_five: true,
+        };
+        let classes = used_classes(plan);
+        for (host, host_plan) in plan.hosts.iter().enumerate() {
+            use Source::*;
+            let port = world.nics[host].port as usize;
+            recorder.add(
+                host_plan.name.clone(),
+                &[
+                    GoodputTx(host),
+                    GoodputRx(host),
+                    WireTx(port),
+                    PacketSeqErr(host),
+                    OutOfSequence(host),
+                    LocalAckTimeoutErr(host),
+                    CnpSent(host),
+                    CnpHandled(host),
+                ],
+            );
+        }
+        for port in 0..world.ports.len() {
+            let host = world.ports[port].owner as usize;
+            for &class in &classes {
+                let at = lane(port, class);
+                use Source::*;
+                if host < world.nics.len() {
+                    let backlog = |metric| Backlog { host, class, metric };
+                    recorder.add(
+                        send_queue_name(plan, host, class),
+                        &[backlog("queue_mean_bytes"), backlog("queue_max_bytes"), PausedShare(at)],
+                    );
+                    continue;
+                }
+                recorder.add(
+                    egress_name(world, port, class),
+                    &[QueueMean(at), QueueMax(at), EcnMarked(at), Dropped(at), PausedShare(at)],
+                );
+                recorder.add(
+                    ingress_name(world, port, class),
+                    &[GroupMean(at), GroupMax(at), Xoff(at), PausingShare(at)],
+                );
+            }
+        }
+        for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
+            recorder.add(qp_name(plan, world, qp), &[Source::QpRate(qp), Source::QpAlpha(qp)]);
+        }
+        recorder
+    }
+
+    fn add(&mut self, entity: String, sources: &[Source]) {
+        self.entities.push(entity);
+        for &source in sources {
+            self.columns.push(Column {
+                entity: self.entities.len() - 1,
+                source,
+                before: 0,
+                values: Vec::with_capacity(self.max_bins),
+            });
+        }
+    }
+
+    /// When the bin that is open ends.
+    pub fn next_sample(&self) -> Time {
+        self.bin_start + self.bin
+    }
+
+    /// Closes the bin that ends now.
+    pub fn sample(&mut self, world: &mut World) {
+        let span = world.now - self.bin_start;
+        for column in &mut self.columns {
+            let value = read(world, column.source, &mut column.before, span);
+            column.values.push(value);
+        }
+        self.bins += 1;
+        self.bin_start = world.now;
+        if self.bins == self.max_bins {
+            self.merge();
+        }
+    }
+
+    /// Closes the last, shorter bin.
+    pub fn close(&mut self, world: &mut World) {
+        if world.now > self.bin_start {
+            self.sample(world);
+        }
+    }
+
+    fn merge(&mut self) {
+        let factor = if self.merge_by_five { 5 } else { 2 };
+        self.merge_by_five = !self.merge_by_five;
+        for column in &mut self.columns {
+            let kind = column.source.kind();
+            for bin in 0..self.bins / factor {
+                let merged = &column.values[bin * factor..(bin + 1) * factor];
+                column.values[bin] = match kind {
+                    Kind::Count => merged.iter().sum(),
+                    Kind::Max => merged.iter().copied().fold(0.0, f64::max),
+                    // Bins that are merged are all of one length.
+                    Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
+                };
+            }
+            column.values.truncate(self.bins / factor);
+        }
+        self.bins /= factor;
+        self.bin = Time(self.bin.0 * factor as u64);
+    }
+
+    /// Gives out what was recorded. Queues that stayed empty are left out.
+    pub fn into_series(self, now: Time) -> Series {
+        let mut used = vec![false; self.entities.len()];
+        for column in &self.columns {
+            let is_max = matches!(column.source.kind(), Kind::Max);
+            used[column.entity] |= match column.source {
+                Source::GoodputTx(_) | Source::QpRate(_) => true,
+                _ if is_max => column.values.iter().any(|&value| value > 0.0),
+                Source::Dropped(_) | Source::PausedShare(_) => column.values.iter().any(|&value| value > 0.0),
+                _ => false,
+            };
+        }
+        // A run that ends on a merge has a bin length that no bin has yet.
+        let bin = if self.bins == 0 { now } else { self.bin };
+        let columns = self
+            .columns
+            .into_iter()
+            .filter(|column| used[column.entity])
+            .map(|column| (column.entity, column.source.metric(), column.values))
+            .collect();
+        Series { entities: self.entities, columns, bin, bins: self.bins }
+    }
+}
+
+fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 {
+    use Source::*;
+    let now = world.now;
+    let counter = match source {
+        GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
+        GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
+        WireTx(port) => world.wire_bytes[port],
+        PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
+        OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
+        LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
+        CnpSent(host) => world.nics[host].counters.np_cnp_sent,
+        CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
+        EcnMarked(at) => world.queues[at].marked,
+        Dropped(at) => DropReason::ALL.iter().map(|&reason| world.drops[at][reason as usize].packets).sum(),
+        PausedShare(at) => world.pauses[at].paused_until(now).0,
+        PausingShare(at) => {
+            let group = &world.groups[at];
+            (group.held + group.pause.asserted_at().map_or(Time::ZERO, |since| now - since)).0
+        }
+        QueueMean(at) => {
+            let queue = &mut world.queues[at];
+            queue.integrate(now);
+            return std::mem::take(&mut queue.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+        }
+        QueueMax(at) => {
+            let queue = &mut world.queues[at];
+            return std::mem::replace(&mut queue.max_bytes, queue.bytes) as f64;
+        }
+        GroupMean(at) => {
+            let group = &mut world.groups[at];
+            group.integrate(now);
+            return std::mem::take(&mut group.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+        }
+        GroupMax(at) => {
+            let group = &mut world.groups[at];
+            let bytes = group.bytes();
+            return std::mem::replace(&mut group.max_bytes, bytes) as f64;
+        }
+        Xoff(at) => {
+            let node = world.ports[at / crate::fabric::CLASSES].owner as usize;
+            return world.switches[node - world.nics.len()].ingress_threshold() as f64;
+        }
+        Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
+        QpRate(qp) => return peek(world, qp).0,
+        QpAlpha(qp) => return peek(world, qp).1,
+    };
+    let difference = counter - std::mem::replace(before, counter);
+    match source.kind() {
+        Kind::Rate => super::bits_per_second(difference, span),
+        Kind::Share => difference as f64 / span.0 as f64,
+        _ => difference as f64,
+    }
+}
+
+/// Rate and alpha of a queue pair now. Works on a copy: looking must not change what is seen later.
+pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
+    let s = &world.send_qps[qp];
+    let model = &world.nic_models[world.nics[s.src as usize].model as usize];
+    match (&s.reaction, &model.reaction) {
+        (Some(reaction), Some(parameters)) => {
+            let mut reaction = reaction.clone();
+            reaction.catch_up(parameters, world.now);
+            (reaction.rate(), reaction.alpha())
+        }
+        _ => (model.line_rate, 0.0),
+    }
+}
+
+/// Classes that any packet of the plan can be in.
+pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
+    let mut classes: Vec<u8> = plan.writers.iter().map(|writer| writer.priority).collect();
+    classes.extend(plan.nics.iter().map(|nic| nic.cnp_priority));
+    classes.sort_unstable();
+    classes.dedup();
+    classes
+}
+
+/// Spreads `wanted` picks over `count` queue pairs.
+fn tracked(count: usize, wanted: usize) -> impl Iterator<Item = usize> {
+    let picks = wanted.min(count);
+    (0..picks).map(move |pick| pick * count / picks)
+}
+
+pub(super) fn egress_name(world: &World, port: usize, class: u8) -> String {
+    format!("{}/tc{class}", world.links[port].name)
+}
+
+pub(super) fn ingress_name(world: &World, port: usize, class: u8) -> String {
+    format!("{}/pg{class}", world.links[port].name)
+}
+
+pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
+    format!("{}/sq{class}", plan.hosts[host].name)
+}
+
+fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
+    let s = &world.send_qps[qp];
+    let number = qp as u32 - world.writers[s.writer as usize].first_qp;
+    format!("{}-{}/qp{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
+}

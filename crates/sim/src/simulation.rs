@@ -1,0 +1,109 @@
+//! Driving a run: take the next event, let the model that it belongs to act on it.
+
+use tailback_proto::units::Time;
+
+use crate::event::Event;
+use crate::plan::{Plan, PlanError};
+use crate::record::{Recorder, Recording};
+use crate::world::World;
+
+/// A run under way.
+pub struct Simulation {
+    world: World,
+    recorder: Recorder,
+    plan: Plan,
+    events: u64,
+    done: bool,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulated time.
+    pub time: Time,
+    /// Packets put on a link so far.
+    pub packet_hops: u64,
+    /// Events executed so far.
+    pub events: u64,
+    /// Whether the run is over.
+    pub done: bool,
+}
+
+impl Simulation {
+    /// Builds the world of a plan.
+    ///
+    /// # Errors
+    /// Where the plan is impossible.
+    pub fn new(plan: Plan) -> Result<Self, PlanError> {
+        plan.check()?;
+        let mut world = World::new(&plan)?;
+        let recorder = Recorder::new(&plan, &world);
+        world.schedule(recorder.next_sample(), Event::Sample);
+        crate::workload::schedule(&mut world, &plan);
+        Ok(Simulation { world, recorder, plan, events: 0, done: false })
+    }
+
+    /// Executes up to `max_events` events.
+    pub fn advance(&mut self, max_events: u64) -> Progress {
+        let end = self.plan.duration();
+        for _ in 0..max_events {
+            if self.done {
+                break;
+            }
+            match self.world.events.pop() {
+                Some((time, code)) if time <= end => {
+                    self.events += 1;
+                    self.world.now = time;
+                    self.dispatch(Event::decode(code));
+                }
+                _ => {
+                    self.world.now = end;
+                    self.done = true;
+                }
+            }
+        }
+        self.progress()
+    }
+
+    #[inline]
+    fn dispatch(&mut self, event: Event) {
+        let world = &mut self.world;
+        match event {
+            Event::Arrival(port) => world.on_arrival(port as usize),
+            Event::PortWake(port) => world.on_port_wake(port as usize),
+            Event::PacingDue(qp) => world.on_pacing_due(qp),
+            Event::TransportTimer(qp) => world.on_transport_timer(qp),
+            Event::PauseEffect(packet) => world.on_pause_effect(packet),
+            Event::PauseExpiry(lane) => world.on_pause_expiry(lane as usize),
+            Event::PauseRefresh(lane) => world.on_pause_refresh(lane as usize),
+            Event::WriterStart(writer) => world.on_writer_start(writer),
+            Event::WriterStop(writer) => world.on_writer_stop(writer),
+            Event::Sample => {
+                self.recorder.sample(world);
+                world.schedule(self.recorder.next_sample(), Event::Sample);
+                self.done = world.look_for_deadlock();
+            }
+        }
+        // Once every message is acknowledged nothing more can happen that anybody waits for.
+        if self.world.finished_at.is_some() {
+            self.done = true;
+        }
+    }
+
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            time: self.world.now,
+            packet_hops: self.world.packet_hops(),
+            events: self.events,
+            done: self.done,
+        }
+    }
+
+    /// Ends the run where it stands, checks the books and returns what was recorded.
+    pub fn finish(mut self) -> Recording {
+        let complete = self.done && self.world.deadlock.is_none();
+        self.recorder.close(&mut self.world);
+        crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete)
+    }
+}

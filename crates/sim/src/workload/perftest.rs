@@ -1,0 +1,175 @@
+//! Writers like perftest's `ib_write_bw`: each queue pair keeps a number of RDMA WRITEs outstanding.
+//!
+//! Source: perftest (`ib_write_bw`, `perftest_parameters.c`): `-s` message size, `-t` tx-depth, `-q` queue pairs. A
+//! message above 8 KiB asks for a completion of its own, of smaller ones each 100th does (`cq_mod`), so that small
+//! messages are posted again in batches.
+//!
+//! Leaves out: what posting and polling cost the CPU; a message is posted the moment its completion makes room.
+
+use tailback_proto::units::Time;
+
+use crate::event::Event;
+use crate::nic::QpState;
+use crate::world::World;
+
+/// Messages up to this size share a completion.
+const SHARED_COMPLETION_BYTES: u64 = 8192;
+/// Messages that share a completion (perftest's default `cq_mod`).
+const SHARED_COMPLETIONS: u64 = 100;
+
+/// Writers of one host to another.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub message_bytes: u64,
+    pub mtu: u32,
+    pub packets_per_message: u64,
+    pub last_payload: u32,
+    pub tx_depth: u64,
+    pub messages: Option<u64>,
+    /// Messages to a completion.
+    pub completion_every: u64,
+    pub stopped: bool,
+    pub first_qp: u32,
+    pub qps: u32,
+    /// What a packet that waits counts for in the host's backlog: the mean payload, bytes, rounded up.
+    pub backlog_weight: u32,
+}
+
+impl Writer {
+    pub fn new(plan: &crate::plan::WriterPlan, mtu: u32, first_qp: u32) -> Self {
+        let packets = plan.message_bytes.div_ceil(mtu as u64);
+        let completion_every =
+            if plan.message_bytes > SHARED_COMPLETION_BYTES { 1 } else { SHARED_COMPLETIONS };
+        Writer {
+            message_bytes: plan.message_bytes,
+            mtu,
+            packets_per_message: packets,
+            last_payload: (plan.message_bytes - (packets - 1) * mtu as u64) as u32,
+            tx_depth: plan.tx_depth as u64,
+            messages: plan.messages,
+            completion_every: completion_every.min(plan.tx_depth as u64),
+            stopped: false,
+            first_qp,
+            qps: plan.qps,
+            backlog_weight: plan.message_bytes.div_ceil(packets) as u32,
+        }
+    }
+
+    /// Payload of a packet of the stream, and whether it is the first of its message.
+    #[inline]
+    pub fn segment(&self, sequence: u64) -> (u32, bool) {
+        if self.packets_per_message == 1 {
+            return (self.last_payload, true);
+        }
+        let position = sequence % self.packets_per_message;
+        let payload = if position + 1 == self.packets_per_message { self.last_payload } else { self.mtu };
+        (payload, position == 0)
+    }
+
+    /// How many messages to post now: up to the depth, of what the completions seen so far leave room for.
+    fn to_post(&self, posted: u64, completed: u64) -> u64 {
+        if self.stopped {
+            return 0;
+        }
+        let seen = completed - completed % self.completion_every;
+        let room = self.tx_depth - (posted - seen);
+        room.min(self.messages.map_or(u64::MAX, |limit| limit - posted))
+    }
+}
+
+impl World {
+    /// The queue pairs of a writer begin.
+    pub(crate) fn on_writer_start(&mut self, writer: u32) {
+        let Writer { first_qp, qps, .. } = self.writers[writer as usize];
+        for qp in first_qp..first_qp + qps {
+            let s = &mut self.send_qps[qp as usize];
+            s.state = QpState::Running;
+            s.start = self.now;
+            self.post(qp);
+        }
+        for qp in first_qp..first_qp + qps {
+            self.activate(qp);
+        }
+    }
+
+    /// A writer posts no more; what it posted is still sent.
+    pub(crate) fn on_writer_stop(&mut self, writer: u32) {
+        self.writers[writer as usize].stopped = true;
+        let Writer { first_qp, qps, .. } = self.writers[writer as usize];
+        for qp in first_qp..first_qp + qps {
+            match self.send_qps[qp as usize].state {
+                QpState::Waiting => self.end_qp(qp, QpState::Done),
+                QpState::Running => self.end_if_idle(qp),
+                QpState::Done | QpState::Error => {}
+            }
+        }
+    }
+
+    /// Packets of a queue pair were acknowledged.
+    pub(crate) fn on_progress(&mut self, qp: u32) {
+        self.post(qp);
+        self.end_if_idle(qp);
+    }
+
+    /// Posts what a queue pair has room for.
+    fn post(&mut self, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        let writer = &self.writers[s.writer as usize];
+        let completed = s.requester.acknowledged() / writer.packets_per_message;
+        let messages = writer.to_post(s.messages_posted, completed);
+        if messages == 0 {
+            return;
+        }
+        let packets = messages * writer.packets_per_message;
+        s.messages_posted += messages;
+        s.requester.post(packets);
+        self.nics[s.src as usize].backlog_bytes[s.class as usize] +=
+            (packets * writer.backlog_weight as u64) as i64;
+    }
+
+    fn end_if_idle(&mut self, qp: u32) {
+        let s = &self.send_qps[qp as usize];
+        let writer = &self.writers[s.writer as usize];
+        let complete = writer.stopped || writer.messages == Some(s.messages_posted);
+        if complete && s.requester.is_idle() {
+            self.end_qp(qp, QpState::Done);
+        }
+    }
+
+    /// A queue pair is finished, well or not.
+    pub(crate) fn end_qp(&mut self, qp: u32, state: QpState) {
+        let s = &mut self.send_qps[qp as usize];
+        if s.state == QpState::Waiting {
+            s.start = self.now;
+        }
+        if state == QpState::Error {
+            let unsent = s.requester.posted() - s.requester.next_sequence();
+            let weight = self.writers[s.writer as usize].backlog_weight as i64;
+            self.nics[s.src as usize].backlog_bytes[s.class as usize] -= unsent as i64 * weight;
+        }
+        s.state = state;
+        s.end = self.now;
+        self.active_qps -= 1;
+        if self.active_qps == 0 {
+            self.finished_at = Some(self.now);
+        }
+    }
+}
+
+/// When the writers of a plan start: each draws from its own stream.
+pub(crate) fn start_time(plan: &crate::plan::WriterPlan, seed: u64, index: usize) -> Time {
+    let mut stream = crate::engine::stream(seed, "writer start", index as u64);
+    let offset = crate::engine::uniform(&mut stream) * plan.start_spread_ps as f64;
+    Time(plan.start_ps + offset as u64)
+}
+
+/// Schedules the starts and stops of all writers.
+pub(crate) fn schedule(world: &mut World, plan: &crate::plan::Plan) {
+    for (index, writer) in plan.writers.iter().enumerate() {
+        let start = start_time(writer, plan.seed, index);
+        world.schedule(start, Event::WriterStart(index as u32));
+        if let Some(stop) = writer.stop_ps {
+            world.schedule(Time(stop.max(start.0 + 1)), Event::WriterStop(index as u32));
+        }
+    }
+}

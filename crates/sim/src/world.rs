@@ -1,0 +1,389 @@
+//! Everything that exists in a run, in arenas; entities are named by index. Each model adds its own methods.
+
+use std::collections::{BTreeMap, HashMap};
+use tailback_proto::congestion::dcqcn::{NotificationPoint, ReactionPoint};
+use tailback_proto::flow_control::pfc::PauseSink;
+use tailback_proto::transport::rc::{RcParameters, Requester};
+use tailback_proto::units::{Rate, Time};
+
+use crate::engine::{stream, EventQueue, Stream};
+use crate::event::{Event, MAX_INDEX};
+use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
+use crate::fabric::pause::PauseLogs;
+use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
+use crate::fabric::routing::{Adjacency, Routes};
+use crate::fabric::switch::{IngressGroup, Switch};
+use crate::fabric::CLASSES;
+use crate::nic::{Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
+use crate::plan::{CnpInterval, Plan, PlanError};
+use crate::workload::Writer;
+
+/// What became of data packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DataTally {
+    pub sent: u64,
+    pub delivered: u64,
+    pub duplicate: u64,
+    pub out_of_sequence: u64,
+    pub dropped: u64,
+}
+
+/// The state of a run.
+pub(crate) struct World {
+    pub now: Time,
+    pub events: EventQueue,
+    pub packets: Arena,
+    pub ports: Vec<Port>,
+    pub links: Vec<Link>,
+    /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
+    pub pfc_response_delay: Vec<Time>,
+    pub ecn_streams: Vec<Stream>,
+    /// By port: bytes put on the wire, preamble and gap included.
+    pub wire_bytes: Vec<u64>,
+    /// By lane: egress queues, ingress groups, pauses received, drops.
+    pub queues: Vec<ClassQueue>,
+    pub groups: Vec<IngressGroup>,
+    pub pauses: Vec<PauseSink>,
+    pub drops: Vec<Drops>,
+    pub pause_logs: PauseLogs,
+    pub switches: Vec<Switch>,
+    pub routes: Routes,
+    pub nics: Vec<Nic>,
+    pub nic_models: Vec<NicModel>,
+    pub send_qps: Vec<SendQp>,
+    pub recv_qps: Vec<RecvQp>,
+    pub writers: Vec<Writer>,
+    /// Queue pairs not yet done.
+    pub active_qps: usize,
+    pub finished_at: Option<Time>,
+    pub transmissions: [u64; KINDS],
+    pub data: DataTally,
+    /// By lane of a lossless group that overflowed: the headroom that would have been enough.
+    pub lossless_drops: BTreeMap<usize, u64>,
+    /// Lanes that wait for each other, and since when nothing moved.
+    pub deadlock: Option<(Vec<usize>, Time)>,
+    /// Data transmissions at the last look for a deadlock, and when they last grew.
+    progress_seen: (u64, Time),
+}
+
+/// A deadlock is called when data waits behind a pause and no data packet moved anywhere for this long: ten times the
+/// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
+const STANDSTILL: Time = Time::from_ms(13);
+
+impl World {
+    /// Builds the world of a checked plan.
+    pub fn new(plan: &Plan) -> Result<World, PlanError> {
+        let impossible =
+            |place: &str, problem: String| PlanError::Impossible { place: place.into(), problem };
+        let hosts = plan.hosts.len();
+        let nodes = hosts + plan.switches.len();
+        let names: HashMap<&str, usize> = plan
+            .hosts
+            .iter()
+            .map(|h| h.name.as_str())
+            .chain(plan.switches.iter().map(|s| s.name.as_str()))
+            .enumerate()
+            .map(|(index, name)| (name, index))
+            .collect();
+
+        let wiring = Wiring::new(plan, &names, nodes);
+        let ports_count = wiring.ends.len();
+        if ports_count * CLASSES > MAX_INDEX as usize {
+            return Err(impossible("links", format!("{} are too many", plan.links.len())));
+        }
+
+        let mut nic_models = Vec::new();
+        let mut model_of: HashMap<(usize, u64), u32> = HashMap::new();
+        let mut nics = Vec::with_capacity(hosts);
+        for (index, host) in plan.hosts.iter().enumerate() {
+            let port = wiring.first_port[index];
+            let rate = plan.links[wiring.ends[port].link].rate_bps;
+            let model = match model_of.get(&(host.nic, rate)) {
+                Some(&model) => model,
+                None => {
+                    let model = nic_model(&plan.nics[host.nic], Rate(rate))
+                        .map_err(|problem| impossible(&format!("nics[{}].dcqcn", host.nic), problem))?;
+                    nic_models.push(model);
+                    model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
+                    nic_models.len() as u32 - 1
+                }
+            };
+            nics.push(Nic {
+                port: port as u32,
+                model,
+                ready: Default::default(),
+                ready_classes: 0,
+                backlog_bytes: [0; CLASSES],
+                notification_point: NotificationPoint::default(),
+                counters: NicCounters::default(),
+            });
+        }
+
+        let mut switches = Vec::with_capacity(plan.switches.len());
+        for (index, switch) in plan.switches.iter().enumerate() {
+            let first_port = wiring.first_port[hosts + index] as u32;
+            switches.push(Switch::new(&plan.switch_models[switch.model], first_port));
+        }
+
+        let mut ports = Vec::with_capacity(ports_count);
+        let mut links = Vec::with_capacity(ports_count);
+        let mut pfc_response_delay = Vec::with_capacity(ports_count);
+        for (index, end) in wiring.ends.iter().enumerate() {
+            let link = &plan.links[end.link];
+            let rate = Rate(link.rate_bps);
+            let peer_node = wiring.ends[end.peer].node;
+            let latency = match peer_node.checked_sub(hosts) {
+                Some(switch) => plan.switch_models[plan.switches[switch].model].latency_ps,
+                None => plan.nics[plan.hosts[peer_node].nic].rx_latency_ps,
+            };
+            let strict = match end.node.checked_sub(hosts) {
+                Some(switch) => switches[switch].strict,
+                None => 1 << plan.nics[plan.hosts[end.node].nic].cnp_priority,
+            };
+            ports.push(Port {
+                busy_until: Time::ZERO,
+                wake_at: Time::NEVER,
+                arrival_delay: Time(link.delay_ps + latency),
+                in_flight: Fifo::EMPTY,
+                peer: end.peer as u32,
+                owner: end.node as u32,
+                ps_per_byte: if 8_000_000_000_000 % link.rate_bps == 0 {
+                    (8_000_000_000_000 / link.rate_bps) as u32
+                } else {
+                    0
+                },
+                backlogged: 0,
+                paused: 0,
+                strict,
+                last_class: 7,
+                pfc_pending: 0,
+            });
+            links.push(Link {
+                name: end.name.clone(),
+                rate,
+                delay: Time(link.delay_ps),
+                loss: link.loss,
+                headroom_bytes: link.headroom_bytes,
+                loss_stream: stream(plan.seed, "link loss", index as u64),
+            });
+            pfc_response_delay.push(match end.node.checked_sub(hosts) {
+                Some(switch) => Time(plan.switch_models[plan.switches[switch].model].pfc.response_delay_ps),
+                None => Time::ZERO,
+            });
+        }
+
+        let routes = Routes::new(hosts, &wiring.adjacency());
+        let mut world = World {
+            now: Time::ZERO,
+            events: EventQueue::default(),
+            packets: Arena::new(),
+            ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
+            wire_bytes: vec![0; ports_count],
+            queues: lanes(ports_count, ClassQueue::EMPTY),
+            groups: lanes(ports_count, IngressGroup::EMPTY),
+            pauses: lanes(ports_count, PauseSink::default()),
+            drops: lanes(ports_count, Drops::default()),
+            pause_logs: PauseLogs::new(),
+            ports,
+            links,
+            pfc_response_delay,
+            switches,
+            routes,
+            nics,
+            nic_models,
+            send_qps: Vec::new(),
+            recv_qps: Vec::new(),
+            writers: Vec::new(),
+            active_qps: 0,
+            finished_at: None,
+            transmissions: [0; KINDS],
+            data: DataTally::default(),
+            lossless_drops: BTreeMap::new(),
+            deadlock: None,
+            progress_seen: (0, Time::ZERO),
+        };
+        world.add_writers(plan, &names)?;
+        Ok(world)
+    }
+
+    fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        for (index, writer) in plan.writers.iter().enumerate() {
+            let place = format!("writers[{index}]");
+            let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
+            let nic = &plan.nics[plan.hosts[src].nic];
+            let built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
+            // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
+            if built.packets_per_message * built.tx_depth > 1 << 22 {
+                return Err(PlanError::Impossible {
+                    place,
+                    problem: "more than 2^22 packets would be outstanding on a queue pair".into(),
+                });
+            }
+            let first_hop = self.ports[self.ports[self.nics[src].port as usize].peer as usize].owner as usize;
+            let reachable = match first_hop.checked_sub(plan.hosts.len()) {
+                Some(switch) => self.routes.reaches(switch, dst),
+                None => first_hop == dst,
+            };
+            if !reachable {
+                return Err(PlanError::Impossible {
+                    place,
+                    problem: format!("no path from {} to {}", writer.src, writer.dst),
+                });
+            }
+            if self.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
+                return Err(PlanError::Impossible { place, problem: "too many queue pairs in all".into() });
+            }
+            let reaction = self.nic_models[self.nics[src].model as usize].reaction.as_ref();
+            for _ in 0..writer.qps {
+                self.send_qps.push(SendQp {
+                    requester: Requester::default(),
+                    reaction: reaction.map(ReactionPoint::new),
+                    next_at: Time::ZERO,
+                    scheduled: false,
+                    state: QpState::Waiting,
+                    class: writer.priority,
+                    src: src as u16,
+                    dst: dst as u16,
+                    writer: index as u32,
+                    timer_event_at: Time::NEVER,
+                    messages_posted: 0,
+                    start: Time::ZERO,
+                    end: Time::ZERO,
+                    packets_sent: 0,
+                    packets_retransmitted: 0,
+                    packet_seq_err: 0,
+                    local_ack_timeout_err: 0,
+                    rp_cnp_handled: 0,
+                });
+            }
+            self.writers.push(built);
+        }
+        self.recv_qps = self.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
+        self.active_qps = self.send_qps.len();
+        Ok(())
+    }
+
+    /// Schedules an event.
+    #[inline]
+    pub fn schedule(&mut self, time: Time, event: Event) {
+        // What lies past the horizon, twice the longest run, never happens.
+        self.events.push(time.min(EventQueue::HORIZON), event.encode());
+    }
+
+    /// Packets put on a link so far, of any kind.
+    pub fn packet_hops(&self) -> u64 {
+        self.transmissions.iter().sum()
+    }
+
+    /// A lossless group overflowed; `enough`: the headroom that would have held it.
+    #[cold]
+    pub fn lossless_drop(&mut self, port: usize, class: u8, enough: u64) {
+        let worst = self.lossless_drops.entry(crate::fabric::lane(port, class)).or_default();
+        *worst = enough.max(*worst);
+    }
+
+    /// Whether data waits behind pauses and nothing has moved for [`STANDSTILL`].
+    pub fn look_for_deadlock(&mut self) -> bool {
+        let moved = self.transmissions[Kind::Data as usize];
+        if moved != self.progress_seen.0 {
+            self.progress_seen = (moved, self.now);
+            return false;
+        }
+        let since = self.progress_seen.1;
+        if self.now.saturating_sub(since) < STANDSTILL {
+            return false;
+        }
+        let stuck: Vec<usize> = (0..self.queues.len())
+            .filter(|&lane| !self.queues[lane].fifo.is_empty() && self.pauses[lane].is_paused())
+            .collect();
+        if stuck.is_empty() {
+            return false;
+        }
+        self.deadlock = Some((stuck, since));
+        true
+    }
+}
+
+fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String> {
+    let dcqcn = plan.dcqcn.as_ref();
+    Ok(NicModel {
+        rc: RcParameters {
+            ack_every: plan.transport.ack_every_packets,
+            ack_timeout: Time(plan.transport.ack_timeout_ps),
+            first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
+            retry_count: plan.transport.retry_count,
+        },
+        reaction: dcqcn.map(|dcqcn| dcqcn.reaction(rate)).transpose()?,
+        min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
+        cnp_interval_per_port: dcqcn.is_some_and(|d| d.cnp_interval_per == CnpInterval::Port),
+        cnp_priority: plan.cnp_priority,
+        line_rate: rate.0 as f64,
+    })
+}
+
+/// One end of a link.
+struct End {
+    node: usize,
+    link: usize,
+    peer: usize,
+    name: String,
+}
+
+/// All ports, those of a node next to each other.
+struct Wiring {
+    ends: Vec<End>,
+    /// By node: its first port; one more entry for the end.
+    first_port: Vec<usize>,
+}
+
+impl Wiring {
+    fn new(plan: &Plan, names: &HashMap<&str, usize>, nodes: usize) -> Wiring {
+        let mut of_node: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes];
+        for (index, link) in plan.links.iter().enumerate() {
+            let (a, b) = (names[link.a.as_str()], names[link.b.as_str()]);
+            of_node[a].push((index, b));
+            of_node[b].push((index, a));
+        }
+        let name_of = |node: usize| match node.checked_sub(plan.hosts.len()) {
+            Some(switch) => &plan.switches[switch].name,
+            None => &plan.hosts[node].name,
+        };
+        let mut ends: Vec<End> = Vec::with_capacity(plan.links.len() * 2);
+        let mut first_port = Vec::with_capacity(nodes + 1);
+        let mut open: HashMap<usize, usize> = HashMap::new();
+        for (node, own) in of_node.iter().enumerate() {
+            first_port.push(ends.len());
+            let mut seen: HashMap<usize, usize> = HashMap::new();
+            for &(link, peer_node) in own {
+                let port = ends.len();
+                // Parallel links are told apart by their number.
+                let count = seen.entry(peer_node).or_insert(0);
+                *count += 1;
+                let number = if *count > 1 { format!("#{count}") } else { String::new() };
+                let peer = open.remove(&link);
+                if let Some(peer) = peer {
+                    ends[peer].peer = port;
+                } else {
+                    open.insert(link, port);
+                }
+                ends.push(End {
+                    node,
+                    link,
+                    peer: peer.unwrap_or(usize::MAX),
+                    name: format!("{}:{}{number}", name_of(node), name_of(peer_node)),
+                });
+            }
+        }
+        first_port.push(ends.len());
+        Wiring { ends, first_port }
+    }
+
+    fn adjacency(&self) -> Adjacency {
+        self.first_port
+            .windows(2)
+            .map(|range| {
+                (range[0]..range[1]).map(|port| (port as u32, self.ends[self.ends[port].peer].node)).collect()
+            })
+            .collect()
+    }
+}

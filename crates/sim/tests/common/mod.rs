@@ -1,0 +1,132 @@
+//! Plans for tests: a star of hosts, with what a test wants different.
+#![allow(dead_code)] // each test uses its own part
+
+use tailback_sim::plan::*;
+use tailback_sim::record::Recording;
+use tailback_sim::Simulation;
+
+pub const US: u64 = 1_000_000;
+pub const MS: u64 = 1_000 * US;
+
+/// A star: hosts h0, h1, ... around switch sw0; nothing is sent.
+pub fn star(hosts: usize) -> Plan {
+    Plan {
+        name: "test".into(),
+        seed: 1,
+        duration_ps: 5 * MS,
+        hosts: (0..hosts).map(|i| HostPlan { name: format!("h{i}"), nic: 0 }).collect(),
+        nics: vec![NicPlan {
+            mtu_bytes: 1024,
+            rx_latency_ps: 300_000,
+            cnp_priority: 6,
+            transport: TransportPlan {
+                ack_every_packets: 16,
+                ack_timeout_ps: 67_108_864_000,
+                adaptive_timeout_ps: Some(2_097_152_000),
+                retry_count: 7,
+            },
+            dcqcn: Some(connectx()),
+        }],
+        switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
+        switch_models: vec![SwitchModelPlan {
+            buffer_bytes: 16_000_000,
+            shared_bytes: 15_000_000,
+            latency_ps: 300_000,
+            lossless: vec![3],
+            strict: vec![6],
+            ecn: Some(EcnPlan { k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 1.0 }),
+            ingress_alpha: 1.0,
+            egress_alpha: 2.0,
+            pfc: PfcPlan {
+                xoff_bytes: None,
+                xon_bytes: None,
+                xon_offset_bytes: 3072,
+                quanta: 65_535,
+                response_delay_ps: 300_000,
+            },
+        }],
+        links: (0..hosts)
+            .map(|i| LinkPlan {
+                a: format!("h{i}"),
+                b: "sw0".into(),
+                rate_bps: 100_000_000_000,
+                delay_ps: 500_000,
+                loss: 0.0,
+                headroom_bytes: 30_000,
+            })
+            .collect(),
+        writers: vec![],
+        record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
+    }
+}
+
+/// DCQCN's defaults (NVIDIA, "DCQCN CC Parameters").
+pub fn connectx() -> DcqcnPlan {
+    DcqcnPlan {
+        dce_tcp_g: 1019,
+        dce_tcp_rtt: 1,
+        initial_alpha_value: 1023,
+        rate_to_set_on_first_cnp: 0,
+        rpg_min_dec_fac: 50,
+        rpg_min_rate: 1,
+        rpg_gd: 11,
+        rate_reduce_monitor_period: 4,
+        clamp_tgt_rate: false,
+        clamp_tgt_rate_after_time_inc: true,
+        rpg_time_reset: 300,
+        rpg_byte_reset: 32767,
+        rpg_threshold: 1,
+        rpg_ai_rate: 5,
+        rpg_hai_rate: 50,
+        rpg_max_rate: 0,
+        min_time_between_cnps: 4,
+        byte_reset_unit_bytes: 1,
+        release_at_max_rate: true,
+        cnp_interval_per: CnpInterval::Qp,
+    }
+}
+
+/// Writers from `src` to `dst` that never stop, 1 KiB messages.
+pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
+    WriterPlan {
+        name: "write".into(),
+        src: format!("h{src}"),
+        dst: format!("h{dst}"),
+        priority: 3,
+        qps,
+        message_bytes: 1024,
+        tx_depth: 128,
+        messages: None,
+        start_ps: 0,
+        start_spread_ps: 0,
+        stop_ps: None,
+    }
+}
+
+/// Sixteen senders, one receiver.
+pub fn incast(qps: u32) -> Plan {
+    let mut plan = star(17);
+    plan.writers = (0..16).map(|src| writer(src, 16, qps)).collect();
+    plan
+}
+
+/// Runs a plan to its end and checks the books.
+pub fn run(plan: Plan) -> Recording {
+    let recording = run_with_faults(plan);
+    assert!(recording.meta.faults.is_empty(), "{:?}", recording.meta.faults);
+    recording
+}
+
+/// Runs a plan that may have faults; the books must add up all the same.
+pub fn run_with_faults(plan: Plan) -> Recording {
+    let mut simulation = Simulation::new(plan).expect("the plan is possible");
+    while !simulation.advance(100_000).done {}
+    let recording = simulation.finish();
+    assert!(recording.meta.conservation.ok, "{:?}", recording.meta.faults);
+    recording
+}
+
+/// The total of one counter over all nodes and ports.
+pub fn total(recording: &Recording, counter: &str) -> u64 {
+    recording.counters.iter().filter(|row| row.counter == counter).map(|row| row.value).sum()
+}

@@ -1,0 +1,308 @@
+//! The RoCEv2 path as a whole: exact goodput, losses, pauses, faults, determinism.
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
+
+/// One flow without contention: payload over payload plus exact overhead, of the line rate, to 0.1 %.
+#[test]
+fn goodput_is_the_payload_share_of_the_line_rate() {
+    for mtu in [1024, 4096] {
+        for gbps in [25u64, 100, 400] {
+            let mut plan = star(2);
+            plan.nics[0].mtu_bytes = mtu;
+            for link in &mut plan.links {
+                link.rate_bps = gbps * 1_000_000_000;
+            }
+            plan.writers = vec![writer(0, 1, 1)];
+            plan.writers[0].message_bytes = 65536;
+            plan.duration_ps = 20 * MS;
+            let recording = run(plan);
+            // 65,536 B are 64 or 16 packets, the first with a RETH.
+            let packets = 65536 / mtu;
+            let wire: u32 =
+                (0..packets).map(|i| write_frame_bytes(mtu, i == 0) + PREAMBLE_AND_GAP_BYTES).sum();
+            let expected = gbps as f64 * 1e9 * 65536.0 / wire as f64;
+            let found = recording.flows[0].goodput_bps;
+            assert!((found / expected - 1.0).abs() < 1e-3, "{gbps}G MTU {mtu}: {found} of {expected}");
+            assert_eq!(total(&recording, "np_cnp_sent"), 0, "nothing was marked");
+        }
+    }
+}
+
+/// The time of one message, to the picosecond.
+#[test]
+fn one_message_takes_exactly_its_path() {
+    let mut plan = star(2);
+    plan.writers = vec![writer(0, 1, 1)];
+    plan.writers[0].messages = Some(1);
+    let recording = run(plan);
+    // Data: 1024 + 98 B on the wire twice at 80 ps a byte, two links of 500 ns, 300 ns in the switch and 300 ns in
+    // the NIC. ACK: 66 + 20 B on the wire, the same way back.
+    let data = 2 * 1122 * 80 + 2 * 500_000 + 300_000 + 300_000;
+    let ack = 2 * 86 * 80 + 2 * 500_000 + 300_000 + 300_000;
+    assert_eq!(recording.flows[0].end_ps, Some(data + ack));
+    assert_eq!(recording.meta.end_ps, data + ack, "the run ends with its last message");
+    assert_eq!(recording.meta.packet_hops, 4);
+    assert!(recording.meta.complete);
+}
+
+#[test]
+fn two_senders_share_fairly_and_a_bidirectional_pair_gets_both_ways() {
+    let mut plan = star(3);
+    plan.writers = vec![writer(0, 2, 4), writer(1, 2, 4), writer(2, 0, 4)];
+    plan.duration_ps = 20 * MS;
+    let recording = run(plan);
+    let rate = |src: &str| -> f64 {
+        let own = recording.flows.iter().filter(|flow| flow.src == src);
+        own.map(|flow| flow.bytes_delivered as f64 * 8.0 / 20e-3).sum()
+    };
+    let full = 100e9 * 1024.0 / 1122.0;
+    assert!(rate("h0") + rate("h1") > 0.9 * full, "{} + {}", rate("h0"), rate("h1"));
+    assert!(rate("h2") > 0.97 * full, "the other way is not disturbed: {}", rate("h2"));
+}
+
+#[test]
+fn lossless_incast_pauses_and_drops_nothing() {
+    let recording = run(incast(16));
+    assert!(total(&recording, "rx_prio3_pause") > 0);
+    assert!(recording.meta.drops.is_empty());
+    assert_eq!(total(&recording, "packet_seq_err"), 0);
+    // Both ends count the same frames; at most those on their way at the end differ.
+    let hosts = recording.counters.iter().filter(|row| row.port.is_empty());
+    let received: u64 =
+        hosts.clone().filter(|row| row.counter == "rx_prio3_pause").map(|row| row.value).sum();
+    let sent: u64 = total(&recording, "tx_prio3_pause");
+    assert!(sent - received <= 16, "{sent} sent, {received} received");
+}
+
+#[test]
+fn lossy_incast_drops_with_a_reason_and_recovers() {
+    let mut plan = incast(16);
+    plan.switch_models[0].lossless.clear();
+    plan.switch_models[0].shared_bytes = 2_000_000;
+    plan.duration_ps = 20 * MS;
+    let recording = run(plan);
+    assert!(total(&recording, "packet_seq_err") > 0);
+    assert_eq!(total(&recording, "rx_prio3_pause"), 0);
+    assert!(recording.meta.drops.iter().all(|drop| drop.reason.contains("share of the free buffer")));
+    let dropped: u64 = recording.meta.drops.iter().map(|drop| drop.packets).sum();
+    assert_eq!(dropped, recording.meta.conservation.data_packets.dropped);
+    assert!(recording.flows.iter().all(|flow| flow.bytes_delivered > 0));
+}
+
+#[test]
+fn too_little_headroom_is_a_fault_that_names_what_would_have_been_enough() {
+    let mut plan = incast(16);
+    for link in &mut plan.links {
+        link.headroom_bytes = 2_000;
+    }
+    let recording = run_with_faults(plan.clone());
+    let fault = recording.meta.faults.first().expect("a lossless drop");
+    assert_eq!(fault.kind, "lossless_drop");
+    assert!(fault.text.contains("sw0:h"), "names the port: {}", fault.text);
+    let words: Vec<&str> = fault.text.split(' ').collect();
+    let enough = words[words.iter().position(|&word| word == "would").unwrap() - 2];
+    let enough: u64 = enough.parse().expect(&fault.text);
+    // What it says is enough, is.
+    let worst = recording.meta.faults.len() as u64;
+    assert!(worst >= 1 && enough > 2_000);
+    for link in &mut plan.links {
+        link.headroom_bytes = 40_000;
+    }
+    assert!(run_with_faults(plan).meta.faults.is_empty());
+}
+
+/// A pause that nobody refreshes ends by itself; with short quanta it is refreshed and holds.
+#[test]
+fn short_quanta_are_refreshed() {
+    let mut plan = incast(16);
+    plan.duration_ps = 2 * MS;
+    let long = run(plan.clone());
+    plan.switch_models[0].pfc.quanta = 400; // 2 us at 100 Gbit/s
+    let short = run(plan);
+    assert!(short.meta.drops.is_empty() && long.meta.drops.is_empty());
+    assert!(total(&short, "tx_prio3_pause") > 2 * total(&long, "tx_prio3_pause"), "refreshes");
+}
+
+#[test]
+fn a_dead_link_ends_the_queue_pair_in_an_error() {
+    let mut plan = star(2);
+    plan.links[1].loss = 0.999_999;
+    plan.nics[0].transport.ack_timeout_ps = 100 * US;
+    plan.nics[0].transport.adaptive_timeout_ps = None;
+    plan.writers = vec![writer(0, 1, 1)];
+    plan.duration_ps = 50 * MS;
+    let recording = run(plan);
+    let flow = &recording.flows[0];
+    assert_eq!(flow.state, "error");
+    assert!(flow.error.as_ref().unwrap().contains("retry counter exceeded"));
+    assert_eq!(total(&recording, "req_transport_retries_exceeded"), 1);
+    assert_eq!(flow.local_ack_timeout_err, 8, "seven retries, and the timeout that gave up");
+}
+
+#[test]
+fn random_loss_delivers_every_message() {
+    for seed in 0..5 {
+        let mut plan = star(3);
+        plan.seed = seed;
+        for link in &mut plan.links {
+            link.loss = 0.02;
+        }
+        plan.nics[0].transport.adaptive_timeout_ps = Some(50 * US);
+        plan.duration_ps = 2_000 * MS;
+        plan.writers = vec![writer(0, 2, 3), writer(1, 2, 3), writer(2, 0, 2)];
+        for writer in &mut plan.writers {
+            writer.message_bytes = 5_000; // five packets, the last short
+            writer.messages = Some(200);
+        }
+        let recording = run(plan);
+        for flow in &recording.flows {
+            assert_eq!((flow.state, flow.messages_completed), ("done", 200));
+            assert_eq!(flow.bytes_delivered, 200 * 5_000);
+            assert!(flow.packets_retransmitted > 0);
+        }
+    }
+}
+
+#[test]
+fn cnps_have_a_class_of_their_own() {
+    let recording = run(incast(4));
+    let cnp_frame = 78; // 74 B and the FCS
+    let receiver = |counter: &str| {
+        let mut rows = recording.counters.iter();
+        rows.find(|row| row.node == "h16" && row.counter == counter).map_or(0, |row| row.value)
+    };
+    assert!(receiver("np_cnp_sent") > 0);
+    assert_eq!(receiver("tx_prio6_bytes"), receiver("tx_prio6_packets") * cnp_frame);
+    // All that were sent were handled, but for those on their way at the end.
+    let handled = total(&recording, "rp_cnp_handled");
+    assert!(receiver("np_cnp_sent") - handled < 200);
+}
+
+#[test]
+fn stop_ends_posting_and_drains() {
+    let mut plan = star(2);
+    plan.writers = vec![writer(0, 1, 2)];
+    plan.writers[0].start_ps = MS;
+    plan.writers[0].stop_ps = Some(2 * MS);
+    let recording = run(plan);
+    assert!(recording.meta.complete && recording.meta.end_ps < 3 * MS);
+    for flow in &recording.flows {
+        assert_eq!((flow.state, flow.start_ps), ("done", MS));
+        assert_eq!(flow.messages_completed, flow.messages_posted);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_recording_and_another_does_not() {
+    let recording = |seed| {
+        let mut plan = incast(8);
+        plan.seed = seed;
+        plan.writers.iter_mut().for_each(|writer| writer.start_spread_ps = MS);
+        format!("{:?}", run(plan))
+    };
+    let first = recording(1);
+    assert!(first == recording(1));
+    assert!(first != recording(2));
+}
+
+/// Looking does not change what is seen: the step in which a run is advanced, and what is recorded of it.
+#[test]
+fn recording_changes_nothing() {
+    let flows = |bins, tracked, step| {
+        let mut plan = incast(8);
+        plan.record.max_bins = bins;
+        plan.record.tracked_qps = tracked;
+        let mut simulation = tailback_sim::Simulation::new(plan).unwrap();
+        while !simulation.advance(step).done {}
+        format!("{:?}", simulation.finish().flows)
+    };
+    assert!(flows(2048, 64, 100_000) == flows(20, 0, 7));
+}
+
+#[test]
+fn a_recording_stays_within_its_bins() {
+    for (milliseconds, bins) in [(1, 20), (3, 100), (5, 2048), (1, 2048)] {
+        let mut plan = incast(1);
+        plan.duration_ps = milliseconds * MS;
+        plan.record.max_bins = bins;
+        let recording = run(plan);
+        let series = &recording.series;
+        assert!(series.bins <= bins && series.bins * 11 >= bins.min(1000), "{} of {bins}", series.bins);
+        let goodput: f64 = series
+            .columns
+            .iter()
+            .filter(|(_, metric, _)| *metric == "goodput_rx_bps")
+            .flat_map(|(_, _, values)| values.iter().enumerate())
+            .map(|(bin, rate)| {
+                let start = bin as u64 * series.bin.ps();
+                let end = (start + series.bin.ps()).min(recording.meta.end_ps);
+                rate * (end - start) as f64 / 8e12
+            })
+            .sum();
+        let delivered: u64 = recording.flows.iter().map(|flow| flow.bytes_delivered).sum();
+        assert!((goodput - delivered as f64).abs() < 1.0, "{goodput} recorded, {delivered} delivered");
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_books() {
+    let mut simulation = tailback_sim::Simulation::new(incast(8)).unwrap();
+    simulation.advance(12_345);
+    let recording = simulation.finish();
+    assert!(!recording.meta.complete && recording.meta.conservation.ok);
+    assert!(recording.meta.end_ps < 5 * MS);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever the configuration, the books add up, and a lossless class with enough headroom drops nothing.
+    #[test]
+    fn any_configuration_keeps_its_books(
+        seed in any::<u64>(),
+        lossless in any::<bool>(),
+        shared in 100_000u64..4_000_000,
+        alphas in (0.05f64..8.0, 0.05f64..8.0),
+        k in (0u64..200_000, 0u64..400_000),
+        message in 1u64..20_000,
+        mtu in 0usize..3,
+        depth in 1u32..200,
+        rates in (1u64..5, 1u64..5),
+        dcqcn in any::<bool>(),
+        loss in prop::option::of(0.0f64..0.05),
+    ) {
+        let mut plan = star(5);
+        plan.seed = seed;
+        plan.duration_ps = MS / 2;
+        plan.nics[0].mtu_bytes = [256, 1024, 4096][mtu];
+        if !dcqcn {
+            plan.nics[0].dcqcn = None;
+        }
+        let model = &mut plan.switch_models[0];
+        model.shared_bytes = shared;
+        (model.ingress_alpha, model.egress_alpha) = alphas;
+        model.ecn.as_mut().unwrap().k_min_bytes = k.0;
+        model.ecn.as_mut().unwrap().k_max_bytes = k.0 + k.1;
+        if !lossless {
+            model.lossless.clear();
+        }
+        for (index, link) in plan.links.iter_mut().enumerate() {
+            link.rate_bps = 25_000_000_000 * if index < 2 { rates.0 } else { rates.1 };
+            link.loss = loss.unwrap_or(0.0);
+            link.headroom_bytes = 60_000;
+        }
+        plan.writers = vec![writer(0, 4, 5), writer(1, 4, 3), writer(2, 4, 2), writer(3, 0, 2), writer(4, 3, 1)];
+        for writer in &mut plan.writers {
+            writer.message_bytes = message;
+            writer.tx_depth = depth;
+        }
+        let recording = run_with_faults(plan);
+        if lossless {
+            prop_assert!(recording.meta.faults.is_empty(), "{:?}", recording.meta.faults);
+        }
+    }
+}
