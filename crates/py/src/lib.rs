@@ -1,0 +1,111 @@
+//! The Python module `tailback._engine`: a thin layer over `tailback_sim`. Nothing is decided here.
+
+mod tables;
+
+use arrow::pyarrow::ToPyArrow;
+use arrow::record_batch::RecordBatch;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use tailback_sim::plan::Plan;
+
+/// How far a run is.
+#[pyclass(frozen, get_all)]
+struct Progress {
+    /// Simulated time, picoseconds.
+    time_ps: u64,
+    /// Transmissions of a packet over a link so far.
+    packet_hops: u64,
+    /// Events executed so far.
+    events: u64,
+    /// Whether the run is over.
+    done: bool,
+}
+
+/// What was recorded of a run.
+#[pyclass(frozen)]
+struct Recording {
+    flows: RecordBatch,
+    series: RecordBatch,
+    counters: RecordBatch,
+    meta_json: String,
+}
+
+#[pymethods]
+impl Recording {
+    /// A row a queue pair.
+    #[getter]
+    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.flows.to_pyarrow(py)
+    }
+
+    /// A row a bin, entity and metric.
+    #[getter]
+    fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.series.to_pyarrow(py)
+    }
+
+    /// A row a counter.
+    #[getter]
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.counters.to_pyarrow(py)
+    }
+
+    /// The run as a whole, as JSON.
+    #[getter]
+    fn meta_json(&self) -> &str {
+        &self.meta_json
+    }
+}
+
+/// A run under way.
+#[pyclass]
+struct Simulation(Option<tailback_sim::Simulation>);
+
+#[pymethods]
+impl Simulation {
+    /// ValueError with one line where the plan is impossible.
+    #[new]
+    fn new(py: Python<'_>, plan_json: &str) -> PyResult<Self> {
+        py.detach(|| Plan::from_json(plan_json).and_then(tailback_sim::Simulation::new))
+            .map(|simulation| Simulation(Some(simulation)))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Executes up to `max_events` events, without the interpreter's lock.
+    fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<Progress> {
+        let simulation = self.0.as_mut().ok_or_else(finished)?;
+        let progress = py.detach(|| simulation.advance(max_events));
+        Ok(Progress {
+            time_ps: progress.time.ps(),
+            packet_hops: progress.packet_hops,
+            events: progress.events,
+            done: progress.done,
+        })
+    }
+
+    /// Ends the run where it stands and hands over what was recorded; once.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Recording> {
+        let simulation = self.0.take().ok_or_else(finished)?;
+        py.detach(|| {
+            let recording = simulation.finish();
+            Ok(Recording {
+                flows: tables::flows(&recording.flows)?,
+                series: tables::series(&recording.series)?,
+                counters: tables::counters(&recording.counters)?,
+                meta_json: serde_json::to_string(&recording.meta)?,
+            })
+        })
+        .map_err(|error: Box<dyn std::error::Error + Send + Sync>| PyRuntimeError::new_err(error.to_string()))
+    }
+}
+
+fn finished() -> PyErr {
+    PyRuntimeError::new_err("the run is finished")
+}
+
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Progress>()?;
+    module.add_class::<Recording>()?;
+    module.add_class::<Simulation>()
+}

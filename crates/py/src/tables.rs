@@ -1,0 +1,104 @@
+//! A recording as Arrow tables.
+
+use arrow::array::{
+    ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, UInt32Array, UInt8Array,
+};
+use arrow::datatypes::Int32Type;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use std::sync::Arc;
+use tailback_sim::record::{Counter, Flow, Series};
+
+type Table = Result<RecordBatch, ArrowError>;
+
+fn table(columns: Vec<(&str, ArrayRef)>) -> Table {
+    RecordBatch::try_from_iter(columns)
+}
+
+fn strings<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+fn optional_strings<'a>(values: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
+    Arc::new(values.collect::<StringArray>())
+}
+
+/// 64-bit counts as Arrow's and pandas' usual integer.
+fn integers(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values.map(|value| value as i64)))
+}
+
+fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter_values(values))
+}
+
+pub fn flows(flows: &[Flow]) -> Table {
+    let rows = || flows.iter();
+    table(vec![
+        ("flow", integers(0..flows.len() as u64)),
+        ("writer", strings(rows().map(|f| f.writer.as_str()))),
+        ("src", strings(rows().map(|f| f.src.as_str()))),
+        ("dst", strings(rows().map(|f| f.dst.as_str()))),
+        ("qp", Arc::new(UInt32Array::from_iter_values(rows().map(|f| f.qp)))),
+        ("priority", Arc::new(UInt8Array::from_iter_values(rows().map(|f| f.priority)))),
+        ("start_ps", integers(rows().map(|f| f.start_ps))),
+        ("end_ps", Arc::new(rows().map(|f| f.end_ps.map(|end| end as i64)).collect::<Int64Array>())),
+        ("state", strings(rows().map(|f| f.state))),
+        ("error", optional_strings(rows().map(|f| f.error.as_deref()))),
+        ("message_bytes", integers(rows().map(|f| f.message_bytes))),
+        ("messages_posted", integers(rows().map(|f| f.messages_posted))),
+        ("messages_completed", integers(rows().map(|f| f.messages_completed))),
+        ("bytes_delivered", integers(rows().map(|f| f.bytes_delivered))),
+        ("goodput_bps", floats(rows().map(|f| f.goodput_bps))),
+        ("packets_sent", integers(rows().map(|f| f.packets_sent))),
+        ("packets_retransmitted", integers(rows().map(|f| f.packets_retransmitted))),
+        ("packet_seq_err", integers(rows().map(|f| f.packet_seq_err))),
+        ("out_of_sequence", integers(rows().map(|f| f.out_of_sequence))),
+        ("duplicate_request", integers(rows().map(|f| f.duplicate_request))),
+        ("local_ack_timeout_err", integers(rows().map(|f| f.local_ack_timeout_err))),
+        ("rp_cnp_handled", integers(rows().map(|f| f.rp_cnp_handled))),
+        ("np_cnp_sent", integers(rows().map(|f| f.np_cnp_sent))),
+        ("np_ecn_marked_roce_packets", integers(rows().map(|f| f.np_ecn_marked_roce_packets))),
+        ("rate_bps", floats(rows().map(|f| f.rate_bps))),
+    ])
+}
+
+pub fn counters(counters: &[Counter]) -> Table {
+    let rows = || counters.iter();
+    table(vec![
+        ("node", strings(rows().map(|c| c.node.as_str()))),
+        ("port", strings(rows().map(|c| c.port.as_str()))),
+        ("counter", strings(rows().map(|c| c.counter.as_str()))),
+        ("value", integers(rows().map(|c| c.value))),
+    ])
+}
+
+/// One row for each bin of each column, column by column.
+pub fn series(series: &Series) -> Table {
+    let bins = series.bins;
+    let rows = bins * series.columns.len();
+    let mut metrics: Vec<&str> = Vec::new();
+    let mut entity_keys = Vec::with_capacity(rows);
+    let mut metric_keys = Vec::with_capacity(rows);
+    let mut times = Vec::with_capacity(rows);
+    let mut values = Vec::with_capacity(rows);
+    for (entity, metric, column) in &series.columns {
+        let metric_key = metrics.iter().position(|known| known == metric).unwrap_or_else(|| {
+            metrics.push(metric);
+            metrics.len() - 1
+        });
+        entity_keys.extend(std::iter::repeat_n(*entity as i32, bins));
+        metric_keys.extend(std::iter::repeat_n(metric_key as i32, bins));
+        times.extend((0..bins).map(|bin| (series.bin.ps() * bin as u64) as i64));
+        values.extend_from_slice(column);
+    }
+    let dictionary = |keys: Vec<i32>, names: ArrayRef| -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys.into(), names)?))
+    };
+    table(vec![
+        ("time_ps", Arc::new(Int64Array::from(times))),
+        ("entity", dictionary(entity_keys, strings(series.entities.iter().map(String::as_str)))?),
+        ("metric", dictionary(metric_keys, strings(metrics.into_iter()))?),
+        ("value", Arc::new(Float64Array::from(values))),
+    ])
+}
