@@ -6,8 +6,9 @@
 //!
 //! Time is cut into slices of 65.5 ns. Three wheels of 256 slots each hold what lies within the same 2^8, 2^16 and
 //! 2^24 slices as the current one (16.8 us, 4.3 ms, 1.1 s), unsorted; a slot's events move down a wheel when its turn
-//! comes, and the events of the current slice are sorted in a small heap. What is later still waits in a second heap.
-//! So an event costs two or three moves whatever their number, where a heap costs one for each level.
+//! comes, and those of the current slice are sorted. What is scheduled into the current slice goes to a small heap
+//! beside it, and what is later than the last wheel waits in another. So an event costs two or three moves whatever
+//! their number, where a heap costs one for each level.
 //! (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7.)
 
 use tailback_proto::units::Time;
@@ -20,33 +21,26 @@ const SLICE_BITS: u32 = 16;
 const WHEEL_BITS: u32 = 8;
 const WHEELS: usize = 3;
 const SLOTS: usize = 1 << WHEEL_BITS;
-const NONE: u32 = u32::MAX;
 
 /// A priority queue of `u32` payloads by (time, order of scheduling).
 #[derive(Debug)]
 pub struct EventQueue {
-    /// Events of the current slice, and of no other.
+    /// Events of the current slice that were there when it began, the last one first.
+    run: Vec<u128>,
+    /// Events of the current slice that came later.
     near: Heap,
     wheels: [Wheel; WHEELS],
     /// Events beyond the last wheel.
     far: Heap,
-    nodes: Vec<Node>,
-    free: u32,
     /// The current slice.
     slice: u64,
     sequence: u64,
     len: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    entry: u128,
-    next: u32,
-}
-
 #[derive(Debug)]
 struct Wheel {
-    heads: [u32; SLOTS],
+    slots: Vec<Vec<u128>>,
     occupied: [u64; SLOTS / 64],
 }
 
@@ -66,11 +60,13 @@ impl Wheel {
 impl Default for EventQueue {
     fn default() -> Self {
         EventQueue {
+            run: Vec::new(),
             near: Heap::default(),
-            wheels: std::array::from_fn(|_| Wheel { heads: [NONE; SLOTS], occupied: [0; SLOTS / 64] }),
+            wheels: std::array::from_fn(|_| Wheel {
+                slots: vec![Vec::new(); SLOTS],
+                occupied: [0; SLOTS / 64],
+            }),
             far: Heap::default(),
-            nodes: Vec::new(),
-            free: NONE,
             slice: 0,
             sequence: 0,
             len: 0,
@@ -111,12 +107,19 @@ impl EventQueue {
     /// Takes the first event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, u32)> {
-        while self.near.is_empty() {
-            self.advance()?;
+        loop {
+            let entry = match (self.run.last(), self.near.first()) {
+                (Some(&run), Some(near)) if near < run => self.near.pop()?,
+                (Some(_), _) => self.run.pop()?,
+                (None, Some(_)) => self.near.pop()?,
+                (None, None) => {
+                    self.advance()?;
+                    continue;
+                }
+            };
+            self.len -= 1;
+            return Some((time_of(entry), entry as u32));
         }
-        let entry = self.near.pop()?;
-        self.len -= 1;
-        Some((time_of(entry), entry as u32))
     }
 
     /// Events pending.
@@ -145,17 +148,7 @@ impl EventQueue {
         }
         let slot = (slice >> (digit * WHEEL_BITS)) as usize % SLOTS;
         let wheel = &mut self.wheels[digit as usize];
-        let node = Node { entry, next: wheel.heads[slot] };
-        let index = if self.free == NONE {
-            self.nodes.push(node);
-            self.nodes.len() as u32 - 1
-        } else {
-            let index = self.free;
-            self.free = self.nodes[index as usize].next;
-            self.nodes[index as usize] = node;
-            index
-        };
-        wheel.heads[slot] = index;
+        wheel.slots[slot].push(entry);
         wheel.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
@@ -187,14 +180,17 @@ impl EventQueue {
     fn empty_slot(&mut self, digit: usize, slot: usize) {
         let wheel = &mut self.wheels[digit];
         wheel.occupied[slot / 64] &= !(1 << (slot % 64));
-        let mut index = std::mem::replace(&mut wheel.heads[slot], NONE);
-        while index != NONE {
-            let Node { entry, next } = self.nodes[index as usize];
-            self.nodes[index as usize].next = self.free;
-            self.free = index;
-            self.place(entry);
-            index = next;
+        if digit == 0 {
+            // All of one slice, which is now the current one; `run` is empty and gives its memory to the slot.
+            std::mem::swap(&mut self.run, &mut wheel.slots[slot]);
+            self.run.sort_unstable_by(|a, b| b.cmp(a));
+            return;
         }
+        let mut entries = std::mem::take(&mut wheel.slots[slot]);
+        for entry in entries.drain(..) {
+            self.place(entry);
+        }
+        self.wheels[digit].slots[slot] = entries;
     }
 }
 
@@ -205,10 +201,6 @@ struct Heap(Vec<u128>);
 const ARITY: usize = 4;
 
 impl Heap {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     fn first(&self) -> Option<u128> {
         self.0.first().copied()
     }
