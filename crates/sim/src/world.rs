@@ -157,6 +157,7 @@ impl World {
                 strict,
                 last_class: 7,
                 pfc_pending: 0,
+                lossy_link: link.loss > 0.0,
             });
             links.push(Link {
                 name: end.name.clone(),

@@ -40,6 +40,8 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
+    /// Whether the link behind it loses packets at random.
+    pub lossy_link: bool,
 }
 
 /// The cold part of a port.
@@ -219,12 +221,12 @@ impl World {
     pub(crate) fn on_arrival(&mut self, port: usize) {
         let p = &mut self.ports[port];
         let index = p.in_flight.pop(&self.packets).expect("an arrival has a packet");
-        let peer = p.peer as usize;
+        let (peer, lossy_link) = (p.peer as usize, p.lossy_link);
         if let Some(next) = p.in_flight.head() {
             let arrival = self.packets[next].arrival;
             self.schedule(arrival, Event::Arrival(port as u32));
         }
-        if self.links[port].loss > 0.0 && self.is_lost(port) {
+        if lossy_link && self.is_lost(port) {
             self.drop_packet(port, index, DropReason::LinkLoss);
             return;
         }
