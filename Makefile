@@ -1,0 +1,86 @@
+# Everything is built into .venv; nothing outside the project is touched, except that `make browser` may install
+# Chromium for the browser tests.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO ?= cargo
+# Keep the pinned versions of requirements.txt; the file is made by `make lock`.
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP_INSTALL := $(PIP) install --constraint requirements.txt
+
+ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo install test test-rust test-python browser lint format docs bench lock clean help
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+demo: install ## build, run the 16-to-1 incast and say where its report is
+	@$(BIN)/tailback run roce-incast-lossless
+
+install: $(INSTALLED) ## build the engine and install into .venv
+
+$(VENV)/bin/maturin: requirements.txt
+	@sh tools/check-tools $(PYTHON) $(CARGO)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP_INSTALL) --upgrade pip maturin
+	@touch $@
+
+$(INSTALLED): $(VENV)/bin/maturin $(ENGINE_SOURCES) pyproject.toml
+	@$(PIP_INSTALL) --editable . --no-build-isolation
+	@touch $@
+
+$(VENV)/.test: $(INSTALLED)
+	@$(PIP_INSTALL) --group test
+	@touch $@
+
+$(VENV)/.lint: $(INSTALLED)
+	@$(PIP_INSTALL) --group lint
+	@touch $@
+
+$(VENV)/.docs: $(INSTALLED)
+	@$(PIP_INSTALL) --group docs
+	@touch $@
+
+test: test-rust test-python ## all tests, Rust and Python, in a browser too
+
+test-rust: ## tests of the engine
+	@sh tools/check-tools $(PYTHON) $(CARGO)
+	$(CARGO) test --locked --workspace
+
+test-python: $(VENV)/.test browser ## tests of the Python front
+	$(BIN)/python -m pytest
+
+browser:
+	@sh tools/get-chromium
+
+lint: $(VENV)/.lint $(VENV)/.test ## formatters, linters and the type checker, warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.lint ## format all sources
+	$(CARGO) fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.docs ## build the book into site/, warnings as errors
+	@$(BIN)/python tools/make_reference.py
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+bench: ## packet-hops per CPU-second beside the bare event queue
+	$(CARGO) bench --locked --quiet --package tailback-sim --bench hops
+
+lock: ## pin the newest versions of all Python packages, for every Python from 3.10 on
+	@$(PIP) install uv
+	@$(BIN)/uv pip compile pyproject.toml --group test --group lint --group docs --group build \
+		--universal --python-version 3.10 --upgrade --no-annotate --no-emit-index-url --quiet \
+		--custom-compile-command "make lock" --output-file requirements.txt
+
+clean: ## remove what was built
+	rm -rf $(VENV) target site

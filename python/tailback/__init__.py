@@ -1,0 +1,21 @@
+"""Tailback: a simulator of RDMA networks (RoCEv2), from a scenario file to a report.
+
+import tailback
+
+result = tailback.run("roce-incast-lossless", sets=["run.duration=200ms"])
+result.summary["goodput"]
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from tailback.run import run
+from tailback.scenario import Scenario, ScenarioError, load
+
+try:
+    __version__ = metadata.version("tailback")
+except metadata.PackageNotFoundError:  # a source tree on the path
+    __version__ = "unknown"
+
+__all__ = ["Scenario", "ScenarioError", "__version__", "load", "run"]

@@ -1,0 +1,48 @@
+"""The engine: `crates/py`. Tables are anything that speaks the Arrow PyCapsule interface."""
+
+from typing import Any, final
+
+@final
+class Progress:
+    """How far a run is."""
+
+    @property
+    def time_ps(self) -> int:
+        """Simulated time, picoseconds."""
+    @property
+    def packet_hops(self) -> int:
+        """Transmissions of a packet over a link so far."""
+    @property
+    def events(self) -> int:
+        """Events executed so far."""
+    @property
+    def done(self) -> bool:
+        """Whether the run is over."""
+
+@final
+class Recording:
+    """What was recorded of a run."""
+
+    @property
+    def flows(self) -> Any:
+        """A row a queue pair."""
+    @property
+    def series(self) -> Any:
+        """A row a bin, entity and metric."""
+    @property
+    def counters(self) -> Any:
+        """A row a counter."""
+    @property
+    def meta_json(self) -> str:
+        """The run as a whole, as JSON."""
+
+@final
+class Simulation:
+    """A run under way."""
+
+    def __init__(self, plan_json: str) -> None:
+        """ValueError with one line where the plan is impossible."""
+    def advance(self, max_events: int) -> Progress:
+        """Executes up to `max_events` events, without the interpreter's lock."""
+    def finish(self) -> Recording:
+        """Ends the run where it stands and hands over what was recorded; once."""

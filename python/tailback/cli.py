@@ -1,0 +1,253 @@
+"""The command line: `tailback run`, `show`, `list`, `schema`, `reproduce`.
+
+Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
+problem on stderr), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import tailback
+from tailback import scenario as scenarios
+from tailback.scenario import Scenario, ScenarioError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from tailback._engine import Progress
+
+DONE, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="tailback",
+    help="A simulator of RDMA networks (RoCEv2).",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ScenarioName = Annotated[
+    str, typer.Argument(metavar="NAME|FILE", help="A built-in scenario, or a YAML file.")
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Set a value, such as traffic.0.qps=512; repeatable."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers; replaces run.seed.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
+]
+
+
+@contextmanager
+def _bad_input() -> Iterator[None]:
+    """Turns bad input into lines on stderr and status 2."""
+    try:
+        yield
+    except ScenarioError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tailback {tailback.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A simulator of RDMA networks (RoCEv2)."""
+
+
+@app.command()
+def run(
+    name: ScenarioName, sets: Sets = None, out: Out = None, seed: Seed = None, quiet: Quiet = False
+) -> None:
+    """Run a scenario and write its result: report, tables, counters.
+
+    Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
+    """
+    with _bad_input():
+        scenario = scenarios.load(name, sets=sets or (), seed=seed)
+        folder = _default_folder(scenario.name) if out is None else out
+        with _bar(quiet) as bar:
+            result = tailback.run(scenario, out=folder, progress=_steps(bar, scenario) if bar else None)
+    if not quiet:
+        _print(result.closing_table())
+    typer.echo(str(folder) if quiet else f"\n{folder / 'report.html'}")
+    for fault in result.faults:
+        typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+    # A deadlock also ends a run before its time.
+    if not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults):
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(FAULT if result.faults else DONE)
+
+
+@app.command()
+def show(
+    name: ScenarioName,
+    sets: Sets = None,
+    seed: Seed = None,
+    comments: Annotated[bool, typer.Option(help="Say beside each value where it comes from.")] = True,
+) -> None:
+    """Print a scenario with nothing left out, and where each value comes from. The output loads again."""
+    with _bad_input():
+        text = scenarios.show(scenarios.load(name, sets=sets or (), seed=seed), comments=comments)
+    typer.echo(text, nl=False)
+
+
+@app.command(name="list")
+def list_() -> None:
+    """List the built-in scenarios and the published experiments."""
+    from tailback.experiments import list_published  # needs Arrow, which takes a while to load
+
+    built_in = {name: scenarios.load(name).about for name in scenarios.builtin_names()}
+    rows = [("Scenarios (tailback run NAME)", built_in)]
+    rows.append(("Published experiments (tailback reproduce NAME)", list_published()))
+    width = max(len(name) for _, entries in rows for name in entries)
+    for number, (title, entries) in enumerate(rows):
+        typer.echo(f"{chr(10) if number else ''}{title}")
+        for name, about in entries.items():
+            typer.echo(f"  {name:<{width}}  {about}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files.
+
+    A file whose first line is "# yaml-language-server: $schema=PATH", with this output at PATH, is completed
+    and checked in an editor.
+    """
+    typer.echo(json.dumps(scenarios.json_schema(), indent=2))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A published experiment.")],
+    out: Out = None,
+    strict: Annotated[bool, typer.Option("--strict", help="End with status 1 if a claim is missed.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Simulate less: a look, not a verdict.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Repeat a published experiment, and set its claims against what was measured."""
+    from tailback.reproduce import reproduce as repeat
+
+    folder = _default_folder(name) if out is None else out
+    with _bad_input(), _bar(quiet) as bar:
+        done = repeat(name, folder, strict=strict, quick=quick, progress=_shares(bar) if bar else None)
+    if not quiet:
+        _print(done.table(), *done.sensitivity_tables())
+    typer.echo(str(folder) if quiet else f"\n{folder / 'reproduce.html'}")
+    raise typer.Exit(done.exit_status)
+
+
+def _default_folder(name: str) -> Path:
+    """`runs/NAME-TIME`, with a number after it if that is taken."""
+    first = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, number = first, 2
+    while folder.exists():
+        folder, number = first.with_name(f"{first.name}-{number}"), number + 1
+    return folder
+
+
+def _print(*tables: RenderableType) -> None:
+    from rich.console import Console
+
+    console = Console()
+    for table in tables:
+        console.print(table)
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Bar | None]:
+    """A progress bar on stderr, or none where nobody would see it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[state]}", markup=False),
+        TextColumn("left"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield bar
+
+
+def _steps(bar: Bar, scenario: Scenario) -> Callable[[Progress], None]:
+    """Moves the bar as a run goes on: simulated time, packet-hops and their speed."""
+    task = bar.add_task(scenario.name, total=scenario.run.duration, state="")
+    begin = time.perf_counter()
+
+    def step(state: Progress) -> None:
+        speed = state.packet_hops / max(time.perf_counter() - begin, 1e-9) / 1e6
+        text = f"{state.time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
+        bar.update(task, completed=state.time_ps, state=text)
+
+    return step
+
+
+def _shares(bar: Bar) -> Callable[[str, float], None]:
+    """Moves a bar for each run of an experiment."""
+    tasks: dict[str, TaskID] = {}
+
+    def share(what: str, done: float) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=1.0, state="")
+        bar.update(tasks[what], completed=done)
+
+    return share
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The `tailback` command. Gives the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = app(args=arguments, prog_name="tailback", standalone_mode=False)
+        sys.stdout.flush()
+        return int(status or DONE)
+    except typer.TyperException as error:  # a wrong option or argument
+        typer.echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
+        return BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    # The reader of the output, such as head, has seen enough. typer exits with 1 then: here that is a fault.
+    except (BrokenPipeError, SystemExit):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except OSError as error:  # such as a disk that is full
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"tailback: {where}{error.strerror or error}", err=True)
+        return BAD_INPUT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

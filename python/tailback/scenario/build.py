@@ -1,0 +1,116 @@
+"""From plain data to a checked `Scenario`, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from tailback.scenario.checks import conflicts
+from tailback.scenario.document import Document
+from tailback.scenario.errors import Path, Problem, ScenarioError, found, one_of
+from tailback.scenario.model import Scenario
+
+_TYPES = {
+    "missing": "a value",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "finite_number": "a finite number",
+    "string_unicode": "text",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-', at most 64, a letter or digit first",
+}
+_BOUNDS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+    "too_short": ("a list of at least", "min_length"),
+    "too_long": ("a list of at most", "max_length"),
+    "string_too_long": ("text of at most", "max_length"),
+}
+
+
+def build(document: Document) -> Scenario:
+    """Checks a document.
+
+    Raises:
+        ScenarioError: with all problems of its fields; if there are none, with all conflicts between fields.
+    """
+    try:
+        scenario = Scenario.model_validate(document.data)
+    except ValidationError as error:
+        raise ScenarioError(
+            _problem(details, document) for details in error.errors(include_url=False)
+        ) from None
+    problems = [Problem(document.origin(path), path, text) for path, text in conflicts(scenario)]
+    if problems:
+        raise ScenarioError(problems)
+    scenario.origins.update(document.origins)
+    return scenario
+
+
+def _problem(details: ErrorDetails, document: Document) -> Problem:
+    path: Path = details["loc"]
+    kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    expected = _TYPES.get(kind)
+    what = found(value)
+    if kind == "found_expected":
+        expected = context["expected"]
+        if "at" in context:
+            path = (*path, context["at"])
+            what = context["found"]
+        elif "found" in context:
+            what = found(context["found"])
+    elif kind == "missing":
+        what = "nothing"
+        expected = f"a value: {_description(path)}"
+    elif kind == "extra_forbidden":
+        what = "an unknown field"
+        expected = one_of(path[-1], _fields(path[:-1]))
+    elif kind == "literal_error":
+        expected = one_of(value, context["expected"].replace("'", "").replace(" or ", ", ").split(", "))
+    elif kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        expected = f"{words} {context[name]}"
+        if "length" in name:
+            what = f"{context['actual_length']}"
+    return Problem(document.origin(path), path, f"found {what}, expected {expected or details['msg']}")
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    """The model that a field's type holds, through lists, unions and annotations."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (list, Union, types.UnionType, Annotated):
+        return next((model for part in get_args(annotation) if (model := _model(part))), None)
+    return None
+
+
+def _holder(path: Path) -> type[BaseModel]:
+    """The model that the fields at `path` belong to."""
+    model: type[BaseModel] = Scenario
+    for part in path:
+        if isinstance(part, str):
+            by_name = {field.alias or name: field for name, field in model.model_fields.items()}
+            model = _model(by_name[part].annotation) or model
+    return model
+
+
+def _fields(path: Path) -> list[str]:
+    return [field.alias or name for name, field in _holder(path).model_fields.items()]
+
+
+def _description(path: Path) -> str:
+    """What a missing field means."""
+    for name, field in _holder(path[:-1]).model_fields.items():
+        if (field.alias or name) == path[-1]:
+            return (field.description or "").rstrip(".").lower()
+    return "required"

@@ -1,0 +1,298 @@
+"""Plain data with the origin of every value in it: what a scenario is before it is checked.
+
+YAML is read node by node, for two reasons: every value keeps its line, and the text decides neither how deep
+nor how large the data becomes. The scalars are those of the YAML 1.2 core schema, so `no` is a text and
+`1:30` is not 90.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.resolver import BaseResolver
+from yaml.scanner import Scanner
+
+from tailback.scenario.errors import Path, Problem, ScenarioError, found
+
+MAX_BYTES = 1 << 20
+"""Largest text of a scenario."""
+MAX_DEPTH = 32
+"""Deepest nesting of a scenario; the deepest that has a meaning is 4."""
+MAX_VALUES = 100_000
+"""Most values of a scenario, aliases counted as what they stand for."""
+
+_TAG = "tag:yaml.org,2002:"
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"[-+]?\.(inf|Inf|INF)")
+_LONGEST_NUMBER = 100
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+@dataclass
+class Document:
+    """Plain data (dict, list, str, int, float, bool, None), and where each value of it came from.
+
+    `origins` has `file:line`, `--set` or `""` (Python) for the path of every value given.
+    """
+
+    data: Any
+    origins: dict[Path, str] = field(default_factory=dict)
+
+    def origin(self, path: Path) -> str:
+        """Where the value at `path` came from; if it is not there, where what should hold it came from."""
+        while path and path not in self.origins:
+            path = path[:-1]
+        return self.origins.get(path, "")
+
+    def put(self, path: Path, new: Document) -> None:
+        """Sets the value at `path`, making the mappings on the way to it.
+
+        Raises:
+            ScenarioError: what is on the way is neither a mapping nor a list with that index.
+        """
+        label = new.origin(())
+        holder = self.data
+        for depth, part in enumerate(path):
+            here = path[:depth]
+            last = depth + 1 == len(path)
+            if isinstance(holder, list):
+                if not isinstance(part, int) or part >= len(holder):
+                    choice = (
+                        f"an index of 0 to {len(holder) - 1}" if holder else "another path: the list is empty"
+                    )
+                    text = f"found {found(part)} below {_name(here)}, expected {choice}"
+                    raise ScenarioError([Problem(label, path, text)])
+                key: Any = part
+            elif isinstance(holder, dict):
+                key = str(part)
+            else:
+                text = f"found {found(holder)} at {_name(here)}, expected a mapping or a list"
+                raise ScenarioError([Problem(label, path, text)])
+            if last:
+                holder[key] = new.data
+            else:
+                if isinstance(holder, dict) and holder.get(key) is None:
+                    holder[key] = {}
+                    self.origins[_real(path[: depth + 1], self.data)] = label
+                holder = holder[key]
+        real = _real(path, self.data)
+        self.origins = {p: o for p, o in self.origins.items() if p[: len(real)] != real}
+        self.origins.update({real + p: label for p in new.origins})
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(str, path)) or "the top"
+
+
+def _real(path: Path, data: Any) -> Path:
+    """`path` with each part as its holder has it: a name in a mapping, an index in a list."""
+    real: list[str | int] = []
+    for part in path:
+        real.append(part if isinstance(data, list) else str(part))
+        data = data[real[-1]]
+    return tuple(real)
+
+
+class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
+    """PyYAML up to the node graph, with its nesting bounded."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+        BaseResolver.__init__(self)
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=f"nesting deeper than {MAX_DEPTH}", problem_mark=mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+class _Builder:
+    """Turns a node graph into a `Document`, and collects what is wrong with it."""
+
+    def __init__(self, label: str, lines: bool) -> None:
+        self.label = label
+        self.lines = lines
+        self.origins: dict[Path, str] = {}
+        self.problems: list[Problem] = []
+        self.values = 0
+        self.open: set[int] = set()
+
+    def place(self, node: yaml.Node) -> str:
+        return f"{self.label}:{node.start_mark.line + 1}" if self.lines else self.label
+
+    def refuse(self, node: yaml.Node, path: Path, text: str) -> None:
+        self.problems.append(Problem(self.place(node), path, text))
+
+    def build(self, node: yaml.Node, path: Path, place: str) -> Any:
+        """The data of a node; `place` is that of its key, which is where a reader looks for it."""
+        self.values += 1
+        if self.values > MAX_VALUES:
+            text = f"found more than {MAX_VALUES} values (aliases expanded), expected a scenario"
+            raise ScenarioError([Problem(place, path[:4], text)])
+        self.origins[path] = place
+        if id(node) in self.open:
+            self.refuse(node, path, "found an alias inside of what it stands for, expected no recursion")
+            return None
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+                return self._mapping(node, path)
+            if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+                return [self.build(item, (*path, i), self.place(item)) for i, item in enumerate(node.value)]
+            if isinstance(node, yaml.ScalarNode):
+                return self._scalar(node, path)
+        finally:
+            self.open.discard(id(node))
+        self.refuse(node, path, f"found the tag {found(node.tag)}, expected plain YAML")
+        return None
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        first: dict[str, str] = {}
+        for key_node, value_node in node.value:
+            is_name = isinstance(key_node, yaml.ScalarNode)
+            key = key_node.value if is_name else None
+            if not isinstance(key, str) or not is_name:
+                self.refuse(key_node, path, "found a list or a mapping as a field name, expected text")
+            elif key in data:
+                text = f"found this field twice (first at {first[key]}), expected it once"
+                self.refuse(key_node, (*path, key), text)
+            else:
+                first[key] = self.place(key_node)
+                data[key] = None
+                data[key] = self.build(value_node, (*path, key), self.place(key_node))
+        return data
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
+        text: str = node.value
+        tag = node.tag.removeprefix(_TAG)
+        if tag == "plain":
+            return _plain_scalar(text)
+        if tag == "str":
+            return text
+        kinds: dict[str, Any] = {"null": type(None), "bool": bool, "int": int, "float": (int, float)}
+        if tag in kinds and isinstance(value := _plain_scalar(text), kinds[tag]):
+            return value
+        self.refuse(node, path, f"found {found(text)} with the tag {found(node.tag)}, expected plain YAML")
+        return None
+
+
+# A plain scalar without a tag is marked as one, so that `!!str 5` and `5` can be told apart.
+_Loader.add_implicit_resolver(_TAG + "plain", re.compile(""), None)
+
+
+def _plain_scalar(text: str) -> Any:
+    """The value of a plain scalar by the YAML 1.2 core schema."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) <= _LONGEST_NUMBER:
+        if _INTEGER.fullmatch(text):
+            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+        if _NUMBER.fullmatch(text):
+            return float(text)
+        if _INFINITY.fullmatch(text):
+            return -math.inf if text[0] == "-" else math.inf
+        if text in (".nan", ".NaN", ".NAN"):
+            return math.nan
+    return text
+
+
+def from_yaml(text: str | bytes, label: str, *, lines: bool = True) -> Document:
+    """Reads YAML; `label` names it in problems, with the line added if `lines`.
+
+    Raises:
+        ScenarioError: not UTF-8, not YAML, too large, too deep, a field twice, tags.
+    """
+    if len(text) > MAX_BYTES:
+        raise ScenarioError([Problem(label, (), f"found more than {MAX_BYTES} bytes, expected a scenario")])
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            place = f"{label}:{line}" if lines else label
+            problem = Problem(place, (), "found bytes that are not UTF-8, expected text")
+            raise ScenarioError([problem]) from None
+    loader: _Loader | None = None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+    # Besides its own errors PyYAML lets out what its insides raise: ValueError, OverflowError and others.
+    except Exception as error:
+        line, what = _yaml_problem(error, text, loader.line if loader else 0)
+        place = f"{label}:{line + 1}" if lines else label
+        raise ScenarioError([Problem(place, (), f"not readable as YAML: {what}")]) from None
+    place = f"{label}:1" if lines else label
+    if node is None:
+        return Document(None, {(): place})
+    builder = _Builder(label, lines)
+    data = builder.build(node, (), place)
+    if builder.problems:
+        raise ScenarioError(builder.problems)
+    return Document(data, builder.origins)
+
+
+def _yaml_problem(error: Exception, text: str, line: int) -> tuple[int, str]:
+    """The line, counted from 0, and what is wrong there; `line` is where reading stopped."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(part for part in (error.problem, error.context) if part)
+        return mark.line if mark else line, " ".join(what.split())
+    if isinstance(error, yaml.reader.ReaderError):
+        return text.count("\n", 0, error.position), f"the character {error.character!a} is not allowed"
+    return line, " ".join(str(error).split())
+
+
+def from_python(value: Mapping[str, object], label: str = "") -> Document:
+    """Copies Python data: mappings with text keys, lists or tuples, scalars.
+
+    Raises:
+        ScenarioError: anything else, too large, too deep (what contains itself is too deep).
+    """
+    document = Document(None)
+    problems: list[Problem] = []
+
+    def copy(value: object, path: Path) -> Any:
+        document.origins[path] = label
+        if len(path) > MAX_DEPTH or len(document.origins) > MAX_VALUES:
+            text = f"found more than {MAX_VALUES} values or {MAX_DEPTH} levels, expected a scenario"
+            raise ScenarioError([Problem(label, path[:4], text)])
+        if isinstance(value, Mapping):
+            names = {key: key for key in value if isinstance(key, str)}
+            for key in value:
+                if key not in names:
+                    problems.append(Problem(label, path, f"found the field name {found(key)}, expected text"))
+            return {name: copy(value[name], (*path, name)) for name in names}
+        if isinstance(value, (list, tuple)):
+            return [copy(item, (*path, index)) for index, item in enumerate(value)]
+        if value is None or isinstance(value, (str, int, float, bool)):
+            return value
+        text = f"found {found(value)}, expected text, a number, a list or a mapping"
+        problems.append(Problem(label, path, text))
+        return None
+
+    document.data = copy(value, ())
+    if problems:
+        raise ScenarioError(problems)
+    return document

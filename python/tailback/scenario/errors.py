@@ -1,0 +1,94 @@
+"""What is wrong with a scenario: all problems at once, one line each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Path = tuple[str | int, ...]
+"""Where a value is in a scenario: names of fields and indices of lists."""
+
+_LONGEST_FOUND = 60
+_LARGEST_SHOWN = 10**30
+
+
+def dotted(path: Path) -> str:
+    """`("traffic", 0, "qps")` as `traffic.0.qps`, on one line whatever the names are."""
+    return ".".join(str(part) if isinstance(part, int) else plain(part) for part in path)
+
+
+def one_line(text: str) -> str:
+    """A text with everything escaped that a terminal might not show."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def plain(text: str) -> str:
+    """A text on one line and cut short."""
+    escaped = one_line(text)
+    return escaped if len(escaped) <= _LONGEST_FOUND else escaped[: _LONGEST_FOUND - 3] + "..."
+
+
+def found(value: object) -> str:
+    """A value as it is named after "found" in a message, in the words of YAML."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if abs(value) < _LARGEST_SHOWN else "a number of more than 30 digits"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str):
+        return f'"{plain(value)}"'
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list" if value else "an empty list"
+    return f"a Python {type(value).__name__}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` most likely meant."""
+    matches = difflib.get_close_matches(name[:_LONGEST_FOUND], list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def one_of(name: object, known: Iterable[str]) -> str:
+    """The choice in words, with the likeliest one first."""
+    names = list(known)
+    likely = nearest(name, names) if isinstance(name, str) else None
+    if len(names) == 1:
+        return names[0]
+    if likely is None:
+        return f"one of {', '.join(names)}"
+    return f"{likely} (or another of {', '.join(n for n in names if n != likely)})"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong.
+
+    `place` is where the value came from: `file:line`, an option such as `--set`, or nothing for Python
+    values.
+    """
+
+    place: str
+    path: Path
+    text: str
+
+    def __str__(self) -> str:
+        """The problem in one line."""
+        name = dotted(self.path)
+        separator = " " if self.place.startswith("--") else ": "
+        where = separator.join(part for part in (one_line(self.place), name) if part)
+        return f"{where}: {self.text}" if where else self.text
+
+
+class ScenarioError(ValueError):
+    """A scenario cannot be used. `problems` has all reasons; the text is one line for each of them."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        """At least one problem."""
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))

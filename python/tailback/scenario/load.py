@@ -1,0 +1,111 @@
+"""Where scenarios come from: files, built-in names, text, Python data; and single values set on top."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+
+from tailback.scenario import library
+from tailback.scenario.build import build
+from tailback.scenario.document import MAX_BYTES, Document, from_python, from_yaml
+from tailback.scenario.errors import Path, Problem, ScenarioError, found, nearest
+from tailback.scenario.model import Scenario
+
+Source = str | os.PathLike[str] | Mapping[str, object] | Scenario
+"""What a scenario can be given as: the name of a built-in one, a file, plain data, or a `Scenario`."""
+
+
+def load(source: Source, *, sets: Sequence[str] = (), seed: int | None = None) -> Scenario:
+    """Reads and checks a scenario.
+
+    Args:
+        source: A built-in name, a path (a text with `/` or an ending, or a `Path`), plain data, or a
+        `Scenario`. sets: `path=value` each, as after `--set`: `traffic.0.qps=512`. Later ones win. seed:
+        Replaces `run.seed`.
+
+    Raises:
+        ScenarioError: with all problems, one line each.
+    """
+    return _finish(_document(source), sets, seed)
+
+
+def loads(
+    text: str | bytes, *, label: str = "<text>", sets: Sequence[str] = (), seed: int | None = None
+) -> Scenario:
+    """As `load`, from the text of a file; `label` names it in problems."""
+    return _finish(from_yaml(text, label), sets, seed)
+
+
+def _finish(document: Document, sets: Sequence[str], seed: int | None) -> Scenario:
+    problems: list[Problem] = []
+    for setting in sets:
+        try:
+            _set(document, setting)
+        except ScenarioError as error:
+            problems.extend(error.problems)
+    if seed is not None:
+        with contextlib.suppress(ScenarioError):  # no mapping where run should be: build says so
+            document.put(("run", "seed"), Document(seed, {(): "--seed"}))
+    try:
+        scenario = build(document)
+    except ScenarioError as error:
+        raise ScenarioError([*problems, *error.problems]) from None
+    if problems:
+        raise ScenarioError(problems)
+    return scenario
+
+
+def _document(source: Source) -> Document:
+    if isinstance(source, Scenario):
+        document = from_python(source.model_dump(by_alias=True, exclude_unset=True))
+        document.origins.update({path: o for path, o in source.origins.items() if path in document.origins})
+        return document
+    if isinstance(source, Mapping):
+        return from_python(source)
+    if not isinstance(source, (str, os.PathLike)):
+        text = f"found {found(source)}, expected a name, a path, a mapping or a Scenario"
+        raise ScenarioError([Problem("", (), text)])
+    path = os.fspath(source)
+    if isinstance(source, str) and source in library.names():
+        return from_yaml(library.text(source), f"{source}.yaml")
+    return from_yaml(_read(path, is_name=isinstance(source, str)), path)
+
+
+def _read(path: str, is_name: bool) -> bytes:
+    reason = "a file that can be read"
+    try:
+        with FilePath(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        what = "no such file"
+        names = library.names()
+        likely = nearest(path, names)
+        if likely:
+            reason = f"a file or a built-in scenario; perhaps {likely}"
+        elif is_name and os.sep not in path and not FilePath(path).suffix:
+            reason = f"a file or one of the built-in scenarios {', '.join(names)}"
+        else:
+            reason = "a scenario file"
+    except OSError as error:
+        what = (error.strerror or type(error).__name__).lower()
+    except ValueError:
+        what = "a name that no file can have"
+    raise ScenarioError([Problem(path, (), f"found {what}, expected {reason}")])
+
+
+def _set(document: Document, setting: str) -> None:
+    name, separator, value = setting.partition("=")
+    if not separator or not all(name.split(".")):
+        text = f"found {found(setting)}, expected path=value, such as traffic.0.qps=512"
+        raise ScenarioError([Problem("--set", (), text)])
+    path: Path = tuple(
+        int(part) if part.isascii() and part.isdigit() and len(part) < 10 else part
+        for part in name.split(".")
+    )
+    try:
+        new = from_yaml(value, "--set", lines=False)
+    except ScenarioError as error:
+        raise ScenarioError([Problem("--set", path + p.path, p.text) for p in error.problems]) from None
+    document.put(path, new)

@@ -1,0 +1,406 @@
+"""The model of a scenario: every field with its unit, its default and where the default comes from.
+
+`Scenario` is what a file holds, checked field by field; `tailback.scenario.checks` has what depends on
+several of them. Quantities are integers in base units here (picoseconds, bytes, bit/s) and texts with units
+outside.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from tailback.scenario.dcqcn import Dcqcn
+from tailback.scenario.errors import Path
+from tailback.scenario.fields import Part, refuse, setting
+from tailback.scenario.hosts import MAX_HOSTS, HostSet
+from tailback.units import (
+    DURATION,
+    I64_MAX,
+    RATE,
+    SIZE,
+    DataSize,
+    duration,
+    format_duration,
+    format_size,
+    rate,
+    size,
+)
+
+_PERFTEST = "perftest, ib_write_bw"
+
+_LONGEST = "36000s"  # ten hours: half of what the engine's event queue can schedule
+_RunTime = Annotated[int, DURATION.between("1ps", _LONGEST)]
+_Start = Annotated[int, DURATION.between(maximum=_LONGEST)]
+_Delay = Annotated[int, DURATION.between(maximum="1s")]
+_Timeout = Annotated[int, DURATION.between("1ps", "549.755813888s")]  # code 27: the engine has 18 minutes
+_LinkRate = Annotated[int, RATE.between("1Mbps", "100Tbps")]
+_Buffer = Annotated[int, SIZE.between("1B", "4294967295B")]
+_Message = Annotated[int, SIZE.between("1B", "2GiB")]
+_Threshold = Annotated[int, SIZE.between("1B")]
+_Headroom = Annotated[int | Literal["auto"], SIZE.or_word("auto")]
+_Shared = Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")]
+
+PATH_MTUS: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
+
+
+def _path_mtu(value: int) -> int:
+    if value not in PATH_MTUS:
+        expected = f"one of {', '.join(f'{mtu}B' for mtu in PATH_MTUS)}"
+        raise PydanticCustomError("found_expected", "{expected}", {"expected": expected})
+    return value
+
+
+def _each_once(value: list[int]) -> list[int]:
+    if len(set(value)) < len(value):
+        raise PydanticCustomError(
+            "found_expected", "{expected}", {"found": str(value), "expected": "every priority once"}
+        )
+    return value
+
+
+Priority = Annotated[int, Field(ge=0, le=7)]
+Priorities = Annotated[list[Priority], AfterValidator(_each_once)]
+
+
+class Run(Part):
+    """How long, and with which random numbers."""
+
+    duration: _RunTime = Field(description="Simulated time; the run ends earlier if all writers are done.")
+    seed: int = setting(
+        1,
+        "Seed of all random numbers: starts of writers, ECN marks, lost packets.",
+        "assumption: any number would do",
+        ge=0,
+        le=I64_MAX,
+    )
+
+
+class Link(Part):
+    """A full-duplex link between a host and the switch."""
+
+    rate: _LinkRate = setting(
+        rate("100Gbps"),
+        "Rate of each direction.",
+        'assumption: "RoCE Rocks without PFC" gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s',
+    )
+    delay: _Delay = setting(
+        duration("500ns"),
+        "Propagation, one way.",
+        "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks",
+    )
+    loss: float = setting(
+        0.0,
+        "Probability that a packet is lost on the link, each way. PFC frames never are.",
+        "assumption: a clean link",
+        ge=0.0,
+        lt=1.0,
+        allow_inf_nan=False,
+    )
+
+
+class Star(Part):
+    """Hosts h0, h1, ... around one switch sw0; host i is at its port i."""
+
+    kind: Literal["star"] = Field(description="The form of the network.")
+    hosts: int = Field(description="Number of hosts.", ge=2, le=MAX_HOSTS)
+    link: Link = Field(default_factory=Link, description="Every host's link.")
+
+
+class Transport(Part):
+    """Reliable connections of the NIC."""
+
+    ack_every: int = setting(
+        16,
+        "Packets between two requests for an ACK.",
+        "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction",
+        ge=1,
+        le=65536,
+    )
+    ack_timeout: _Timeout = setting(
+        duration("67.108864ms"),
+        "Time without an ACK until packets are sent again.",
+        f"{_PERFTEST}: 4.096 us * 2^14",
+    )
+    adaptive_timeout: _Timeout | None = setting(
+        duration("4.194304ms"),
+        "First value of that time, which doubles with each timeout up to ack_timeout and is back after "
+        "progress. null: it is always ack_timeout.",
+        "assumption: NVIDIA's adaptive retransmission is on by default, but its first value is not given: "
+        "4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what "
+        'Yu et al., "Lumina", SIGCOMM 2023, saw of ConnectX NICs',
+    )
+    retry_count: int = setting(
+        7,
+        "Retries of a full ack_timeout without progress until the queue pair is in error.",
+        f"{_PERFTEST}: retry_cnt, a field of 3 bits",
+        ge=0,
+        le=7,
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Transport:
+        first, full = self.adaptive_timeout, self.ack_timeout
+        # A default that a short ack_timeout cuts is nobody's mistake.
+        if first is not None and first > full and "adaptive_timeout" in self.model_fields_set:
+            raise refuse(
+                "adaptive_timeout", format_duration(first), f"at most ack_timeout, {format_duration(full)}"
+            )
+        return self
+
+
+class Host(Part):
+    """Every host's NIC."""
+
+    mtu: Annotated[DataSize, AfterValidator(_path_mtu)] = setting(
+        size("1024B"),
+        "RoCE path MTU: payload of a full packet.",
+        "the largest path MTU of the IB specification that fits into an Ethernet MTU of 1500 B",
+    )
+    rx_latency: _Delay = setting(
+        duration("300ns"),
+        "From a packet's last bit on the wire to the transport.",
+        "assumption: no vendor document says; the same order as a switch",
+    )
+    cnp_priority: Priority = setting(6, "Priority of CNPs.", "Mellanox community DOC-2591 (cnp_802p_prio 6)")
+    transport: Transport = Field(default_factory=Transport, description="Reliable connections.")
+    congestion: Literal["dcqcn", "none"] = setting(
+        "dcqcn",
+        "Congestion control; none: every queue pair sends at line rate.",
+        'NVIDIA "DCQCN CC Parameters": on',
+    )
+    dcqcn: Dcqcn = Field(
+        default_factory=Dcqcn,
+        description="DCQCN's profile and parameters; without effect where congestion is none.",
+    )
+
+
+class Ecn(Part):
+    """ECN marking between a low and a high threshold of an egress queue."""
+
+    k_min: DataSize = setting(
+        size("150KB"), "No marks up to this queue.", '"RoCE Rocks without PFC", section 3.1'
+    )
+    k_max: DataSize = setting(
+        size("1500KB"), "Every packet is marked above this queue.", '"RoCE Rocks without PFC", section 3.1'
+    )
+    p_max: float = setting(
+        1.0,
+        "Probability of a mark at k_max; it grows in a straight line from 0 at k_min.",
+        "Mellanox community DOC-2500: always marked above the maximum, linear between",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Ecn:
+        if self.k_min > self.k_max:
+            raise refuse("k_min", format_size(self.k_min), f"at most k_max, {format_size(self.k_max)}")
+        return self
+
+
+class Pfc(Part):
+    """Priority flow control of the switch (IEEE 802.1Qbb)."""
+
+    headroom: _Headroom = setting(
+        "auto",
+        "Buffer kept for each port and lossless priority, for what arrives after a pause was asked for. "
+        "auto: what the link carries in twice its delay, the response delay and the switch's latency, two "
+        "packets of the greatest length (one delays the pause, one was begun before it) and one PFC frame.",
+        "IEEE 802.1Q annex N (the terms of the sum)",
+    )
+    xoff: _Threshold | None = setting(
+        None,
+        "An ingress group above this asks for a pause. null: switch.ingress_alpha times the free buffer.",
+        "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic",
+    )
+    xon: DataSize | None = setting(
+        None,
+        "An ingress group at or below this lets its peer go on. null: xon_offset below xoff.",
+        "assumption: a fixed value makes no sense below a threshold that moves",
+    )
+    xon_offset: DataSize = setting(
+        size("3KiB"),
+        "How far below xoff a group lets its peer go on, where xon is null.",
+        "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
+    )
+    quanta: int = setting(
+        65535,
+        "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
+        "IEEE 802.1Qbb: the most that a frame can ask for",
+        ge=2,
+        le=65535,
+    )
+    response_delay: _Delay = setting(
+        duration("2.01728us"),
+        "From a pause frame's last bit to the moment its receiver is quiet.",
+        "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Pfc:
+        if self.xoff is not None and self.xon is not None and self.xon >= self.xoff:
+            raise refuse("xon", format_size(self.xon), f"less than xoff, {format_size(self.xoff)}")
+        if self.xoff is not None and self.xon is None and self.xon_offset > self.xoff:
+            raise refuse(
+                "xon_offset", format_size(self.xon_offset), f"at most xoff, {format_size(self.xoff)}"
+            )
+        return self
+
+
+class Switch(Part):
+    """The switch: output queues behind one shared buffer."""
+
+    buffer: _Buffer = setting(
+        size("16MB"),
+        "Packet memory, headroom included.",
+        'assumption: "RoCE Rocks without PFC" gives none; Spectrum (SN2700) has 16 MB',
+    )
+    shared: _Shared = setting(
+        "auto",
+        "What all queues share of the buffer. auto: all that headroom leaves.",
+        "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
+    )
+    latency: _Delay = setting(
+        duration("300ns"),
+        "From a packet's last bit at the ingress to the egress queue.",
+        "assumption: no document separates it; the order of a data centre switch's port-to-port latency",
+    )
+    lossless: Priorities = setting(
+        [3],
+        "Priorities under PFC; [] makes the switch lossy.",
+        "Mellanox community DOC-2591: RoCE in priority 3",
+    )
+    strict: Priorities = setting(
+        [6],
+        "Classes with strict priority, the highest number first; the others share by round robin.",
+        "Mellanox community DOC-2591: CNPs in priority 6, strict",
+    )
+    ecn: Ecn | None = Field(
+        default_factory=Ecn, description="ECN marking, in every class that is not strict; null: none."
+    )
+    ingress_alpha: float = setting(
+        1.0,
+        "An ingress priority group may hold this many times the free buffer.",
+        "Linux mlxsw spectrum_buffers.c, Spectrum-1: ingress threshold 8 = alpha 1",
+        gt=0.0,
+        le=1024.0,
+        allow_inf_nan=False,
+    )
+    egress_alpha: float = setting(
+        2.0,
+        "A lossy egress queue may hold this many times the free buffer.",
+        "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2",
+        gt=0.0,
+        le=1024.0,
+        allow_inf_nan=False,
+    )
+    pfc: Pfc = Field(default_factory=Pfc, description="Priority flow control of the lossless priorities.")
+
+
+class Write(Part):
+    """RDMA WRITEs as ib_write_bw posts them, from every host in from to every other host in to."""
+
+    # from is a keyword of Python; Arrow tables and the plan say src and dst.
+    model_config = ConfigDict(populate_by_name=False)
+
+    kind: Literal["write"] = Field(description="The kind of traffic.")
+    from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, or a list of these.")
+    to: HostSet = Field(description="Receiving hosts: h0, h0..h15, or a list of these.")
+    priority: Priority = setting(
+        3, "Priority of data and ACKs.", "Mellanox community DOC-2591: RoCE in priority 3"
+    )
+    qps: int = setting(1, "Queue pairs of each pair of hosts.", f"{_PERFTEST} -q", ge=1, le=1_000_000)
+    message: _Message = setting(size("64KiB"), "Size of a message.", f"{_PERFTEST} -s")
+    depth: int = setting(
+        128, "Messages outstanding on a queue pair.", f"{_PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
+    )
+    messages: int | None = setting(
+        None,
+        "Messages of each queue pair; null: until stop or the end of the run.",
+        f"{_PERFTEST} -D: for a duration",
+        ge=1,
+        le=2**40,
+    )
+    start: _Start = setting(0, "Earliest time of the first message.", "assumption: at once")
+    start_interval: _Start = setting(
+        0,
+        "Each sending host starts this much after the one before, in the order of from.",
+        "assumption: all at the same time",
+    )
+    start_spread: _Start = setting(
+        0,
+        "Each pair of hosts also draws a delay of its own, uniformly from 0 to this.",
+        "assumption: none",
+    )
+    stop: _RunTime | None = setting(
+        None, "No message is posted from here on; null: until the end of the run.", "assumption: never"
+    )
+    bidirectional: bool = setting(
+        False, "Every pair has as many queue pairs in the opposite direction.", f"{_PERFTEST} -b: off"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Write:
+        if self.stop is not None and self.stop <= self.start:
+            raise refuse(
+                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
+            )
+        return self
+
+
+class Record(Part):
+    """What is kept of a run, however long it is."""
+
+    max_bins: int = setting(
+        2048,
+        "Most bins of a time series; a longer run has longer bins.",
+        "assumption: twice as many as a plot has pixels across",
+        ge=16,
+        le=1_000_000,
+    )
+    qps: int = setting(
+        64,
+        "Queue pairs whose rate and alpha are recorded.",
+        "assumption: more lines cannot be told apart in a plot",
+        ge=0,
+        le=100_000,
+    )
+
+
+class Scenario(Part):
+    """A network, what it carries, and what is recorded. Sizes, times and rates carry their units."""
+
+    name: str = Field(
+        description="Name of the scenario: letters, digits, '.', '_' and '-'.",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+    )
+    about: str = setting(
+        "", "What it is about, in a sentence.", "assumption: the name says it", max_length=2000
+    )
+    run: Run = Field(description="How long, and with which random numbers.")
+    topology: Star = Field(description="The hosts, switches and links.")
+    host: Host = Field(default_factory=Host, description="Every host's NIC.")
+    switch: Switch = Field(default_factory=Switch, description="Every switch.")
+    traffic: list[Write] = Field(description="What is sent.", min_length=1, max_length=1000)
+    record: Record = Field(default_factory=Record, description="What is recorded.")
+
+    _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def origins(self) -> dict[Path, str]:
+        """Where each value that was given came from: `file:line`, `--set`, or `""` for Python."""
+        return self._origins
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the values are the same, wherever they came from."""
+        return isinstance(other, Scenario) and self.__dict__ == other.__dict__
+
+    def resolved_yaml(self) -> str:
+        """The whole scenario with no default left out, without the origins: equal runs have equal texts."""
+        from tailback.scenario.show import show
+
+        return show(self, comments=False)

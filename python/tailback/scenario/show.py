@@ -1,0 +1,115 @@
+"""The resolved scenario as YAML, with the origin of every value beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from tailback.scenario.dcqcn import Dcqcn, resolve
+from tailback.scenario.document import from_yaml
+from tailback.scenario.errors import Path, ScenarioError, one_line
+from tailback.scenario.headroom import auto_headroom, shared
+from tailback.scenario.model import Scenario
+from tailback.units import format_size
+
+_AUTO: dict[str, Callable[[Scenario], int]] = {"headroom": auto_headroom, "shared": shared}
+"""What `auto` stands for, in bytes."""
+
+_WIDEST = 44
+"""Values longer than this do not push the comments of all other lines to the right."""
+
+
+@dataclass
+class _Line:
+    text: str
+    comment: str = ""
+
+
+def show(scenario: Scenario, *, comments: bool = True) -> str:
+    """The whole scenario with no default left out. It loads again, to the same plan.
+
+    Args:
+        comments: Whether each value is followed by where it came from: a file and line, an option, or the
+        source of
+            the default.
+    """
+    lines = list(_mapping(scenario, scenario, (), 0))
+    if not comments:
+        return "".join(f"{line.text}\n" for line in lines)
+    width = max(len(line.text) for line in lines if line.comment and len(line.text) <= _WIDEST)
+    return "".join(
+        f"{line.text:<{width}}  # {line.comment}\n" if line.comment else f"{line.text}\n" for line in lines
+    )
+
+
+def _mapping(scenario: Scenario, part: BaseModel, path: Path, indent: int) -> Iterator[_Line]:
+    dumped = part.model_dump(by_alias=True)
+    sources = _dcqcn(scenario) if isinstance(part, Dcqcn) else {}
+    for name, field in type(part).model_fields.items():
+        key = field.alias or name
+        value = getattr(part, name)
+        here: Path = (*path, key)
+        head = f"{' ' * indent}{key}:"
+        if isinstance(value, BaseModel):
+            yield _Line(head)
+            yield from _mapping(scenario, value, here, indent + 2)
+        elif isinstance(value, list) and value and isinstance(value[0], BaseModel):
+            yield _Line(head)
+            for index, item in enumerate(value):
+                for number, line in enumerate(_mapping(scenario, item, (*here, index), indent + 4)):
+                    text = line.text if number else f"{' ' * (indent + 2)}- {line.text.lstrip()}"
+                    yield _Line(text, line.comment)
+        else:
+            resolved, source = sources.get(name, (dumped[key], _source(field)))
+            comment = _origin(scenario, here, source)
+            if value == "auto":
+                comment += f"; here {format_size(_AUTO[name](scenario))}"
+            yield _Line(f"{head} {_scalar(resolved)}", comment)
+
+
+def _dcqcn(scenario: Scenario) -> dict[str, tuple[Any, str]]:
+    parameters = resolve(scenario.host.dcqcn, scenario.topology.link.rate)
+    return {name: (parameter.value, parameter.source) for name, parameter in parameters.items()}
+
+
+def _source(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    return str(extra["source"]) if isinstance(extra, dict) and "source" in extra else "the whole section is"
+
+
+def _origin(scenario: Scenario, path: Path, source: str) -> str:
+    if path not in scenario.origins:
+        return one_line(f"default: {source}")
+    return one_line(scenario.origins[path] or "given in Python")
+
+
+def _scalar(value: Any) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(_scalar(item) for item in value)}]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    text = str(value)
+    if _is_plain(text):
+        return text
+    quoted: str = yaml.dump(text, default_style='"', allow_unicode=True, width=float("inf"))
+    return quoted.rstrip("\n")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether the text means itself without quotes, in a list too."""
+    if "," in text or "\n" in text or not text:
+        return False
+    try:
+        return bool(from_yaml(f"[{text}]", "").data == [text])
+    except ScenarioError:
+        return False

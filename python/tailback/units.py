@@ -1,0 +1,222 @@
+"""Quantities with units: durations in picoseconds, sizes in bytes, rates in bit/s, all as exact integers.
+
+`2s`, `67.108864ms`, `150KB`, `4MiB`, `100Gbps`. The prefixes are those of the SI and of IEC 80000-13: KB is
+10^3 B and KiB is 2^10 B; rates know only powers of ten. No floating point is involved: what is not a whole
+number of the base unit is refused, and so is what does not fit the engine's 64-bit integers.
+
+`Duration`, `DataSize` and `DataRate` are the types of model fields; `duration`, `size` and `rate` turn text
+into integers and `format_duration`, `format_size` and `format_rate` turn them back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
+
+I64_MAX = 2**63 - 1
+"""The largest value of any quantity: the engine's integers have 64 bits with a sign."""
+
+_NUMBER_AND_UNIT = re.compile(r"([0-9]+)(?:\.([0-9]+))?[ ]?([A-Za-z\u00b5\u03bc]+)")
+_LONGEST_TEXT = 64
+
+
+class UnitError(ValueError):
+    """A text that is not the quantity that it should be. `expected` says what would have been right."""
+
+    def __init__(self, text: object, expected: str) -> None:
+        """`expected` follows "expected" in a sentence."""
+        super().__init__(f"found {text!r}, expected {expected}")
+        self.expected = expected
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """A kind of quantity: its units by name, in multiples of the base unit, smallest first.
+
+    It is also what pydantic asks for the rules of a field (`Annotated[int, QUANTITY]`). `minimum` and
+    `maximum` are in the base unit and included; `words` are accepted in place of a quantity and kept as they
+    are.
+    """
+
+    noun: str
+    base: str
+    units: dict[str, int]
+    aliases: dict[str, str]
+    examples: tuple[str, ...]
+    minimum: int = 0
+    maximum: int = I64_MAX
+    words: tuple[str, ...] = ()
+
+    def between(self, minimum: str | None = None, maximum: str | None = None) -> Quantity:
+        """The same quantity in a narrower range."""
+        return replace(
+            self,
+            minimum=self.minimum if minimum is None else self.parse(minimum),
+            maximum=self.maximum if maximum is None else self.parse(maximum),
+        )
+
+    def or_word(self, *words: str) -> Quantity:
+        """The same quantity, or one of these words."""
+        return replace(self, words=words)
+
+    def parse(self, text: object) -> int:
+        """The integer in the base unit. Only 0 may come without a unit.
+
+        Raises:
+            UnitError: not this quantity, a fraction of the base unit, or out of range.
+        """
+        value = self._exact(text)
+        if not self.minimum <= value <= self.maximum:
+            raise UnitError(text, self._range_in_words())
+        return value
+
+    def _exact(self, text: object) -> int:
+        if type(text) is int and text == 0:
+            return 0
+        wanted = self._in_words()
+        if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
+            raise UnitError(text, wanted)
+        if text == "0":
+            return 0
+        match = _NUMBER_AND_UNIT.fullmatch(text)
+        if match is None:
+            raise UnitError(text, wanted)
+        whole, fraction, unit = match[1], match[2] or "", match[3]
+        factor = self.units.get(self.aliases.get(unit, unit))
+        if factor is None:
+            raise UnitError(text, f"{wanted} (units: {', '.join(self.units)})")
+        parts: int = 10 ** len(fraction)
+        value, rest = divmod(int(whole + fraction) * factor, parts)
+        if rest:
+            raise UnitError(text, f"a whole number of {self.base}")
+        if value > I64_MAX:
+            raise UnitError(text, f"at most {self.format(I64_MAX)}")
+        return value
+
+    def format(self, value: int) -> str:
+        """The text with the fewest digits that `parse` turns into exactly `value`, in the largest such unit.
+
+        Never a fraction below 1 of a unit: 67.108864ms, 1.5MB, 100ms.
+        """
+        candidates = [
+            (sum(map(str.isdigit, text)), -factor if value else len(text), text)
+            for name, factor in self.units.items()
+            if (text := _decimal(value, factor, name)) is not None
+        ]
+        return min(candidates)[2]
+
+    def _in_words(self) -> str:
+        text = f"a {self.noun} with a unit, such as {self.examples[0]}"
+        return f"{text}, or {' or '.join(self.words)}" if self.words else text
+
+    def _range_in_words(self) -> str:
+        low, high = self.format(self.minimum), self.format(self.maximum)
+        if self.maximum == I64_MAX:
+            return "more than 0" if self.minimum == 1 else f"at least {low}"
+        return f"more than 0 and at most {high}" if self.minimum <= 1 else f"{low} to {high}"
+
+    # What follows is for pydantic.
+
+    def _validate(self, value: Any) -> int | str:
+        if isinstance(value, str) and value in self.words:
+            return value
+        try:
+            return self.parse(value)
+        except UnitError as error:
+            raise PydanticCustomError("found_expected", "{expected}", {"expected": error.expected}) from None
+
+    def _serialize(self, value: int | str) -> str:
+        return value if isinstance(value, str) else self.format(value)
+
+    def __get_pydantic_core_schema__(
+        self, _source: Any, _handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """A string on the outside, an integer on the inside."""
+        return core_schema.no_info_plain_validator_function(
+            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(self._serialize)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """A string with a pattern; 0 where it is in range."""
+        names = "|".join([*reversed(self.units), *self.aliases])
+        number = rf"[0-9]+(\.[0-9]+)? ?({names})|0"
+        return {
+            "type": "string" if self.minimum > 0 else ["string", "integer"],
+            "pattern": "^(" + "|".join([number, *self.words]) + ")$",
+            # Of numbers without a unit only 0 has a meaning. These two do not apply to strings.
+            **({} if self.minimum > 0 else {"minimum": 0, "maximum": 0}),
+            "examples": [*self.examples, *self.words],
+        }
+
+
+def _decimal(value: int, factor: int, unit: str) -> str | None:
+    """`value` / `factor` as an exact decimal number with the unit; none if it is a fraction below 1."""
+    whole, rest = divmod(value, factor)
+    if whole == 0 and rest:
+        return None
+    # A factor of 10^n or 2^n ends after at most n digits; both are below 2^63.
+    digits = ""
+    while rest:
+        digit, rest = divmod(rest * 10, factor)
+        digits += str(digit)
+    return f"{whole}.{digits}{unit}" if digits else f"{whole}{unit}"
+
+
+DURATION = Quantity(
+    noun="duration",
+    base="picoseconds",
+    units={"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12},
+    aliases={"\u00b5s": "us", "\u03bcs": "us"},
+    examples=("500ns", "2s", "67.108864ms"),
+)
+SIZE = Quantity(
+    noun="size",
+    base="bytes",
+    units={
+        "B": 1,
+        "KB": 10**3,
+        "KiB": 2**10,
+        "MB": 10**6,
+        "MiB": 2**20,
+        "GB": 10**9,
+        "GiB": 2**30,
+        "TB": 10**12,
+        "TiB": 2**40,
+    },
+    aliases={"kB": "KB"},
+    examples=("150KB", "4MiB", "1024B"),
+)
+RATE = Quantity(
+    noun="rate",
+    base="bit/s",
+    units={"bps": 1, "Kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12},
+    aliases={"kbps": "Kbps"},
+    examples=("100Gbps", "400Gbps"),
+)
+
+Duration = Annotated[int, DURATION]
+"""A field that holds picoseconds."""
+DataSize = Annotated[int, SIZE]
+"""A field that holds bytes."""
+DataRate = Annotated[int, RATE]
+"""A field that holds bit/s."""
+
+duration: Callable[[object], int] = DURATION.parse
+"""Text such as `500ns` to picoseconds. Raises `UnitError`."""
+size: Callable[[object], int] = SIZE.parse
+"""Text such as `150KB` to bytes. Raises `UnitError`."""
+rate: Callable[[object], int] = RATE.parse
+"""Text such as `100Gbps` to bit/s. Raises `UnitError`."""
+format_duration: Callable[[int], str] = DURATION.format
+"""Picoseconds to exact text, such as 67.108864ms."""
+format_size: Callable[[int], str] = SIZE.format
+"""Bytes to exact text, such as 1.5MB."""
+format_rate: Callable[[int], str] = RATE.format
+"""Bit/s to exact text, such as 100Gbps."""

@@ -1,0 +1,178 @@
+"""Whatever the loader is given, it answers with a scenario or with a `ScenarioError` of clean lines."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tailback.plan import make_plan, plan_json
+from tailback.scenario import Scenario, ScenarioError, json_schema, library, load, loads, show
+
+BASE = library.text("roce-incast-lossless").decode()
+DATA: dict[str, Any] = yaml.safe_load(BASE)
+# Names and values of the schema, so that garbage gets past the first check.
+NAMES = sorted(
+    {name for model in [json_schema(), *json_schema()["$defs"].values()] for name in model["properties"]}
+)
+WORDS = [
+    *NAMES,
+    "write",
+    "star",
+    "auto",
+    "none",
+    "h0",
+    "h0..h3",
+    "1ms",
+    "0",
+    "1KB",
+    "100Gbps",
+    "null",
+    ".inf",
+    "-1",
+]
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(),
+    st.sampled_from(WORDS),
+    st.binary(max_size=3),
+)
+nested = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.one_of(st.sampled_from(WORDS), st.text(), st.integers()), inner, max_size=4),
+        st.lists(inner, max_size=2).map(tuple),
+    ),
+    max_leaves=20,
+)
+yaml_pieces = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [
+                *WORDS,
+                *"{}[]:,-?&*!|>'\"%@`#\n",
+                ": ",
+                "- ",
+                "\n  ",
+                "\n- ",
+                "&a ",
+                "*a",
+                "!!",
+                "<<: ",
+                "---\n",
+                "...\n",
+            ]
+        ),
+        st.text(max_size=3),
+    ),
+    max_size=40,
+).map("".join)
+
+
+def answer(give: Any) -> Scenario | None:
+    """Runs the loader: a scenario with a plan that can be shown and loaded again, or clean lines."""
+    refused: ScenarioError | None = None
+    try:
+        scenario: Scenario = give()
+    except ScenarioError as error:
+        refused = error
+    if refused is not None:
+        assert refused.problems
+        for problem in refused.problems:
+            assert str(problem).isprintable(), problem
+            assert len(str(problem)) < 2000
+        assert str(refused) == "\n".join(map(str, refused.problems))
+        return None
+    json.loads(plan_json(make_plan(scenario)))
+    assert make_plan(loads(show(scenario))) == make_plan(scenario)
+    return scenario
+
+
+@given(st.binary())
+def test_any_bytes(data: bytes) -> None:
+    answer(lambda: loads(data))
+
+
+@given(st.text())
+def test_any_text(text: str) -> None:
+    answer(lambda: loads(text))
+
+
+@given(yaml_pieces)
+def test_pieces_of_yaml(text: str) -> None:
+    answer(lambda: loads(text))
+
+
+@given(st.integers(0, len(BASE)), st.integers(0, 40), st.one_of(yaml_pieces, st.text(max_size=5)))
+def test_mutated_scenario(start: int, length: int, new: str) -> None:
+    answer(lambda: loads(BASE[:start] + new + BASE[start + length :]))
+
+
+@given(nested)
+def test_any_python(data: Any) -> None:
+    answer(lambda: load(data if isinstance(data, dict) else {"traffic": data}))
+
+
+def paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value of a scenario."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(p for key, value in items for p in paths(value, (*path, key)))]
+
+
+@given(st.sampled_from(paths(DATA)[1:]), nested, st.booleans())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_one_value_replaced(path: tuple[Any, ...], value: Any, add: bool) -> None:
+    data = copy.deepcopy(DATA)
+    holder: Any = data
+    for part in path[:-1]:
+        holder = holder[part]
+    if add and isinstance(holder, dict):
+        holder[value if isinstance(value, str) else "x"] = value
+    else:
+        holder[path[-1]] = value
+    answer(lambda: load(data))
+
+
+@given(st.sampled_from(NAMES), st.sampled_from(paths(DATA)), scalars)
+def test_one_field_of_the_schema(name: str, path: tuple[Any, ...], value: Any) -> None:
+    text = ".".join(map(str, (*path, name)))
+    answer(lambda: load("roce-incast-lossless", sets=[f"{text}={value}"]))
+
+
+@given(st.one_of(st.text(), yaml_pieces), st.one_of(st.text(), yaml_pieces))
+def test_any_set(path: str, value: str) -> None:
+    answer(lambda: load("first-flow", sets=[f"{path}={value}", value]))
+
+
+def test_the_unchanged_scenario_loads() -> None:
+    assert answer(lambda: loads(BASE)) is not None
+    assert answer(lambda: load(DATA)) is not None
+
+
+@pytest.mark.parametrize("depth", [10, 100, 100_000])
+@pytest.mark.parametrize(
+    ("open_", "close"), [("[", "]"), ("{a: ", "}"), ("- ", ""), ("? ", ""), ("a: [", "]")]
+)
+def test_deep_nesting(depth: int, open_: str, close: str) -> None:
+    assert answer(lambda: loads(open_ * depth + close * depth)) is None
+
+
+@pytest.mark.parametrize("key", ["a: &a {x: *a}", "a: &a\n  <<: *a", "&a a: *a", "? *a\n: b", "&a [*a]"])
+def test_recursion(key: str) -> None:
+    assert answer(lambda: loads(key)) is None
+
+
+def test_a_deep_python_list() -> None:
+    data: Any = []
+    for _ in range(100_000):
+        data = [data]
+    assert answer(lambda: load({"traffic": data})) is None

@@ -1,0 +1,197 @@
+"""The plan: exactly what the engine takes, in base units."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tailback.plan import make_plan, plan_json
+from tailback.scenario import load, loads
+
+TEXT = """\
+name: two
+run: {duration: 3ms, seed: 7}
+topology: {kind: star, hosts: 3, link: {rate: 25Gbps, delay: 1us, loss: 0.25}}
+host:
+  mtu: 4KiB
+  rx_latency: 0
+  cnp_priority: 5
+  transport: {ack_every: 8, ack_timeout: 1ms, adaptive_timeout: 500us, retry_count: 2}
+switch:
+  buffer: 4MB
+  shared: 3MB
+  latency: 100ns
+  lossless: [3, 4]
+  strict: []
+  ecn: null
+  ingress_alpha: 0.5
+  egress_alpha: 4
+  pfc: {headroom: 40KB, xoff: 100KB, xon: 90KB, xon_offset: 0, quanta: 100, response_delay: 1us}
+traffic:
+  - {kind: write, from: [h0, h2], to: h1..h2, priority: 4, qps: 2, message: 4KB, depth: 3, messages: 9}
+  - {kind: write, from: h0, to: h1, start: 1ms, start_spread: 500us, stop: 2ms, bidirectional: true}
+record: {max_bins: 64, qps: 5}
+"""
+
+DCQCN = {
+    "dce_tcp_g": 1019,
+    "dce_tcp_rtt": 1,
+    "initial_alpha_value": 1023,
+    "rate_to_set_on_first_cnp": 0,
+    "rpg_min_dec_fac": 50,
+    "rpg_min_rate": 1,
+    "rpg_gd": 11,
+    "rate_reduce_monitor_period": 4,
+    "clamp_tgt_rate": False,
+    "clamp_tgt_rate_after_time_inc": True,
+    "rpg_time_reset": 300,
+    "rpg_byte_reset": 32767,
+    "rpg_threshold": 1,
+    "rpg_ai_rate": 5,
+    "rpg_hai_rate": 50,
+    "rpg_max_rate": 0,
+    "min_time_between_cnps": 4,
+    "byte_reset_unit_bytes": 1,
+    "release_at_max_rate": True,
+    "cnp_interval_per": "qp",
+}
+
+
+def writer(name: str, src: str, dst: str, **fields: Any) -> dict[str, Any]:
+    defaults = {
+        "priority": 3,
+        "qps": 1,
+        "message_bytes": 65536,
+        "tx_depth": 128,
+        "messages": None,
+        "start_ps": 0,
+        "start_spread_ps": 0,
+        "stop_ps": None,
+    }
+    return {"name": name, "src": src, "dst": dst, **defaults, **fields}
+
+
+def test_everything_set() -> None:
+    first = {"priority": 4, "qps": 2, "message_bytes": 4000, "tx_depth": 3, "messages": 9}
+    second = {"start_ps": 10**9, "start_spread_ps": 5 * 10**8, "stop_ps": 2 * 10**9}
+    link = {"rate_bps": 25 * 10**9, "delay_ps": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
+    assert make_plan(loads(TEXT)) == {
+        "name": "two",
+        "seed": 7,
+        "duration_ps": 3 * 10**9,
+        "hosts": [{"name": f"h{i}", "nic": 0} for i in range(3)],
+        "nics": [
+            {
+                "mtu_bytes": 4096,
+                "rx_latency_ps": 0,
+                "cnp_priority": 5,
+                "transport": {
+                    "ack_every_packets": 8,
+                    "ack_timeout_ps": 10**9,
+                    "adaptive_timeout_ps": 5 * 10**8,
+                    "retry_count": 2,
+                },
+                "dcqcn": DCQCN,
+            }
+        ],
+        "switches": [{"name": "sw0", "model": 0}],
+        "switch_models": [
+            {
+                "buffer_bytes": 4_000_000,
+                "shared_bytes": 3_000_000,
+                "latency_ps": 100_000,
+                "lossless": [3, 4],
+                "strict": [],
+                "ecn": None,
+                "ingress_alpha": 0.5,
+                "egress_alpha": 4.0,
+                "pfc": {
+                    "xoff_bytes": 100_000,
+                    "xon_bytes": 90_000,
+                    "xon_offset_bytes": 0,
+                    "quanta": 100,
+                    "response_delay_ps": 10**6,
+                },
+            }
+        ],
+        "links": [{"a": f"h{i}", "b": "sw0", **link} for i in range(3)],
+        "writers": [
+            writer("write0", "h0", "h1", **first),
+            writer("write0", "h0", "h2", **first),
+            writer("write0", "h2", "h1", **first),
+            writer("write1", "h0", "h1", **second),
+            writer("write1", "h1", "h0", **second),
+        ],
+        "record": {"max_bins": 64, "tracked_qps": 5},
+    }
+
+
+def test_defaults() -> None:
+    plan = make_plan(load("first-flow"))
+    assert plan["nics"][0]["dcqcn"] == DCQCN
+    assert plan["switch_models"][0]["ecn"] == {"k_min_bytes": 150_000, "k_max_bytes": 1_500_000, "p_max": 1.0}
+    assert plan["switch_models"][0]["pfc"]["xoff_bytes"] is None
+    # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 2 * (1024 + 98) B + 84 B
+    assert plan["links"][0]["headroom_bytes"] == 43794
+
+
+def test_shared_is_what_headroom_leaves() -> None:
+    for sets, shared in (([], 16_000_000 - 2 * 43794), (["switch.lossless=[]"], 16_000_000)):
+        assert make_plan(load("first-flow", sets=sets))["switch_models"][0]["shared_bytes"] == shared
+    assert make_plan(load("roce-incast-lossless"))["switch_models"][0]["shared_bytes"] == 4 << 20
+
+
+def test_senders_start_one_after_the_other() -> None:
+    sets = ["traffic.0.start_interval=10us", "traffic.0.start=1ms", "traffic.0.from=[h0, h3, h2]"]
+    writers = make_plan(load("roce-incast-lossless", sets=sets))["writers"]
+    assert [(w["src"], w["start_ps"]) for w in writers] == [
+        ("h0", 10**9),
+        ("h3", 10**9 + 10**7),
+        ("h2", 10**9 + 2 * 10**7),
+    ]
+    both = make_plan(load("roce-incast-lossless", sets=[*sets, "traffic.0.bidirectional=true"]))["writers"]
+    assert [w["start_ps"] for w in both if w["src"] == "h16"] == [10**9, 10**9 + 10**7, 10**9 + 2 * 10**7]
+
+
+def test_a_short_timeout_does_not_adapt() -> None:
+    def transport(*sets: str) -> Any:
+        return make_plan(load("first-flow", sets=sets))["nics"][0]["transport"]["adaptive_timeout_ps"]
+
+    assert transport() == 4_096_000 << 10
+    assert transport("host.transport.ack_timeout=1ms") == 10**9
+    assert transport("host.transport.adaptive_timeout=null") is None
+
+
+def test_no_congestion_control() -> None:
+    assert make_plan(load("first-flow", sets=["host.congestion=none"]))["nics"][0]["dcqcn"] is None
+
+
+def test_incast() -> None:
+    plan = make_plan(load("roce-incast-lossless"))
+    assert [(w["src"], w["dst"], w["qps"]) for w in plan["writers"]] == [
+        (f"h{i}", "h16", 64) for i in range(16)
+    ]
+    assert len(plan["links"]) == 17
+
+
+def test_all_to_all_has_every_pair_but_self() -> None:
+    plan = make_plan(load("roce-incast-lossless", sets=["traffic.0.from=h0..h16", "traffic.0.to=h0..h16"]))
+    pairs = [(w["src"], w["dst"]) for w in plan["writers"]]
+    assert len(pairs) == len(set(pairs)) == 17 * 16
+
+
+def test_integers_stay_integers() -> None:
+    def leaves(value: Any) -> Any:
+        if isinstance(value, (dict, list)):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from leaves(item)
+        else:
+            yield value
+
+    plan = make_plan(load("roce-incast-lossy-512", sets=["switch.egress_alpha=2"]))
+    assert json.loads(plan_json(plan)) == plan
+    assert {leaf for leaf in leaves(plan) if isinstance(leaf, float)} == {
+        0.0,
+        1.0,
+        2.0,
+    }  # loss, p_max, alphas

@@ -1,0 +1,155 @@
+"""From a scenario through the engine to a result, as a library and as a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tailback
+from tailback import cli
+from tailback.plan import make_plan, plan_json
+from tailback.run import _simulation
+from tailback.scenario import builtin_names, load
+
+SHORT_INCAST = ["run.duration=1ms", "traffic.0.start_interval=0", "traffic.0.qps=4"]
+TINY = {
+    "name": "tiny",
+    "run": {"duration": "20us"},
+    "topology": {"kind": "star", "hosts": 2},
+    "traffic": [{"kind": "write", "from": "h0", "to": "h1"}],
+}
+
+
+def test_first_flow() -> None:
+    result = tailback.run("first-flow")
+    assert result.complete
+    assert result.faults == []
+    assert result.flows.num_rows == 1
+    assert result.flows.column("goodput_bps")[0].as_py() > 90e9
+    assert {"np_cnp_sent"} <= set(result.counters.column("counter").to_pylist())
+    assert result.series.num_rows > 0
+
+
+def test_data_in_results_out(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    result = tailback.run(TINY, sets=["traffic.0.qps=3"], seed=4, out=tmp_path / "x", progress=seen.append)
+    assert result.flows.num_rows == 3
+    assert result.meta["seed"] == 4
+    assert seen[-1].done
+    again = load(tmp_path / "x" / "scenario.yaml")
+    assert make_plan(again) == make_plan(load(TINY, sets=["traffic.0.qps=3"], seed=4))
+
+
+@pytest.mark.parametrize("name", builtin_names())
+@pytest.mark.parametrize(
+    "sets",
+    [
+        [],
+        ["host.congestion=none", "switch.ecn=null"],
+        ["host.dcqcn={profile: alibaba, cnp_interval_per: port, byte_reset_unit_bytes: 64}", "host.mtu=4KiB"],
+        ["host.dcqcn.profile=sigcomm15", "switch.pfc={xoff: 100KB, xon: 50KB, headroom: 60KB}"],
+        ["host.transport.adaptive_timeout=null", "topology.link={rate: 400Gbps, loss: 0.01}"],
+        ["traffic.0={kind: write, from: h0, to: h1, bidirectional: true, messages: 5, stop: 5us}"],
+    ],
+)  # fmt: skip
+def test_the_engine_takes_every_plan(name: str, sets: list[str]) -> None:
+    _simulation(plan_json(make_plan(load(name, sets=sets))))
+
+
+def test_the_same_seed_gives_the_same_tables() -> None:
+    sets = [*SHORT_INCAST, "traffic.0.start_spread=200us"]
+    first, second, other = (tailback.run("roce-incast-lossless", sets=sets, seed=seed) for seed in (1, 1, 2))
+    assert first.flows.equals(second.flows)
+    assert first.series.equals(second.series)
+    assert not first.flows.equals(other.flows)
+
+
+def test_interrupted_run_is_partial(tmp_path: Path) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    result = tailback.run("roce-incast-lossless", out=tmp_path / "x", progress=interrupt)
+    assert not result.complete
+    assert 0 < result.meta["end_ps"] < 2 * 10**12
+    assert json.loads((tmp_path / "x" / "summary.json").read_text())["complete"] is False
+
+
+def test_a_result_that_cannot_be_written_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tailback.results.Result.write", fail)
+    with pytest.raises(OSError, match="No space"):
+        tailback.run(TINY, out=tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    assert cli.main(["run", "first-flow", "--out", str(out)]) == 0
+    stdout, stderr = capsys.readouterr()
+    assert stdout.splitlines()[-1] == str(out / "report.html")
+    assert "Throughput" in stdout
+    assert stderr == ""
+    assert (out / "report.html").is_file()
+
+
+def test_quiet_prints_the_folder_only(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", "first-flow", "-q"]) == 0
+    stdout, stderr = capsys.readouterr()
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("first-flow-20")
+    assert stdout == f"runs/{folder.name}\n"
+    assert stderr == ""
+
+
+def test_a_fault_is_status_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sets = [*SHORT_INCAST, "switch.pfc.headroom=0B", "switch.pfc.xoff=100KB", "host.congestion=none"]
+    arguments = [part for text in sets for part in ("--set", text)]
+    status = cli.main(["run", "roce-incast-lossless", *arguments, "--out", str(tmp_path / "x"), "-q"])
+    assert status == 1
+    faults = capsys.readouterr().err.splitlines()
+    assert faults
+    assert all(line.startswith("fault: lossless_drop at sw0:h") for line in faults)
+
+
+def test_disk_full_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device", "x/flows.parquet")
+
+    monkeypatch.setattr("tailback.results.Result.write", fail)
+    assert cli.main(["run", "first-flow", "--out", str(tmp_path / "x"), "-q"]) == 2
+    assert capsys.readouterr().err == "tailback: x/flows.parquet: No space left on device\n"
+
+
+def test_ctrl_c_leaves_a_valid_partial_result(tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    command = [sys.executable, "-m", "tailback.cli", "run", "roce-incast-lossless", "--out", str(out), "-q"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ) as process:
+        deadline = time.monotonic() + 30
+        while not out.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr == b""
+    assert stdout.decode().strip() == str(out)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["complete"] is False
+    assert summary["simulated_s"] < 2
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]

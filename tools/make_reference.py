@@ -1,0 +1,505 @@
+"""Writes docs/reference: every setting of a scenario, and every assumption behind a run.
+
+Both pages are made from what the program itself uses: the model of a scenario, the DCQCN profiles, and the
+constants in the engine's sources. `--check` writes nothing and ends with status 1 if a page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
+from tailback.scenario.hosts import HostSet
+from tailback.scenario.model import PATH_MTUS, Scenario
+from tailback.units import Quantity
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "reference"
+ASSUMPTION = "assumption: "
+PERFTEST = "perftest"
+MADE = "<!-- Made by tools/make_reference.py: change the sources that it reads, not this file. -->\n"
+
+
+def main() -> int:
+    """Writes or checks both pages."""
+    parser = argparse.ArgumentParser(description="Make docs/reference from the sources.")
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
+    check = parser.parse_args().check
+    stale = []
+    for name, text in pages().items():
+        path = FOLDER / name
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.relative_to(ROOT))
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if check and stale:
+        print(f"out of date: {', '.join(map(str, stale))}; run tools/make_reference.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by its file name."""
+    return {"scenario.md": scenario_page(), "assumptions.md": assumptions_page()}
+
+
+# What a key takes
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A key of a scenario: its path in dots, and its declaration."""
+
+    path: str
+    key: str
+    field: FieldInfo
+    holder: type[BaseModel]
+
+    @property
+    def source(self) -> str:
+        """Where the default comes from; empty for a key without one, and for a whole section."""
+        extra = self.field.json_schema_extra
+        return str(extra.get("source", "")) if isinstance(extra, dict) else ""
+
+    @property
+    def default(self) -> str:
+        """The default as a file would have it."""
+        if self.field.is_required():
+            return "required"
+        if issubclass(self.holder, Dcqcn) and self.key != "profile":
+            return "the profile's"
+        if section(self.field.annotation):
+            return "the section's defaults"
+        return f"`{as_written(self.key, self.field)}`"
+
+
+def as_written(key: str, field: FieldInfo) -> str:
+    """A default in the words of YAML."""
+    value = field.default
+    quantity = next((rule for rule in rules(field) if isinstance(rule, Quantity)), None)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if key == "mtu":  # powers of two are what people call MTUs by, in bytes
+        return f"{value}B"
+    if quantity is not None and isinstance(value, int):
+        return quantity.format(value)
+    return '""' if value == "" else str(value)
+
+
+def rules(field: FieldInfo) -> list[Any]:
+    """What restricts a field: the metadata of its own type and of those inside it."""
+    return [*field.metadata, *inner_rules(field.annotation)]
+
+
+def inner_rules(annotation: Any) -> list[Any]:
+    """The metadata of the types inside an annotation."""
+    found = list(annotation.__metadata__) if get_origin(annotation) is Annotated else []
+    for part in get_args(annotation):
+        found += inner_rules(part) if get_origin(annotation) is not Literal else []
+    return found
+
+
+def takes(field: FieldInfo, key: str) -> str:
+    """What may stand after a key, in words."""
+    words = kind(field.annotation, rules(field), key)
+    if type(None) in get_args(field.annotation) and not section(field.annotation):
+        words += ", or `null`"
+    return words
+
+
+def kind(annotation: Any, limits: list[Any], key: str) -> str:
+    """The type in words, without null."""
+    quantity = next((rule for rule in limits if isinstance(rule, Quantity)), None)
+    if key == "mtu":
+        return f"size: {', '.join(f'`{mtu}B`' for mtu in PATH_MTUS)}"
+    if quantity is not None:
+        return quantity_in_words(quantity)
+    plain = strip(annotation)
+    if annotation in (get_args(HostSet)[0], HostSet):
+        return "hosts: `h0`, `h0..h15`, or a list of these"
+    if model := section(annotation):
+        return f"a mapping, see [{model.__name__.lower()}](#{anchor(key)})"
+    if get_origin(plain) is list:
+        return "a list of priorities, 0 to 7"
+    if get_origin(plain) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(plain))
+    if plain is bool:
+        return "`true` or `false`"
+    if plain in (int, float):
+        return ("whole number" if plain is int else "number") + span(limits)
+    return "text"
+
+
+def strip(annotation: Any) -> Any:
+    """A type without null and without annotations."""
+    if get_origin(annotation) is Annotated:
+        return strip(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return strip(next(part for part in get_args(annotation) if part is not type(None)))
+    return annotation
+
+
+def span(limits: list[Any]) -> str:
+    """`, 0 to 7`, from the bounds of a number."""
+    low = next((rule.ge for rule in limits if isinstance(rule, Ge)), None)
+    above = next((rule.gt for rule in limits if isinstance(rule, Gt)), None)
+    high = next((rule.le for rule in limits if isinstance(rule, Le)), None)
+    below = next((rule.lt for rule in limits if isinstance(rule, Lt)), None)
+    start = f"{low:,}" if low is not None else f"above {above:g}" if above is not None else ""
+    if below is not None:
+        return f", {start} to below {below:g}"
+    if high is None:
+        return f", {start} or more" if start else ""
+    if high in (2**32 - 1, 2**40, 2**63 - 1):
+        return f", {start} to 2^{high.bit_length() - (high & 1 == 0)}{' - 1' if high & 1 else ''}"
+    return f", {start} to {high:,g}" if isinstance(high, float) else f", {start} to {high:,}"
+
+
+def quantity_in_words(quantity: Quantity) -> str:
+    """A quantity with its unit and bounds, and the words that may stand in its place."""
+    top = "" if quantity.maximum == 2**63 - 1 else quantity.format(quantity.maximum)
+    words = quantity.noun
+    if quantity.minimum <= 1 < quantity.maximum:
+        words += ", above 0" if quantity.minimum == 1 else ""
+        words += f", up to {top}" if top else ""
+    else:
+        words += f", {quantity.format(quantity.minimum)} to {top}"
+    return words + "".join(f", or `{word}`" for word in quantity.words)
+
+
+# The sections
+
+
+def section(annotation: Any) -> type[BaseModel] | None:
+    """The model that a key's value is a mapping of, or a list of mappings of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    inside = (section(part) for part in get_args(annotation))
+    return next((model for model in inside if model), None)
+
+
+def sections(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+    """All mappings of a scenario, each before what it holds."""
+    yield path, model
+    for setting in settings(model, path):
+        if inner := section(setting.field.annotation):
+            yield from sections(inner, setting.path)
+
+
+def settings(model: type[BaseModel], path: str) -> Iterator[Setting]:
+    """The keys of one mapping."""
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        is_list = section(field.annotation) and get_origin(field.annotation) is list
+        full = ".".join(part for part in (path, key) if part) + ("[]" if is_list else "")
+        yield Setting(full, key, field, model)
+
+
+def all_settings() -> list[Setting]:
+    """Every key of a scenario, in the order of a file."""
+    return [setting for path, model in sections(Scenario) for setting in settings(model, path)]
+
+
+def anchor(text: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^a-z0-9_-]", "", text.lower())
+
+
+def cell(text: str) -> str:
+    """A text inside a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cell(text) for text in row)} |\n" for row in lines) + "\n"
+
+
+def scenario_page() -> str:
+    """docs/reference/scenario.md."""
+    parts = [MADE, SCENARIO_TOP]
+    for path, model in sections(Scenario):
+        title = f"`{path}`" if path else "The file"
+        about = (model.__doc__ or "").strip().split("\n\n")[0]
+        parts.append(
+            f"## {title} {{ #{anchor(path.replace('[]', '').split('.')[-1]) or 'file'} }}\n\n{cell(about)}\n\n"
+        )
+        rows = []
+        for setting in settings(model, path):
+            meaning = setting.field.description or ""
+            if setting.source and not (issubclass(model, Dcqcn) and setting.key != "profile"):
+                meaning += f"<br>*Default: {setting.source}.*"
+            what = takes(setting.field, setting.key)
+            rows.append([f"`{setting.key}`", what, setting.default, meaning])
+        parts.append(table(["Key", "Takes", "Default", "Meaning, and where the default comes from"], rows))
+        if issubclass(model, Dcqcn):
+            parts.append(profiles())
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def profiles() -> str:
+    """The DCQCN profiles, value by value and source by source."""
+    text = "### The profiles\n\n"
+    for name, profile in PROFILES.items():
+        text += f"- `{name}`: {profile.about}. Source: {profile.source}.\n"
+    rows = []
+    for name in PARAMETERS:
+        row = [f"`{name}`"]
+        for profile in PROFILES.values():
+            value = as_yaml(profile.values[name])
+            row.append(f"{value} per 25 Gbit/s" if name in profile.per_25_gbps else value)
+        rows.append(row)
+    text += "\n" + table(["Parameter", *(f"`{name}`" for name in PROFILES)], rows)
+    text += (
+        "A rate per 25 Gbit/s is multiplied by the link's rate over 25 Gbit/s, rounded to the nearest Mb/s "
+        "(halves up), and is at least 1 Mb/s. A value that a scenario gives itself is taken as it is.\n\n"
+        "Where a value has a source of its own:\n\n"
+    )
+    own = [
+        [f"`{name}`", f"`{profile}`", source]
+        for profile, setting in PROFILES.items()
+        for name, source in setting.sources.items()
+    ]
+    return text + table(["Parameter", "Profile", "Source"], own)
+
+
+def as_yaml(value: object) -> str:
+    """A value as a file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# The assumptions
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number in the engine that no source gives. `pattern` finds its text in `file`, as the first group."""
+
+    what: str
+    file: str
+    pattern: str
+    shown: str
+    why: str
+
+    def row(self) -> list[str]:
+        """A row of the table. Raises if the source no longer has it."""
+        match = re.search(self.pattern, (ROOT / "crates" / self.file).read_text(encoding="utf-8"))
+        if match is None:
+            raise SystemExit(
+                f"crates/{self.file} has nothing like {self.pattern}: tools/make_reference.py is behind"
+            )
+        value = self.shown.format(*(number(text) for text in match.groups()))
+        return [self.what, value, self.why, f"`crates/{self.file}`"]
+
+
+def number(text: str) -> str:
+    """A number of a Rust source for a reader."""
+    return f"{int(text.replace('_', '')):,}" if re.fullmatch(r"[0-9_]+", text) else text
+
+
+CONSTANTS = (
+    Constant(
+        "No data packet moves for this long while packets wait behind a pause: a deadlock",
+        "sim/src/world.rs",
+        r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
+        "{} ms",
+        "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and far longer "
+        "than a queue of 16 MB takes to drain at 100 Gbit/s (1.28 ms).",
+    ),
+    Constant(
+        "A rate limiter this close to the highest rate has reached it",
+        "proto/src/congestion/dcqcn.rs",
+        r"RATE_STEP_BPS: f64 = 1e(\d)",
+        "10^{} bit/s",
+        "The NIC's rate registers count in Mb/s. Halving the distance never reaches the target exactly, so the release at "
+        "the highest rate needs a last step.",
+    ),
+    Constant(
+        "A pause is repeated after this share of its quanta",
+        "proto/src/flow_control/pfc.rs",
+        r"now \+ Time\(span\.0 / (\d)\)",
+        "1/{}",
+        "The standard says only that a pause may be repeated. Half is late enough to cost little, and early enough that "
+        "a frame that waits for one packet in transmission still comes before the quanta run out.",
+    ),
+    Constant(
+        "First bin of a time series",
+        "sim/src/record/series.rs",
+        r"FIRST_BIN: Time = Time::from_us\((\d+)\)",
+        "{} us",
+        "About the time of a round trip through one switch: nothing that the figures show is faster.",
+    ),
+    Constant(
+        "Bins are merged by",
+        "sim/src/record/series.rs",
+        r"let factor = if self\.merge_by_five \{ (\d) \} else \{ (\d) \}",
+        "{} and {} in turn",
+        "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
+    ),
+    Constant(
+        "Most packets outstanding on a queue pair",
+        "sim/src/world.rs",
+        r"tx_depth > 1 << (\d+)",
+        "2^{}",
+        "Half of the 24-bit PSN space may be outstanding; a quarter leaves no doubt about which packet a PSN means. "
+        "A scenario beyond that is refused.",
+    ),
+)
+
+CHOICES = (
+    (
+        "When the sender asks for an ACK",
+        "With every `ack_every`-th packet, and with the last packet that it may send for now.",
+        "The specification leaves it to the requester. No tail then stays unacknowledged.",
+    ),
+    (
+        "Class of an ACK or NAK",
+        "That of the data which it answers.",
+        "RoCEv2 answers carry the traffic class of the queue pair.",
+    ),
+    (
+        "Turns in a NIC",
+        "Queue pairs of a class take turns, a packet each; ACKs, NAKs and CNPs of a class go before its data.",
+        "No vendor document says how long a turn is. A packet is the fairest, and the rate limiter needs no larger one.",
+    ),
+    (
+        "Class order in a NIC",
+        "CNPs' class first, the others by round robin.",
+        "As the switch: CNPs are to shorten the control loop.",
+    ),
+    (
+        "What a pacer does after a pause or an idle time",
+        "No credit is saved: after a packet of b bytes on the wire the next may leave 8 b / rate later.",
+        "The vendor's limiter has a burst size, whose value is not published.",
+    ),
+    (
+        "What happens at the same instant in the reaction point",
+        "Alpha first, then the increase, then the cut.",
+        "The documents do not order them. Any fixed order keeps runs repeatable.",
+    ),
+    (
+        "The pending cut",
+        "The grid of monitor periods starts at the first CNP; a CNP in a period cuts at the start of the next one.",
+        "The parameter's text gives the period but not where it starts.",
+    ),
+    (
+        "The queue that ECN looks at",
+        "What the departing packet leaves behind it, at the moment it starts to leave.",
+        "Marking at dequeue gives the shortest control loop, and is what switch vendors describe.",
+    ),
+    (
+        "Which part of a group is freed first",
+        "Its headroom, then its share of the shared buffer.",
+        "Headroom must be whole again before the next pause.",
+    ),
+    (
+        "Loss on a link",
+        "Each packet on its own, with one probability; a PFC frame is never lost.",
+        "Real links lose in bursts, at rates that no published experiment here gives.",
+    ),
+)
+
+
+def assumptions_page() -> str:
+    """docs/reference/assumptions.md."""
+    assumed, tools = [], []
+    for setting in all_settings():
+        row = [f"`{setting.path}`", setting.default]
+        if setting.source.startswith(ASSUMPTION):
+            assumed.append([*row, setting.source.removeprefix(ASSUMPTION)])
+        elif setting.source.startswith(PERFTEST):
+            tools.append([*row, setting.source])
+    values = [
+        [f"`{name}`", f"`{profile}`", f"`{as_yaml(setting.values[name])}`", source.removeprefix(ASSUMPTION)]
+        for profile, setting in PROFILES.items()
+        for name, source in setting.sources.items()
+        if source.startswith(ASSUMPTION)
+    ]
+    constants = [constant.row() for constant in CONSTANTS]
+    parts = [
+        MADE,
+        ASSUMPTIONS_TOP,
+        "## Defaults of a scenario\n\nAll of them can be set.\n\n",
+        table(["Setting", "Default", "Why this value"], assumed),
+        "## Defaults that a tool sets, not the hardware\n\n",
+        "These are the defaults of perftest. An application that sets its queue pairs up in another way has others: "
+        "the ACK timeout and the retry count above all are set by whoever connects a queue pair.\n\n",
+        table(["Setting", "Default", "Where perftest has it"], tools),
+        "## Values of the DCQCN profiles\n\n",
+        "What the profiles' sources leave open. The three *readings* are switches: two ways to understand one "
+        "sentence of a vendor's document. See [DCQCN](../models/dcqcn.md#readings).\n\n",
+        table(["Parameter", "Profile", "Value", "Why"], values),
+        "## Constants of the engine\n\nThese cannot be set.\n\n",
+        table(["What", "Value", "Why", "Where"], constants),
+        "## Choices of the engine\n\nWhere the standards and the vendors leave room.\n\n",
+        table(["What", "Choice", "Why"], [list(choice) for choice in CHOICES]),
+    ]
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+SCENARIO_TOP = """# Scenario reference
+
+A scenario is a YAML file, or the same as plain Python data. This page lists every key. It is made from the schema that
+checks scenarios, so it cannot be out of date.
+
+`tailback show NAME` prints a scenario with every key filled in, and beside each value where it comes from: a line of the
+file, `--set`, or the source of the default. `tailback schema` prints a JSON Schema. A file that begins with
+
+```yaml
+# yaml-language-server: $schema=scenario.schema.json
+```
+
+is completed and checked by editors that know the YAML language server, once `tailback schema > scenario.schema.json`
+has put the schema beside it.
+
+## Units
+
+A quantity carries its unit, with or without a space: `100Gbps`, `500ns`, `150KB`, `4 MiB`. Only 0 may come without one.
+
+| Quantity | Units | Stored as |
+| --- | --- | --- |
+| duration | `ps` `ns` `us` (or `µs`) `ms` `s` | whole picoseconds |
+| size | `B`; `KB` `MB` `GB` `TB` are powers of 1000; `KiB` `MiB` `GiB` `TiB` powers of 1024 | whole bytes |
+| rate | `bps` `Kbps` `Mbps` `Gbps` `Tbps`, powers of 1000 | whole bit/s |
+
+No floating point is involved: `0.1ns` is exactly 100 ps, and `0.0001ns`, which is no whole number of picoseconds, is
+refused.
+
+## Errors
+
+All errors of a file are reported at once, one line each: file and line, field, what was found, what was expected. The
+exit status is then 2, and nothing was run. What is impossible only as a whole is refused in the same way: headroom of
+all ports larger than the buffer, `k_min` above `k_max`, `xon` not below `xoff`, a host that does not exist, traffic
+that stops before it starts, a lowest DCQCN rate above the link's.
+
+YAML is read by the rules of version 1.2: `no` is a text, `1:30` is not 90. A file has at most 1 MiB.
+
+"""
+
+ASSUMPTIONS_TOP = """# Assumptions
+
+Every default of Tailback has a source: a standard, a vendor's document, a paper, the source of a driver or a tool. Where
+there is none, the default is an assumption, and stands on this page with its reason. The page is made from the schema
+and the engine's sources, so it is complete for what it covers.
+
+A report ends with a table of the assumptions that its run rests on, and `summary.json` has the same list under
+`assumptions`: the settings of the first and third table that the scenario left at their defaults.
+
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
