@@ -21,6 +21,8 @@ enum Source {
     GoodputTx(usize),
     GoodputRx(usize),
     WireTx(usize),
+    /// What the peer of a host's port put on the wire towards it.
+    WireRx(usize),
     PacketSeqErr(usize),
     OutOfSequence(usize),
     LocalAckTimeoutErr(usize),
@@ -35,7 +37,11 @@ enum Source {
     GroupMax(usize),
     Xoff(usize),
     PausingShare(usize),
-    Backlog { host: usize, class: u8, metric: &'static str },
+    Backlog {
+        host: usize,
+        class: u8,
+        metric: &'static str,
+    },
     QpRate(usize),
     QpAlpha(usize),
 }
@@ -58,7 +64,7 @@ impl Source {
     fn kind(self) -> Kind {
         use Source::*;
         match self {
-            GoodputTx(_) | GoodputRx(_) | WireTx(_) => Kind::Rate,
+            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
             | LocalAckTimeoutErr(_)
@@ -85,6 +91,7 @@ impl Source {
             GoodputTx(_) => "goodput_tx_bps",
             GoodputRx(_) => "goodput_rx_bps",
             WireTx(_) => "wire_tx_bps",
+            WireRx(_) => "wire_rx_bps",
             PacketSeqErr(_) => "packet_seq_err",
             OutOfSequence(_) => "out_of_sequence",
             LocalAckTimeoutErr(_) => "local_ack_timeout_err",
@@ -159,6 +166,7 @@ impl Recorder {
                     GoodputTx(host),
                     GoodputRx(host),
                     WireTx(port),
+                    WireRx(world.ports[port].peer as usize),
                     PacketSeqErr(host),
                     OutOfSequence(host),
                     LocalAckTimeoutErr(host),
@@ -284,7 +292,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
     let counter = match source {
         GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
         GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
-        WireTx(port) => world.wire_bytes[port],
+        WireTx(port) | WireRx(port) => world.wire_bytes[port],
         PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
         OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
         LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
