@@ -29,7 +29,7 @@ $(VENV)/bin/maturin: requirements.txt
 	@touch $@
 
 $(INSTALLED): $(VENV)/bin/maturin $(ENGINE_SOURCES) pyproject.toml
-	@$(PIP_INSTALL) --editable . --no-build-isolation
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP_INSTALL) --editable . --no-build-isolation
 	@touch $@
 
 $(VENV)/.test: $(INSTALLED)

@@ -183,6 +183,22 @@ fn a_released_limiter_takes_the_next_cnp_as_a_first() {
     assert!(rp.rate() > 99e9, "an alpha that decayed for 10 ms hardly cuts: {}", rp.rate());
 }
 
+/// A flow at line rate sends more than `rpg_byte_reset` before its first cut: that must not undo the cut.
+#[test]
+fn a_flow_at_line_rate_is_cut_whatever_it_sends_meanwhile() {
+    let p = resolved(&connectx());
+    let mut rp = ReactionPoint::new(&p);
+    for t in 0..1000 {
+        // 12,500 B in a microsecond are 100 Gbit/s; a CNP every 4 us.
+        if t % 4 == 0 {
+            rp.on_cnp(&p, us(t));
+        }
+        rp.on_sent(&p, us(t), 12_500);
+    }
+    assert!(rp.is_limited());
+    assert!(rp.rate() < 10e9, "250 CNPs in a millisecond left {} bit/s", rp.rate());
+}
+
 #[test]
 fn the_byte_counters_unit_is_a_reading() {
     let target_after_1_mb = |unit| {

@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub lossless_drops: BTreeMap<usize, u64>,
     /// Lanes that wait for each other, and since when nothing moved.
     pub deadlock: Option<(Vec<usize>, Time)>,
+    /// How long nothing may move while data waits behind a pause.
+    standstill: Time,
     /// Data transmissions at the last look for a deadlock, and when they last grew.
     progress_seen: (u64, Time),
 }
@@ -69,6 +71,8 @@ pub(crate) struct World {
 /// A deadlock is called when data waits behind a pause and no data packet moved anywhere for this long: ten times the
 /// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
 const STANDSTILL: Time = Time::from_ms(13);
+/// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
+const PACKETS_OF_STANDSTILL: u64 = 10;
 
 impl World {
     /// Builds the world of a checked plan.
@@ -173,6 +177,10 @@ impl World {
             });
         }
 
+        let standstill = links
+            .iter()
+            .map(|link| Time(PACKETS_OF_STANDSTILL * link.rate.serialization(4200).0))
+            .fold(STANDSTILL, Time::max);
         let routes = Routes::new(hosts, &wiring.adjacency());
         let mut world = World {
             now: Time::ZERO,
@@ -201,6 +209,7 @@ impl World {
             data: DataTally::default(),
             lossless_drops: BTreeMap::new(),
             deadlock: None,
+            standstill,
             progress_seen: (0, Time::ZERO),
         };
         world.add_writers(plan, &names)?;
@@ -291,7 +300,7 @@ impl World {
             return false;
         }
         let since = self.progress_seen.1;
-        if self.now.saturating_sub(since) < STANDSTILL {
+        if self.now.saturating_sub(since) < self.standstill {
             return false;
         }
         let stuck: Vec<usize> = (0..self.queues.len())

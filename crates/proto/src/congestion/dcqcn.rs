@@ -252,7 +252,8 @@ impl ReactionPoint {
     #[inline]
     pub fn on_sent(&mut self, p: &ReactionParameters, now: Time, bytes: u64) {
         self.run_timers(p, now);
-        if !self.limited || p.increase_bytes == 0 {
+        // Both counters of increases start with the first cut.
+        if self.increase_at == Time::NEVER || p.increase_bytes == 0 {
             return;
         }
         self.bytes += bytes;
@@ -322,7 +323,8 @@ impl ReactionPoint {
         }
         self.target = self.target.min(p.max_rate);
         self.rate = (self.rate + self.target) / 2.0;
-        if p.release_at_max && p.max_rate - self.rate < RATE_STEP_BPS {
+        // A CNP whose cut is still to come keeps the limiter on.
+        if p.release_at_max && self.cut_at == Time::NEVER && p.max_rate - self.rate < RATE_STEP_BPS {
             *self = ReactionPoint::new(p);
         }
     }

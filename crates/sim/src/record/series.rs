@@ -1,7 +1,7 @@
 //! Time series with a bounded number of bins.
 //!
 //! Bins start at 1 us. When the most that a series may have are full, bins are merged, by 5 and by 2 in turn (1, 5,
-//! 10, 50, 100 us, ...), so that a recording holds between a tenth and all of its bins however long the run. Counts
+//! 10, 50, 100 us, ...), so that a recording holds between a fifth and all of its bins however long the run. Counts
 //! add up, means are averaged, maxima stay maxima. Counters are read at the end of a bin; nothing is done per packet
 //! but what the counters and the queues' integrals over time cost anyway.
 
