@@ -1,0 +1,37 @@
+"""Which settings of a scenario rest on an assumption: defaults for which no document gives a value."""
+
+from __future__ import annotations
+
+import re
+
+_SETTING = re.compile(r"(?P<indent> *(?:- )?)(?P<key>[\w-]+):(?P<rest>.*)")
+_ASSUMED = re.compile(r"(?P<value>.*?) +# default: (?:\w+: )?assumption: (?P<why>.*)")
+
+
+def assumptions(shown: str) -> list[dict[str, str]]:
+    """The assumed settings of a scenario as `tailback.scenario.show` prints it: `setting` (its path),
+    `value`, `why`.
+
+    The origin of a value stands in the comment after it; nothing else knows the sources of all defaults.
+    """
+    found = []
+    path: list[tuple[int, str]] = []
+    items: dict[int, int] = {}
+    for text in shown.splitlines():
+        setting = _SETTING.match(text)
+        if setting is None:
+            continue
+        depth = len(setting["indent"])
+        path = [(at, key) for at, key in path if at < depth]
+        items = {at: number for at, number in items.items() if at <= depth}
+        if setting["indent"].endswith("- "):
+            items[depth] = items.get(depth, -1) + 1
+        parts = [key for _, key in path]
+        if depth in items:
+            parts.append(str(items[depth]))
+        path.append((depth, setting["key"]))
+        assumed = _ASSUMED.fullmatch(setting["rest"].strip())
+        if assumed is not None:
+            name = ".".join([*parts, setting["key"]])
+            found.append({"setting": name, "value": assumed["value"], "why": assumed["why"]})
+    return found

@@ -1,0 +1,112 @@
+"""The time series of a run as arrays: one value a bin for every (entity, metric)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tailback.text import natural
+
+Array = npt.NDArray[np.float64]
+PS_PER_S = 1e12
+
+
+class Bins:
+    """All series of one run, on one axis of equal bins (only the last may be cut short by the end of the
+    run).
+
+    `start_s`, `width_s`: start and length of each bin in seconds, shape (n,).
+    """
+
+    def __init__(self, series: pa.Table, bin_ps: int, end_ps: int) -> None:
+        """`series` has the columns time_ps (bin start), entity, metric, value; `bin_ps` > 0."""
+        if bin_ps <= 0:
+            raise ValueError(f"bin_ps is {bin_ps}; expected a positive length")
+        self.count = max(1, -(-end_ps // bin_ps))
+        edges_ps = np.minimum(np.arange(self.count + 1, dtype=np.int64) * bin_ps, max(end_ps, 1))
+        self.start_s: Array = edges_ps[:-1] / PS_PER_S
+        self.width_s: Array = np.diff(edges_ps) / PS_PER_S
+        self.bin_s = bin_ps / PS_PER_S
+        self.end_s = end_ps / PS_PER_S
+        self._values = self._index(series, bin_ps)
+
+    @property
+    def middle_s(self) -> Array:
+        """Middle of each bin in seconds."""
+        return self.start_s + self.width_s / 2
+
+    def _index(self, series: pa.Table, bin_ps: int) -> dict[tuple[str, str], Array]:
+        if series.num_rows == 0:
+            return {}
+        columns = {}
+        for name in ("entity", "metric"):
+            column = series.column(name).combine_chunks()
+            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+            columns[name] = (encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist())
+        entity_codes, entities = columns["entity"]
+        metric_codes, metrics = columns["metric"]
+        times = series.column("time_ps").to_numpy() // bin_ps
+        values = series.column("value").to_numpy()
+        keys = entity_codes.astype(np.int64) * len(metrics) + metric_codes
+        order = np.argsort(keys, kind="stable")
+        found, first = np.unique(keys[order], return_index=True)
+        index: dict[tuple[str, str], Array] = {}
+        for key, rows in zip(found, np.split(order, first[1:]), strict=True):
+            # A series with gaps stands for "nothing happened": zero.
+            row = np.zeros(self.count)
+            inside = times[rows] < self.count
+            row[times[rows][inside]] = values[rows][inside]
+            index[entities[key // len(metrics)], metrics[key % len(metrics)]] = row
+        return index
+
+    def values(self, entity: str, metric: str) -> Array:
+        """One value a bin; zeros where nothing was recorded."""
+        found = self._values.get((entity, metric))
+        return np.zeros(self.count) if found is None else found
+
+    def has(self, entity: str, metric: str) -> bool:
+        """Whether this series was recorded."""
+        return (entity, metric) in self._values
+
+    def entities(self, metric: str) -> list[str]:
+        """Names of all entities with this metric, in natural order."""
+        return sorted({entity for entity, name in self._values if name == metric}, key=natural)
+
+    def total(self, metric: str) -> Array:
+        """The sum over all entities, one value a bin."""
+        rows = [row for (_, name), row in self._values.items() if name == metric]
+        return np.sum(rows, axis=0) if rows else np.zeros(self.count)
+
+    def windows(
+        self, values: Array, window_s: float, since_s: float = 0.0, until_s: float | None = None
+    ) -> Array:
+        """Time-weighted means of `values` over consecutive windows of `window_s`, the first starting at
+        `since_s`.
+
+        A window is at least one bin; the rest at the end that does not fill a window is left out. Bins are
+        not split: one belongs to the window that its start lies in.
+        """
+        until = self.end_s if until_s is None else min(until_s, self.end_s)
+        length = max(window_s, self.bin_s)
+        full = int((until - since_s) / length + 1e-9)
+        if full < 1:
+            return np.zeros(0)
+        # The small allowance keeps a bin that starts exactly on a border out of the window before it.
+        slot = np.floor((self.start_s - since_s) / length + 1e-9).astype(np.int64)
+        kept = (slot >= 0) & (slot < full)
+        weights = np.bincount(slot[kept], weights=self.width_s[kept], minlength=full)
+        sums = np.bincount(slot[kept], weights=(values * self.width_s)[kept], minlength=full)
+        return np.asarray(sums[weights > 0] / weights[weights > 0], dtype=np.float64)
+
+    def mean(self, values: Array, since_s: float = 0.0, until_s: float | None = None) -> float:
+        """Time-weighted mean of the bins that start in [since_s, until_s); NaN when there is none."""
+        kept = self.within(since_s, until_s)
+        weight = float(self.width_s[kept].sum())
+        return float((values * self.width_s)[kept].sum()) / weight if weight > 0 else float("nan")
+
+    def within(self, since_s: float = 0.0, until_s: float | None = None) -> npt.NDArray[np.bool_]:
+        """Which bins start in [since_s, until_s)."""
+        until = self.end_s if until_s is None else until_s
+        allowance = self.bin_s * 1e-9
+        return (self.start_s >= since_s - allowance) & (self.start_s < until - allowance)

@@ -1,0 +1,225 @@
+"""Published experiments as data: what was given, what is assumed, what the paper claims, and how a claim is
+checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from tailback.measures import MEASURES
+from tailback.results import Result
+from tailback.scenario import Problem, ScenarioError
+from tailback.scenario.errors import one_of
+from tailback.text import by_unit
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Given(_Part):
+    """A setting that the paper gives: put in, never checked."""
+
+    what: str
+    value: str
+    where: str
+
+
+class Assumed(_Part):
+    """A setting that the paper does not give, or a constant fitted to one of its figures, and why it is what
+    it is.
+    """
+
+    what: str
+    value: str
+    why: str
+
+
+class Run(_Part):
+    """A scenario to run with the overrides of `set` for `duration`; or, for a first look, for `quick`.
+
+    `quick_set` holds what else a quick run needs, such as starts that all fit into it.
+    """
+
+    scenario: str
+    about: str
+    duration: str
+    quick: str
+    set: dict[str, str] = Field(default_factory=dict)
+    quick_set: dict[str, str] = Field(default_factory=dict)
+
+    def overrides(self, quick: bool) -> dict[str, str]:
+        """Path and value of each setting that differs from the scenario."""
+        if quick:
+            return {**self.set, **self.quick_set, "run.duration": self.quick}
+        return {**self.set, "run.duration": self.duration}
+
+
+class Check(_Part):
+    """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run."""
+
+    measure: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    relative_to: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    equals: float | None = None
+    between: tuple[float, float] | None = None
+    why: str = ""
+
+    @field_validator("measure")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in MEASURES:
+            raise ValueError(f"found measure {name}, expected one of {', '.join(sorted(MEASURES))}")
+        return name
+
+    @property
+    def bounds(self) -> int:
+        """How many bounds there are."""
+        return sum(bound is not None for bound in (self.at_least, self.at_most, self.equals, self.between))
+
+    def value(self, results: Mapping[str, Result], run: str) -> float:
+        """The measured value on `run`."""
+        measure = MEASURES[self.measure]
+        value = measure(results[run], **self.params)
+        if self.relative_to is None:
+            return value
+        reference = measure(results[self.relative_to], **self.params)
+        return value / reference if reference else math.nan
+
+    def holds(self, value: float) -> bool | None:
+        """Whether a value is within the bound; None when there is no value, or no bound."""
+        if not math.isfinite(value) or not self.bounds:
+            return None
+        if self.at_least is not None:
+            return value >= self.at_least
+        if self.at_most is not None:
+            return value <= self.at_most
+        if self.equals is not None:
+            return value == self.equals
+        assert self.between is not None
+        return self.between[0] <= value <= self.between[1]
+
+    def in_words(self, value: float) -> str:
+        """A value of this measure for a person."""
+        return by_unit(value, self._unit)
+
+    @property
+    def bound_in_words(self) -> str:
+        """'≥ 97 %', 'between 1 and 2'; empty without a bound."""
+        if self.at_least is not None:
+            return f"≥ {self._bound(self.at_least)}"
+        if self.at_most is not None:
+            return f"≤ {self._bound(self.at_most)}"
+        if self.equals is not None:
+            return f"= {self._bound(self.equals)}"
+        if self.between is not None:
+            return f"{self._bound(self.between[0])} to {self._bound(self.between[1])}"
+        return ""
+
+    @property
+    def name_in_words(self) -> str:
+        """'goodput of ideal since convergence'."""
+        words = self.measure.replace("_", " ")
+        since = self.params.get("since")
+        if isinstance(since, (int, float)):
+            words += f" since {since:g} s"
+        elif since is not None:
+            words += f" since {since.replace('_', ' ')}"
+        return words + (f", relative to {self.relative_to}" if self.relative_to else "")
+
+    @property
+    def _unit(self) -> str:
+        return "index" if self.relative_to else MEASURES[self.measure].unit
+
+    def _bound(self, value: float) -> str:
+        return f"{value:g}" if self._unit == "index" else by_unit(value, self._unit)
+
+
+class Claim(_Part):
+    """What the paper says, where, on which run, and what would bear it out."""
+
+    id: str
+    says: str
+    where: str
+    run: str
+    kind: Literal["given", "calibrated", "predicted"]
+    checks: list[Check] = Field(min_length=1)
+    if_missed: str = ""
+    """Why it is missed, as far as that is known; shown only where it is."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Claim:
+        for check in self.checks:
+            if check.bounds != 1 or not check.why:
+                raise ValueError(f"{self.id}: {check.measure} needs exactly one bound and a why")
+        return self
+
+
+class Sensitivity(_Part):
+    """What an assumption decides: one setting of a run varied, and measures of each variant.
+
+    `set` holds overrides of all variants. The variant with the `assumed` value is the run itself.
+    """
+
+    title: str
+    about: str
+    run: str
+    path: str
+    values: list[str]
+    assumed: str | None = None
+    set: dict[str, str] = Field(default_factory=dict)
+    duration: str
+    show: list[Check]
+
+
+class Experiment(_Part):
+    """A published experiment."""
+
+    title: str
+    source: str
+    about: str
+    given: list[Given]
+    assumed: list[Assumed]
+    calibrated: list[Assumed]
+    runs: dict[str, Run]
+    claims: list[Claim]
+    sensitivity: list[Sensitivity] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _runs_exist(self) -> Experiment:
+        used = [claim.run for claim in self.claims] + [item.run for item in self.sensitivity]
+        used += [check.relative_to for claim in self.claims for check in claim.checks if check.relative_to]
+        unknown = sorted(set(used) - set(self.runs))
+        if unknown:
+            raise ValueError(f"found runs {', '.join(unknown)}, expected of {', '.join(self.runs)}")
+        return self
+
+
+def list_published() -> dict[str, str]:
+    """Names and titles of the published experiments that come with Tailback."""
+    return {name: load_published(name).title for name in _names()}
+
+
+def load_published(name: str) -> Experiment:
+    """A published experiment. ScenarioError when there is none of that name."""
+    if name not in _names():
+        raise ScenarioError(
+            [Problem(name, (), f"found no such experiment, expected {one_of(name, _names())}")]
+        )
+    text = (resources.files("tailback") / "published" / f"{name}.yaml").read_text(encoding="utf-8")
+    return Experiment.model_validate(yaml.safe_load(text))
+
+
+def _names() -> list[str]:
+    folder = resources.files("tailback") / "published"
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )

@@ -1,0 +1,155 @@
+"""The findings of a run in words: one short statement each, made of the figures of the summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tailback import text
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`what` it is about, the `figure` that matters most, a sentence or two of `words`, and a `tone`.
+
+    `tone` is 'plain', 'warning' (something to look at) or 'fault' (something that must not happen).
+    """
+
+    what: str
+    figure: str
+    words: str
+    tone: str = "plain"
+
+
+def findings(result: Result) -> list[Finding]:
+    """All findings of a run, those that put the others in doubt first."""
+    summary = result.summary
+    found = []
+    if not result.complete:
+        found.append(_partial(summary))
+    found.extend(_faults(summary))
+    found.append(_throughput(summary))
+    if summary["fairness"]["senders"] > 1:
+        found.append(_fairness(summary))
+    found += [_drops(summary), _pauses(summary), _signals(summary), _standing(summary)]
+    if summary["flows"]["failed"]:
+        failed = summary["flows"]["failed"]
+        words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
+        found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    return found
+
+
+def _partial(summary: dict[str, Any]) -> Finding:
+    share = summary["simulated_s"] / summary["planned_s"]
+    stuck = any(fault["kind"] == "deadlock" for fault in summary["faults"])
+    words = (
+        f"{'Stuck' if stuck else 'Interrupted'} after {text.duration(summary['simulated_s'])} of "
+        f"{text.duration(summary['planned_s'])} planned. "
+        "Every figure and plot is about the part that ran."
+    )
+    return Finding("Partial run", text.share(share), words, "warning")
+
+
+def _faults(summary: dict[str, Any]) -> list[Finding]:
+    if not summary["faults"]:
+        return []
+    first = summary["faults"][0]
+    more = len(summary["faults"]) - 1
+    words = f"{first['text']} ({first['where']})" + (f", and {more} more, listed below." if more else ".")
+    return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
+
+
+def _since(summary: dict[str, Any]) -> str:
+    if summary["convergence_s"] is None:
+        return "over the whole run: the total never became steady"
+    if summary["convergence_s"] == 0:
+        return "over the whole run"
+    return f"since {text.duration(summary['convergence_s'])}"
+
+
+def _throughput(summary: dict[str, Any]) -> Finding:
+    goodput = summary["goodput"]
+    if goodput["total_bps"] is None:
+        return Finding("Throughput", text.MISSING, "No flow ran.", "warning")
+    words = (
+        f"of payload in total, {text.share(goodput['of_line_rate'])} of the line rate and "
+        f"{text.share(goodput['of_ideal'])} of what packet headers leave of it "
+        f"({text.share(goodput['ideal_payload_share'])}), {_since(summary)}"
+    )
+    words += ", when the total had become steady." if summary["convergence_s"] else "."
+    return Finding("Throughput", text.rate(goodput["total_bps"]), words)
+
+
+def _fairness(summary: dict[str, Any]) -> Finding:
+    fairness = summary["fairness"]
+    if fairness["jain"] is None:
+        return Finding("Fairness", text.MISSING, "No sender delivered anything.", "warning")
+    slowest, fastest = fairness["slowest"], fairness["fastest"]
+    words = (
+        f"Jain's index over {fairness['senders']} senders. The slowest, {slowest['host']}, got "
+        f"{text.rate(slowest['bps'])}; the fastest, {fastest['host']}, {text.rate(fastest['bps'])} "
+        f"(min/max {fairness['min_max_ratio']:.2f})."
+    )
+    return Finding("Fairness", f"{fairness['jain']:.3f}", words)
+
+
+def _drops(summary: dict[str, Any]) -> Finding:
+    losses = summary["losses"]
+    if not losses["dropped_packets"]:
+        words = "No packet was dropped."
+        if losses["naks"]:
+            words += f" Senders got {text.plural(losses['naks'], 'NAK')} all the same."
+        return Finding("Drops", "none", words)
+    worst = losses["by_queue"][0]
+    words = (
+        f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']}). "
+        f"Senders got {text.plural(losses['naks'], 'NAK')}, the last at "
+        f"{text.duration(losses['last_nak_s'])}, and {text.plural(losses['ack_timeouts'], 'ACK timeout')}; "
+        f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmissions."
+    )
+    return Finding("Drops", text.count(losses["dropped_packets"]), words, "warning")
+
+
+def _pauses(summary: dict[str, Any]) -> Finding:
+    pauses = summary["pauses"]
+    if not pauses["frames"]:
+        if not pauses["lossless_priorities"]:
+            return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
+        return Finding("Pauses", "none", "PFC was never needed.")
+    worst = pauses["most_paused"]
+    words = (
+        f"of the worst second at {worst['port']}, the port that was paused longest. "
+        f"{text.plural(pauses['frames'], 'PFC frame')} reached {text.plural(pauses['ports'], 'port')}; "
+        f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
+    )
+    return Finding("Pauses", text.share(pauses["largest_share_of_a_second"]), words)
+
+
+def _signals(summary: dict[str, Any]) -> Finding:
+    signals = summary["signals"]
+    data = summary["conservation"]["data_packets"]["sent"]
+    if not signals["ecn_marked_packets"]:
+        return Finding(
+            "ECN marks", "none", f"No packet was marked; {text.plural(signals['cnps'], 'CNP')} sent."
+        )
+    words = (
+        f"of {text.count(data)} data packets sent were marked CE; receivers answered with "
+        f"{text.plural(signals['cnps'], 'CNP')}."
+    )
+    return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
+
+
+def _standing(summary: dict[str, Any]) -> Finding:
+    standing = summary["standing_queue"]
+    if standing is None:
+        return Finding("Standing queue", "none", "The queues of the network stayed empty.")
+    words = (
+        f"on average in {standing['queue']}, which held "
+        f"{text.share(standing['share_of_all_egress_queues'])} of all bytes waiting in egress queues "
+        f"{_since(summary)}. At its fullest, in the whole run, it held "
+        f"{text.size(standing['max_bytes'])}."
+    )
+    return Finding("Standing queue", text.size(standing["mean_bytes"]), words)

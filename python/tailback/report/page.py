@@ -1,0 +1,132 @@
+"""The report as one page: findings in words, the tailback chart, the other plots, the tables."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from tailback import text
+from tailback.findings import findings
+from tailback.report import tables
+from tailback.report.figures import Figure, View, views
+from tailback.report.plots import Plot, all_plots
+from tailback.report.tailback_chart import (
+    COLORS,
+    GREYS,
+    LOWEST_BYTES,
+    SIGNALS,
+    Chosen,
+    choose,
+    highest_bytes,
+    tailback_chart,
+)
+from tailback.results import Result
+
+
+def environment() -> Environment:
+    """Templates of the reports; everything put into them is escaped."""
+    env = Environment(
+        loader=PackageLoader("tailback.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    env.globals["plotly_js"] = get_plotlyjs
+    env.filters["units"] = keep_units
+    return env
+
+
+def keep_units(words: str) -> str:
+    """No line break between a number and its unit."""
+    return re.sub(r"(?<=\d) (?=(?:%|[kKMGT]?B|[kMGT]?bit/s|s|ms|µs|ns)(?!\w))", "\u00a0", words)
+
+
+def for_script(figures: list[Figure]) -> str:
+    """Figures as JSON that may stand inside a script element: no `<` in it can end the element."""
+    plain = [{"id": figure.id, "data": figure.data, "layout": figure.layout} for figure in figures]
+    return json.dumps(plain, sort_keys=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def render(result: Result) -> str:
+    """The report of a run as HTML. The same result gives the same text."""
+    chosen = choose(result)
+    plots = [_tailback(result, chosen), *all_plots(result)]
+    figures = [figure for plot in plots for figure in plot.figures]
+    template = environment().get_template("report.html.j2")
+    return template.render(
+        result=result,
+        about=_about(result),
+        line=_line(result),
+        findings=findings(result),
+        key=scale_key(chosen),
+        signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
+        plots=plots,
+        figures_json=for_script(figures),
+        tables=tables.all_tables(result),
+        faults=result.faults,
+        scenario=result.scenario_yaml,
+    )
+
+
+def _about(result: Result) -> str:
+    """The scenario's own words about itself, from its resolved text."""
+    scenario = yaml.safe_load(result.scenario_yaml)
+    return str(scenario.get("about") or "") if isinstance(scenario, dict) else ""
+
+
+def _line(result: Result) -> str:
+    meta = result.meta
+    parts = [
+        f"{text.duration(result.bins.end_s)} simulated",
+        f"seed {meta['seed']}",
+        text.plural(len(result.senders), "sender"),
+        text.plural(len(result.receivers), "receiver"),
+        text.plural(result.flows.num_rows, "queue pair"),
+        f"{text.count(meta['packet_hops'])} packet-hops",
+    ]
+    return " · ".join(parts)
+
+
+def _tailback(result: Result, chosen: Chosen) -> Plot:
+    panels: list[View] = views(result)
+    sampled = [view.sampling(1024) for view in panels]
+    step = sampled[0] + (
+        f" (close-up: {sampled[1]})" if len(sampled) > 1 and sampled[1] != sampled[0] else ""
+    )
+    caption = (
+        "Every queue that bytes wait in, in the order of the path from the receiver back to the senders. "
+        f"Colour is the time-weighted mean of the bytes waiting in each {step}; an empty queue is blank. "
+        "Lanes under a row show when its packets were marked, when a pause was at work (a switch's incoming "
+        "port pauses its peer; a sender is paused) and when it dropped; "
+        f"a tick is at least 0.4 % of the width wide. {chosen.note}"
+    )
+    figures = [tailback_chart(view, chosen) for view in panels]
+    return Plot("tailback", "The tailback", caption.strip(), figures)
+
+
+def scale_key(chosen: Chosen) -> dict[str, Any]:
+    """The colour scale as CSS, with a label at each power of ten."""
+    low, top = math.log10(LOWEST_BYTES), highest_bytes(chosen)
+    high = math.log10(top)
+    marks = [10.0**power for power in range(round(low), math.floor(high) + 1)]
+    # The upper end has a label of its own unless a power of ten is close to it.
+    marks = [mark for mark in marks if high - math.log10(mark) > 0.45 or mark == top] + [top] * (
+        marks[-1] != top
+    )
+    labels = [
+        {
+            "text": ("≤ " if mark == marks[0] else "") + text.size(mark),
+            "at": (math.log10(mark) - low) / (high - low),
+        }
+        for mark in marks
+    ]
+    ramps = [("In the network", ", ".join(COLORS)), ("At senders", ", ".join(GREYS))]
+    return {"ramps": ramps, "labels": labels}

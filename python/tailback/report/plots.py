@@ -1,0 +1,434 @@
+"""The time plots of a report: throughput, rates, queues, pauses, losses and marks.
+
+Each function gives a `Plot`: heading, caption, and a panel for the whole run and one for its start. A plot of
+something that never happened is a sentence instead of an empty frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tailback import measures, text
+from tailback.bins import PS_PER_S, Array
+from tailback.report.figures import (
+    BLUE,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    PLOT_HEIGHT,
+    SKY,
+    VERMILLION,
+    Figure,
+    Json,
+    Labels,
+    View,
+    layout,
+    level,
+    line,
+    pack,
+    views,
+)
+from tailback.results import Result
+
+POINTS = 1000  # of a plot with one or two lines
+FEW_POINTS = 250  # of each of many lines
+MOST_LINES = 64
+
+
+@dataclass(frozen=True)
+class Plot:
+    """`heading` and `caption` around the `figures`; without figures, `caption` says why there are none."""
+
+    id: str
+    heading: str
+    caption: str
+    figures: list[Figure] = field(default_factory=list)
+
+
+def all_plots(result: Result) -> list[Plot]:
+    """Every plot beneath the tailback chart, in the order of the report."""
+    return [
+        throughput(result),
+        per_sender(result),
+        queue_depth(result),
+        qp_rates(result),
+        pauses(result),
+        losses(result),
+        marks(result),
+    ]
+
+
+def _figure(id_: str, view: View, label: str, data: list[Json], look: Json) -> Figure:
+    return Figure(
+        f"{id_}-{view.part}", view.part, view.title, f"{label}, {view.title}", PLOT_HEIGHT, data, look
+    )
+
+
+def _sampling(panels: list[View], points: int) -> str:
+    """'2 ms, close-up: 1 ms'."""
+    words = panels[0].sampling(points)
+    if len(panels) > 1 and panels[1].sampling(points) != words:
+        words += f" (close-up: {panels[1].sampling(points)})"
+    return words
+
+
+def throughput(result: Result) -> Plot:
+    """Total goodput against the line rate and against what headers leave of it."""
+    panels = views(result)
+    total = result.bins.total("goodput_rx_bps") / 1e9
+    limit = measures.capacity(result) / 1e9
+    ideal = limit * measures.ideal_payload_share(result)
+    top = limit * 1.12
+    figures = []
+    for view in panels:
+        values = view.reduce(total, POINTS)
+        top = max(top, float(values.max(initial=0)) * 1.05)
+    for view in panels:
+        values = view.reduce(total, POINTS)
+        labels = Labels(top)
+        labels.add(limit, "line rate", MUTED)
+        labels.add(ideal, "less headers", GREEN)
+        look = layout(
+            view,
+            "Total goodput (Gbit/s)",
+            (0, top),
+            # The line rate is a round number: behind the traces it would hide in a grid line.
+            shapes=[level(limit, MUTED, layer="above"), level(ideal, GREEN)],
+            annotations=labels.annotations() if view.part == "whole" else [],
+        )
+        data = [line(view, values, POINTS, name="total", unit="Gbit/s", color=BLUE)]
+        figures.append(_figure("throughput", view, "Total goodput", data, look))
+    caption = (
+        "Payload a second that all receivers took in order, as means over "
+        f"{_sampling(panels, POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
+        f"what Ethernet, IP, UDP and InfiniBand headers leave of it for payload, {text.rate(ideal * 1e9)}."
+    )
+    return Plot("throughput", "Total throughput", caption, figures)
+
+
+def per_sender(result: Result) -> Plot:
+    """Goodput of each sender; slowest and fastest stand out."""
+    panels = views(result)
+    rows = {host: result.bins.values(host, "goodput_tx_bps") / 1e9 for host in result.senders}
+    fairness = result.summary["fairness"]
+    slowest, fastest = ((fairness[end] or {}).get("host") for end in ("slowest", "fastest"))
+    shown = list(rows) if len(rows) <= MOST_LINES else [host for host in (slowest, fastest) if host]
+    highlight = {fastest: BLUE, slowest: VERMILLION} if len(rows) > 1 else {}
+    # The two that stand out are drawn last, over the others.
+    shown.sort(key=lambda host: host in highlight)
+    reduced = {view.part: {host: view.reduce(rows[host], FEW_POINTS) for host in shown} for view in panels}
+    whole = np.concatenate(list(reduced["whole"].values()))
+    # A sender alone at the start may have the whole link: the scale of the whole run is about what they share
+    # later.
+    tops = {"whole": _round_top(float(np.quantile(whole, 0.995)) * 1.25)}
+    if "start" in reduced:
+        tops["start"] = _round_top(
+            float(np.max([row.max(initial=0) for row in reduced["start"].values()])) * 1.05
+        )
+    figures = []
+    for view in panels:
+        data, labels = [], Labels(tops[view.part])
+        for host in shown:
+            color = highlight.get(host, "#b4bcc6" if len(rows) > 1 else BLUE)
+            values = reduced[view.part][host]
+            width = 1.8 if host in highlight else 1.1
+            data.append(line(view, values, FEW_POINTS, name=host, unit="Gbit/s", color=color, width=width))
+            if host in highlight and view.part == "whole":
+                which = "fastest" if host == fastest else "slowest"
+                labels.add(float(values[-1]), f"{host}, {which}", color)
+        look = layout(view, "Goodput (Gbit/s)", (0, tops[view.part]), annotations=labels.annotations())
+        figures.append(_figure("senders", view, "Goodput of each sender", data, look))
+    named = (
+        f"grey, with the slowest ({slowest}) and the fastest ({fastest}) in colour"
+        if len(rows) > 1
+        else "one line"
+    )
+    caption = f"Payload a second of each of {len(rows)} senders, delivered in order, as means over "
+    caption += f"{_sampling(panels, FEW_POINTS)}: {named}."
+    if len(rows) > MOST_LINES:
+        caption += (
+            f" The other {len(rows) - len(shown)} senders are between the two on average and not drawn."
+        )
+    if len(panels) > 1:
+        caption += " The two panels have scales of their own."
+    return Plot("senders", "Throughput of each sender", caption, figures)
+
+
+def _round_top(value: float) -> float:
+    """A round number not below `value`: 1, 1.5, 2, 3, 4, 5, 6, 8 or 10 times a power of ten."""
+    if not value > 0:
+        return 1.0
+    power = float(10 ** np.floor(np.log10(value)))
+    return next(
+        step * power for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value * 0.999
+    )
+
+
+def qp_rates(result: Result) -> Plot:
+    """The rates that congestion control gives the tracked queue pairs: their spread, median and two single
+    ones.
+    """
+    panels = views(result)
+    names = result.bins.entities("rate_bps")
+    if not names:
+        return Plot("rates", "Rates of queue pairs", "No queue pair's rate was recorded.")
+    starts = _starts(result)
+    rows = np.stack([_while_running(result, name, starts.get(name, 0.0)) for name in names])
+    if np.isnan(rows).all():
+        return Plot("rates", "Rates of queue pairs", "No tracked queue pair had started.")
+    low, high = np.log10(max(np.nanmin(rows), 1e3)), np.log10(np.nanmax(rows))
+    bottom, top = np.floor(low * 2) / 2, high + 0.08
+    single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
+    figures = []
+    for view in panels:
+        grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
+        grouped = np.where(grouped > 0, grouped, np.nan)
+        least, lower, middle, upper, most = (_quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
+        data = [
+            *_band(view, least, most, "#dce9f3", "all of them"),
+            *_band(view, lower, upper, "#b3d0e5", "the middle 80 %"),
+        ]
+        for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
+            row = grouped[names.index(name)]
+            data.append(line(view, row, FEW_POINTS, name=name, unit="bit/s", color=color, width=1))
+        data.append(line(view, middle, FEW_POINTS, name="median", unit="bit/s", color=BLUE, width=2))
+        labels = Labels(float(top), bottom=float(bottom))
+        if view.part == "whole" and np.isfinite(middle[-1]):
+            labels.add(float(np.log10(middle[-1])), "median", BLUE)
+            if single:
+                labels.add(float(np.log10(_last(most))), "most", MUTED)
+                labels.add(float(np.log10(_last(least))), "least", MUTED)
+        look = layout(
+            view,
+            "QP rate (bit/s, log)",
+            (float(bottom), float(top)),
+            yaxis={"type": "log", "dtick": 1, "tickformat": "~s", "rangemode": "normal"},
+            annotations=labels.annotations(),
+        )
+        figures.append(_figure("rates", view, "Rates of queue pairs", data, look))
+    caption = (
+        f"The rate that congestion control allows, for {len(names)} tracked of "
+        f"{text.count(result.flows.num_rows)} queue pairs: the median, the middle 80 %, and the whole range."
+    )
+    if single:
+        caption += f" The thin lines are two single ones, {single[0]} and {single[1]}."
+    caption += f" Highest value recorded in each {_sampling(panels, FEW_POINTS)}."
+    caption += " An unlimited queue pair is at the line rate."
+    return Plot("rates", "Rates of queue pairs", caption, figures)
+
+
+def _while_running(result: Result, name: str, start_s: float) -> Array:
+    """The rate of a queue pair from its start on; before it, there is no rate to speak of."""
+    rates = result.bins.values(name, "rate_bps")
+    there = (result.bins.start_s + result.bins.width_s > start_s) & (rates > 0)
+    return np.where(there, rates, np.nan)
+
+
+def _starts(result: Result) -> dict[str, float]:
+    columns = (result.flows.column(name).to_pylist() for name in ("src", "dst", "qp", "start_ps"))
+    never = float("inf")
+    return {
+        f"{src}-{dst}/qp{qp}": never if start is None else start / PS_PER_S
+        for src, dst, qp, start in zip(*columns, strict=True)
+    }
+
+
+def _quantile(rows: Array, q: float) -> Array:
+    """Quantile over rows, NaN where every row is NaN (without the warning that numpy gives)."""
+    empty = np.asarray(np.isnan(rows)).all(axis=0)
+    filled = np.where(empty, 0.0, rows)
+    return np.asarray(np.where(empty, np.nan, np.nanquantile(filled, q, axis=0)))
+
+
+def _last(values: Array) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite[-1]) if len(finite) else 1.0
+
+
+def _band(view: View, low: Array, high: Array, color: str, name: str) -> list[Json]:
+    """The area between two lines. The lower line carries no hover text, the upper one both values."""
+    base = {"type": "scatter", "mode": "lines", **view.axis(FEW_POINTS), "line": {"width": 0}, "name": name}
+    return [
+        {**base, "y": pack(low), "hoverinfo": "skip"},
+        {
+            **base,
+            "y": pack(high),
+            "fill": "tonexty",
+            "fillcolor": color,
+            "customdata": pack(low),
+            "hovertemplate": f"%{{customdata:.3~s}} to %{{y:.3~s}} bit/s<extra>{name}</extra>",
+        },
+    ]
+
+
+def queue_depth(result: Result) -> Plot:
+    """The fullest egress queue, its mean and its peak, with the ECN thresholds drawn in."""
+    panels = views(result)
+    standing = measures.standing_queue(result, "start")
+    if standing is None:
+        return Plot("queue", "Queue depth", "No packet ever waited in an egress queue.")
+    name = standing.queue
+    about = next(queue for queue in result.meta["queues"] if queue["queue"] == name)
+    mean, peak = result.bins.values(name, "queue_mean_bytes"), result.bins.values(name, "queue_max_bytes")
+    unit, scale = ("MB", 1e6) if peak.max() >= 2e6 else ("KB", 1e3)
+    thresholds = [
+        (key, about[f"{key}_bytes"]) for key in ("k_min", "k_max") if about[f"{key}_bytes"] is not None
+    ]
+    top = _round_top(max([float(peak.max()), *(value * 1.1 for _, value in thresholds)]) / scale * 1.02)
+    figures = []
+    for view in panels:
+        labels = Labels(top)
+        for key, value in thresholds:
+            labels.add(value / scale, f"{key} {text.size(value)}", MUTED)
+        means = view.reduce(mean, POINTS) / scale
+        peaks = view.reduce(peak, POINTS, "max") / scale
+        if view.part == "whole":
+            labels.add(float(means[-1]), "mean", BLUE)
+            labels.add(float(peaks[-1]), "peak", "#3d94cc")
+        look = layout(
+            view,
+            f"Queue depth ({unit})",
+            (0, top),
+            shapes=[level(value / scale, MUTED, "dot") for _, value in thresholds],
+            annotations=labels.annotations() if view.part == "whole" else [],
+        )
+        data = [
+            line(view, peaks, POINTS, name="peak", unit=unit, color=SKY, width=1, format=".4~f"),
+            line(view, means, POINTS, name="mean", unit=unit, color=BLUE, width=1.8, format=".4~f"),
+        ]
+        figures.append(_figure("queue", view, "Queue depth", data, look))
+    caption = f"{name}, the fullest egress queue: time-weighted mean and largest depth in each "
+    caption += f"{_sampling(panels, POINTS)}. "
+    if thresholds:
+        low, high = about["k_min_bytes"], about["k_max_bytes"]
+        caption += (
+            f"Packets are marked CE with a probability that rises from 0 at k_min ({text.size(low)}) "
+            f"to its highest at k_max ({text.size(high)})."
+        )
+    else:
+        caption += "ECN is off here."
+    return Plot("queue", "Queue depth", caption, figures)
+
+
+def pauses(result: Result) -> Plot:
+    """Share of the time that ports were paused."""
+    panels = views(result)
+    queues = [
+        queue
+        for queue in result.bins.entities("paused_share")
+        if result.bins.values(queue, "paused_share").any()
+    ]
+    summary = result.summary["pauses"]
+    if not queues:
+        why = (
+            "No queue was paused."
+            if summary["lossless_priorities"]
+            else "PFC is off for every priority here."
+        )
+        return Plot("pauses", "Pauses", why)
+    rows = np.stack([result.bins.values(queue, "paused_share") for queue in queues]) * 100
+    worst, mean = rows.max(axis=0), rows.mean(axis=0)
+    figures = []
+    top = _round_top(max(float(view.reduce(worst, POINTS).max()) for view in panels) * 1.05)
+    top = min(top, 105.0)
+    for view in panels:
+        values = view.reduce(worst, POINTS)
+        labels = Labels(top)
+        data = [
+            line(
+                view,
+                values,
+                POINTS,
+                name="most paused",
+                unit="%",
+                color=VERMILLION,
+                fill="tozeroy",
+                fillcolor="rgba(213,94,0,0.15)",
+                width=1.4,
+            ),
+        ]
+        labels.add(float(values[-1]), "most paused", VERMILLION)
+        if len(queues) > 1:
+            means = view.reduce(mean, POINTS)
+            data.append(
+                line(view, means, POINTS, name=f"mean of {len(queues)}", unit="%", color=INK, width=1)
+            )
+            labels.add(float(means[-1]), f"mean of {len(queues)}", INK)
+        notes = labels.annotations() if view.part == "whole" else []
+        look = layout(view, "Time paused (%)", (0, top), annotations=notes)
+        figures.append(_figure("pauses", view, "Pauses", data, look))
+    caption = (
+        f"Share of each {_sampling(panels, POINTS)} that the most paused of "
+        f"{text.plural(len(queues), 'queue')} stood still, and the mean of all {len(queues)}. "
+        "Over the worst second of the worst port: "
+        f"{text.share(summary['largest_share_of_a_second'])}. The last pause ended at "
+        f"{text.duration(summary['last_pause_s'])}."
+    )
+    return Plot("pauses", "Pauses", caption, figures)
+
+
+def losses(result: Result) -> Plot:
+    """Drops, packets out of sequence at receivers, and the NAKs that reach senders, a second."""
+    series = [
+        ("dropped", "drops", INK),
+        ("out_of_sequence", "out of seq.", ORANGE),
+        ("packet_seq_err", "NAKs", VERMILLION),
+    ]
+    plot = _events(result, "losses", "Drops, out-of-sequence packets and NAKs", series)
+    if not plot.figures:
+        return Plot(
+            plot.id, plot.heading, "No packet was dropped, none came out of sequence, and no NAK was sent."
+        )
+    return plot
+
+
+def marks(result: Result) -> Plot:
+    """CE marks and CNPs a second."""
+    plot = _events(
+        result,
+        "marks",
+        "ECN marks and CNPs",
+        [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)],
+    )
+    return plot if plot.figures else Plot(plot.id, plot.heading, "No packet was marked and no CNP was sent.")
+
+
+def _events(result: Result, id_: str, heading: str, series: list[tuple[str, str, str]]) -> Plot:
+    panels = views(result)
+    totals = [(result.bins.total(metric), name, color) for metric, name, color in series]
+    totals = [entry for entry in totals if entry[0].any()]
+    figures = []
+    for view in panels if totals else []:
+        reduced = [(view.per_second(values, POINTS), name, color) for values, name, color in totals]
+        top = _round_top(max(float(values.max(initial=0)) for values, _, _ in reduced) * 1.05)
+        labels = Labels(top)
+        data = []
+        for values, name, color in reduced:
+            data.append(
+                line(view, values, POINTS, name=name, unit="a second", color=color, format=".3~s", width=1.4)
+            )
+            labels.add(float(values[-1]), name, color)
+        look = layout(
+            view,
+            "Events (1/s)",
+            (0, top),
+            yaxis={"tickformat": "~s"},
+            annotations=labels.annotations() if view.part == "whole" else [],
+        )
+        figures.append(_figure(id_, view, heading, data, look))
+    known = {
+        "dropped": "Packets dropped at queues",
+        "out_of_sequence": "packets that arrived ahead of a gap (out_of_sequence)",
+        "packet_seq_err": "NAKs that senders received (packet_seq_err)",
+        "ecn_marked": "Packets that a queue marked CE",
+        "np_cnp_sent": "CNPs that receivers sent (np_cnp_sent)",
+    }
+    sums = {metric: float(result.bins.total(metric).sum()) for metric, _, _ in series}
+    parts = [f"{known[metric]}: {text.count(total)} in all" for metric, total in sums.items()]
+    caption = "; ".join(parts) + f". As rates over {_sampling(panels, POINTS)}."
+    if len(panels) > 1:
+        caption += " The two panels have scales of their own."
+    return Plot(id_, heading, caption, figures)

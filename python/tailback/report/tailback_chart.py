@@ -1,0 +1,306 @@
+"""The tailback chart: the queues along the path over time, receiver's memory at the top, sender at the
+bottom.
+
+Colour is how many bytes waited, on a logarithmic scale, because a line of traffic begins with kilobytes and
+ends with megabytes. Under each row run up to three lanes of ticks: CE marks, pauses, drops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailback import text
+from tailback.bins import Array
+from tailback.report.figures import GREEN, INK, MONO, MUTED, VERMILLION, Figure, Json, View, layout, pack
+from tailback.results import Result
+
+MOST_ROWS = 40
+POINTS = 1024
+# cmocean "dense" (Thyng and others, Oceanography 29(3), 2016), perceptually uniform, from its second step on:
+# the first is too near to the white of an empty queue.
+COLORS = ("#d3e5ea", "#a8c8de", "#87abde", "#7589dc", "#7563cb", "#73409f", "#632166", "#36130f")
+# What the application has posted and the NIC not yet sent is deep by design, and no line of traffic: shades
+# of grey.
+GREYS = ("#eceef1", "#d9dde2", "#c6ccd3", "#b3bbc4", "#a1abb5", "#909ba6", "#7f8b97", "#6f7b87")
+LOWEST_BYTES = 1e3
+# A tick is at least this share of the width: one bin of two thousand would be invisible.
+LEAST_TICK = 0.004
+SIGNALS = (("ecn_marked", "CE marks", GREEN), ("paused", "pauses", VERMILLION), ("dropped", "drops", INK))
+GROUPS = {
+    "receive": "Receiver's memory (an ideal host: never full)",
+    "egress": "Switch ports, out: waiting for a link",
+    "ingress": "Switch ports, in: the same bytes by origin",
+    "send": "Senders: posted, not yet sent",
+}
+LANE = 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """A queue of the chart, with its bytes and signals a bin."""
+
+    queue: str
+    kind: str
+    mean: Array
+    peak: Array
+    signals: dict[str, Array]
+
+    @property
+    def empty(self) -> bool:
+        """Whether never as much as the lowest colour waited here (a lone ACK is no queue), and nothing was
+        signalled.
+        """
+        return self.peak.max(initial=0.0) < LOWEST_BYTES and not any(
+            values.any() for values in self.signals.values()
+        )
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The rows drawn, in the order of the path, and how many others were left out and why."""
+
+    rows: list[Row]
+    empty: int
+    less_full: int
+
+    @property
+    def note(self) -> str:
+        """What was left out, in words; empty if nothing was."""
+        parts = []
+        if self.less_full:
+            parts.append(
+                f"the {len(self.rows)} fullest queues are drawn, {self.less_full} less full ones are not"
+            )
+        if self.empty:
+            parts.append(
+                f"{text.plural(self.empty, 'queue')} that never held {text.size(LOWEST_BYTES)} left out"
+            )
+        words = "; ".join(parts)
+        return words[:1].upper() + words[1:] + "." if words else ""
+
+
+def choose(result: Result) -> Chosen:
+    """Queues in the order of the path; those that stayed nearly empty and, above forty, the least full are
+    left out.
+
+    The receiver's memory stays in, empty or not: it is where the path ends.
+    """
+    bins = result.bins
+    ordered = sorted(result.meta["queues"], key=lambda queue: (queue["order"], text.natural(queue["queue"])))
+    rows = []
+    for queue in ordered:
+        name = queue["queue"]
+        # An ingress group pauses others, an egress or send queue is paused: one lane, "a pause is at work
+        # here".
+        paused = bins.values(name, "pausing_share" if queue["kind"] == "ingress" else "paused_share")
+        signals = {
+            "ecn_marked": bins.values(name, "ecn_marked"),
+            "paused": paused,
+            "dropped": bins.values(name, "dropped"),
+        }
+        mean, peak = bins.values(name, "queue_mean_bytes"), bins.values(name, "queue_max_bytes")
+        rows.append(Row(name, queue["kind"], mean, peak, signals))
+    # Only a receiver of this run is on the path; other hosts' memories would be empty rows without a meaning.
+    used = [
+        row
+        for row in rows
+        if not row.empty or (row.kind == "receive" and row.queue.split("/")[0] in result.receivers)
+    ]
+    kept = sorted(used, key=lambda row: (row.kind != "receive", -bins.mean(row.mean)))[:MOST_ROWS]
+    drawn = [row for row in used if any(row is other for other in kept)]
+    return Chosen(drawn, len(rows) - len(used), len(used) - len(drawn))
+
+
+def highest_bytes(chosen: Chosen) -> float:
+    """Upper end of the colour scale: the fullest mean bin, rounded up to 1, 2 or 5 times a power of ten."""
+    most = max((float(row.mean.max(initial=0.0)) for row in chosen.rows), default=0.0)
+    most = max(most, 10 * LOWEST_BYTES)
+    power = float(10 ** np.floor(np.log10(most)))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= most * 0.999)
+
+
+def tailback_chart(view: View, chosen: Chosen) -> Figure:
+    """The chart of one part of a run."""
+    plan = _place(chosen.rows)
+    unit, length = view.unit
+    ticks = _tick_traces(view, plan)
+    shapes: list[Json] = [
+        {
+            "type": "rect",
+            "xref": "paper",
+            "x0": 0,
+            "x1": 1,
+            "y0": place.top,
+            "y1": place.bottom,
+            "layer": "below",
+            "fillcolor": "#f3f4f6",
+            "line": {"width": 0},
+        }
+        for place in plan.places
+    ]
+    headings = [
+        {
+            "xref": "paper",
+            "x": 0,
+            "xanchor": "left",
+            "y": y,
+            "yanchor": "middle",
+            "text": words,
+            "showarrow": False,
+            "font": {"size": 11, "color": MUTED},
+            "align": "left",
+        }
+        for y, words in plan.headings
+    ]
+    height = plan.height + 50
+    look = layout(
+        view,
+        "",
+        None,
+        annotations=headings,
+        shapes=shapes,
+        yaxis={
+            "range": [plan.height, 0],
+            "tickvals": [place.middle for place in plan.places],
+            "ticktext": [place.row.queue for place in plan.places],
+            "tickfont": {"size": 10.5, "family": MONO},
+            "showgrid": False,
+            "showline": False,
+            "ticks": "",
+            "title": None,
+            "rangemode": "normal",
+        },
+    )
+    look["margin"] = {"l": 96, "r": 14, "t": 4, "b": 46}
+    look["height"] = height
+    for axis, colors in (("coloraxis", COLORS), ("coloraxis2", GREYS)):
+        look[axis] = {
+            "cmin": float(np.log10(LOWEST_BYTES)),
+            "cmax": float(np.log10(highest_bytes(chosen))),
+            "colorscale": [[i / (len(colors) - 1), color] for i, color in enumerate(colors)],
+            "showscale": False,
+        }
+    data = [_heat(view, place, unit) for place in plan.places if place.row.peak.any()] + ticks
+    if not data:  # an axis without a trace is not drawn
+        data = [{"type": "scatter", "mode": "lines", "x": [0, view.end_s / length], "y": [None, None]}]
+    return Figure(
+        f"tailback-{view.part}", view.part, view.title, f"Tailback chart, {view.title}", height, data, look
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    row: Row
+    top: float
+    bottom: float
+    lanes: dict[str, float]
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
+
+
+@dataclass(frozen=True)
+class _Plan:
+    places: list[_Place]
+    headings: list[tuple[float, str]]
+    height: int
+
+
+def _place(rows: list[Row]) -> _Plan:
+    """Where each row goes, in pixels from the top: groups under a heading, few queues drawn tall, many drawn
+    flat.
+    """
+    y = 0.0
+    places: list[_Place] = []
+    headings = []
+    kind = ""
+    for row in rows:
+        if row.kind != kind:
+            kind = row.kind
+            alike = 0
+            for other in rows[rows.index(row) :]:
+                if other.kind != kind:
+                    break
+                alike += 1
+            tall = 30 if alike <= 2 else 20 if alike <= 6 else 10
+            if kind == "receive":
+                tall = 14
+            headings.append((y + 10, GROUPS.get(kind, kind)))
+            y += 20
+        top, bottom = y, y + tall
+        y = bottom + 1.5
+        lanes = {}
+        for metric, _, _ in SIGNALS:
+            if row.signals[metric].any():
+                lanes[metric] = y + LANE / 2
+                y += LANE + 0.5
+        y += 2.5
+        places.append(_Place(row, top, bottom, lanes))
+    return _Plan(places, headings, int(np.ceil(y)) + 4)
+
+
+def _heat(view: View, place: _Place, unit: str) -> Json:
+    mean = view.reduce(place.row.mean, POINTS)
+    peak = view.reduce(place.row.peak, POINTS, "max")
+    with np.errstate(divide="ignore"):
+        # Below the scale's lowest colour there is still something: only an empty queue is left blank.
+        z = np.where(mean > 0, np.log10(np.maximum(mean, LOWEST_BYTES)), np.nan)
+    return {
+        "type": "heatmap",
+        "name": place.row.queue,
+        **view.axis(POINTS),
+        "y": [place.top, place.bottom],
+        "z": pack(z[None, :]),
+        "customdata": pack(np.stack([mean, peak], axis=-1)[None, :, :]),
+        "coloraxis": "coloraxis2" if place.row.kind == "send" else "coloraxis",
+        "hoverongaps": False,
+        "hovertemplate": (
+            f"mean %{{customdata[0]:.3s}}B, most %{{customdata[1]:.3s}}B<br>at %{{x:.4~f}} {unit}"
+            f"<extra>{place.row.queue}</extra>"
+        ),
+    }
+
+
+def _tick_traces(view: View, plan: _Plan) -> list[Json]:
+    """One trace a kind of signal: runs of bins with a signal, drawn as strokes with gaps between."""
+    unit, length = view.unit
+    step = view.group(POINTS) * view.result.bins.bin_s / length
+    first = view.result.bins.start_s[view.slice.start] / length
+    least = LEAST_TICK * (view.end_s - view.begin_s) / length
+    traces = []
+    for metric, name, color in SIGNALS:
+        xs: list[float] = []
+        ys: list[float] = []
+        for place in plan.places:
+            if metric not in place.lanes:
+                continue
+            for begin, end in _strokes(view.reduce(place.row.signals[metric], POINTS, "max") > 0):
+                x0, x1 = first + begin * step, first + end * step
+                if xs and ys[-2] == place.lanes[metric] and x0 <= xs[-2]:
+                    xs[-2] = max(xs[-2], x1)  # widened strokes that touch become one
+                    continue
+                xs += [x0, max(x1, x0 + least), float("nan")]
+                ys += [place.lanes[metric]] * 2 + [float("nan")]
+        if xs:
+            trace: dict[str, Any] = {
+                "type": "scatter",
+                "mode": "lines",
+                "name": name,
+                "x": pack(xs, "f8"),
+                "y": pack(ys),
+                "line": {"color": color, "width": LANE},
+                "connectgaps": False,
+                "hovertemplate": f"{name} at %{{x:.4~f}} {unit}<extra></extra>",
+            }
+            traces.append(trace)
+    return traces
+
+
+def _strokes(flags: Any) -> list[tuple[int, int]]:
+    """Runs of True as (first, past the last)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

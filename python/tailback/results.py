@@ -1,0 +1,312 @@
+"""What a run gives: tables, figures, and the folder that keeps them.
+
+The folder of a run: `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`,
+`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`. The
+same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock figures and the
+tool's version.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.table import Table
+
+from tailback.assumptions import assumptions
+from tailback.bins import Bins
+from tailback.closing import closing_table
+from tailback.scenario import Scenario, show
+from tailback.summary import summarise
+from tailback.text import natural
+
+FILES = (
+    "report.html",
+    "summary.json",
+    "flows.parquet",
+    "series.parquet",
+    "counters.json",
+    "scenario.yaml",
+    "plan.json",
+    "timing.json",
+)
+
+
+class Recording(Protocol):
+    """What the engine hands over; the three tables are anything that speaks the Arrow PyCapsule interface."""
+
+    @property
+    def flows(self) -> Any:
+        """A row a queue pair."""
+
+    @property
+    def series(self) -> Any:
+        """A row a (bin, entity, metric)."""
+
+    @property
+    def counters(self) -> Any:
+        """A row a counter."""
+
+    @property
+    def meta_json(self) -> str:
+        """The run as a whole."""
+
+
+class ResolvedScenario(Protocol):
+    """A scenario that can write itself down with every default filled in."""
+
+    def resolved_yaml(self) -> str:
+        """The whole scenario, no default left out."""
+
+
+class Result:
+    """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `counters` a row a
+    counter.
+
+    `meta` is what the engine says of the run as a whole, `plan` what it was given, `summary` the figures of
+    `tailback.summary`. `complete` is False for a run that was interrupted: everything then covers the part
+    that ran. `assumptions` are the settings at a default that no document gives: `setting`, `value` and `why`
+    each.
+    """
+
+    def __init__(
+        self,
+        *,
+        flows: pa.Table,
+        series: pa.Table,
+        counters: pa.Table,
+        meta: dict[str, Any],
+        plan: dict[str, Any],
+        scenario_yaml: str,
+        wall_s: float,
+        cpu_s: float,
+        assumptions: list[dict[str, str]] | None = None,
+    ) -> None:
+        """From its parts; `from_recording` and `load` are the usual ways."""
+        self.flows = flows
+        self.series = series
+        self.counters = counters
+        self.meta = meta
+        self.plan = plan
+        self.scenario_yaml = scenario_yaml
+        self.wall_s = wall_s
+        self.cpu_s = cpu_s
+        self.assumptions = assumptions or []
+
+    @classmethod
+    def from_recording(
+        cls,
+        scenario: ResolvedScenario,
+        plan: Mapping[str, Any] | str,
+        recording: Recording,
+        wall_s: float,
+        cpu_s: float,
+        interrupted: bool,
+    ) -> Result:
+        """Take over what the engine recorded. `plan` is the dictionary that it was given, or the same as
+        JSON.
+        """
+        meta = json.loads(recording.meta_json)
+        meta["complete"] = bool(meta["complete"]) and not interrupted
+        order: list[tuple[str, Any]] = [
+            ("node", "ascending"),
+            ("port", "ascending"),
+            ("counter", "ascending"),
+        ]
+        return cls(
+            flows=pa.table(recording.flows),
+            series=pa.table(recording.series),
+            counters=pa.table(recording.counters).sort_by(order),
+            meta=meta,
+            plan=json.loads(plan) if isinstance(plan, str) else dict(plan),
+            scenario_yaml=scenario.resolved_yaml(),
+            wall_s=wall_s,
+            cpu_s=cpu_s,
+            assumptions=assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return str(self.meta["name"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run reached its planned end."""
+        return bool(self.meta["complete"])
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """What must not happen and did: `kind`, `where` and a line of `text` each (a lossless drop, a
+        deadlock).
+        """
+        return list(self.meta["faults"])
+
+    @cached_property
+    def bins(self) -> Bins:
+        """The series as arrays."""
+        return Bins(self.series, int(self.meta["bin_ps"]), int(self.meta["end_ps"]))
+
+    @cached_property
+    def senders(self) -> list[str]:
+        """Hosts that post messages, in natural order."""
+        return sorted(self.flows.column("src").unique().to_pylist(), key=natural)
+
+    @cached_property
+    def receivers(self) -> list[str]:
+        """Hosts that messages go to, in natural order."""
+        return sorted(self.flows.column("dst").unique().to_pylist(), key=natural)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The figures of the run, see `tailback.summary.summarise`."""
+        return summarise(self)
+
+    @property
+    def hops_per_cpu_s(self) -> float:
+        """Packet-hops per CPU-second: one hop is one transmission of a packet over a link."""
+        return float(self.meta["packet_hops"]) / self.cpu_s if self.cpu_s > 0 else float("nan")
+
+    def closing_table(self) -> Table:
+        """What the terminal shows at the end of a run."""
+        return closing_table(self)
+
+    def write(self, out_dir: str | Path) -> Path:
+        """Write the folder of the run and give its path.
+
+        The folder appears whole or not at all. An older run in its place is replaced; FileExistsError when
+        something else is there.
+        """
+        from tailback.report import render  # plotly takes a while to load, and not every run is written
+
+        out = Path(out_dir)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if out.exists() and not _replaceable(out):
+            raise FileExistsError(f"{out} exists and is not the folder of a run; name another with --out")
+        fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        try:
+            fresh.chmod(0o755)
+            _write_json(
+                fresh / "summary.json", {**self.summary, "assumptions": self.assumptions, "meta": self.meta}
+            )
+            _write_json(fresh / "plan.json", self.plan)
+            _write_json(fresh / "counters.json", _nested(self.counters))
+            _write_json(fresh / "timing.json", self._timing())
+            (fresh / "scenario.yaml").write_text(self.scenario_yaml, encoding="utf-8")
+            _write_parquet(fresh / "flows.parquet", self.flows)
+            _write_parquet(fresh / "series.parquet", self.series)
+            (fresh / "report.html").write_text(render(self), encoding="utf-8")
+            _put_in_place(fresh, out)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        return out
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Result:
+        """Read the folder of a run. FileNotFoundError names the file that is missing."""
+        path = Path(folder)
+        for name in FILES:
+            # The report is made from the rest; nobody should miss it here.
+            if name != "report.html" and not (path / name).is_file():
+                raise FileNotFoundError(f"{path / name}: missing; {path} is not the folder of a run")
+        timing, summary = _read_json(path / "timing.json"), _read_json(path / "summary.json")
+        return cls(
+            flows=pq.read_table(path / "flows.parquet"),
+            series=pq.read_table(path / "series.parquet"),
+            counters=_flat(_read_json(path / "counters.json")),
+            meta=summary["meta"],
+            plan=_read_json(path / "plan.json"),
+            scenario_yaml=(path / "scenario.yaml").read_text(encoding="utf-8"),
+            wall_s=timing["wall_s"],
+            cpu_s=timing["cpu_s"],
+            assumptions=summary["assumptions"],
+        )
+
+    def _timing(self) -> dict[str, Any]:
+        speed = self.hops_per_cpu_s
+        return {
+            "wall_s": self.wall_s,
+            "cpu_s": self.cpu_s,
+            "packet_hops_per_cpu_s": speed if speed == speed else None,
+            "tailback_version": tool_version(),
+        }
+
+
+def tool_version() -> str:
+    """Version of the installed package; 'unknown' when run from a source tree."""
+    try:
+        return metadata.version("tailback")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _replaceable(out: Path) -> bool:
+    return out.is_dir() and ((out / "summary.json").is_file() or not any(out.iterdir()))
+
+
+def _put_in_place(fresh: Path, out: Path) -> None:
+    if not out.exists():
+        fresh.rename(out)
+        return
+    # A folder cannot be renamed onto a full one: the old one steps aside first.
+    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
+    try:
+        out.rename(aside / "old")
+        fresh.rename(out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _write_parquet(path: Path, table: pa.Table) -> None:
+    # Every setting that shapes the bytes is named, so that a new default of the library changes nothing.
+    pq.write_table(
+        table.combine_chunks(),
+        path,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=True,
+        write_statistics=True,
+        row_group_size=1 << 20,
+    )
+
+
+def _nested(counters: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
+    nodes: dict[str, dict[str, dict[str, int]]] = {}
+    for row in counters.to_pylist():
+        nodes.setdefault(row["node"], {}).setdefault(row["port"], {})[row["counter"]] = row["value"]
+    return nodes
+
+
+def _flat(nodes: dict[str, dict[str, dict[str, int]]]) -> pa.Table:
+    rows = [
+        (node, port, counter, value)
+        for node, ports in sorted(nodes.items())
+        for port, counters in sorted(ports.items())
+        for counter, value in sorted(counters.items())
+    ]
+    names = ("node", "port", "counter", "value")
+    kinds = (pa.string(), pa.string(), pa.string(), pa.int64())
+    return pa.table(
+        {
+            name: pa.array([row[i] for row in rows], kind)
+            for i, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        }
+    )

@@ -1,0 +1,267 @@
+"""Measures against arithmetic done by hand on runs of a few bins."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from synthetic import SyntheticScenario, incast, plan
+from tailback import measures
+from tailback.results import Result
+
+BIN_PS = 10**10  # 10 ms
+
+
+class Tiny:
+    """A recording of a few 10 ms bins, from {(entity, metric): values}."""
+
+    def __init__(self, rows: dict[tuple[str, str], list[float]], bins: int, **meta: Any) -> None:
+        senders = sorted({entity for entity, metric in rows if metric == "goodput_tx_bps"})
+        long = [(i * BIN_PS, *key, float(v)) for key, values in rows.items() for i, v in enumerate(values)]
+        columns = list(zip(*long, strict=True))
+        self.series = pa.table(dict(zip(("time_ps", "entity", "metric", "value"), columns, strict=True)))
+        self.flows = pa.Table.from_pylist(
+            [
+                {
+                    "src": host,
+                    "dst": "rx",
+                    "start_ps": 0,
+                    "end_ps": None,
+                    "state": "running",
+                    "message_bytes": 1024,
+                    "bytes_delivered": 1024,
+                    "packets_sent": 200,
+                    "packets_retransmitted": 3,
+                    "local_ack_timeout_err": 0,
+                }
+                for host in senders
+            ],
+            schema=pa.schema(
+                [("src", pa.string()), ("dst", pa.string()), ("start_ps", pa.int64()), ("end_ps", pa.int64())]
+                + [("state", pa.string())]
+                + [(name, pa.int64()) for name in ("message_bytes", "bytes_delivered", "packets_sent")]
+                + [(name, pa.int64()) for name in ("packets_retransmitted", "local_ack_timeout_err")]
+            ),
+        )
+        none = {"node": [], "port": [], "counter": [], "value": []}
+        self.counters = pa.table({name: pa.array(values, pa.string()) for name, values in none.items()})
+        self.meta_json = json.dumps(
+            {
+                "name": "tiny",
+                "seed": 1,
+                "end_ps": bins * BIN_PS,
+                "bin_ps": BIN_PS,
+                "complete": True,
+                "line_rate_bps": dict.fromkeys([*senders, "rx"], 1000.0),
+                "drops": [],
+                "pauses": [],
+                "queues": [],
+                "faults": [],
+                **meta,
+            }
+        )
+
+
+def tiny(rows: dict[tuple[str, str], list[float]], bins: int, **meta: Any) -> Result:
+    hosts = [{"name": name, "nic": 0} for name in ("a", "b", "rx")]
+    simple = {"name": "tiny", "hosts": hosts, "nics": [{"mtu_bytes": 1024}], "duration_ps": bins * BIN_PS}
+    return Result.from_recording(SyntheticScenario(), simple, Tiny(rows, bins, **meta), 1.0, 1.0, False)
+
+
+def two_senders(a: list[float], b: list[float], **meta: Any) -> Result:
+    total = [x + y for x, y in zip(a, b, strict=True)]
+    rows = {("a", "goodput_tx_bps"): a, ("b", "goodput_tx_bps"): b, ("rx", "goodput_rx_bps"): total}
+    return tiny(rows, len(a), **meta)
+
+
+def test_total_and_shares() -> None:
+    result = two_senders([600, 600, 600, 600], [300, 300, 300, 300])
+    assert measures.total_goodput(result, since="start") == 900
+    # One receiver of 1000 bit/s is less than two senders of 1000 each.
+    assert measures.goodput_of_line_rate(result, since="start") == 0.9
+    # 1024 B in one packet: 1024 / (1024 + 82 + 16) = 0.912656
+    assert measures.ideal_payload_share(result) == pytest.approx(1024 / 1122, abs=1e-12)
+    assert measures.goodput_of_ideal(result, since="start") == pytest.approx(0.9 * 1122 / 1024)
+
+
+def test_a_message_of_many_packets_has_one_reth() -> None:
+    result = two_senders([1, 1], [1, 1])
+    for name, value in (("message_bytes", 65536), ("bytes_delivered", 65536)):
+        at = result.flows.schema.get_field_index(name)
+        result.flows = result.flows.set_column(at, name, pa.array([value, value]))
+    # 65536 B in 64 packets of 1024: 65536 / (65536 + 64 * 82 + 16)
+    assert measures.ideal_payload_share(result) == pytest.approx(65536 / 70800, abs=1e-12)
+
+
+def test_fairness() -> None:
+    result = two_senders([600, 600], [300, 300])
+    # (600 + 300)^2 / (2 * (600^2 + 300^2)) = 810000 / 900000
+    assert measures.jain_index(result, since="start") == pytest.approx(0.9)
+    assert measures.min_max_ratio(result, since="start") == 0.5
+    assert measures.jain([7, 7, 7]) == 1
+    assert measures.jain([9, 0, 0]) == pytest.approx(1 / 3)
+    assert math.isnan(measures.jain([0, 0]))
+
+
+def test_variation() -> None:
+    result = two_senders([400, 600, 400, 600], [500, 500, 500, 500])
+    # Windows of one bin: a is 400, 600, 400, 600: deviation 100, mean 500. b does not vary.
+    assert measures.sender_variation(result, since="start", window_s=0.01) == pytest.approx(0.2)
+    # Windows of two bins: every mean is 500.
+    assert measures.sender_variation(result, since="start", window_s=0.02) == 0
+    # The total is 900, 1100, 900, 1100: deviation 100, mean 1000.
+    assert measures.goodput_variation(result, since="start", window_s=0.01) == pytest.approx(0.1)
+    # One window says nothing about variation.
+    assert math.isnan(measures.goodput_variation(result, since="start", window_s=0.04))
+
+
+def test_convergence() -> None:
+    # Windows of 10 ms: 0, 500, 900, 1000, 1010, 990; the median of the last three is 1000, 5 % of it 50. The
+    # last window outside is the third (900), so it is steady from 30 ms on.
+    total = [0, 500, 900, 1000, 1010, 990]
+    result = tiny({("a", "goodput_tx_bps"): total, ("rx", "goodput_rx_bps"): total}, 6)
+    assert measures.convergence_time(result) == pytest.approx(0.03)
+    assert measures.total_goodput(result) == pytest.approx(1000)
+    assert measures.convergence_time(result, tolerance=0.11) == pytest.approx(0.02)
+
+
+def test_no_convergence() -> None:
+    # The last four are 1000, 100, 1000, 400: their median is 700, and the last is nowhere near.
+    restless = [1000, 100, 1000, 100, 1000, 100, 1000, 400]
+    result = tiny({("a", "goodput_tx_bps"): restless, ("rx", "goodput_rx_bps"): restless}, 8)
+    assert math.isnan(measures.convergence_time(result))
+    assert math.isnan(measures.total_goodput(result))
+    assert math.isnan(measures.jain_index(result))
+    assert measures.total_goodput(result, since="start") == 587.5
+
+
+def test_a_late_start_is_not_converged_before() -> None:
+    result = two_senders([900, 900, 450, 450], [0, 0, 450, 450])
+    starts = result.flows.schema.get_field_index("start_ps")
+    result.flows = result.flows.set_column(starts, "start_ps", pa.array([0, 2 * BIN_PS]))
+    assert measures.last_start(result) == pytest.approx(0.02)
+    assert measures.convergence_time(result) == pytest.approx(0.02)
+    assert measures.jain_index(result) == 1
+    # From the start: a has 675 on average, b 225: 900^2 / (2 * (675^2 + 225^2)) = 0.8
+    assert measures.jain_index(result, since="start") == pytest.approx(0.8)
+
+
+def test_the_span_ends_with_the_first_flow_that_is_done() -> None:
+    result = two_senders([500, 500, 0, 0], [500, 500, 1000, 1000])
+    for name, values in (("end_ps", [2 * BIN_PS, None]), ("state", ["done", "running"])):
+        result.flows = result.flows.set_column(
+            result.flows.schema.get_field_index(name), name, pa.array(values)
+        )
+    assert measures.jain_index(result, since="all_started") == 1
+    assert measures.jain_index(result, since="start") == pytest.approx(0.8)
+
+
+def test_losses_over_windows() -> None:
+    drops = [3.0, 0, 0, 0, 2, 0, 0, 0]
+    rows = {
+        ("a", "goodput_tx_bps"): [1.0] * 8,
+        ("rx", "goodput_rx_bps"): [1.0] * 8,
+        ("sw0:rx/tc3", "dropped"): drops,
+        ("a", "packet_seq_err"): [0, 1.0, 0, 0, 1, 0, 0, 0],
+    }
+    result = tiny(rows, 8, drops=[{"where": "sw0:rx/tc3", "reason": "full", "packets": 5, "bytes": 5}])
+    assert measures.dropped_packets(result) == 5
+    assert measures.dropped_packets(result, since=0.04) == 2
+    assert measures.windows_with_drops(result, window_s=0.02) == 0.5  # the first and the third of four
+    assert measures.windows_with_drops(result, window_s=0.04) == 1
+    assert measures.naks(result) == 2
+    assert measures.naks(result, since="start", until_s=0.04) == 1
+    assert measures.last_nak(result) == pytest.approx(0.05)  # end of the fifth bin
+    assert measures.naks_after_last_start(result) == pytest.approx(0.05)
+    assert measures.windows_with_naks(result, window_s=0.04) == 1
+    assert measures.retransmitted_share(result) == pytest.approx(3 / 200)
+    assert measures.failed_flows(result) == 0
+
+
+def test_pauses() -> None:
+    def pause(port: str, share: float, last_ps: int) -> dict[str, Any]:
+        base = {"port": port, "priority": 3, "rx_frames": 7, "transitions": 2, "paused_ps": 1}
+        return {**base, "max_share_of_a_second": share, "last_pause_ps": last_ps}
+
+    rows = {
+        ("a", "goodput_tx_bps"): [1.0] * 4,
+        ("rx", "goodput_rx_bps"): [1.0] * 4,
+        ("a/sq3", "paused_share"): [0.8, 0.2, 0, 0],
+        ("b/sq3", "paused_share"): [0.1, 0.1, 0, 0],
+    }
+    result = tiny(rows, 4, pauses=[pause("a:sw0", 0.01, 2 * BIN_PS), pause("b:sw0", 0.002, BIN_PS)])
+    assert measures.largest_pause_share(result) == 0.01
+    assert measures.last_pause(result) == pytest.approx(0.02)
+    assert measures.pauses_after_last_start(result) == pytest.approx(0.02)
+    assert measures.pause_frames(result) == 14
+    assert measures.pause_share(result) == pytest.approx(0.25)  # (0.8 + 0.2) / 4 at the worse of the two
+    assert measures.pause_share(result, since=0.02) == 0
+    assert math.isnan(measures.pause_share(result, since=1.0))  # the run was over by then
+    assert measures.largest_pause_share(tiny(rows, 4)) == 0
+
+
+def test_standing_queue() -> None:
+    queues = [
+        {"queue": q, "kind": kind}
+        for q, kind in (("s:x/tc3", "egress"), ("s:y/tc3", "egress"), ("a/sq3", "send"))
+    ]
+    rows = {
+        ("a", "goodput_tx_bps"): [1.0] * 2,
+        ("rx", "goodput_rx_bps"): [1.0] * 2,
+        ("s:x/tc3", "queue_mean_bytes"): [100.0, 200],
+        ("s:x/tc3", "queue_max_bytes"): [400.0, 300],
+        ("s:y/tc3", "queue_mean_bytes"): [50.0, 50],
+        ("a/sq3", "queue_mean_bytes"): [9999.0, 9999],
+    }
+    found = measures.standing_queue(tiny(rows, 2, queues=queues))
+    # 150 on average, of 150 + 50; a send queue is the application's and not the network's.
+    assert found == measures.Standing("s:x/tc3", 150.0, 400.0, 0.75)
+    assert measures.standing_queue(tiny(rows, 2)) is None
+
+
+def test_a_link_is_busy_with_what_is_discarded_too() -> None:
+    # Line rate 1000 bit/s; 100 of it are payload in order.
+    rows = {
+        ("a", "goodput_tx_bps"): [100.0] * 4,
+        ("rx", "goodput_rx_bps"): [100.0] * 4,
+        ("rx", "wire_rx_bps"): [0.0, 900.0, 1000.0, 800.0],
+    }
+    result = tiny(rows, 4)
+    assert measures.link_utilisation(result) == pytest.approx((0 + 900 + 1000 + 800) / 4 / 1000)
+    assert measures.link_utilisation(result, since=0.01) == pytest.approx(2700 / 3 / 1000)
+
+
+def test_a_run_is_settled_a_while_after_the_last_start() -> None:
+    goodput = [500.0] * 10 + [1000.0] * 5  # settled after ten bins of 10 ms
+    result = tiny({("a", "goodput_tx_bps"): goodput, ("rx", "goodput_rx_bps"): goodput}, 15)
+    assert measures.total_goodput(result, since="settled") == pytest.approx(1000.0)
+
+
+def test_the_last_bin_may_be_short() -> None:
+    total = [1000, 1000, 200]
+    result = tiny({("a", "goodput_tx_bps"): total, ("rx", "goodput_rx_bps"): total}, 3, end_ps=25 * 10**9)
+    # 10 ms of 1000, 10 ms of 1000, 5 ms of 200
+    assert measures.total_goodput(result, since="start") == pytest.approx((1000 + 1000 + 100) / 2.5)
+
+
+def test_every_measure_says_what_it_is() -> None:
+    for measure in measures.MEASURES.values():
+        assert len(measure.about) > 20
+        assert measure.unit in {"share", "s", "bit/s", "B", "count", "index"}
+
+
+def test_an_unknown_since_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="expected a number of seconds, start, all_started, settled or convergence"
+    ):
+        measures.total_goodput(two_senders([1, 1], [1, 1]), since="noon")
+
+
+@pytest.mark.parametrize("name", sorted(measures.MEASURES))
+def test_every_measure_works_on_an_incast(name: str) -> None:
+    recording = incast(senders=4, bins=300, qps=8)
+    result = Result.from_recording(SyntheticScenario(), plan(4), recording, 1.0, 1.0, False)
+    assert isinstance(measures.MEASURES[name](result), float)

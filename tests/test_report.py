@@ -1,0 +1,190 @@
+"""The report as text: offline, escaped, complete. What it looks like is for tests/browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from synthetic import SyntheticScenario, incast, plan
+from tailback.findings import findings
+from tailback.report import render
+from tailback.report.figures import Labels, pack, start_of, views
+from tailback.report.plots import _starts, _while_running, all_plots
+from tailback.report.tailback_chart import MOST_ROWS, choose, tailback_chart
+from tailback.results import Result
+
+
+def run(senders: int = 16, **more: Any) -> Result:
+    lossless = more.get("lossless", True)
+    recording = incast(senders=senders, **more)
+    return Result.from_recording(SyntheticScenario(), plan(senders, lossless), recording, 1.0, 1.0, False)
+
+
+@pytest.fixture(scope="module")
+def lossless() -> Result:
+    return run()
+
+
+@pytest.fixture(scope="module")
+def html(lossless: Result) -> str:
+    return render(lossless)
+
+
+def test_nothing_comes_from_elsewhere(html: str) -> None:
+    page = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert not re.findall(r"""(?:src|href)=["']?(?!#|data:)""", page)
+    assert "default-src 'none'" in page
+    assert html.count("* plotly.js v") == 1
+
+
+def test_a_report_is_the_same_twice(lossless: Result, html: str) -> None:
+    assert render(lossless) == html
+
+
+def test_findings_come_first_and_the_tailback_chart_before_other_plots(html: str) -> None:
+    headings = re.findall(r"<h2>(.*?)</h2>", html)
+    assert headings[:3] == ["Findings", "The tailback", "Total throughput"]
+    for heading in ("Throughput of each sender", "Queue depth", "Rates of queue pairs", "Pauses", "Counters"):
+        assert heading in headings
+
+
+def test_text_of_a_scenario_is_escaped(html: str) -> None:
+    assert "&lt;b&gt;&amp;" in html
+    assert "<b>&" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+
+
+def test_names_cannot_end_the_script() -> None:
+    result = run(senders=2, bins=100)
+    for queue in result.meta["queues"]:
+        queue["queue"] = queue["queue"].replace("h2/rx", "</script><b>/rx")
+    result.meta["name"] = "</script><script>alert(1)</script>"
+    for part in render(result).split("</script>")[:-1]:
+        assert "alert(1)" not in part.rsplit("<script", 1)[-1]
+
+
+def test_every_axis_has_a_unit(lossless: Result) -> None:
+    for plot in all_plots(lossless):
+        for figure in plot.figures:
+            for axis in ("xaxis", "yaxis"):
+                assert re.search(r"\(.+\)$", figure.layout[axis]["title"]["text"]), (figure.id, axis)
+
+
+def test_a_plot_of_nothing_is_a_sentence(lossless: Result) -> None:
+    losses = next(plot for plot in all_plots(lossless) if plot.id == "losses")
+    assert losses.figures == []
+    assert "No packet was dropped" in losses.caption
+    lossy = run(lossless=False)
+    pauses = next(plot for plot in all_plots(lossy) if plot.id == "pauses")
+    assert pauses.figures == []
+    assert "PFC is off" in pauses.caption
+
+
+def test_thresholds_are_drawn_in(lossless: Result) -> None:
+    plot = next(plot for plot in all_plots(lossless) if plot.id == "queue")
+    levels = [shape["y0"] for shape in plot.figures[0].layout["shapes"]]
+    assert levels == [0.15, 1.5]  # MB
+
+
+def test_rows_follow_the_path(lossless: Result) -> None:
+    kinds = [row.kind for row in choose(lossless).rows]
+    assert kinds == ["receive", "egress"] + ["ingress"] * 16 + ["send"] * 16
+    # ACK queues that never held a kilobyte are no part of the tailback.
+    assert choose(lossless).empty == 16
+
+
+def test_above_forty_rows_the_fullest_stay() -> None:
+    chosen = choose(run(senders=40, bins=100, qps=2))
+    assert len(chosen.rows) == MOST_ROWS
+    assert chosen.rows[0].kind == "receive"
+    assert chosen.rows[1].queue == "sw0:h40/tc3"
+    assert "The 40 fullest queues are drawn, 42 less full ones are not" in chosen.note
+
+
+def test_signals_become_strokes(lossless: Result) -> None:
+    view = views(lossless)[0]
+    figure = tailback_chart(view, choose(lossless))
+    names = {trace["name"] for trace in figure.data if trace["type"] == "scatter"}
+    assert names == {"CE marks", "pauses"}
+
+
+def test_start_is_around_the_first_congestion(lossless: Result) -> None:
+    begin, end = start_of(lossless) or (None, None)
+    assert begin == 0
+    # Starts are over after 95 ms and pauses after 97; a third more shows what came then.
+    assert end is not None
+    assert 0.1 < end < 0.2
+    assert start_of(run(senders=2, bins=60)) is None
+
+
+def test_a_long_start_is_shown_around_its_first_congestion() -> None:
+    result = run(senders=2)
+    at = result.flows.schema.get_field_index("start_ps")
+    late = pa.array([(1 + i) * 10**9 for i in range(result.flows.num_rows - 1)] + [19 * 10**11])
+    result.flows = result.flows.set_column(at, "start_ps", late)
+    first = int(np.flatnonzero(result.bins.total("ecn_marked"))[0])
+    begin, end = start_of(result) or (None, None)
+    assert begin == pytest.approx(max(0, first - 8) * 1e-3)
+    assert end == pytest.approx(begin + 0.04)
+
+
+def test_a_rate_begins_with_its_queue_pair(lossless: Result) -> None:
+    starts = _starts(lossless)
+    rates = _while_running(lossless, "h3-h16/qp0", starts["h3-h16/qp0"])
+    before = lossless.bins.start_s + lossless.bins.width_s <= starts["h3-h16/qp0"]
+    assert before.any()
+    assert np.isnan(rates[before]).all()
+    assert np.isfinite(rates[~before]).all()
+
+
+def test_thinning_keeps_means_and_peaks(lossless: Result) -> None:
+    view = views(lossless)[0]
+    values = np.arange(2000.0)
+    assert view.group(1000) == 2
+    assert view.reduce(values, 1000)[:3].tolist() == [0.5, 2.5, 4.5]
+    assert view.reduce(values, 1000, "max")[:3].tolist() == [1, 3, 5]
+    assert view.per_second(np.ones(2000), 1000)[0] == pytest.approx(1000)
+    # 2000 bins of 1 ms in 1000 groups: the first group's middle is at 1 ms, groups are 2 ms apart.
+    assert view.axis(1000) == {"x0": pytest.approx(0.001), "dx": pytest.approx(0.002)}
+
+
+def test_labels_do_not_cover_each_other() -> None:
+    labels = Labels(top=100)
+    for value in (50, 50, 51, 100, 100, 0):
+        labels.add(value, "x", "#000")
+    at = sorted(note["y"] * 200 for note in labels.annotations())
+    assert all(b - a >= 13.99 for a, b in pairwise(at))
+    assert max(at) <= 200
+
+
+def test_arrays_are_packed_as_plotly_reads_them() -> None:
+    packed = pack(np.array([[1.0, 2.0]]))
+    assert packed["dtype"] == "f4"
+    assert packed["shape"] == "1, 2"
+    assert base64.b64decode(packed["bdata"]) == np.array([1, 2], "<f4").tobytes()
+
+
+def test_findings_of_a_lossy_run() -> None:
+    lossy = run(lossless=False, always_dropping=True)
+    words = {finding.what: finding for finding in findings(lossy)}
+    assert words["Drops"].tone == "warning"
+    assert "sw0:h16/tc3 (egress threshold)" in words["Drops"].words
+    assert words["Pauses"].figure == "off"
+    assert "min/max 0.3" in words["Fairness"].words
+
+
+@pytest.mark.parametrize("bins", [1, 2, 7])
+def test_a_run_of_few_bins_has_a_report(bins: int) -> None:
+    assert "Findings" in render(run(senders=2, bins=bins, qps=1))
+
+
+def test_figures_are_json_of_finite_numbers(html: str) -> None:
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    figures = json.loads(found[1])
+    assert len({figure["id"] for figure in figures}) == len(figures) >= 12

@@ -1,0 +1,232 @@
+"""Published experiments as data, and the verdicts on their claims."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+from synthetic import SyntheticScenario, incast, plan
+from tailback.experiments import Check, Claim, Experiment, load_published
+from tailback.measures import MEASURES
+from tailback.plan import make_plan
+from tailback.reproduce import Reproduction, Row, judge, list_published, reproduce
+from tailback.results import Result
+from tailback.scenario import ScenarioError, builtin_names, load
+
+NAME = "roce-rocks"
+
+
+def made_up(**more: Any) -> Result:
+    lossless = more.get("lossless", True)
+    recording = incast(**{"senders": 4, "bins": 2000, "qps": 4, **more})
+    return Result.from_recording(SyntheticScenario(), plan(4, lossless), recording, 1.0, 1.0, False)
+
+
+class Runner:
+    """Gives made-up results instead of running anything, and keeps what it was asked for."""
+
+    def __init__(self, **more: Any) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.more = more
+
+    def __call__(self, scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+        self.asked.append((scenario, dict(sets)))
+        progress(0.5)
+        dropping = scenario.endswith("512")
+        return made_up(lossless="lossless" in scenario, always_dropping=dropping, **self.more)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    return reproduce(NAME, tmp_path_factory.mktemp("out") / "r", runner=Runner())
+
+
+def printed(done: Reproduction) -> str:
+    console = Console(width=160)
+    with console.capture() as capture:
+        console.print(done.table(), *done.sensitivity_tables())
+    return capture.get()
+
+
+def test_the_list_of_experiments() -> None:
+    assert list_published() == {NAME: "RoCE Rocks without PFC"}
+
+
+def test_an_unknown_name_is_one_line() -> None:
+    with pytest.raises(ScenarioError, match="expected roce-rocks") as refused:
+        reproduce("roce-rock")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_in_use_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    runner = Runner()
+    with pytest.raises(ScenarioError, match="not empty"):
+        reproduce(NAME, tmp_path, runner=runner)
+    assert runner.asked == []
+
+
+def settings(sets: Mapping[str, str]) -> list[str]:
+    return [f"{path}={value}" for path, value in sets.items()]
+
+
+def test_every_run_and_variant_is_a_scenario_that_loads() -> None:
+    experiment = load_published(NAME)
+    for run in experiment.runs.values():
+        assert run.scenario in builtin_names()
+        for quick in (False, True):
+            load(run.scenario, sets=settings(run.overrides(quick)))
+    for item in experiment.sensitivity:
+        assert item.assumed is None or item.assumed in item.values
+        run = experiment.runs[item.run]
+        for value in item.values:
+            load(run.scenario, sets=settings({**run.overrides(False), **item.set, item.path: value}))
+
+
+def test_the_assumed_value_is_what_the_scenario_has() -> None:
+    experiment = load_published(NAME)
+    for item in experiment.sensitivity:
+        if item.assumed is not None:
+            scenario = experiment.runs[item.run].scenario
+            varied = load(scenario, sets=settings({**item.set, item.path: item.assumed}))
+            assert make_plan(load(scenario)) == make_plan(varied), item.path
+
+
+def test_every_check_has_a_reason_and_takes_its_parameters() -> None:
+    result = made_up()
+    for claim in load_published(NAME).claims:
+        for check in claim.checks:
+            assert len(check.why) > 5
+            assert isinstance(MEASURES[check.measure](result, **check.params), float)
+
+
+def test_a_row_a_claim(done: Reproduction) -> None:
+    assert [row.claim.id for row in done.rows] == ["C1", "C2", "C3", "C4"]
+    words = printed(done)
+    for expected in ("C1", "C4", "predicted", "0.35 %", "section 3.2.1", "traffic.0.start_interval"):
+        assert expected in words
+
+
+def test_the_run_of_the_assumption_is_not_repeated() -> None:
+    runner = Runner()
+    reproduce(NAME, runner=runner)
+    assert len(runner.asked) == len({(scenario, *sorted(sets.items())) for scenario, sets in runner.asked})
+    assert runner.asked[0] == ("roce-incast-lossless", {"run.duration": "6s"})
+
+
+def test_files(done: Reproduction) -> None:
+    assert done.folder is not None
+    for run in ("lossless", "lossy", "lossy-512"):
+        assert (done.folder / "runs" / run / "report.html").is_file()
+    rows = json.loads((done.folder / "reproduce.json").read_text())["claims"]
+    assert [row["verdict"] for row in rows] == [row.verdict for row in done.rows]
+    html = (done.folder / "reproduce.html").read_text()
+    assert 'href="runs/lossy-512/report.html"' in html
+    for word in ("given", "assumed", "calibrated", "predicted"):
+        assert word in html
+
+
+def test_the_same_runs_give_the_same_files(done: Reproduction, tmp_path: Path) -> None:
+    again = reproduce(NAME, tmp_path / "r", runner=Runner())
+    assert done.folder is not None
+    assert again.folder is not None
+    for name in ("reproduce.json", "reproduce.html"):
+        assert (again.folder / name).read_bytes() == (done.folder / name).read_bytes()
+
+
+def test_quick_runs_say_so(tmp_path: Path) -> None:
+    runner = Runner(bins=150)
+    done = reproduce(NAME, tmp_path / "r", quick=True, runner=runner)
+    assert runner.asked[0][1]["run.duration"] == "400ms"
+    assert {row.verdict for row in done.rows} <= {"met", "missed", "too short"}
+    assert "(quick)" in printed(done)
+    assert 'class="badge">quick' in (tmp_path / "r" / "reproduce.html").read_text()
+
+
+def test_strict_is_about_missed_claims_only() -> None:
+    experiment = load_published(NAME)
+    for verdict, strict, status in (("missed", True, 1), ("missed", False, 0), ("too short", True, 0)):
+        rows = [Row(experiment.claims[0], [], verdict)]  # type: ignore[arg-type]
+        assert Reproduction(NAME, experiment, True, strict, rows=rows).exit_status == status
+
+
+def test_an_interrupted_experiment_stops_and_says_so(tmp_path: Path) -> None:
+    runner = Runner(complete=False)
+    done = reproduce(NAME, tmp_path / "r", runner=runner)
+    assert len(runner.asked) == 1
+    assert {row.verdict for row in done.rows} == {"not run"}
+    assert done.exit_status == 130
+    assert "partial" in (tmp_path / "r" / "reproduce.html").read_text()
+
+
+def test_progress_names_each_run() -> None:
+    seen: list[tuple[str, float]] = []
+    reproduce(NAME, runner=Runner(), progress=lambda what, share: seen.append((what, share)))
+    assert seen[:4] == [("lossless", 0.0), ("lossless", 0.5), ("lossless", 1.0), ("lossy", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "holds"),
+    [
+        ({"at_least": 0.97}, 0.97, True),
+        ({"at_least": 0.97}, 0.96, False),
+        ({"at_most": 0.0035}, 0.0036, False),
+        ({"equals": 0}, 0.0, True),
+        ({"equals": 1}, 0.9, False),
+        ({"between": (1, 2)}, 1.5, True),
+        ({"between": (1, 2)}, 2.5, False),
+        ({"at_least": 1}, math.nan, None),
+        ({}, 3.0, None),
+    ],
+)
+def test_bounds(bound: dict[str, Any], value: float, holds: bool | None) -> None:
+    assert Check(measure="naks", **bound).holds(value) is holds
+
+
+def test_a_miss_says_why_and_a_met_claim_does_not() -> None:
+    wanted = Check(measure="naks", at_most=0, why="none")
+    claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[wanted], if_missed="because")
+    lossless, lossy = (made_up(lossless=flag) for flag in (True, False))
+    assert judge(claim, {"a": lossless}, quick=False).why_missed == ""
+    assert judge(claim, {"a": lossy}, quick=False).why_missed == "because"
+
+
+def test_a_measure_relative_to_another_run() -> None:
+    check = Check(measure="min_max_ratio", params={"since": "start"}, relative_to="fair", at_most=0.9)
+    fair, unfair = made_up(), made_up(lossless=False, always_dropping=True)
+    value = check.value({"fair": fair, "unfair": unfair}, "unfair")
+    ratios = [MEASURES["min_max_ratio"](result, since="start") for result in (unfair, fair)]
+    assert value == pytest.approx(ratios[0] / ratios[1])
+    assert value < 0.9
+
+
+def test_what_cannot_be_measured_is_missed_unless_quick() -> None:
+    claim = next(claim for claim in load_published(NAME).claims if claim.id == "C1")
+    short = {"lossless": made_up(bins=105)}
+    assert judge(claim, short, quick=False).verdict == "missed"
+    assert judge(claim, short, quick=True).verdict in ("too short", "missed")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"checks": [{"measure": "happiness", "at_least": 1, "why": "w"}]},
+        {"checks": [{"measure": "naks", "why": "w"}]},
+        {"checks": [{"measure": "naks", "at_least": 1, "at_most": 2, "why": "w"}]},
+        {"checks": [{"measure": "naks", "at_least": 1}]},
+        {"run": "elsewhere"},
+        {"kind": "hoped"},
+    ],
+)
+def test_a_broken_experiment_is_refused(broken: dict[str, Any]) -> None:
+    good = load_published(NAME).model_dump(exclude_none=True)
+    Experiment.model_validate(good)
+    good["claims"] = [{**good["claims"][0], **broken}]
+    with pytest.raises(ValidationError):
+        Experiment.model_validate(good)
