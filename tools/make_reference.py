@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
+from engine_assumptions import CHOICES, CONSTANTS
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
@@ -27,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
 ASSUMPTION = "assumption: "
 PERFTEST = "perftest"
+FROM_PROFILE = "the profile's"
+OR_NULL = ", or `null`"
 MADE = "<!-- Made by tools/make_reference.py: change the sources that it reads, not this file. -->\n"
 
 
@@ -79,7 +82,7 @@ class Setting:
         if self.field.is_required():
             return "required"
         if issubclass(self.holder, Dcqcn) and self.key != "profile":
-            return "the profile's"
+            return FROM_PROFILE
         if section(self.field.annotation):
             return "the section's defaults"
         return f"`{as_written(self.key, self.field)}`"
@@ -115,7 +118,7 @@ def takes(field: FieldInfo, key: str) -> str:
     """What may stand after a key, in words."""
     words = kind(field.annotation, rules(field), key)
     if type(None) in get_args(field.annotation) and not section(field.annotation):
-        words += ", or `null`"
+        words += OR_NULL
     return words
 
 
@@ -129,8 +132,9 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     plain = strip(annotation)
     if annotation in (get_args(HostSet)[0], HostSet):
         return "hosts: `h0`, `h0..h15`, or a list of these"
-    if model := section(annotation):
-        return f"a mapping, see [{model.__name__.lower()}](#{anchor(key)})"
+    if section(annotation):
+        what = "a list of mappings" if get_origin(plain) is list else "a mapping"
+        return f"{what}, see [{key}](#{anchor(key)})"
     if get_origin(plain) is list:
         return "a list of priorities, 0 to 7"
     if get_origin(plain) is Literal:
@@ -157,7 +161,7 @@ def span(limits: list[Any]) -> str:
     above = next((rule.gt for rule in limits if isinstance(rule, Gt)), None)
     high = next((rule.le for rule in limits if isinstance(rule, Le)), None)
     below = next((rule.lt for rule in limits if isinstance(rule, Lt)), None)
-    start = f"{low:,}" if low is not None else f"above {above:g}" if above is not None else ""
+    start = f"{low:,g}" if low is not None else f"above {above:g}" if above is not None else ""
     if below is not None:
         return f", {start} to below {below:g}"
     if high is None:
@@ -234,15 +238,16 @@ def scenario_page() -> str:
     for path, model in sections(Scenario):
         title = f"`{path}`" if path else "The file"
         about = (model.__doc__ or "").strip().split("\n\n")[0]
-        parts.append(
-            f"## {title} {{ #{anchor(path.replace('[]', '').split('.')[-1]) or 'file'} }}\n\n{cell(about)}\n\n"
-        )
+        name = anchor(path.split(".")[-1]) or "file"
+        parts.append(f"## {title} {{ #{name} }}\n\n{cell(about)}\n\n")
         rows = []
         for setting in settings(model, path):
             meaning = setting.field.description or ""
             if setting.source and not (issubclass(model, Dcqcn) and setting.key != "profile"):
                 meaning += f"<br>*Default: {setting.source}.*"
             what = takes(setting.field, setting.key)
+            if setting.default == FROM_PROFILE:  # null is the same as leaving it out
+                what = what.removesuffix(OR_NULL)
             rows.append([f"`{setting.key}`", what, setting.default, meaning])
         parts.append(table(["Key", "Takes", "Default", "Meaning, and where the default comes from"], rows))
         if issubclass(model, Dcqcn):
@@ -284,135 +289,6 @@ def as_yaml(value: object) -> str:
 # The assumptions
 
 
-@dataclass(frozen=True)
-class Constant:
-    """A number in the engine that no source gives. `pattern` finds its text in `file`, as the first group."""
-
-    what: str
-    file: str
-    pattern: str
-    shown: str
-    why: str
-
-    def row(self) -> list[str]:
-        """A row of the table. Raises if the source no longer has it."""
-        match = re.search(self.pattern, (ROOT / "crates" / self.file).read_text(encoding="utf-8"))
-        if match is None:
-            raise SystemExit(
-                f"crates/{self.file} has nothing like {self.pattern}: tools/make_reference.py is behind"
-            )
-        value = self.shown.format(*(number(text) for text in match.groups()))
-        return [self.what, value, self.why, f"`crates/{self.file}`"]
-
-
-def number(text: str) -> str:
-    """A number of a Rust source for a reader."""
-    return f"{int(text.replace('_', '')):,}" if re.fullmatch(r"[0-9_]+", text) else text
-
-
-CONSTANTS = (
-    Constant(
-        "No data packet moves for this long while packets wait behind a pause: a deadlock",
-        "sim/src/world.rs",
-        r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
-        "{} ms",
-        "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and far longer "
-        "than a queue of 16 MB takes to drain at 100 Gbit/s (1.28 ms).",
-    ),
-    Constant(
-        "A rate limiter this close to the highest rate has reached it",
-        "proto/src/congestion/dcqcn.rs",
-        r"RATE_STEP_BPS: f64 = 1e(\d)",
-        "10^{} bit/s",
-        "The NIC's rate registers count in Mb/s. Halving the distance never reaches the target exactly, so the release at "
-        "the highest rate needs a last step.",
-    ),
-    Constant(
-        "A pause is repeated after this share of its quanta",
-        "proto/src/flow_control/pfc.rs",
-        r"now \+ Time\(span\.0 / (\d)\)",
-        "1/{}",
-        "The standard says only that a pause may be repeated. Half is late enough to cost little, and early enough that "
-        "a frame that waits for one packet in transmission still comes before the quanta run out.",
-    ),
-    Constant(
-        "First bin of a time series",
-        "sim/src/record/series.rs",
-        r"FIRST_BIN: Time = Time::from_us\((\d+)\)",
-        "{} us",
-        "About the time of a round trip through one switch: nothing that the figures show is faster.",
-    ),
-    Constant(
-        "Bins are merged by",
-        "sim/src/record/series.rs",
-        r"let factor = if self\.merge_by_five \{ (\d) \} else \{ (\d) \}",
-        "{} and {} in turn",
-        "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
-    ),
-    Constant(
-        "Most packets outstanding on a queue pair",
-        "sim/src/world.rs",
-        r"tx_depth > 1 << (\d+)",
-        "2^{}",
-        "Half of the 24-bit PSN space may be outstanding; a quarter leaves no doubt about which packet a PSN means. "
-        "A scenario beyond that is refused.",
-    ),
-)
-
-CHOICES = (
-    (
-        "When the sender asks for an ACK",
-        "With every `ack_every`-th packet, and with the last packet that it may send for now.",
-        "The specification leaves it to the requester. No tail then stays unacknowledged.",
-    ),
-    (
-        "Class of an ACK or NAK",
-        "That of the data which it answers.",
-        "RoCEv2 answers carry the traffic class of the queue pair.",
-    ),
-    (
-        "Turns in a NIC",
-        "Queue pairs of a class take turns, a packet each; ACKs, NAKs and CNPs of a class go before its data.",
-        "No vendor document says how long a turn is. A packet is the fairest, and the rate limiter needs no larger one.",
-    ),
-    (
-        "Class order in a NIC",
-        "CNPs' class first, the others by round robin.",
-        "As the switch: CNPs are to shorten the control loop.",
-    ),
-    (
-        "What a pacer does after a pause or an idle time",
-        "No credit is saved: after a packet of b bytes on the wire the next may leave 8 b / rate later.",
-        "The vendor's limiter has a burst size, whose value is not published.",
-    ),
-    (
-        "What happens at the same instant in the reaction point",
-        "Alpha first, then the increase, then the cut.",
-        "The documents do not order them. Any fixed order keeps runs repeatable.",
-    ),
-    (
-        "The pending cut",
-        "The grid of monitor periods starts at the first CNP; a CNP in a period cuts at the start of the next one.",
-        "The parameter's text gives the period but not where it starts.",
-    ),
-    (
-        "The queue that ECN looks at",
-        "What the departing packet leaves behind it, at the moment it starts to leave.",
-        "Marking at dequeue gives the shortest control loop, and is what switch vendors describe.",
-    ),
-    (
-        "Which part of a group is freed first",
-        "Its headroom, then its share of the shared buffer.",
-        "Headroom must be whole again before the next pause.",
-    ),
-    (
-        "Loss on a link",
-        "Each packet on its own, with one probability; a PFC frame is never lost.",
-        "Real links lose in bursts, at rates that no published experiment here gives.",
-    ),
-)
-
-
 def assumptions_page() -> str:
     """docs/reference/assumptions.md."""
     assumed, tools = [], []
@@ -428,19 +304,19 @@ def assumptions_page() -> str:
         for name, source in setting.sources.items()
         if source.startswith(ASSUMPTION)
     ]
-    constants = [constant.row() for constant in CONSTANTS]
+    constants = [constant.row(ROOT / "crates") for constant in CONSTANTS]
     parts = [
         MADE,
         ASSUMPTIONS_TOP,
         "## Defaults of a scenario\n\nAll of them can be set.\n\n",
         table(["Setting", "Default", "Why this value"], assumed),
         "## Defaults that a tool sets, not the hardware\n\n",
-        "These are the defaults of perftest. An application that sets its queue pairs up in another way has others: "
-        "the ACK timeout and the retry count above all are set by whoever connects a queue pair.\n\n",
+        "These are the defaults of perftest. Another application has others: the ACK timeout and the retry "
+        "count above all are set by whoever connects a queue pair.\n\n",
         table(["Setting", "Default", "Where perftest has it"], tools),
         "## Values of the DCQCN profiles\n\n",
-        "What the profiles' sources leave open. The three *readings* are switches: two ways to understand one "
-        "sentence of a vendor's document. See [DCQCN](../models/dcqcn.md#readings).\n\n",
+        "What the profiles' sources leave open. The three *readings* are switches: two ways to understand "
+        "one sentence of a vendor's document. See [DCQCN](../models/dcqcn.md#readings).\n\n",
         table(["Parameter", "Profile", "Value", "Why"], values),
         "## Constants of the engine\n\nThese cannot be set.\n\n",
         table(["What", "Value", "Why", "Where"], constants),
@@ -452,22 +328,24 @@ def assumptions_page() -> str:
 
 SCENARIO_TOP = """# Scenario reference
 
-A scenario is a YAML file, or the same as plain Python data. This page lists every key. It is made from the schema that
-checks scenarios, so it cannot be out of date.
+A scenario is a YAML file, or the same as plain Python data. This page lists every key. It is made from
+the schema that checks scenarios, so it cannot be out of date.
 
-`tailback show NAME` prints a scenario with every key filled in, and beside each value where it comes from: a line of the
-file, `--set`, or the source of the default. `tailback schema` prints a JSON Schema. A file that begins with
+`tailback show NAME` prints a scenario with every key filled in, and beside each value where it comes
+from: a line of the file, `--set`, or the source of the default. `tailback schema` prints a JSON Schema. A
+file that begins with
 
 ```yaml
 # yaml-language-server: $schema=scenario.schema.json
 ```
 
-is completed and checked by editors that know the YAML language server, once `tailback schema > scenario.schema.json`
-has put the schema beside it.
+is completed and checked by editors that know the YAML language server, once `tailback schema >
+scenario.schema.json` has put the schema beside it.
 
 ## Units
 
-A quantity carries its unit, with or without a space: `100Gbps`, `500ns`, `150KB`, `4 MiB`. Only 0 may come without one.
+A quantity carries its unit, with or without a space: `100Gbps`, `500ns`, `150KB`, `4 MiB`. Only 0 may
+come without one.
 
 | Quantity | Units | Stored as |
 | --- | --- | --- |
@@ -475,15 +353,15 @@ A quantity carries its unit, with or without a space: `100Gbps`, `500ns`, `150KB
 | size | `B`; `KB` `MB` `GB` `TB` are powers of 1000; `KiB` `MiB` `GiB` `TiB` powers of 1024 | whole bytes |
 | rate | `bps` `Kbps` `Mbps` `Gbps` `Tbps`, powers of 1000 | whole bit/s |
 
-No floating point is involved: `0.1ns` is exactly 100 ps, and `0.0001ns`, which is no whole number of picoseconds, is
-refused.
+No floating point is involved: `0.1ns` is exactly 100 ps, and `0.0001ns`, which is no whole number of
+picoseconds, is refused.
 
 ## Errors
 
-All errors of a file are reported at once, one line each: file and line, field, what was found, what was expected. The
-exit status is then 2, and nothing was run. What is impossible only as a whole is refused in the same way: headroom of
-all ports larger than the buffer, `k_min` above `k_max`, `xon` not below `xoff`, a host that does not exist, traffic
-that stops before it starts, a lowest DCQCN rate above the link's.
+All errors of a file are reported at once, one line each: file and line, field, what was found, what was
+expected. The exit status is then 2, and nothing was run. What is impossible only as a whole is refused in
+the same way: headroom of all ports larger than the buffer, `k_min` above `k_max`, `xon` not below `xoff`,
+a host that does not exist, traffic that stops before it starts, a lowest DCQCN rate above the link's.
 
 YAML is read by the rules of version 1.2: `no` is a text, `1:30` is not 90. A file has at most 1 MiB.
 
@@ -491,11 +369,11 @@ YAML is read by the rules of version 1.2: `no` is a text, `1:30` is not 90. A fi
 
 ASSUMPTIONS_TOP = """# Assumptions
 
-Every default of Tailback has a source: a standard, a vendor's document, a paper, the source of a driver or a tool. Where
-there is none, the default is an assumption, and stands on this page with its reason. The page is made from the schema
-and the engine's sources, so it is complete for what it covers.
+Every default of Tailback has a source: a standard, a vendor's document, a paper, the source of a driver
+or a tool. Where there is none, the default is an assumption, and stands on this page with its reason. The
+page is made from the schema and the engine's sources, so it is complete for what it covers.
 
-A report ends with a table of the assumptions that its run rests on, and `summary.json` has the same list under
+A report has a table of the assumptions that its run rests on, and `summary.json` has the same list under
 `assumptions`: the settings of the first and third table that the scenario left at their defaults.
 
 """

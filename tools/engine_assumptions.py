@@ -1,0 +1,143 @@
+"""What the engine assumes and no scenario can set: constants, and choices where standards leave room."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number in the engine that no source gives. `pattern` finds its digits in `file`, one group each."""
+
+    what: str
+    file: str
+    pattern: str
+    shown: str
+    why: str
+
+    def row(self, crates: Path) -> list[str]:
+        """A row of the table. Ends the program if the source no longer has the constant."""
+        match = re.search(self.pattern, (crates / self.file).read_text(encoding="utf-8"))
+        if match is None:
+            raise SystemExit(
+                f"crates/{self.file}: nothing like {self.pattern}; tools/{__name__}.py is behind"
+            )
+        return [self.what, self.shown.format(*match.groups()), self.why, f"`crates/{self.file}`"]
+
+
+CONSTANTS = (
+    Constant(
+        "No data packet moves for this long while packets wait behind a pause: a deadlock",
+        "sim/src/world.rs",
+        r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
+        "{} ms",
+        "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and "
+        "far longer than a queue of 16 MB takes to drain at 100 Gbit/s (1.28 ms). Slow links need longer: "
+        "below about 1 Gbit/s read a deadlock with care.",
+    ),
+    Constant(
+        "A rate limiter this close to the highest rate has reached it",
+        "proto/src/congestion/dcqcn.rs",
+        r"RATE_STEP_BPS: f64 = 1e(\d)",
+        "10^{} bit/s",
+        "The NIC's parameters count rates in Mb/s. Halving the distance never reaches the target exactly, so "
+        "the release at the highest rate needs a last step.",
+    ),
+    Constant(
+        "A pause is repeated after this share of its quanta",
+        "proto/src/flow_control/pfc.rs",
+        r"now \+ Time\(span\.0 / (\d)\)",
+        "1/{}",
+        "The standard leaves it open. Half is late enough to cost little, and early enough that a frame that "
+        "waits for one packet in transmission still comes before the quanta run out.",
+    ),
+    Constant(
+        "First bin of a time series",
+        "sim/src/record/series.rs",
+        r"FIRST_BIN: Time = Time::from_us\((\d+)\)",
+        "{} us",
+        "Shorter than a round trip through one switch (3.4 us at the defaults): no signal acts faster.",
+    ),
+    Constant(
+        "Bins are merged by",
+        "sim/src/record/series.rs",
+        r"let factor = if self\.merge_by_five \{ (\d) \} else \{ (\d) \}",
+        "{} and {} in turn",
+        "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
+    ),
+    Constant(
+        "Most packets outstanding on a queue pair",
+        "sim/src/world.rs",
+        r"tx_depth > 1 << (\d+)",
+        "2^{}",
+        "Half of the 24-bit PSN space may be outstanding; a quarter leaves no doubt about which packet a PSN "
+        "means. A scenario beyond that is refused.",
+    ),
+)
+
+CHOICES = (
+    (
+        "When the sender asks for an ACK",
+        "With every `ack_every`-th packet, and with the last packet that it may send for now.",
+        "The specification leaves it to the requester. No tail then stays unacknowledged.",
+    ),
+    (
+        "How long a queue pair may be without progress",
+        "`ack_timeout` times (`retry_count` + 1).",
+        "A full timer for the first wait and for each retry. NVIDIA's text on adaptive retransmission has "
+        "timeout times retry count, one timer less.",
+    ),
+    (
+        "The adaptive timer after progress",
+        "At once back to `adaptive_timeout`.",
+        "The vendor's can also step down by 2 or by 4, as a profile says whose values are not published, and "
+        "draws its first value from a range.",
+    ),
+    (
+        "Class of an ACK or NAK",
+        "That of the data which it answers.",
+        "An answer belongs to the queue pair and travels in its class.",
+    ),
+    (
+        "Turns in a NIC",
+        "Queue pairs of a class take turns, a packet each; ACKs, NAKs and CNPs of it go before data.",
+        "No vendor document says how long a turn is; a packet is the fairest.",
+    ),
+    (
+        "Class order in a NIC",
+        "The class of CNPs first, the others by round robin.",
+        "As in the switch: a class of its own is to shorten the control loop.",
+    ),
+    (
+        "What a pacer saves up in a pause or an idle time",
+        "Nothing: after a packet of b bytes on the wire the next may leave 8 b / rate later.",
+        "A real limiter has a burst size; no document gives it.",
+    ),
+    (
+        "What happens at the same instant in the reaction point",
+        "Alpha first, then the increase, then the cut.",
+        "The documents do not order them. A fixed order keeps runs repeatable.",
+    ),
+    (
+        "The grid of rate-decrease periods",
+        "It starts at the first CNP; a CNP in a period cuts at the start of the next one.",
+        "The parameter's text gives the length of the period but not where it starts.",
+    ),
+    (
+        "The queue that ECN looks at",
+        "What the departing packet leaves behind it, when it starts to leave.",
+        "Marking at dequeue gives the shortest control loop; the paper on DCQCN does not say which end.",
+    ),
+    (
+        "Which part of an ingress group is freed first",
+        "Its headroom, then its part of the shared buffer.",
+        "Headroom must be whole again before the next pause.",
+    ),
+    (
+        "Loss on a link",
+        "Each packet on its own, with one probability; a PFC frame is never lost.",
+        "The simplest that exercises recovery. Real links may lose in bursts.",
+    ),
+)
