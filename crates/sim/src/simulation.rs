@@ -90,6 +90,11 @@ impl Simulation {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
     /// How far the run is.
     pub fn progress(&self) -> Progress {
         Progress {

@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub wire_bytes: Vec<u64>,
     /// By lane: egress queues, ingress groups, pauses received, drops.
     pub queues: Vec<ClassQueue>,
+    /// By lane: packets marked CE.
+    pub marked: Vec<u64>,
     pub groups: Vec<IngressGroup>,
     pub pauses: Vec<PauseSink>,
     pub drops: Vec<Drops>,
@@ -189,6 +191,7 @@ impl World {
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
             wire_bytes: vec![0; ports_count],
             queues: lanes(ports_count, ClassQueue::EMPTY),
+            marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),
             pauses: lanes(ports_count, PauseSink::default()),
             drops: lanes(ports_count, Drops::default()),

@@ -74,10 +74,11 @@ pub(crate) struct ClassQueue {
     /// Integral of `bytes` over time since the last sample, byte-[`TICK`]s.
     pub byte_ticks: u64,
     pub changed_at: Time,
-    pub enqueued: u64,
+    /// What came in: by what waited here, or was sent at once.
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    pub marked: u64,
 }
 
 impl ClassQueue {
@@ -87,10 +88,10 @@ impl ClassQueue {
         max_bytes: 0,
         byte_ticks: 0,
         changed_at: Time::ZERO,
-        enqueued: 0,
+        rx_packets: 0,
+        rx_bytes: 0,
         tx_packets: 0,
         tx_bytes: 0,
-        marked: 0,
     };
 
     /// Brings the integral up to `now`, before `bytes` changes.
@@ -124,7 +125,8 @@ impl World {
         queue.fifo.push(&mut self.packets, packet);
         queue.bytes += bytes;
         queue.max_bytes = queue.max_bytes.max(queue.bytes);
-        queue.enqueued += 1;
+        queue.rx_packets += 1;
+        queue.rx_bytes += bytes as u64;
         self.ports[port].backlogged |= 1 << class;
     }
 

@@ -100,7 +100,7 @@ pub(crate) struct IngressGroup {
     /// Bytes held in the group's headroom.
     pub headroom: u32,
     pub max_bytes: u32,
-    /// Bytes dropped since the pause that is held began.
+    /// Bytes dropped since the pause that is held, or was held last, began.
     pub overflow: u64,
     /// Integral of the bytes held over time since the last sample, byte-ticks.
     pub byte_ticks: u64,
@@ -155,11 +155,18 @@ impl World {
         let lossless = s.lossless & (1 << class) != 0;
         let fits_group = group.shared as u64 + bytes as u64 <= s.ingress_threshold() && bytes as u64 <= free;
         if lossless {
-            if !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes {
+            let overflows =
+                !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes;
+            if overflows {
                 group.overflow += bytes as u64;
                 let enough = self.links[in_port].headroom_bytes + group.overflow;
+                let asserted = group.pause.asserted();
                 self.lossless_drop(in_port, class, enough);
                 self.drop_packet(out_port, index, DropReason::HeadroomOverflow);
+                if !asserted {
+                    // The packet did not fit below xoff: the pause is due although it was not kept.
+                    self.assert_pause(in_port, class);
+                }
                 return;
             }
         } else {
@@ -190,6 +197,7 @@ impl World {
             && !group.pause.asserted()
             && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold())
         {
+            group.overflow = 0;
             self.assert_pause(in_port, class);
         }
         self.enqueue(out_port, index);
@@ -230,11 +238,11 @@ impl World {
         s.shared_used -= (bytes - from_headroom) as u64;
         if packet.kind == Kind::Data && s.strict & (1 << class) == 0 {
             if let Some(ecn) = &s.ecn {
-                let queue = &mut self.queues[lane(port, class)];
+                let queued = self.queues[lane(port, class)].bytes as u64;
                 let stream: &mut Stream = &mut self.ecn_streams[port];
-                if ecn.mark(queue.bytes as u64, || uniform(stream)) {
+                if ecn.mark(queued, || uniform(stream)) {
                     packet.flags |= CE;
-                    queue.marked += 1;
+                    self.marked[lane(port, class)] += 1;
                 }
             }
         }

@@ -9,6 +9,7 @@ use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
 use super::QpState;
 use crate::event::Event;
+use crate::fabric::lane;
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, NONE};
 use crate::fabric::port::pick_class;
 use crate::world::World;
@@ -99,7 +100,9 @@ impl World {
         };
         let packet = self.packets.add(packet);
         self.data.sent += 1;
-        self.queues[crate::fabric::lane(port, class)].enqueued += 1;
+        let queue = &mut self.queues[lane(port, class)];
+        queue.rx_packets += 1;
+        queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
         self.send(port, packet);
         if arm_timer {
             self.arm_timer(qp);

@@ -1,6 +1,7 @@
 //! The books: what went in must have come out, be on its way, or have been dropped with a reason.
 
 use crate::fabric::packet::Kind;
+use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class, CLASSES};
 use crate::world::World;
 
@@ -30,16 +31,37 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         if let Some(switch) = switch {
             buffered[switch] += bytes;
         }
-        checked += (queue.enqueued > 0) as u64;
+        checked += (queue.rx_packets > 0) as u64;
         if bytes != queue.bytes as u64 {
             errors.push((name(), format!("counts {} B but holds {bytes} B", queue.bytes)));
         }
-        if queue.enqueued != queue.tx_packets + packets {
+        let out = (queue.tx_packets + packets, queue.tx_bytes + bytes);
+        if (queue.rx_packets, queue.rx_bytes) != out {
             errors.push((
                 name(),
                 format!(
-                    "{} packets came in, {} went out and {packets} are left",
-                    queue.enqueued, queue.tx_packets
+                    "{} packets of {} B came in, {} of {} B went out and {packets} of {bytes} B are left",
+                    queue.rx_packets, queue.rx_bytes, queue.tx_packets, queue.tx_bytes
+                ),
+            ));
+        }
+        // What a port sent arrived at its peer, is on the link, or was lost there.
+        let (mut on_link, mut bytes_on_link) = (0u64, 0u64);
+        let link = world.ports[port].in_flight.iter(&world.packets).filter(|packet| packet.class == class);
+        for packet in link {
+            on_link += 1;
+            bytes_on_link += packet.frame_bytes() as u64;
+        }
+        let lost = &world.drops[at][DropReason::LinkLoss as usize];
+        let arrived = &world.groups[lane(world.ports[port].peer as usize, class)];
+        let there =
+            (arrived.rx_packets + on_link + lost.packets, arrived.rx_bytes + bytes_on_link + lost.bytes);
+        if (queue.tx_packets, queue.tx_bytes) != there {
+            errors.push((
+                name(),
+                format!(
+                    "sent {} packets of {} B, of which {} arrived, {on_link} are on the link and {} were lost",
+                    queue.tx_packets, queue.tx_bytes, arrived.rx_packets, lost.packets
                 ),
             ));
         }
@@ -57,6 +79,25 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         let groups = world.groups[switch.first_port as usize * CLASSES..].iter();
         let own = world.ports.iter().filter(|port| port.owner as usize == world.nics.len() + index).count();
         let headroom: u64 = groups.take(own * CLASSES).map(|group| group.headroom as u64).sum();
+        let first = switch.first_port as usize * CLASSES;
+        let (mut came, mut went) = ((0, 0), (0, 0));
+        for at in first..first + own * CLASSES {
+            came = (came.0 + world.groups[at].rx_packets, came.1 + world.groups[at].rx_bytes);
+            went = (went.0 + world.queues[at].rx_packets, went.1 + world.queues[at].rx_bytes);
+            for reason in DropReason::ALL.into_iter().filter(|&reason| reason != DropReason::LinkLoss) {
+                let dropped = &world.drops[at][reason as usize];
+                went = (went.0 + dropped.packets, went.1 + dropped.bytes);
+            }
+        }
+        if came != went {
+            errors.push((
+                format!("switch {index}"),
+                format!(
+                    "got {} packets of {} B and queued or dropped {} of {} B",
+                    came.0, came.1, went.0, went.1
+                ),
+            ));
+        }
         if buffered[index] != switch.shared_used + headroom {
             errors.push((
                 format!("buffer of switch {index}"),
@@ -107,4 +148,50 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         }
     }
     (Conservation { checked_queues: checked, data_packets: packets, ok: errors.is_empty() }, errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::Simulation;
+
+    const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
+
+    /// A run stopped in the middle, its books changed by `cook`.
+    fn cooked(cook: impl Fn(&mut World)) -> Vec<(String, String)> {
+        let mut simulation = Simulation::new(Plan::from_json(PLAN).unwrap()).unwrap();
+        simulation.advance(3_000);
+        let world = simulation.world_mut();
+        cook(world);
+        audit(world).1
+    }
+
+    #[test]
+    fn honest_books_add_up() {
+        assert_eq!(cooked(|_| {}), []);
+    }
+
+    /// Each counter, off by one, is noticed and the place is named.
+    #[test]
+    fn every_cooked_book_is_noticed() {
+        // Lane of class 3 at the switch's port to h2: ports are numbered h0, h1, h2, then the switch's three.
+        const AT: usize = 5 * CLASSES + 3;
+        cooked(|world| assert_eq!(world.links[5].name, "sw0:h2"));
+        let cooks: [(&str, &dyn Fn(&mut World)); 9] = [
+            ("sw0:h2/tc3", &|w| w.queues[AT].rx_packets += 1),
+            ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
+            ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
+            ("sw0:h2/tc3", &|w| w.queues[AT].bytes += 1),
+            ("buffer of switch 0", &|w| w.switches[0].shared_used += 1),
+            ("switch 0", &|w| w.drops[AT][DropReason::BufferFull as usize].packets += 1),
+            ("the run", &|w| w.data.delivered += 1),
+            ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),
+            ("queue pair 0", &|w| w.recv_qps[0].bytes_delivered += 1),
+        ];
+        for (number, (place, cook)) in cooks.iter().enumerate() {
+            let errors = cooked(|world| cook(world));
+            assert!(errors.iter().any(|(found, _)| found == place), "{number}: {errors:?}");
+        }
+    }
 }

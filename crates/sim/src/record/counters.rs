@@ -77,7 +77,7 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
             (format!("tx_prio{class}_pause_duration"), microseconds(held.0)),
         ];
         if !port_name.is_empty() {
-            values.push((format!("ecn_marked_tc_{class}"), queue.marked));
+            values.push((format!("ecn_marked_tc_{class}"), world.marked[at]));
             values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped));
         }
         rows.extend(values.into_iter().map(|(counter, value)| Counter {

@@ -223,6 +223,20 @@ impl Recorder {
 
     /// Closes the bin that ends now.
     pub fn sample(&mut self, world: &mut World) {
+        self.close_bin(world);
+        if self.bins == self.max_bins {
+            self.merge();
+        }
+    }
+
+    /// Closes the last bin, which may be shorter and so is never merged.
+    pub fn close(&mut self, world: &mut World) {
+        if world.now > self.bin_start {
+            self.close_bin(world);
+        }
+    }
+
+    fn close_bin(&mut self, world: &mut World) {
         let span = world.now - self.bin_start;
         for column in &mut self.columns {
             let value = read(world, column.source, &mut column.before, span);
@@ -230,16 +244,6 @@ impl Recorder {
         }
         self.bins += 1;
         self.bin_start = world.now;
-        if self.bins == self.max_bins {
-            self.merge();
-        }
-    }
-
-    /// Closes the last, shorter bin.
-    pub fn close(&mut self, world: &mut World) {
-        if world.now > self.bin_start {
-            self.sample(world);
-        }
     }
 
     fn merge(&mut self) {
@@ -298,7 +302,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
         CnpSent(host) => world.nics[host].counters.np_cnp_sent,
         CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
-        EcnMarked(at) => world.queues[at].marked,
+        EcnMarked(at) => world.marked[at],
         Dropped(at) => DropReason::ALL.iter().map(|&reason| world.drops[at][reason as usize].packets).sum(),
         PausedShare(at) => world.pauses[at].paused_until(now).0,
         PausingShare(at) => {
