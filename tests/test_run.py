@@ -153,3 +153,12 @@ def test_ctrl_c_leaves_a_valid_partial_result(tmp_path: Path) -> None:
     assert summary["complete"] is False
     assert summary["simulated_s"] < 2
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_the_folder_one_stands_in_can_take_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    tailback.run("first-flow", out=".")
+    assert (here / "report.html").is_file()
+    assert sorted(tmp_path.iterdir()) == [here]

@@ -394,3 +394,24 @@ def test_the_incasts_are_those_of_the_paper() -> None:
         assert scenario.topology.hosts == 17
         assert scenario.traffic[0].message == 1024
         assert scenario.traffic[0].start_interval == 25 * 10**10
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        # A field that is wrong hides neither another section's conflict nor an order of its own section.
+        (["host.mtu=1", "traffic.0.to=h99"], ["host.mtu", "traffic.0.to"]),
+        (["switch.ecn.k_min=2MB", "switch.ecn.p_max=3"], ["switch.ecn.p_max", "switch.ecn.k_min"]),
+        (
+            ["switch.ecn.k_min=2MB", "traffic.0.to=h99", "switch.pfc.headroom=20MB"],
+            ["switch.ecn.k_min", "switch.buffer", "traffic.0.to"],
+        ),
+        # What only follows from the default that takes a refused value's place is not said.
+        (["topology.hosts=1"], ["topology.hosts"]),
+        (["switch.ecn.k_max=x", "switch.ecn.k_min=2MB"], ["switch.ecn.k_max"]),
+    ],
+)
+def test_one_mistake_hides_no_other(sets: list[str], expected: list[str]) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        load("roce-incast-lossless", sets=sets)
+    assert [".".join(map(str, problem.path)) for problem in refused.value.problems] == expected

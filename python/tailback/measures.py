@@ -359,9 +359,7 @@ def failed_flows(result: Result) -> float:
 
 @measure("share")
 def largest_pause_share(result: Result) -> float:
-    """Largest share of any one second that any port's priority was paused (time paused / 1 s, in shorter runs
-    too).
-    """
+    """Largest share of one of the run's seconds (0 to 1 s, 1 to 2 s, ...) that a priority of a port was paused."""
     return max((pause["max_share_of_a_second"] for pause in result.meta["pauses"]), default=0.0)
 
 

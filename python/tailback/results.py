@@ -187,7 +187,7 @@ class Result:
         """
         from tailback.report import render  # plotly takes a while to load, and not every run is written
 
-        out = Path(out_dir)
+        out = Path(out_dir).resolve()  # "." has a parent too
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.exists() and not _replaceable(out):
             raise FileExistsError(f"{out} exists and is not the folder of a run; name another with --out")
@@ -255,6 +255,11 @@ def _replaceable(out: Path) -> bool:
 def _put_in_place(fresh: Path, out: Path) -> None:
     if not out.exists():
         fresh.rename(out)
+        return
+    if not any(out.iterdir()):
+        # An empty folder may be where somebody stands, or a mount point: it stays, and is filled.
+        for file in sorted(fresh.iterdir()):
+            file.rename(out / file.name)
         return
     # A folder cannot be renamed onto a full one: the old one steps aside first.
     aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))

@@ -42,19 +42,73 @@ def build(document: Document) -> Scenario:
     """Checks a document.
 
     Raises:
-        ScenarioError: with all problems of its fields; if there are none, with all conflicts between fields.
+        ScenarioError: with all problems of its fields and all conflicts between fields.
     """
-    try:
-        scenario = Scenario.model_validate(document.data)
-    except ValidationError as error:
-        raise ScenarioError(
-            _problem(details, document) for details in error.errors(include_url=False)
-        ) from None
-    problems = [Problem(document.origin(path), path, text) for path, text in conflicts(scenario)]
-    if problems:
+    problems: list[Problem] = []
+    refused: list[Path] = []
+    scenario, data = None, document.data
+    # A field that is refused is taken out, and what is left is checked again: one mistake hides no other.
+    while scenario is None:
+        try:
+            scenario = Scenario.model_validate(data)
+        except ValidationError as error:
+            fresh = [_problem(details, document) for details in error.errors(include_url=False)]
+            problems += [problem for problem in fresh if not _follows_from(problem, refused, conflict=False)]
+            taken_out = _without(data, [problem.path for problem in fresh])
+            if taken_out == data:
+                break
+            refused += [problem.path for problem in fresh]
+            data = taken_out
+    if scenario is not None:
+        found_out = [Problem(document.origin(path), path, text) for path, text in conflicts(scenario)]
+        problems += [problem for problem in found_out if not _follows_from(problem, refused, conflict=True)]
+    if problems or scenario is None:
         raise ScenarioError(problems)
     scenario.origins.update(document.origins)
     return scenario
+
+
+_LEANS_ON: dict[str, list[Path]] = {
+    "switch": [
+        ("topology",),
+        ("host", "mtu"),
+        *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc")),
+    ],
+    "host": [("topology",), ("host", "dcqcn"), ("host", "congestion")],
+    "traffic": [("topology",), ("run",)],
+}
+"""What the conflicts in a section are worked out from."""
+
+
+def _follows_from(problem: Problem, refused: list[Path], *, conflict: bool) -> bool:
+    """Whether a problem may be there only because refused fields were taken out and have their defaults."""
+    sources = _LEANS_ON[str(problem.path[0])] if conflict else []
+    for path in refused:
+        own = problem.path[: len(path)] == path or path[: len(problem.path)] == problem.path
+        named = isinstance(path[-1], str) and path[-1] in problem.text
+        if own or named or any(path[: len(source)] == source for source in sources):
+            return True
+    return False
+
+
+def _without(data: Any, paths: list[Path]) -> Any:
+    """Plain data without the values at `paths`; those that are not there, or are items of a list, stay."""
+    if not isinstance(data, dict):
+        return data
+    last = {path[0] for path in paths if len(path) == 1}
+    kept = {}
+    for key, value in data.items():
+        if key in last:
+            continue
+        below = [path[1:] for path in paths if len(path) > 1 and path[0] == key]
+        if isinstance(value, list):
+            inside = [
+                [path[1:] for path in below if len(path) > 1 and path[0] == i] for i in range(len(value))
+            ]
+            kept[key] = [_without(item, own) for item, own in zip(value, inside, strict=True)]
+        else:
+            kept[key] = _without(value, below)
+    return kept
 
 
 def _problem(details: ErrorDetails, document: Document) -> Problem:

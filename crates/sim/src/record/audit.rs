@@ -178,7 +178,8 @@ mod tests {
         // Lane of class 3 at the switch's port to h2: ports are numbered h0, h1, h2, then the switch's three.
         const AT: usize = 5 * CLASSES + 3;
         cooked(|world| assert_eq!(world.links[5].name, "sw0:h2"));
-        let cooks: [(&str, &dyn Fn(&mut World)); 9] = [
+        type Cook<'a> = &'a dyn Fn(&mut World);
+        let cooks: [(&str, Cook); 9] = [
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_packets += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
