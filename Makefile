@@ -29,6 +29,7 @@ $(VENV)/bin/maturin: requirements.txt
 	@touch $@
 
 $(INSTALLED): $(VENV)/bin/maturin $(ENGINE_SOURCES) pyproject.toml
+	@echo "building the engine; the first time takes a few minutes"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP_INSTALL) --editable . --no-build-isolation
 	@touch $@
 

@@ -152,7 +152,7 @@ def test_quick_runs_say_so(tmp_path: Path) -> None:
 def test_strict_is_about_missed_claims_only() -> None:
     experiment = load_published(NAME)
     for verdict, strict, status in (("missed", True, 1), ("missed", False, 0), ("too short", True, 0)):
-        rows = [Row(experiment.claims[0], [], verdict)]  # type: ignore[arg-type]
+        rows = [Row(experiment.claims[0], [], verdict, quick=False)]  # type: ignore[arg-type]
         assert Reproduction(NAME, experiment, True, strict, rows=rows).exit_status == status
 
 
@@ -195,6 +195,7 @@ def test_a_miss_says_why_and_a_met_claim_does_not() -> None:
     lossless, lossy = (made_up(lossless=flag) for flag in (True, False))
     assert judge(claim, {"a": lossless}, quick=False).why_missed == ""
     assert judge(claim, {"a": lossy}, quick=False).why_missed == "because"
+    assert judge(claim, {"a": lossy}, quick=True).why_missed == "", "the reason is about full runs"
 
 
 def test_a_measure_relative_to_another_run() -> None:

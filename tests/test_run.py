@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,13 @@ def test_the_folder_one_stands_in_can_take_a_result(tmp_path: Path, monkeypatch:
     tailback.run("first-flow", out=".")
     assert (here / "report.html").is_file()
     assert sorted(tmp_path.iterdir()) == [here]
+
+
+def test_a_fault_is_told_though_nobody_reads_the_table() -> None:
+    command = f"{sys.executable} -m tailback.cli run roce-incast-lossless --out here"
+    sets = [*SHORT_INCAST, "switch.pfc.headroom=2KB", "traffic.0.qps=16"]
+    words = " ".join([command, *(f"--set {one}" for one in sets), "| true; exit ${PIPESTATUS[0]}"])
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["bash", "-c", words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "fault: lossless_drop" in done.stderr

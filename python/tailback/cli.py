@@ -94,15 +94,19 @@ def run(
         folder = _default_folder(scenario.name) if out is None else out
         with _bar(quiet) as bar:
             result = tailback.run(scenario, out=folder, progress=_steps(bar, scenario) if bar else None)
-    if not quiet:
-        _print(result.closing_table())
-    typer.echo(str(folder) if quiet else f"\n{folder / 'report.html'}")
     for fault in result.faults:
         typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.
-    if not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults):
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(FAULT if result.faults else DONE)
+    interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
+    status = INTERRUPTED if interrupted else FAULT if result.faults else DONE
+    try:
+        if not quiet:
+            _print(result.closing_table())
+        typer.echo(str(folder) if quiet else f"\n{folder / 'report.html'}")
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # whoever read along has seen enough: the status still tells
+        _silence_stdout()
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -225,11 +229,17 @@ def _shares(bar: Bar) -> Callable[[str, float], None]:
     return share
 
 
+def _silence_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The `tailback` command. Gives the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    if arguments is None and len(sys.argv) == 1:
+        arguments = ["--help"]
     try:
         status = app(args=arguments, prog_name="tailback", standalone_mode=False)
         sys.stdout.flush()
@@ -241,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     # The reader of the output, such as head, has seen enough. typer exits with 1 then: here that is a fault.
     except (BrokenPipeError, SystemExit):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return DONE
     except OSError as error:  # such as a disk that is full
         where = f"{error.filename}: " if error.filename else ""

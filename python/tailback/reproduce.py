@@ -64,11 +64,12 @@ class Row:
     claim: Claim
     measured: list[Measured]
     verdict: Verdict
+    quick: bool
 
     @property
     def why_missed(self) -> str:
-        """The reason of a miss, as far as it is known; else empty."""
-        return self.claim.if_missed if self.verdict == "missed" else ""
+        """The reason of a miss, as far as it is known; else empty. It is about full runs."""
+        return self.claim.if_missed if self.verdict == "missed" and not self.quick else ""
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,8 @@ def reproduce(
             done.interrupted = True
             break
     done.rows = [judge(claim, done.results, quick) for claim in experiment.claims]
-    if not done.interrupted:
+    # In a quick run most of what is varied would not even have begun.
+    if not done.interrupted and not quick:
         _vary(done, run_one)
     if folder is not None:
         from tailback.report.reproduction import render_reproduction
@@ -240,14 +242,14 @@ def judge(claim: Claim, results: Mapping[str, Result], quick: bool) -> Row:
     """Measure a claim. What cannot be measured counts as missed, but in a quick run as too short to say."""
     needed = {claim.run, *(check.relative_to for check in claim.checks if check.relative_to)}
     if any(run not in results or not results[run].complete for run in needed):
-        return Row(claim, [], "not run")
+        return Row(claim, [], "not run", quick)
     measured = [Measured(check, check.value(results, claim.run)) for check in claim.checks]
     verdicts = [one.holds for one in measured]
     if all(verdicts):
-        return Row(claim, measured, "met")
+        return Row(claim, measured, "met", quick)
     if quick and False not in verdicts:
-        return Row(claim, measured, "too short")
-    return Row(claim, measured, "missed")
+        return Row(claim, measured, "too short", quick)
+    return Row(claim, measured, "missed", quick)
 
 
 def _vary(done: Reproduction, run_one: _Runs) -> None:
@@ -255,11 +257,8 @@ def _vary(done: Reproduction, run_one: _Runs) -> None:
         base = done.experiment.runs[item.run]
         variants = []
         for value in item.values:
-            sets = {**base.overrides(done.quick), **item.set, item.path: value}
-            if not done.quick:
-                sets["run.duration"] = item.duration
-            # A quick run has other settings than those assumed: it stands for no variant.
-            if value == item.assumed and not done.quick:
+            sets = {**base.overrides(done.quick), **item.set, item.path: value, "run.duration": item.duration}
+            if value == item.assumed:
                 result = done.results[item.run]
             else:
                 result = run_one(f"{item.run}, {item.path} {value}", base.scenario, sets)

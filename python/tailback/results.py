@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.table import Table
 
@@ -157,8 +158,9 @@ class Result:
 
     @cached_property
     def senders(self) -> list[str]:
-        """Hosts that post messages, in natural order."""
-        return sorted(self.flows.column("src").unique().to_pylist(), key=natural)
+        """Hosts that have begun to post messages, in natural order."""
+        begun = self.flows.filter(pc.is_valid(self.flows.column("start_ps")))
+        return sorted(begun.column("src").unique().to_pylist(), key=natural)
 
     @cached_property
     def receivers(self) -> list[str]:

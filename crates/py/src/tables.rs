@@ -28,6 +28,10 @@ fn integers(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values.map(|value| value as i64)))
 }
 
+fn optional_integers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(values.map(|value| value.map(|value| value as i64)).collect::<Int64Array>())
+}
+
 fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
@@ -41,8 +45,8 @@ pub fn flows(flows: &[Flow]) -> Table {
         ("dst", strings(rows().map(|f| f.dst.as_str()))),
         ("qp", Arc::new(UInt32Array::from_iter_values(rows().map(|f| f.qp)))),
         ("priority", Arc::new(UInt8Array::from_iter_values(rows().map(|f| f.priority)))),
-        ("start_ps", integers(rows().map(|f| f.start_ps))),
-        ("end_ps", Arc::new(rows().map(|f| f.end_ps.map(|end| end as i64)).collect::<Int64Array>())),
+        ("start_ps", optional_integers(rows().map(|f| f.start_ps))),
+        ("end_ps", optional_integers(rows().map(|f| f.end_ps))),
         ("state", strings(rows().map(|f| f.state))),
         ("error", optional_strings(rows().map(|f| f.error.as_deref()))),
         ("message_bytes", integers(rows().map(|f| f.message_bytes))),

@@ -234,7 +234,7 @@ fn stop_ends_posting_and_drains() {
     let recording = run(plan);
     assert!(recording.meta.complete && recording.meta.end_ps < 3 * MS);
     for flow in &recording.flows {
-        assert_eq!((flow.state, flow.start_ps), ("done", MS));
+        assert_eq!((flow.state, flow.start_ps), ("done", Some(MS)));
         assert_eq!(flow.messages_completed, flow.messages_posted);
     }
 }

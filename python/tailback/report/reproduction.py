@@ -19,16 +19,22 @@ def render_reproduction(done: Reproduction) -> str:
     """reproduce.html: one page, offline, with links to the reports of the runs beside it."""
     runs = [_run(done, key, result) for key, result in done.results.items()]
     figures = [figure for run in runs for plot in run["plots"] for figure in plot.figures]
-    counts = {verdict: sum(row.verdict == verdict for row in done.rows) for verdict in ("met", "missed")}
     template = environment().get_template("reproduce.html.j2")
     return template.render(
         done=done,
         experiment=done.experiment,
-        headline=f"{counts['met']} of {text.plural(len(done.rows), 'claim')} met, {counts['missed']} missed",
+        headline=_headline(done),
         runs=runs,
         signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
         figures_json=for_script(figures),
     )
+
+
+def _headline(done: Reproduction) -> str:
+    counts = {verdict: sum(row.verdict == verdict for row in done.rows) for verdict in ("met", "missed")}
+    if done.quick:
+        return f"A quick look: {counts['met']} of {text.plural(len(done.rows), 'claim')} hold in short runs"
+    return f"{counts['met']} of {text.plural(len(done.rows), 'claim')} met, {counts['missed']} missed"
 
 
 def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:

@@ -248,7 +248,8 @@ impl World {
         crate::engine::uniform(&mut link.loss_stream) < link.loss
     }
 
-    /// Ends a packet's life, with a reason. `port`: the egress port that it was lost at or behind.
+    /// Ends a packet's life, with a reason. `port`: the one that it was lost at (for headroom, the ingress port), or
+    /// behind.
     pub(crate) fn drop_packet(&mut self, port: usize, index: u32, reason: DropReason) {
         let Packet { kind, class, .. } = self.packets[index];
         let tally = &mut self.drops[lane(port, class)][reason as usize];
@@ -280,6 +281,11 @@ impl DropReason {
         DropReason::HeadroomOverflow,
         DropReason::LinkLoss,
     ];
+
+    /// Whether it is the ingress group that refused the packet, and not the egress queue.
+    pub fn is_ingress(self) -> bool {
+        self == DropReason::HeadroomOverflow
+    }
 
     pub fn text(self) -> &'static str {
         match self {

@@ -162,7 +162,7 @@ impl World {
                 let enough = self.links[in_port].headroom_bytes + group.overflow;
                 let asserted = group.pause.asserted();
                 self.lossless_drop(in_port, class, enough);
-                self.drop_packet(out_port, index, DropReason::HeadroomOverflow);
+                self.drop_packet(in_port, index, DropReason::HeadroomOverflow);
                 if !asserted {
                     // The packet did not fit below xoff: the pause is due although it was not kept.
                     self.assert_pause(in_port, class);

@@ -14,7 +14,8 @@ pub struct Flow {
     /// Number among the queue pairs of its writer.
     pub qp: u32,
     pub priority: u8,
-    pub start_ps: u64,
+    /// None while its writer has not started.
+    pub start_ps: Option<u64>,
     /// When the last message was acknowledged; none while running.
     pub end_ps: Option<u64>,
     pub state: &'static str,
@@ -61,7 +62,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         dst: plan.hosts[s.dst as usize].name.clone(),
         qp: qp as u32 - writer.first_qp,
         priority: s.class,
-        start_ps: s.start.0,
+        start_ps: (s.state != QpState::Waiting).then_some(s.start.0),
         end_ps: ended.then_some(s.end.0),
         state: match s.state {
             QpState::Waiting => "waiting",

@@ -49,7 +49,7 @@ pub struct Fault {
 /// Packets dropped at a queue for one reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drop {
-    /// Egress queue that the packets were for.
+    /// Egress queue that the packets were for, or ingress group that had no room.
     pub r#where: String,
     /// In words.
     pub reason: &'static str,
@@ -200,7 +200,11 @@ fn drops(world: &World) -> Vec<Drop> {
         let (port, class) = port_and_class(at);
         for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
             rows.push(Drop {
-                r#where: egress_name(world, port, class),
+                r#where: if reason.is_ingress() {
+                    ingress_name(world, port, class)
+                } else {
+                    egress_name(world, port, class)
+                },
                 reason: reason.text(),
                 packets: tally.packets,
                 bytes: tally.bytes,

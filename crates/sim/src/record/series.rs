@@ -32,6 +32,7 @@ enum Source {
     QueueMax(usize),
     EcnMarked(usize),
     Dropped(usize),
+    IngressDropped(usize),
     PausedShare(usize),
     GroupMean(usize),
     GroupMax(usize),
@@ -71,7 +72,8 @@ impl Source {
             | CnpSent(_)
             | CnpHandled(_)
             | EcnMarked(_)
-            | Dropped(_) => Kind::Count,
+            | Dropped(_)
+            | IngressDropped(_) => Kind::Count,
             PausedShare(_) | PausingShare(_) => Kind::Share,
             QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) => Kind::Mean,
             QueueMax(_) | GroupMax(_) => Kind::Max,
@@ -100,7 +102,7 @@ impl Source {
             QueueMean(_) | GroupMean(_) => "queue_mean_bytes",
             QueueMax(_) | GroupMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
-            Dropped(_) => "dropped",
+            Dropped(_) | IngressDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
             Xoff(_) => "xoff_bytes",
             PausingShare(_) => "pausing_share",
@@ -194,7 +196,7 @@ impl Recorder {
                 );
                 recorder.add(
                     ingress_name(world, port, class),
-                    &[GroupMean(at), GroupMax(at), Xoff(at), PausingShare(at)],
+                    &[GroupMean(at), GroupMax(at), Xoff(at), PausingShare(at), IngressDropped(at)],
                 );
             }
         }
@@ -274,7 +276,9 @@ impl Recorder {
             used[column.entity] |= match column.source {
                 Source::GoodputTx(_) | Source::QpRate(_) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
-                Source::Dropped(_) | Source::PausedShare(_) => column.values.iter().any(|&value| value > 0.0),
+                Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
+                    column.values.iter().any(|&value| value > 0.0)
+                }
                 _ => false,
             };
         }
@@ -303,7 +307,8 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         CnpSent(host) => world.nics[host].counters.np_cnp_sent,
         CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
         EcnMarked(at) => world.marked[at],
-        Dropped(at) => DropReason::ALL.iter().map(|&reason| world.drops[at][reason as usize].packets).sum(),
+        Dropped(at) => dropped(world, at, false),
+        IngressDropped(at) => dropped(world, at, true),
         PausedShare(at) => world.pauses[at].paused_until(now).0,
         PausingShare(at) => {
             let group = &world.groups[at];
@@ -342,6 +347,12 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         Kind::Share => difference as f64 / span.0 as f64,
         _ => difference as f64,
     }
+}
+
+/// Packets dropped at a lane, by its ingress group or by its egress queue.
+fn dropped(world: &World, at: usize, ingress: bool) -> u64 {
+    let reasons = DropReason::ALL.into_iter().filter(|reason| reason.is_ingress() == ingress);
+    reasons.map(|reason| world.drops[at][reason as usize].packets).sum()
 }
 
 /// Rate and alpha of a queue pair now. Works on a copy: looking must not change what is seen later.
