@@ -359,7 +359,7 @@ def failed_flows(result: Result) -> float:
 
 @measure("share")
 def largest_pause_share(result: Result) -> float:
-    """Largest share of one of the run's seconds (0 to 1 s, 1 to 2 s, ...) that a port's priority was paused."""
+    """Largest share of a second of the run (0 to 1 s, 1 to 2 s, ...) that a port's priority was paused."""
     return max((pause["max_share_of_a_second"] for pause in result.meta["pauses"]), default=0.0)
 
 
