@@ -118,7 +118,7 @@ def scale_key(chosen: Chosen) -> dict[str, Any]:
     high = math.log10(top)
     marks = [10.0**power for power in range(round(low), math.floor(high) + 1)]
     # The upper end has a label of its own unless a power of ten is close to it.
-    marks = [mark for mark in marks if high - math.log10(mark) > 0.45 or mark == top] + [top] * (
+    marks = [mark for mark in marks if high - math.log10(mark) > 0.75 or mark == top] + [top] * (
         marks[-1] != top
     )
     labels = [

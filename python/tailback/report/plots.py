@@ -120,14 +120,10 @@ def per_sender(result: Result) -> Plot:
     # The two that stand out are drawn last, over the others.
     shown.sort(key=lambda host: host in highlight)
     reduced = {view.part: {host: view.reduce(rows[host], FEW_POINTS) for host in shown} for view in panels}
-    whole = np.concatenate(list(reduced["whole"].values()))
-    # A sender alone at the start may have the whole link: the scale of the whole run is about what they share
-    # later.
-    tops = {"whole": _round_top(float(np.quantile(whole, 0.995)) * 1.25)}
-    if "start" in reduced:
-        tops["start"] = _round_top(
-            float(np.max([row.max(initial=0) for row in reduced["start"].values()])) * 1.05
-        )
+    tops = {
+        part: _round_top(float(np.max([row.max(initial=0) for row in values.values()])) * 1.05)
+        for part, values in reduced.items()
+    }
     figures = []
     for view in panels:
         data, labels = [], Labels(tops[view.part])
