@@ -15,7 +15,7 @@ use crate::units::{Rate, Time};
 
 /// The parameters under their mlnx names, in the units that the NIC takes them in.
 ///
-/// Readings that the vendor's documents leave open are the last three fields.
+/// The last two fields choose among readings that the vendor's documents leave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MlnxParameters {
     /// 1/1024: share of alpha that remains after a period.

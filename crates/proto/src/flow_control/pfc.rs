@@ -3,6 +3,8 @@
 //! A pause frame carries, for each priority, a time in quanta of 512 bit times. The receiver of the frame
 //! stops sending that priority until the time is over or a frame with 0 quanta resumes it; the sender of the
 //! frame repeats it before the time runs out for as long as it needs the pause.
+//!
+//! Leaves out: 802.3 pause of the whole link, the DCBX negotiation of what is lossless, and a PFC watchdog.
 
 use crate::units::{Rate, Time};
 

@@ -2,6 +2,8 @@
 //!
 //! Sources: InfiniBand architecture specification, annex A17 (RoCEv2) and section 9.2 (BTH, RETH, AETH);
 //! IEEE 802.3 (preamble, gap, FCS, minimum frame); IEEE 802.1Qbb (PFC).
+//!
+//! Leaves out: VLAN tags, IPv6, and the bytes themselves: frames have sizes here, no contents.
 
 /// Preamble and start-of-frame delimiter.
 pub const PREAMBLE_BYTES: u32 = 8;

@@ -2,6 +2,8 @@
 //!
 //! A frame goes out ahead of everything but the packet in transmission, and takes effect at the other end after the
 //! propagation and the response delay; a packet already in transmission there is completed.
+//!
+//! Leaves out: loss of a PFC frame, and the buffer space that the frames themselves take.
 
 use std::collections::BTreeMap;
 use tailback_proto::flow_control::pfc::pause_span;

@@ -3,6 +3,8 @@
 //! Every switch holds, for every host, the ports that lie on a shortest path (by hops). Where there are several, a
 //! hash of the connection and of the switch chooses, as a hash of the UDP five-tuple does in RoCEv2: all packets of a
 //! connection in one direction take one path. Hosts never forward.
+//!
+//! Leaves out: weights, routes that change while a run goes on, and the spraying of packets over paths.
 
 use std::collections::VecDeque;
 
