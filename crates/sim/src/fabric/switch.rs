@@ -12,6 +12,7 @@
 //! Leaves out: guaranteed minima for each queue, cells and their rounding, separate pools, multicast.
 
 use tailback_proto::aqm::ecn::EcnThresholds;
+use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::flow_control::pfc::PauseSource;
 use tailback_proto::units::Time;
 
@@ -218,6 +219,15 @@ impl World {
         p.last_class = class;
         let index = self.dequeue(port, class);
         self.release(port, index);
+        if self.telemetry.hops && self.packets[index].kind == Kind::Data {
+            let hop = HopTelemetry {
+                at: self.now,
+                tx_bytes: self.wire_bytes[port],
+                queue_bytes: self.queues[lane(port, class)].bytes as u64,
+                rate: self.links[port].rate,
+            };
+            self.telemetry.add_hop(index, hop);
+        }
         self.send(port, index);
         let p = &self.ports[port];
         if p.backlogged & !p.paused != 0 || p.pfc_pending != 0 {
