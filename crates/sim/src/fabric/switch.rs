@@ -220,13 +220,7 @@ impl World {
         let index = self.dequeue(port, class);
         self.release(port, index);
         if self.telemetry.hops && self.packets[index].kind == Kind::Data {
-            let hop = HopTelemetry {
-                at: self.now,
-                tx_bytes: self.wire_bytes[port],
-                queue_bytes: self.queues[lane(port, class)].bytes as u64,
-                rate: self.links[port].rate,
-            };
-            self.telemetry.add_hop(index, hop);
+            self.write_telemetry(port, class, index);
         }
         self.send(port, index);
         let p = &self.ports[port];
@@ -234,6 +228,18 @@ impl World {
             let busy_until = p.busy_until;
             self.wake_port(port, busy_until);
         }
+    }
+
+    /// A data packet leaves a queue: it takes along how loaded the port is.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn write_telemetry(&mut self, port: usize, class: u8, packet: u32) {
+        let hop = HopTelemetry {
+            at: self.now,
+            tx_bytes: self.wire_bytes[port],
+            queue_bytes: self.queues[lane(port, class)].bytes as u64,
+            rate: self.links[port].rate,
+        };
+        self.telemetry.add_hop(packet, hop);
     }
 
     /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.

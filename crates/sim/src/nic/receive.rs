@@ -120,7 +120,9 @@ impl World {
         if s.state != QpState::Running {
             return;
         }
-        let rc = &self.nic_models[self.nics[s.src as usize].model as usize].rc;
+        let model = &self.nic_models[self.nics[s.src as usize].model as usize];
+        let rc = &model.rc;
+        let hears_acks = model.congestion.hears_acks();
         let unsent = s.requester.posted() - s.requester.next_sequence();
         let newly = if packet.kind == Kind::Ack {
             s.requester.on_ack(rc, self.now, packet.psn)
@@ -130,7 +132,9 @@ impl World {
             s.requester.on_nak(rc, self.now, packet.psn)
         };
         self.account_backlog(qp, unsent);
-        self.inform_controller(index, packet, newly);
+        if hears_acks {
+            self.inform_controller(index, packet, newly);
+        }
         if newly > 0 {
             self.on_progress(qp);
         }
@@ -139,13 +143,10 @@ impl World {
     }
 
     /// Tells a queue pair's controller of an ACK or NAK that newly acknowledged so many packets.
-    #[inline]
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     fn inform_controller(&mut self, index: u32, packet: &Packet, newly: u64) {
         let s = &mut self.send_qps[packet.qp as usize];
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
-        if !model.congestion.hears_acks() {
-            return;
-        }
         let writer = &self.writers[s.writer as usize];
         let (sent_at, hops) = self.telemetry.of(index);
         let acknowledged_bytes = writer.position(s.requester.acknowledged());
