@@ -200,7 +200,7 @@ impl World {
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
         let mut world = World {
             now: Time::ZERO,
-            events: EventQueue::default(),
+            events: EventQueue::for_ports(ports_count),
             packets: Arena::new(),
             telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
