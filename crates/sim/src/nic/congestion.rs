@@ -11,6 +11,7 @@ use crate::plan::CongestionPlan;
 
 /// A kind of NIC's congestion control.
 #[derive(Debug)]
+#[repr(u8)] // a tag of its own is quicker to read than one hidden in a field's spare values
 pub(crate) enum Congestion {
     None,
     Dcqcn(ReactionParameters),
@@ -54,6 +55,7 @@ impl Congestion {
 
 /// A queue pair's controller: the state that belongs to its NIC's [`Congestion`].
 #[derive(Clone, Debug)]
+#[repr(u8)]
 pub(crate) enum Controller {
     None,
     Dcqcn(ReactionPoint),
@@ -64,31 +66,35 @@ pub(crate) enum Controller {
 }
 
 impl Controller {
-    /// A packet with `payload` bytes is being sent: the rate that paces the next one, or none.
+    /// A packet with `payload` bytes is being sent: the rate that paces the next one.
     #[inline]
-    pub fn on_sent(&mut self, congestion: &Congestion, now: Time, payload: u64) -> Option<f64> {
+    pub fn on_sent(&mut self, congestion: &Congestion, now: Time, payload: u64, line_rate: f64) -> f64 {
         match (self, congestion) {
             (Controller::Dcqcn(reaction), Congestion::Dcqcn(p)) => {
                 reaction.on_sent(p, now, payload);
-                Some(reaction.rate())
+                reaction.rate()
             }
-            (Controller::None, _) => None,
-            (other, _) => other.rate(),
+            (other, _) => other.rate(line_rate),
         }
     }
 
-    fn rate(&self) -> Option<f64> {
+    fn rate(&self, line_rate: f64) -> f64 {
         match self {
-            Controller::None => None,
-            Controller::Dcqcn(reaction) => Some(reaction.rate()),
-            Controller::Hpcc(hpcc) => Some(hpcc.rate()),
-            Controller::Timely(timely) => Some(timely.rate()),
-            Controller::Dctcp(dctcp) => Some(dctcp.rate()),
+            Controller::None => line_rate,
+            Controller::Dcqcn(reaction) => reaction.rate(),
+            Controller::Hpcc(hpcc) => hpcc.rate(),
+            Controller::Timely(timely) => timely.rate(),
+            Controller::Dctcp(dctcp) => dctcp.rate(),
         }
+    }
+
+    /// Whether [`Self::window_bytes`] need be asked.
+    #[inline]
+    pub fn may_have_window(&self) -> bool {
+        matches!(self, Controller::Hpcc(_) | Controller::Dctcp(_))
     }
 
     /// Bytes that may be in flight; none: no limit.
-    #[inline]
     pub fn window_bytes(&self) -> Option<u64> {
         match self {
             Controller::None | Controller::Dcqcn(_) | Controller::Timely(_) => None,
@@ -115,7 +121,7 @@ impl Controller {
                 (reaction.rate(), reaction.alpha())
             }
             (Controller::Dctcp(dctcp), _) => (dctcp.rate(), dctcp.alpha()),
-            (other, _) => (other.rate().unwrap_or(line_rate), 0.0),
+            (other, _) => (other.rate(line_rate), 0.0),
         }
     }
 }

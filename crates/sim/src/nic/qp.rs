@@ -51,14 +51,14 @@ impl SendQp {
     #[inline]
     pub fn may_send(&self, writers: &[Writer]) -> bool {
         self.requester.has_work()
-            && match self.controller.window_bytes() {
-                None => true,
-                Some(window) => self.bytes_in_flight(&writers[self.writer as usize]) < window,
-            }
+            && (!self.controller.may_have_window() || self.window_is_open(&writers[self.writer as usize]))
     }
 
-    fn bytes_in_flight(&self, writer: &Writer) -> u64 {
-        writer.position(self.requester.next_sequence()) - writer.position(self.requester.acknowledged())
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn window_is_open(&self, writer: &Writer) -> bool {
+        let [una, next] =
+            [self.requester.acknowledged(), self.requester.next_sequence()].map(|at| writer.position(at));
+        self.controller.window_bytes().is_none_or(|window| next - una < window)
     }
 }
 

@@ -75,8 +75,7 @@ impl World {
         s.packets_sent += 1;
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate =
-            s.controller.on_sent(&model.congestion, self.now, payload as u64).unwrap_or(model.line_rate);
+        let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64, model.line_rate);
         let timestamped = model.congestion.hears_acks();
         // Below 2^53 ps the product and the quotient are exact to a picosecond.
         s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as u64);
