@@ -1,7 +1,7 @@
 //! Everything that exists in a run, in arenas; entities are named by index. Each model adds its own methods.
 
 use std::collections::{BTreeMap, HashMap};
-use tailback_proto::congestion::dcqcn::{NotificationPoint, ReactionPoint};
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::transport::rc::{RcParameters, Requester};
 use tailback_proto::units::{Rate, Time};
@@ -13,10 +13,11 @@ use crate::fabric::pause::{PauseLogs, Pausing};
 use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
 use crate::fabric::routing::Routes;
 use crate::fabric::switch::{IngressGroup, Switch};
+use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
 use crate::fabric::{lane, CLASSES};
-use crate::nic::{Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
-use crate::plan::{CnpInterval, Plan, PlanError};
+use crate::nic::{Congestion, Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
+use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
 
 /// What became of data packets.
@@ -34,6 +35,7 @@ pub(crate) struct World {
     pub now: Time,
     pub events: EventQueue,
     pub packets: Arena,
+    pub telemetry: Telemetry,
     pub ports: Vec<Port>,
     pub links: Vec<Link>,
     /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
@@ -121,7 +123,7 @@ impl World {
                 Some(&model) => model,
                 None => {
                     let model = nic_model(&plan.nics[host.nic], Rate(rate))
-                        .map_err(|problem| impossible(&format!("nics[{}].dcqcn", host.nic), problem))?;
+                        .map_err(|problem| impossible(&format!("nics[{}].congestion", host.nic), problem))?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
                     nic_models.len() as u32 - 1
@@ -198,10 +200,13 @@ impl World {
             .iter()
             .map(|link| Time(PACKETS_OF_STANDSTILL * link.rate.serialization(4200).0))
             .fold(STANDSTILL, Time::max);
+        let needs_hops = |model: &NicModel| model.congestion.needs_hops();
+        let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
         let mut world = World {
             now: Time::ZERO,
             events: EventQueue::for_ports(ports_count),
             packets: Arena::new(),
+            telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
             wire_bytes: vec![0; ports_count],
             queues: lanes(ports_count, ClassQueue::EMPTY),
@@ -269,8 +274,13 @@ impl World {
             let qp = self.send_qps.len() as u32;
             let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
             self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
+            let telemetry_bytes = self.nic_models[self.nics[flow.src()].model as usize].telemetry_bytes;
             let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
-            self.ideal_fct.push(self.ideal_completion(&path, built.packets_per_message, built.frames()));
+            self.ideal_fct.push(self.ideal_completion(
+                &path,
+                built.packets_per_message,
+                built.frames(telemetry_bytes),
+            ));
             self.add_qp(flow.src(), flow.dst(), flow.priority(), self.writers.len() as u32);
             self.writers.push(built);
         }
@@ -300,10 +310,10 @@ impl World {
     }
 
     fn add_qp(&mut self, src: usize, dst: usize, class: u8, writer: u32) {
-        let reaction = self.nic_models[self.nics[src].model as usize].reaction.as_ref();
+        let congestion = &self.nic_models[self.nics[src].model as usize].congestion;
         self.send_qps.push(SendQp {
             requester: Requester::default(),
-            reaction: reaction.map(ReactionPoint::new),
+            controller: congestion.controller(),
             next_at: Time::ZERO,
             scheduled: false,
             state: QpState::Waiting,
@@ -416,7 +426,10 @@ impl World {
 }
 
 fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String> {
-    let dcqcn = plan.dcqcn.as_ref();
+    let dcqcn = match &plan.congestion {
+        CongestionPlan::Dcqcn(dcqcn) => Some(dcqcn),
+        _ => None,
+    };
     Ok(NicModel {
         rc: RcParameters {
             ack_every: plan.transport.ack_every_packets,
@@ -424,7 +437,8 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String
             first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
             retry_count: plan.transport.retry_count,
         },
-        reaction: dcqcn.map(|dcqcn| dcqcn.reaction(rate)).transpose()?,
+        congestion: Congestion::new(&plan.congestion, rate)?,
+        telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
         cnp_interval_per_port: dcqcn.is_some_and(|d| d.cnp_interval_per == CnpInterval::Port),
         cnp_priority: plan.cnp_priority,

@@ -23,6 +23,8 @@ pub(crate) const KINDS: usize = 5;
 pub(crate) const CE: u8 = 1;
 /// BTH AckReq.
 pub(crate) const ACK_REQUEST: u8 = 2;
+/// The packet that this one answers was marked CE.
+pub(crate) const CE_ECHO: u8 = 4;
 
 /// A packet. Which host sent it follows from `qp` and `kind`.
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@
 //! Leaves out: guaranteed minima for each queue, cells and their rounding, separate pools, multicast.
 
 use tailback_proto::aqm::ecn::EcnThresholds;
+use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::units::Time;
 
 use super::lane;
@@ -189,7 +190,11 @@ impl World {
             // It leaves at once: what follows would come to the same.
             group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
             p.last_class = class;
+            let is_data = packet.kind == Kind::Data;
             self.queues[lane(out_port, class)].pass(bytes);
+            if self.telemetry.hops && is_data {
+                self.write_telemetry(out_port, class, index);
+            }
             self.send(out_port, index);
             return;
         }
@@ -221,12 +226,27 @@ impl World {
         p.last_class = class;
         let index = self.dequeue(port, class);
         self.release(port, index);
+        if self.telemetry.hops && self.packets[index].kind == Kind::Data {
+            self.write_telemetry(port, class, index);
+        }
         self.send(port, index);
         let p = &self.ports[port];
         if p.backlogged & !p.paused != 0 || p.pfc_pending != 0 {
             let busy_until = p.busy_until;
             self.wake_port(port, busy_until);
         }
+    }
+
+    /// A data packet leaves a queue: it takes along how loaded the port is.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn write_telemetry(&mut self, port: usize, class: u8, packet: u32) {
+        let hop = HopTelemetry {
+            at: self.now,
+            tx_bytes: self.wire_bytes[port],
+            queue_bytes: self.queues[lane(port, class)].bytes as u64,
+            rate: self.links[port].rate,
+        };
+        self.telemetry.add_hop(packet, hop);
     }
 
     /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.

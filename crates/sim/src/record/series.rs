@@ -408,18 +408,11 @@ fn dropped(world: &World, at: usize, ingress: bool) -> u64 {
     reasons.map(|reason| world.drops[at][reason as usize].packets).sum()
 }
 
-/// Rate and alpha of a queue pair now. Works on a copy: looking must not change what is seen later.
+/// Rate and alpha of a queue pair now.
 pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
     let s = &world.send_qps[qp];
     let model = &world.nic_models[world.nics[s.src as usize].model as usize];
-    match (&s.reaction, &model.reaction) {
-        (Some(reaction), Some(parameters)) => {
-            let mut reaction = reaction.clone();
-            reaction.catch_up(parameters, world.now);
-            (reaction.rate(), reaction.alpha())
-        }
-        _ => (model.line_rate, 0.0),
-    }
+    s.controller.peek(&model.congestion, world.now, model.line_rate)
 }
 
 /// Classes that any packet of the plan can be in.
