@@ -146,3 +146,53 @@ fn the_reaction_point_replays_the_log_of_rates() {
         assert!(lines > 500, "{case}");
     }
 }
+
+/// What the recording says of a run agrees with that simulator's files, and the books add up.
+#[test]
+fn the_recording_agrees_with_the_files() {
+    let plan = plan("incast16_4MB_pfconly");
+    let recording = run(&plan);
+    let recorded = &recording.recording;
+    let meta = &recorded.meta;
+    assert!(meta.complete && meta.conservation.ok, "{:?}", meta.faults);
+    assert_eq!(meta.conservation.data_packets.delivered, 64_000);
+    assert_eq!(meta.conservation.data_packets.in_flight, 0);
+    assert_eq!(recording.origin_ns, plan.flows[0].5);
+    for fct in &recording.fct {
+        let row = recorded
+            .flows
+            .iter()
+            .find(|row| row.src == format!("h{}", fct.src) && row.dst == format!("h{}", fct.dst))
+            .expect("a row");
+        assert_eq!(row.fct_ps, Some(fct.fct_ns * 1000));
+        assert_eq!(row.ideal_fct_ps, Some(fct.standalone_ns * 1000));
+        assert_eq!(row.end_ps, Some((fct.start_ns + fct.fct_ns - recording.origin_ns) * 1000));
+        assert_eq!(row.bytes_delivered, fct.bytes);
+    }
+    let received: u64 = meta.pauses.iter().map(|pause| pause.rx_frames).sum();
+    assert_eq!(received, recording.pfc.len() as u64);
+    // Goodput over all bins is what was sent.
+    let bin = recorded.series.bin.as_secs_f64();
+    let goodput = recorded.series.columns.iter().filter(|column| column.1 == "goodput_rx_bps");
+    let bits: f64 = goodput.flat_map(|column| &column.2).sum::<f64>() * bin;
+    assert!((bits / 8.0 / 64e6 - 1.0).abs() < 1e-3, "{} B", bits / 8.0);
+    let counted = |name: &str| -> u64 {
+        recorded.counters.iter().filter(|row| row.counter == name).map(|row| row.value).sum()
+    };
+    assert_eq!(counted("tx_prio3_pause"), 2970);
+    assert_eq!(counted("rx_prio3_pause"), 2970);
+}
+
+/// A run that is cut short balances, too.
+#[test]
+fn the_books_add_up_at_any_time() {
+    for case in ["two_flows", "incast16_4MB_pfconly", "qpscale2_128"] {
+        let plan = plan(case);
+        for events in [1, 1_000, 10_007, 100_003] {
+            let mut simulation = HpccSimulation::new(&plan).expect("the plan is possible");
+            simulation.advance(events);
+            let meta = simulation.finish().recording.meta;
+            assert!(meta.conservation.ok && !meta.complete, "{case}: {:?}", meta.faults);
+        }
+    }
+}

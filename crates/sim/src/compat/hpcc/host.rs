@@ -2,7 +2,7 @@
 
 use super::clock::serialization;
 use super::packet::{Kind, Packet, CE, CNP, NONE};
-use super::plan::DATA_HEADER_BYTES;
+use super::plan::{Flow, DATA_HEADER_BYTES};
 use super::qp::{RecvQp, SendQp};
 use super::reaction::ReactionPoint;
 use super::routing::{murmur3, NIC_SEED};
@@ -262,6 +262,7 @@ impl World {
         let kind = if seq == recv.expected {
             recv.expected = recv.expected.wrapping_add(payload as u32);
             recv.delivered += payload as u64;
+            self.delivered += 1;
             host.goodput_rx += payload as u64;
             let due = recv.expected >= plan.l2_ack_interval_bytes
                 || plan.l2_chunk_bytes > 0 && recv.expected.is_multiple_of(plan.l2_chunk_bytes);
@@ -400,9 +401,6 @@ impl World {
             self.nics[self.ports[qp.port as usize].owner as usize].finished += 1;
         }
         self.recv[flow as usize].forget();
-        let pair = self.routes.pair(qp.src, qp.dst);
-        let packets = (qp.size - 1) / self.plan.payload_bytes + 1;
-        let total = qp.size.wrapping_add(packets.wrapping_mul(DATA_HEADER_BYTES)) as u64;
         self.fct.push(Fct {
             src: qp.src_node,
             dst: qp.dst_node,
@@ -411,8 +409,32 @@ impl World {
             bytes: qp.size as u64,
             start_ns: qp.start / 1000,
             fct_ns: (self.now - qp.start) / 1000,
-            standalone_ns: pair.rtt_ns + total * 8_000_000_000 / pair.rate.max(1),
+            standalone_ns: self.standalone_ns(flow as usize),
         });
+    }
+
+    /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted.
+    pub fn standalone_ns(&self, flow: usize) -> u64 {
+        let &Flow(src, dst, _, _, bytes, _) = &self.plan.flows[flow];
+        let pair = self.routes.pair(self.routes.host(src), self.routes.host(dst));
+        let size = bytes as u32;
+        let packets = (size - 1) / self.plan.payload_bytes + 1;
+        let total = size.wrapping_add(packets.wrapping_mul(DATA_HEADER_BYTES)) as u64;
+        pair.rtt_ns + total * 8_000_000_000 / pair.rate.max(1)
+    }
+
+    /// The ports that a flow's data leave by, from the sender on; none where there is no way.
+    pub fn path(&self, flow: usize) -> Option<Vec<usize>> {
+        let qp = &self.send[flow];
+        let mut hops = vec![qp.port as usize];
+        while let Some(&last) = hops.last().filter(|&&last| last != NONE as usize) {
+            let peer = &self.ports[self.ports[last].peer as usize];
+            if !peer.is_switch {
+                return Some(hops);
+            }
+            hops.push(self.choose_for(peer.node, qp.key(false), qp.dst) as usize);
+        }
+        None
     }
 
     /// Departure: puts the retransmission timer off.

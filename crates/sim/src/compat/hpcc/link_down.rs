@@ -51,20 +51,21 @@ impl World {
     fn take_down(&mut self, port: usize) {
         self.ports[port].up = false;
         if !self.ports[port].is_switch {
-            let nic = &mut self.nics[self.ports[port].owner as usize];
-            while let Some(packet) = nic.acks.pop(&self.packets) {
-                self.packets.remove(packet);
-                self.lost += 1;
+            let owner = self.ports[port].owner as usize;
+            while let Some(packet) = self.nics[owner].acks.pop(&self.packets) {
+                self.lose(port as u32, packet);
             }
             return;
         }
         self.ports[port].paused = 0;
         self.ports[port].waiting = 0;
         self.ports[port].queued = 0;
-        for lane in &mut self.lanes[port * LANES..(port + 1) * LANES] {
-            while let Some(packet) = lane.queue.pop(&self.packets) {
-                self.packets.remove(packet);
-                self.lost += 1;
+        for lane in port * LANES..(port + 1) * LANES {
+            if let Some(since) = self.heard[lane].since.take() {
+                self.heard[lane].paused += self.now - since;
+            }
+            while let Some(packet) = self.lanes[lane].queue.pop(&self.packets) {
+                self.lose(port as u32, packet);
             }
         }
     }

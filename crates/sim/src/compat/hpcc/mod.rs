@@ -9,6 +9,7 @@
 //! NICs after a link went down, which there is that of a C++ hash table; the limit of 1000 MiB of a port's queue;
 //! timers of queue pairs that are done, which nobody can see.
 
+mod audit;
 mod clock;
 mod host;
 mod link_down;
@@ -17,7 +18,9 @@ pub mod plan;
 mod qp;
 mod random;
 pub mod reaction;
+mod recording;
 mod routing;
+mod series;
 mod switch;
 mod world;
 
@@ -28,13 +31,17 @@ pub use world::{Fct, PfcEvent};
 use tailback_proto::units::Time;
 
 use crate::plan::PlanError;
+use crate::record::Recording;
 use crate::simulation::Progress;
 use packet::Kind;
+use recording::recording;
+use series::Recorder;
 use world::{Event, World, INDEX_LIMIT};
 
 /// A run under way.
 pub struct HpccSimulation {
     world: World,
+    recorder: Recorder,
     executed: u64,
     done: bool,
 }
@@ -64,10 +71,14 @@ pub struct Totals {
 /// What is left of a run.
 #[derive(Debug)]
 pub struct HpccRecording {
+    /// As of any run; its times count from `origin_ns`.
+    pub recording: Recording,
     /// Messages in the order in which they finished.
     pub fct: Vec<Fct>,
     /// PFC frames in the order in which they came in.
     pub pfc: Vec<PfcEvent>,
+    /// When the first flow starts: where the recording's time begins.
+    pub origin_ns: u64,
     /// Totals of the run.
     pub totals: Totals,
 }
@@ -94,7 +105,9 @@ impl HpccSimulation {
             }
         }
         world.begin();
-        Ok(HpccSimulation { world, executed: 0, done: false })
+        let recorder = Recorder::new(&world);
+        world.schedule(recorder.next_sample(), Event::Sample, 0);
+        Ok(HpccSimulation { world, recorder, executed: 0, done: false })
     }
 
     /// Executes up to `max_events` events.
@@ -129,9 +142,16 @@ impl HpccSimulation {
             Event::QpStart => world.on_qp_start(index),
             Event::LinkDown => world.on_link_down(),
             Event::RetransmissionTimer => world.on_retransmission_timer(index),
-            Event::Sample => {}
+            Event::Sample => self.on_sample(),
             Event::Stop => self.done = true,
         }
+    }
+
+    /// Ends a bin; and the run, once every flow is done and nothing but its end is still to come.
+    fn on_sample(&mut self) {
+        self.recorder.sample(&mut self.world);
+        self.done = self.world.fct.len() == self.world.plan.flows.len() && self.world.events.len() <= 1;
+        self.world.schedule(self.recorder.next_sample(), Event::Sample, 0);
     }
 
     /// How far the run is.
@@ -154,8 +174,9 @@ impl HpccSimulation {
             .collect()
     }
 
-    /// Ends the run where it stands.
-    pub fn finish(self) -> HpccRecording {
+    /// Ends the run where it stands and hands over what was recorded.
+    pub fn finish(mut self) -> HpccRecording {
+        let recording = recording(&mut self.world, self.recorder, self.executed, self.done);
         let world = &self.world;
         let [hosts, switches] = &world.transmissions;
         let lanes = world.lanes.iter();
@@ -174,6 +195,7 @@ impl HpccSimulation {
             cnp_echo_rx: world.host_counters.iter().map(|host| host.cnp_handled).sum(),
             drops: lanes.map(|lane| lane.dropped).sum(),
         };
-        HpccRecording { fct: self.world.fct, pfc: self.world.pfc, totals }
+        let origin_ns = world.origin / 1000;
+        HpccRecording { recording, fct: self.world.fct, pfc: self.world.pfc, origin_ns, totals }
     }
 }

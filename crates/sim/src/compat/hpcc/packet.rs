@@ -125,3 +125,18 @@ impl Fifo {
         Some(at)
     }
 }
+
+impl Fifo {
+    /// Its packets, first to last.
+    pub fn iter<'a>(&self, packets: &'a Packets) -> impl Iterator<Item = &'a Packet> {
+        let mut at = self.head;
+        std::iter::from_fn(move || {
+            if at == NONE {
+                return None;
+            }
+            let packet = &packets[at];
+            at = packet.next;
+            Some(packet)
+        })
+    }
+}

@@ -31,8 +31,7 @@ impl World {
             true => self.choose(self.ports[ingress as usize].node, packet),
         };
         if egress == NONE {
-            self.lost += 1;
-            self.packets.remove(packet);
+            self.lose(ingress, packet);
             return;
         }
         let p = &mut self.packets[packet];
@@ -41,6 +40,8 @@ impl World {
         let from = ingress as usize * LANES + priority as usize;
         let to = egress as usize * LANES + priority as usize;
         let now = self.now;
+        self.lanes[from].rx_packets += 1;
+        self.lanes[from].rx_bytes += wire as u64;
         if priority != 0 {
             let size = wire as u32;
             let threshold = self.threshold(ingress);
@@ -48,7 +49,8 @@ impl World {
                 size.wrapping_add(self.lanes[from].headroom) <= self.ports[ingress as usize].headroom;
             if !has_headroom && size.wrapping_add(self.shared(from)) > threshold {
                 self.lanes[from].dropped += 1;
-                self.packets.remove(packet);
+                self.lanes[from].dropped_bytes += size as u64;
+                self.discard(packet);
                 return;
             }
             let lane = &mut self.lanes[from];

@@ -10,6 +10,7 @@ use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::reaction;
 use super::routing::Routes;
 use crate::engine::EventQueue;
+use crate::fabric::pause::PauseLogs;
 
 /// Priorities of a port.
 pub(super) const LANES: usize = 8;
@@ -94,7 +95,7 @@ pub(super) struct Port {
     /// Place of the first serialization time of its rate.
     times: u32,
     /// Packets on the wire.
-    flight: Fifo,
+    pub flight: Fifo,
     delay: u64,
     pub headroom: u32,
     pub kmin: u32,
@@ -105,6 +106,9 @@ pub(super) struct Port {
     pub tx_bytes: u64,
     pub rate: u64,
     error_model: u32,
+    /// Packets that were lost on the way here, or in this port's own queues when it went down.
+    pub lost: u64,
+    pub lost_bytes: u64,
     /// Number of the port at its node, from 1.
     pub number: u16,
 }
@@ -121,7 +125,11 @@ pub(super) struct Lane {
     pub tx_packets: u64,
     pub tx_bytes: u64,
     pub marked: u64,
+    /// Packets that came in and found no room.
     pub dropped: u64,
+    pub dropped_bytes: u64,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
     /// Largest `egress` in this bin.
     pub max_egress: u32,
     /// Bytes times nanoseconds in this bin.
@@ -145,7 +153,8 @@ pub(super) struct Heard {
     pub paused: u64,
     pub pauses: u64,
     pub resumes: u64,
-    pub last: u64,
+    /// Resumes that ended a pause.
+    pub transitions: u64,
     /// Frames that the port sent about it.
     pub sent: u64,
 }
@@ -239,10 +248,15 @@ pub(super) struct World {
     error_models: Vec<(f64, Stream)>,
     pub fct: Vec<Fct>,
     pub pfc: Vec<PfcEvent>,
+    pub pause_logs: PauseLogs,
+    /// When the first flow starts: where the recording's time begins.
+    pub origin: u64,
     /// Transmissions by kind: hosts' and switches'.
     pub transmissions: [[u64; 4]; 2],
     pub ecn_draws: u64,
-    pub lost: u64,
+    /// Data packets delivered in order, and dropped or lost anywhere.
+    pub delivered: u64,
+    pub data_lost: u64,
     pub next_flow: usize,
     /// Flow numbers seen per pair, for the source ports.
     pub sports: std::collections::HashMap<(u32, u32), u16>,
@@ -267,7 +281,7 @@ impl World {
         let mut world = World {
             now: 0,
             stop: plan.stop_ns * 1000,
-            events: EventQueue::default(),
+            events: EventQueue::for_ports(plan.links.len() * 2),
             packets: Packets::default(),
             ports: Vec::with_capacity(plan.links.len() * 2),
             lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
@@ -294,9 +308,12 @@ impl World {
             error_models: vec![(plan.error_rate_per_link, error_stream())],
             fct: Vec::new(),
             pfc: Vec::new(),
+            pause_logs: PauseLogs::default(),
+            origin: plan.flows.first().map_or(0, |flow| flow.5 * 1000),
             transmissions: [[0; 4]; 2],
             ecn_draws: 0,
-            lost: 0,
+            delivered: 0,
+            data_lost: 0,
             next_flow: 0,
             sports: Default::default(),
             exact,
@@ -356,6 +373,8 @@ impl World {
                     tx_bytes: 0,
                     rate,
                     error_model,
+                    lost: 0,
+                    lost_bytes: 0,
                     number: numbers[node as usize],
                 });
             }
@@ -451,15 +470,13 @@ impl World {
         let sender = &mut self.ports[peer as usize];
         let Some(packet) = sender.flight.pop(&self.packets) else { return };
         if !up {
-            self.lost += 1;
-            self.packets.remove(packet);
+            self.lose(port, packet);
             return;
         }
         if error_model != NONE {
             let (rate, stream) = &mut self.error_models[error_model as usize];
             if stream.draw() < *rate {
-                self.lost += 1;
-                self.packets.remove(packet);
+                self.lose(port, packet);
                 return;
             }
         }
@@ -474,6 +491,20 @@ impl World {
                 self.on_ack(packet, sent);
             }
         }
+    }
+
+    /// A packet is lost at a port.
+    pub fn lose(&mut self, port: u32, packet: u32) {
+        let p = &mut self.ports[port as usize];
+        p.lost += 1;
+        p.lost_bytes += self.packets[packet].wire as u64;
+        self.discard(packet);
+    }
+
+    /// A packet ends before its destination.
+    pub fn discard(&mut self, packet: u32) {
+        self.data_lost += (self.packets[packet].kind == Kind::Data) as u64;
+        self.packets.remove(packet);
     }
 
     /// A PFC frame acts when it is here in full; a packet under way is not stopped.
@@ -504,7 +535,12 @@ impl World {
         heard.resumes += 1;
         if let Some(since) = heard.since.take() {
             heard.paused += self.now - since;
-            heard.last = self.now;
+            heard.transitions += 1;
+            let lane = port as usize * LANES + priority as usize;
+            self.pause_logs
+                .entry(lane)
+                .or_default()
+                .add(Time(since - self.origin), Time(self.now - self.origin));
         }
         self.transmit(port);
     }
