@@ -333,27 +333,30 @@ impl World {
     }
 
     /// Asks for the memory that the next events will touch. In a large fabric little of it is in the nearest cache, and
-    /// waiting for it would take most of the time.
+    /// waiting for it would take most of the time. What an event touches is found step by step, from what was asked
+    /// for one event earlier.
     #[inline]
-    pub fn look_ahead(&mut self) {
+    pub fn look_ahead(&self) {
         if self.ports.len() < MANY_PORTS {
             return;
         }
-        if let Some(Event::Arrival(port) | Event::PortWake(port)) = self.events.upcoming(3).map(Event::decode)
-        {
-            prefetch(&self.ports, port as usize);
+        let event = |ahead| self.events.upcoming(ahead).map(Event::decode);
+        match event(4) {
+            Some(Event::Arrival(port) | Event::PortWake(port)) => prefetch(&self.ports, port as usize),
+            Some(Event::PacingDue(qp)) => prefetch(&self.send_qps, qp as usize),
+            _ => {}
         }
-        match self.events.upcoming(2).map(Event::decode) {
-            Some(Event::Arrival(port)) => {
-                self.packets.prefetch(self.ports[port as usize].in_flight.head());
-            }
-            Some(Event::PortWake(port)) => {
-                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
-                prefetch(&self.queues, lane(port as usize, 0) + class);
+        match event(3) {
+            Some(Event::Arrival(port)) => self.packets.prefetch(self.ports[port as usize].in_flight.head()),
+            Some(Event::PortWake(port)) => prefetch(&self.queues, self.first_lane(port)),
+            Some(Event::PacingDue(qp)) => {
+                let s = &self.send_qps[qp as usize];
+                prefetch(&self.nics, s.src as usize);
+                prefetch(&self.writers, s.writer as usize);
             }
             _ => {}
         }
-        match self.events.upcoming(1).map(Event::decode) {
+        match event(2) {
             Some(Event::Arrival(port)) => {
                 let port = &self.ports[port as usize];
                 let Some(head) = port.in_flight.head() else { return };
@@ -361,12 +364,7 @@ impl World {
                 prefetch(&self.groups, lane(port.peer as usize, packet.class));
                 self.packets.prefetch(Some(packet.next));
                 match (port.peer_owner as usize).checked_sub(self.nics.len()) {
-                    Some(switch) => {
-                        if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
-                            prefetch(&self.ports, out);
-                            prefetch(&self.queues, lane(out, packet.class));
-                        }
-                    }
+                    Some(switch) => self.routes.prefetch(switch, packet.dst),
                     None => {
                         prefetch(&self.recv_qps, packet.qp as usize);
                         prefetch(&self.send_qps, packet.qp as usize);
@@ -374,13 +372,32 @@ impl World {
                 }
             }
             Some(Event::PortWake(port)) => {
-                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
-                if let Some(queue) = self.queues.get(lane(port as usize, 0) + class) {
+                if let Some(queue) = self.queues.get(self.first_lane(port)) {
                     self.packets.prefetch(queue.fifo.head());
                 }
             }
+            Some(Event::PacingDue(qp)) => {
+                let nic = &self.nics[self.send_qps[qp as usize].src as usize];
+                prefetch(&self.ports, nic.port as usize);
+            }
             _ => {}
         }
+        if let Some(Event::Arrival(port)) = event(1) {
+            let port = &self.ports[port as usize];
+            let Some(head) = port.in_flight.head() else { return };
+            let packet = &self.packets[head];
+            if let Some(switch) = (port.peer_owner as usize).checked_sub(self.nics.len()) {
+                if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
+                    prefetch(&self.ports, out);
+                    prefetch(&self.queues, lane(out, packet.class));
+                }
+            }
+        }
+    }
+
+    /// The first lane of a port with a packet in its queue; past the last lane of the port where there is none.
+    fn first_lane(&self, port: u32) -> usize {
+        lane(port as usize, 0) + self.ports[port as usize].backlogged.trailing_zeros() as usize
     }
 
     /// Schedules an event.
