@@ -54,11 +54,16 @@ pub struct EventQueue {
     far: Heap,
 }
 
+/// A cache line of entries that lie in one slot.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Node {
-    entry: u128,
+    entries: [u128; ENTRIES],
+    len: u32,
     next: u32,
 }
+
+const ENTRIES: usize = 3;
 
 /// A wheel of `SLOTS` slots, which are 64 times `WORDS`. Arrays of a power of two need no test of a masked index.
 #[derive(Debug)]
@@ -92,11 +97,16 @@ impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
     }
 
     #[inline]
-    fn fill(&mut self, slot: usize, node: u32) -> u32 {
+    fn head(&self, slot: usize) -> u32 {
+        self.slots[slot % SLOTS]
+    }
+
+    #[inline]
+    fn fill(&mut self, slot: usize, node: u32) {
         let word = slot / 64 % WORDS;
         self.occupied[word] |= 1 << (slot % 64);
         self.words |= 1 << word;
-        std::mem::replace(&mut self.slots[slot % SLOTS], node)
+        self.slots[slot % SLOTS] = node;
     }
 
     #[inline]
@@ -160,8 +170,7 @@ impl EventQueue {
         let differ = slice ^ self.slice;
         // Most events are of the current block.
         if slice > self.slice && differ < 1 << FIRST_WHEEL_BITS {
-            let node = self.new_node(entry);
-            self.link(0, slice as usize % (1 << FIRST_WHEEL_BITS), node);
+            self.link(0, slice as usize % FIRST_SLOTS, entry);
         } else {
             self.place_far(entry);
         }
@@ -205,24 +214,47 @@ impl EventQueue {
         time_of(entry).0 >> self.slice_bits
     }
 
+    /// Adds an entry to the list that begins with `head`, and returns where the list begins then.
     #[inline]
-    fn new_node(&mut self, entry: u128) -> u32 {
-        let node = self.free;
-        if node == NONE {
-            self.nodes.push(Node { entry, next: NONE });
-            return self.nodes.len() as u32 - 1;
+    fn add(&mut self, head: u32, entry: u128) -> u32 {
+        if let Some(node) = self.nodes.get_mut(head as usize) {
+            if let Some(place) = node.entries.get_mut(node.len as usize) {
+                *place = entry;
+                node.len += 1;
+                return head;
+            }
         }
-        self.free = self.nodes[node as usize].next;
-        self.nodes[node as usize].entry = entry;
-        node
+        let new = self.free;
+        if let Some(node) = self.nodes.get_mut(new as usize) {
+            self.free = node.next;
+            node.entries[0] = entry;
+            (node.len, node.next) = (1, head);
+            return new;
+        }
+        self.nodes.push(Node { entries: [entry, 0, 0], len: 1, next: head });
+        self.nodes.len() as u32 - 1
     }
 
     #[inline]
-    fn link(&mut self, wheel: usize, slot: usize, node: u32) {
-        self.nodes[node as usize].next = match wheel {
-            0 => self.first.fill(slot, node),
-            _ => self.rest[wheel - 1].fill(slot, node),
+    fn link(&mut self, wheel: usize, slot: usize, entry: u128) {
+        let head = match wheel {
+            0 => self.first.head(slot),
+            _ => self.rest[wheel - 1].head(slot),
         };
+        let head = self.add(head, entry);
+        match wheel {
+            0 => self.first.fill(slot, head),
+            _ => self.rest[wheel - 1].fill(slot, head),
+        }
+    }
+
+    /// Takes a list's first node; the place is free then.
+    #[inline]
+    fn take_node(&mut self, at: u32) -> Node {
+        let node = self.nodes[at as usize];
+        self.nodes[at as usize].next = self.free;
+        self.free = at;
+        node
     }
 
     /// Where a later slice belongs, seen from the current one: a wheel and a slot; `None`: beyond the last wheel.
@@ -245,8 +277,7 @@ impl EventQueue {
         if slice <= self.slice {
             self.near.push(entry);
         } else if let Some((wheel, slot)) = self.slot_of(slice) {
-            let node = self.new_node(entry);
-            self.link(wheel, slot, node);
+            self.link(wheel, slot, entry);
         } else {
             self.far.push(entry);
         }
@@ -286,13 +317,11 @@ impl EventQueue {
     /// The events of a slot of the first wheel are now the current ones; `run` is empty.
     #[inline]
     fn begin_slice(&mut self, slot: usize) {
-        let mut node = self.first.empty(slot);
-        while node != NONE {
-            let Node { entry, next } = self.nodes[node as usize];
-            self.run.push(entry);
-            self.nodes[node as usize].next = self.free;
-            self.free = node;
-            node = next;
+        let mut at = self.first.empty(slot);
+        while at != NONE {
+            let node = self.take_node(at);
+            self.run.extend_from_slice(&node.entries[..node.len as usize]);
+            at = node.next;
         }
         if self.run.len() > 1 {
             self.run.sort_unstable_by(|a, b| b.cmp(a));
@@ -300,19 +329,19 @@ impl EventQueue {
     }
 
     fn move_down(&mut self, wheel: usize, slot: usize) {
-        let mut node = self.rest[wheel - 1].empty(slot);
-        while node != NONE {
-            let Node { entry, next } = self.nodes[node as usize];
-            let slice = self.slice_of(entry);
-            if slice <= self.slice {
-                self.near.push(entry);
-                self.nodes[node as usize].next = self.free;
-                self.free = node;
-            } else {
-                let (wheel, slot) = self.slot_of(slice).expect("it was in a wheel above");
-                self.link(wheel, slot, node);
+        let mut at = self.rest[wheel - 1].empty(slot);
+        while at != NONE {
+            let node = self.take_node(at);
+            for &entry in &node.entries[..node.len as usize] {
+                let slice = self.slice_of(entry);
+                if slice <= self.slice {
+                    self.near.push(entry);
+                } else {
+                    let (wheel, slot) = self.slot_of(slice).expect("it was in a wheel above");
+                    self.link(wheel, slot, entry);
+                }
             }
-            node = next;
+            at = node.next;
         }
     }
 }
