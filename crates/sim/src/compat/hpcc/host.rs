@@ -56,8 +56,7 @@ impl World {
         qp.next_avail = self.now;
         let window = self.plan.window;
         if window.enabled {
-            let bdp =
-                if window.global { self.routes.largest().1 } else { self.routes.pair(qp.src, qp.dst).bdp() };
+            let bdp = if window.global { self.largest_bdp } else { self.routes.pair(qp.src, qp.dst).bdp };
             qp.window = bdp as u32;
         }
         qp.data_path = self.add_path(port, qp.key(false), qp.dst);
@@ -282,7 +281,8 @@ impl World {
         } else {
             recv.duplicate += 1;
             host.duplicate += 1;
-            None
+            // Not there; but without it a timer's repetitions after a lost ACK would never be answered.
+            (plan.departures.retransmission_timeout_ns > 0).then_some(Kind::Ack)
         };
         let (Some(kind), true) = (kind, recv.port != NONE) else {
             self.packets.remove(packet);
@@ -420,7 +420,7 @@ impl World {
         let size = bytes as u32;
         let packets = (size - 1) / self.plan.payload_bytes + 1;
         let total = size.wrapping_add(packets.wrapping_mul(DATA_HEADER_BYTES)) as u64;
-        pair.rtt_ns + total * 8_000_000_000 / pair.rate.max(1)
+        pair.rtt_ns + total.wrapping_mul(8_000_000_000) / pair.rate.max(1)
     }
 
     /// The ports that a flow's data leave by, from the sender on; none where there is no way.

@@ -164,7 +164,8 @@ pub struct Departures {
     pub exact_time: bool,
     /// A receiver flags at most one ACK of a queue pair in this time. 0 = every marked packet.
     pub cnp_interval_ns: u64,
-    /// Goes back to the last byte acknowledged when nothing was sent or acknowledged for this long. 0 = never.
+    /// Goes back to the last byte acknowledged when nothing was sent or acknowledged for this long, and
+    /// acknowledges duplicates. 0 = never.
     pub retransmission_timeout_ns: u64,
     /// Header bytes of a data packet on the wire. 0 = 48.
     pub wire_overhead_bytes: u32,

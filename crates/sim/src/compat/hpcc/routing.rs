@@ -19,12 +19,13 @@ pub(super) struct Pair {
     pub rtt_ns: u64,
     /// Rate of the slowest link; 0 where there is no way.
     pub rate: u64,
+    /// Rate times round trip, in bytes.
+    pub bdp: u64,
 }
 
 impl Pair {
-    /// Bandwidth times delay, in bytes.
-    pub fn bdp(&self) -> u64 {
-        self.rtt_ns.wrapping_mul(self.rate) / 1_000_000_000 / 8
+    fn new(rtt_ns: u64, rate: u64) -> Self {
+        Pair { rtt_ns, rate, bdp: rtt_ns.wrapping_mul(rate) / 1_000_000_000 / 8 }
     }
 }
 
@@ -97,7 +98,7 @@ impl Routes {
             }
             for (from, &id) in hosts.iter().enumerate() {
                 if let Some((_, delay, sending, rate)) = reached[id as usize] {
-                    routes.pairs[from * hosts.len() + number] = Pair { rtt_ns: delay * 2 + sending, rate };
+                    routes.pairs[from * hosts.len() + number] = Pair::new(delay * 2 + sending, rate);
                 }
             }
         }
@@ -128,9 +129,17 @@ impl Routes {
         self.pairs[from as usize * self.hosts + to as usize]
     }
 
-    /// The largest round trip and the largest bandwidth-delay product of all pairs.
-    pub fn largest(&self) -> (u64, u64) {
-        self.pairs.iter().fold((0, 0), |(rtt, bdp), pair| (rtt.max(pair.rtt_ns), bdp.max(pair.bdp())))
+    /// What that simulator does not work out anew when a link fails: round trips, and products with them.
+    pub fn keep_figures(&mut self, before: &Routes) {
+        for (pair, before) in self.pairs.iter_mut().zip(&before.pairs) {
+            let rate = if pair.rate == 0 { before.rate } else { pair.rate };
+            *pair = Pair { rate, ..*before };
+        }
+    }
+
+    /// The largest bandwidth-delay product of all pairs.
+    pub fn largest_bdp(&self) -> u64 {
+        self.pairs.iter().map(|pair| pair.bdp).max().unwrap_or(0)
     }
 }
 

@@ -239,6 +239,8 @@ pub(super) struct World {
     pub recv: Vec<RecvQp>,
     pub reaction: Option<reaction::Parameters>,
     pub routes: Routes,
+    /// Largest bandwidth-delay product of all pairs, in bytes.
+    pub largest_bdp: u64,
     /// Ports that flows leave switches by, path after path.
     pub paths: Vec<u32>,
     /// A link has failed: packets under way no longer follow their path.
@@ -278,6 +280,7 @@ impl World {
         let largest = (plan.payload_bytes + data_overhead).max(ack_bytes).max(PFC_BYTES);
         let own_errors = plan.links.iter().filter(|link| link.4 > 0.0).count() as u64;
         let error_stream = || Stream::explicit(plan.rng.seed, plan.rng.run, ERROR_STREAM);
+        let routes = Routes::new(plan, None);
         let mut world = World {
             now: 0,
             stop: plan.stop_ns * 1000,
@@ -296,7 +299,8 @@ impl World {
                 super::plan::Cc::Dcqcn(cc) => Some(cc.into()),
                 super::plan::Cc::None {} => None,
             },
-            routes: Routes::new(plan, None),
+            largest_bdp: routes.largest_bdp(),
+            routes,
             paths: Vec::new(),
             rerouted: false,
             streams: FirstNumbers::new(
