@@ -1,8 +1,8 @@
-"""Congestion control that hears of congestion with each ACK: HPCC, TIMELY and DCTCP, and which one a host has.
+"""Congestion control that hears of congestion with each ACK, HPCC, TIMELY and DCTCP; which one a host has.
 
-Sources: Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, and its authors' simulator; Mittal et
-al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015; Alizadeh et al., "Data Center TCP
-(DCTCP)", SIGCOMM 2010.
+Sources: Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, and its authors' simulator;
+Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015; Alizadeh et al., "Data
+Center TCP (DCTCP)", SIGCOMM 2010.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Hpcc(Part):
 
     base_rtt: _Time = setting(
         duration("13us"),
-        "T: round trip without queues, the same for all queue pairs and not below that of any. The largest window "
-        "is the link's rate times T.",
+        "T: round trip without queues, the same for all queue pairs and not below that of any. The largest "
+        "window is the link's rate times T.",
         f"{_LI}, section 5.1: a little above the longest in its fabric",
     )
     eta: float = _fraction(0.95, "Utilisation to aim at.", f"{_LI}, section 5.1")
@@ -61,8 +61,8 @@ class Hpcc(Part):
     )
     additive: _Window = setting(
         size("80B"),
-        "W_AI: what the window gains in a step; it makes queue pairs equal, and with N of them it costs a queue "
-        "once N * W_AI is above (1 - eta) of the largest window.",
+        "W_AI: what the window gains in a step; it makes queue pairs equal, and with N of them it costs a "
+        "queue once N * W_AI is above (1 - eta) of the largest window.",
         f"{_LI}, section 5.1",
     )
     min_rate: _LowestRate = _min_rate()
@@ -81,7 +81,7 @@ class Timely(Part):
     )
     beta: float = _fraction(0.8, "Strength of a decrease.", f"{_MITTAL}, section 4")
     additive: _Step = setting(
-        rate("10Mbps"), "delta: what the rate gains in a step, on any link.", f"{_MITTAL}, section 4"
+        rate("10Mbps"), "What the rate gains in a step (delta), on any link.", f"{_MITTAL}, section 4"
     )
     hyper_additive: _Step = setting(
         rate("50Mbps"), "The same in hyperactive increase.", f"{_MITTAL}, algorithm 1: N = 5 times delta"
@@ -115,12 +115,14 @@ class Timely(Part):
     @model_validator(mode="after")
     def _ordered(self) -> Timely:
         if self.t_low > self.t_high:
-            raise refuse("t_low", format_duration(self.t_low), f"at most t_high, {format_duration(self.t_high)}")
+            raise refuse(
+                "t_low", format_duration(self.t_low), f"at most t_high, {format_duration(self.t_high)}"
+            )
         return self
 
 
 class Dctcp(Part):
-    """DCTCP with a rate: the share of marked packets sets the cut. Its ECN threshold K belongs to the switch."""
+    """DCTCP with a rate: the share of marks sets the cut. Its ECN threshold K belongs to the switch."""
 
     g: float = _fraction(0.0625, "Weight of the newest window in the share of marks.", f"{_ALIZADEH}: 1/16")
     additive: _Step = setting(
