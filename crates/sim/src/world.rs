@@ -6,16 +6,16 @@ use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::transport::rc::{RcParameters, Requester};
 use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{stream, EventQueue, Stream};
+use crate::engine::{prefetch, stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
-use crate::fabric::pause::PauseLogs;
+use crate::fabric::pause::{PauseLogs, Pausing};
 use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
 use crate::fabric::routing::Routes;
 use crate::fabric::switch::{IngressGroup, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
-use crate::fabric::CLASSES;
+use crate::fabric::{lane, CLASSES};
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
@@ -48,6 +48,7 @@ pub(crate) struct World {
     /// By lane: packets marked CE.
     pub marked: Vec<u64>,
     pub groups: Vec<IngressGroup>,
+    pub pausing: Vec<Pausing>,
     pub pauses: Vec<PauseSink>,
     pub drops: Vec<Drops>,
     pub pause_logs: PauseLogs,
@@ -85,6 +86,8 @@ pub(crate) struct World {
 /// A deadlock is called when data waits behind a pause and no data packet moved anywhere for this long: ten times the
 /// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
 const STANDSTILL: Time = Time::from_ms(13);
+/// Ports from which on a fabric does not fit the nearest cache.
+const MANY_PORTS: usize = 256;
 /// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
 const PACKETS_OF_STANDSTILL: u64 = 10;
 
@@ -165,6 +168,7 @@ impl World {
                 in_flight: Fifo::EMPTY,
                 peer: end.peer as u32,
                 owner: end.node as u32,
+                peer_owner: peer_node as u32,
                 ps_per_byte: if 8_000_000_000_000 % link.rate_bps == 0 {
                     (8_000_000_000_000 / link.rate_bps) as u32
                 } else {
@@ -208,6 +212,7 @@ impl World {
             queues: lanes(ports_count, ClassQueue::EMPTY),
             marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),
+            pausing: lanes(ports_count, Pausing::IDLE),
             pauses: lanes(ports_count, PauseSink::default()),
             drops: lanes(ports_count, Drops::default()),
             pause_logs: PauseLogs::new(),
@@ -326,6 +331,57 @@ impl World {
             local_ack_timeout_err: 0,
             rp_cnp_handled: 0,
         });
+    }
+
+    /// Asks for the memory that the next events will touch. In a large fabric little of it is in the nearest cache, and
+    /// waiting for it would take most of the time.
+    #[inline]
+    pub fn look_ahead(&mut self) {
+        if self.ports.len() < MANY_PORTS {
+            return;
+        }
+        if let Some(Event::Arrival(port) | Event::PortWake(port)) = self.events.upcoming(3).map(Event::decode)
+        {
+            prefetch(&self.ports, port as usize);
+        }
+        match self.events.upcoming(2).map(Event::decode) {
+            Some(Event::Arrival(port)) => {
+                self.packets.prefetch(self.ports[port as usize].in_flight.head());
+            }
+            Some(Event::PortWake(port)) => {
+                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
+                prefetch(&self.queues, lane(port as usize, 0) + class);
+            }
+            _ => {}
+        }
+        match self.events.upcoming(1).map(Event::decode) {
+            Some(Event::Arrival(port)) => {
+                let port = &self.ports[port as usize];
+                let Some(head) = port.in_flight.head() else { return };
+                let packet = &self.packets[head];
+                prefetch(&self.groups, lane(port.peer as usize, packet.class));
+                self.packets.prefetch(Some(packet.next));
+                match (port.peer_owner as usize).checked_sub(self.nics.len()) {
+                    Some(switch) => {
+                        if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
+                            prefetch(&self.ports, out);
+                            prefetch(&self.queues, lane(out, packet.class));
+                        }
+                    }
+                    None => {
+                        prefetch(&self.recv_qps, packet.qp as usize);
+                        prefetch(&self.send_qps, packet.qp as usize);
+                    }
+                }
+            }
+            Some(Event::PortWake(port)) => {
+                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
+                if let Some(queue) = self.queues.get(lane(port as usize, 0) + class) {
+                    self.packets.prefetch(queue.fifo.head());
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Schedules an event.

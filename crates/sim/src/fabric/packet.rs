@@ -80,6 +80,14 @@ impl Arena {
         index
     }
 
+    /// Asks for a packet's memory.
+    #[inline]
+    pub fn prefetch(&self, index: Option<u32>) {
+        if let Some(index) = index {
+            crate::engine::prefetch(&self.packets, index as usize);
+        }
+    }
+
     pub fn remove(&mut self, index: u32) {
         self.packets[index as usize].next = self.free;
         self.free = index;
