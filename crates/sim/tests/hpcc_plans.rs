@@ -48,6 +48,7 @@ prop_compose! {
     fn any_plan()(nodes in 2u32..7)(
         nodes in Just(nodes),
         tidy in prop::bool::weighted(0.95),
+        kind in 0..8,
         more_switches in prop::sample::subsequence((1..nodes).collect::<Vec<_>>(), 0..=nodes as usize / 3),
         links in links(nodes),
         flows in flows(nodes),
@@ -77,7 +78,12 @@ prop_compose! {
             stop_ns: 300_000,
             payload_bytes: payload,
             telemetry_bytes: telemetry,
-            cc: Cc::Dcqcn(Dcqcn {
+            cc: match kind {
+                0 => Cc::None {},
+                1 => Cc::Hpcc(Hpcc { target_utilization: gain, max_stage: 5, rate_ai_bps: 50_000_000, min_rate_bps: min_rate }),
+                2 => Cc::Timely(Timely { rate_ai_bps: 50_000_000, rate_hai_bps: 100_000_000, min_rate_bps: min_rate }),
+                3 => Cc::Dctcp(Dctcp { ewma_gain: gain, rate_ai_bps: 50_000_000, min_rate_bps: min_rate }),
+                _ => Cc::Dcqcn(Dcqcn {
                 alpha_resume_us: 1,
                 rate_decrease_us: 4,
                 clamp_target_rate: ecn[1],
@@ -87,7 +93,7 @@ prop_compose! {
                 rate_ai_bps: 20_000_000,
                 rate_hai_bps: 200_000_000,
                 min_rate_bps: min_rate,
-            }),
+            })},
             rate_bound: ecn[2],
             window: Window { enabled: ecn[3], global: ecn[4], variable: ecn[5] },
             l2_chunk_bytes: chunk,
@@ -200,4 +206,34 @@ fn departures_change_the_result_and_their_absence_does_not() {
     rare.departures.cnp_interval_ns = 50_000;
     let seldom = run(&rare).totals.cnp_echo_rx;
     assert!(seldom > 0 && seldom < often, "{seldom} of {often}");
+}
+
+/// The project's own controllers keep a queue shorter than no control does, and everybody finishes.
+#[test]
+fn controllers_of_acknowledgements_control() {
+    let mut plan = plan("two_flows");
+    plan.stop_ns += 80_000_000;
+    let longest = |plan: &HpccPlan| {
+        let recording = run(plan);
+        assert!(recording.recording.meta.conservation.ok, "{:?}", recording.recording.meta.faults);
+        assert_eq!(recording.fct.len(), 2);
+        // After the first 10 us, in which both send at line rate.
+        let series = &recording.recording.series;
+        let skip = (10_000_000 / series.bin.0) as usize + 1;
+        let queues = series.columns.iter().filter(|column| column.1 == "queue_mean_bytes");
+        let sums = queues.map(|column| column.2[skip..].iter().sum::<f64>());
+        sums.fold(0.0, f64::max) * series.bin.as_secs_f64()
+    };
+    plan.cc = Cc::None {};
+    let none = longest(&plan);
+    let (rate_ai_bps, min_rate_bps) = (50_000_000, 100_000_000);
+    let hpcc = Hpcc { target_utilization: 0.95, max_stage: 5, rate_ai_bps, min_rate_bps };
+    for (cc, telemetry_bytes) in [
+        (Cc::Hpcc(hpcc), 42),
+        (Cc::Timely(Timely { rate_ai_bps, rate_hai_bps: 2 * rate_ai_bps, min_rate_bps }), 8),
+        (Cc::Dctcp(Dctcp { ewma_gain: 1.0 / 16.0, rate_ai_bps, min_rate_bps }), 0),
+    ] {
+        let controlled = longest(&HpccPlan { cc: cc.clone(), telemetry_bytes, ..plan.clone() });
+        assert!(controlled < none / 2.0, "{cc:?}: {controlled} B s after {none} B s");
+    }
 }

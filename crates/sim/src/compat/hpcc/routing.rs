@@ -39,6 +39,7 @@ pub(super) struct Routes {
     spans: Vec<u32>,
     ports: Vec<u32>,
     pairs: Vec<Pair>,
+    largest_rtt_ns: u64,
 }
 
 impl Routes {
@@ -102,6 +103,7 @@ impl Routes {
                 }
             }
         }
+        routes.largest_rtt_ns = routes.pairs.iter().map(|pair| pair.rtt_ns).max().unwrap_or(0);
         routes.spans = std::iter::once(0)
             .chain(next.iter().scan(0, |end, ports| {
                 *end += ports.len() as u32;
@@ -131,9 +133,19 @@ impl Routes {
 
     /// What that simulator does not work out anew when a link fails: round trips, and products with them.
     pub fn keep_figures(&mut self, before: &Routes) {
+        self.largest_rtt_ns = before.largest_rtt_ns;
         for (pair, before) in self.pairs.iter_mut().zip(&before.pairs) {
             let rate = if pair.rate == 0 { before.rate } else { pair.rate };
             *pair = Pair { rate, ..*before };
+        }
+    }
+
+    /// Round trip that a flow's controller goes by: its pair's, or the largest of all.
+    pub fn base_rtt(&self, global: bool, from: u32, to: u32) -> u64 {
+        if global {
+            self.largest_rtt_ns
+        } else {
+            self.pair(from, to).rtt_ns
         }
     }
 

@@ -2,6 +2,7 @@
 
 use tailback_proto::units::Time;
 
+use super::ack_control::AckControl;
 use super::clock::serialization;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
 use super::plan::{HpccPlan, Link, PFC_BYTES};
@@ -178,7 +179,8 @@ pub(super) struct Nic {
     pub last_served: u32,
     /// Finished ones among `qps`.
     pub finished: u32,
-    pub wake_pending: bool,
+    /// When it wakes to send; an entry of the calendar for another time is a cancelled one.
+    pub wake_at: Option<u64>,
 }
 
 /// Counters of a host.
@@ -238,6 +240,7 @@ pub(super) struct World {
     pub send: Vec<SendQp>,
     pub recv: Vec<RecvQp>,
     pub reaction: Option<reaction::Parameters>,
+    pub acks: Option<AckControl>,
     pub routes: Routes,
     /// Largest bandwidth-delay product of all pairs, in bytes.
     pub largest_bdp: u64,
@@ -297,8 +300,9 @@ impl World {
             recv: Vec::new(),
             reaction: match &plan.cc {
                 super::plan::Cc::Dcqcn(cc) => Some(cc.into()),
-                super::plan::Cc::None {} => None,
+                _ => None,
             },
+            acks: AckControl::new(&plan.cc),
             largest_bdp: routes.largest_bdp(),
             routes,
             paths: Vec::new(),
