@@ -10,7 +10,7 @@ use super::qp::{RecvQp, SendQp};
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::reaction;
 use super::routing::Routes;
-use crate::engine::EventQueue;
+use crate::engine::{EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
 
 /// Priorities of a port.
@@ -78,7 +78,10 @@ impl Event {
 /// One end of a link: transmitter, and where it belongs.
 #[derive(Debug)]
 pub(super) struct Port {
+    /// It is sending, or was when it was last looked at.
     pub busy: bool,
+    /// The end of what it sends stands in the calendar. Otherwise nobody waits for it, and its place is free.
+    awaited: bool,
     pub up: bool,
     pub is_switch: bool,
     /// A bit for each priority that is paused.
@@ -95,6 +98,8 @@ pub(super) struct Port {
     pub owner: u32,
     /// Place of the first serialization time of its rate.
     times: u32,
+    /// Place in the calendar of the end of what it sends.
+    free_at: Place,
     /// Packets on the wire.
     pub flight: Fifo,
     delay: u64,
@@ -361,6 +366,8 @@ impl World {
                 };
                 world.ports.push(Port {
                     busy: false,
+                    awaited: false,
+                    free_at: Place::default(),
                     up: true,
                     is_switch: is_switch[node as usize] != NONE,
                     paused: 0,
@@ -433,32 +440,48 @@ impl World {
         self.times[self.ports[port as usize].times as usize + bytes as usize]
     }
 
-    /// Puts a packet on the wire. The end of the sending is scheduled before the arrival.
+    /// Puts a packet on the wire. The end of the sending comes before the arrival in the order of scheduling; it is an
+    /// event only if there is something to send next.
     #[inline]
     pub fn start(&mut self, port: u32, packet: u32) {
         let Packet { wire, kind, priority, .. } = self.packets[packet];
         let p = &mut self.ports[port as usize];
-        p.busy = true;
         p.tx_bytes += wire as u64;
         let sent = self.now + self.times[p.times as usize + wire as usize];
         let arrived = sent + p.delay;
         let peer = p.peer;
         p.flight.push(&mut self.packets, packet);
+        p.busy = true;
+        p.free_at = self.events.reserve(Time(sent));
+        p.awaited = if p.is_switch {
+            p.waiting & (!p.paused | 1) != 0
+        } else {
+            let nic = &self.nics[p.owner as usize];
+            !nic.acks.is_empty() || !nic.qps.is_empty()
+        };
+        if p.awaited && sent <= self.stop {
+            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+        }
         self.transmissions[p.is_switch as usize][kind as usize] += 1;
         let lane = &mut self.lanes[port as usize * LANES + priority as usize];
         lane.tx_packets += 1;
         lane.tx_bytes += wire as u64;
-        self.schedule(sent, Event::Sent, port);
         self.schedule(arrived, Event::Arrival, peer);
     }
 
-    /// The port may send its next packet, if it is idle.
+    /// The port may send its next packet, if it is idle. If not, it looks again when it is.
     #[inline]
     pub fn transmit(&mut self, port: u32) {
-        let p = &self.ports[port as usize];
-        if p.busy || !p.up {
+        let p = &mut self.ports[port as usize];
+        if !p.up || p.busy && p.awaited {
             return;
         }
+        if p.busy && !self.events.is_past(p.free_at) {
+            p.awaited = true;
+            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+            return;
+        }
+        p.busy = false;
         if p.is_switch {
             self.transmit_switch(port);
         } else {
@@ -468,7 +491,8 @@ impl World {
 
     #[inline]
     pub fn on_sent(&mut self, port: u32) {
-        self.ports[port as usize].busy = false;
+        let p = &mut self.ports[port as usize];
+        (p.busy, p.awaited) = (false, false);
         self.transmit(port);
     }
 
