@@ -100,7 +100,7 @@ def test_show_without_comments(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["run", "first-flow", "--set", "host.congestion='[red]x[/red]'"],
-            ['--set host.congestion: found "[red]x[/red]", expected one of dcqcn, none'],
+            ['--set host.congestion: found "[red]x[/red]", expected one of dcqcn, hpcc, timely, dctcp, none'],
         ),
         (["run"], ["tailback: Missing argument 'NAME|FILE'."]),
         (["run", "first-flow", "--seed", "x"], ["tailback: Invalid value for '--seed'"]),

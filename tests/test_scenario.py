@@ -93,7 +93,10 @@ traffic:
             "host: {transport: {ack_timeout: 0}}",
             "host.transport.ack_timeout: found 0, expected more than 0 and at most 549.755813888s",
         ),
-        ("host: {congestion: dctcp}", 'host.congestion: found "dctcp", expected dcqcn (or another of none)'),
+        (
+            "host: {congestion: dctc}",
+            'host.congestion: found "dctc", expected dctcp (or another of dcqcn, hpcc, timely, none)',
+        ),
         (
             "host: {dcqcn: {profile: connectx5}}",
             'host.dcqcn.profile: found "connectx5", expected connectx (or another of sigcomm15, alibaba)',

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tailback.scenario.checks import pairs
-from tailback.scenario.dcqcn import resolve
+from tailback.scenario.congestion import ack_every, congestion_plan
 from tailback.scenario.headroom import headroom, shared
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Host, Scenario, Switch, Write
@@ -56,19 +56,18 @@ def plan_json(plan: dict[str, Any]) -> str:
 
 
 def _nic(host: Host, rate_bps: int) -> dict[str, Any]:
-    dcqcn = {name: parameter.value for name, parameter in resolve(host.dcqcn, rate_bps).items()}
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
         "mtu_bytes": host.mtu,
         "rx_latency_ps": host.rx_latency,
         "cnp_priority": host.cnp_priority,
         "transport": {
-            "ack_every_packets": host.transport.ack_every,
+            "ack_every_packets": ack_every(host)[0],
             "ack_timeout_ps": full,
             "adaptive_timeout_ps": None if first is None else min(first, full),
             "retry_count": host.transport.retry_count,
         },
-        "dcqcn": dcqcn if host.congestion == "dcqcn" else None,
+        "congestion": congestion_plan(host, rate_bps),
     }
 
 

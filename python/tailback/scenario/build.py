@@ -71,10 +71,13 @@ def build(document: Document) -> Scenario:
 _LEANS_ON: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
-        ("host", "mtu"),
+        *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely")),
         *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc")),
     ],
-    "host": [("topology",), ("host", "dcqcn"), ("host", "congestion")],
+    "host": [
+        ("topology",),
+        *(("host", name) for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "transport")),
+    ],
     "traffic": [("topology",), ("run",)],
 }
 """What the conflicts in a section are worked out from."""

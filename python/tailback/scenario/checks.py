@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tailback.scenario.congestion import congestion_conflicts
 from tailback.scenario.dcqcn import resolve
 from tailback.scenario.errors import Path
 from tailback.scenario.headroom import headroom, shared, total_headroom
@@ -21,6 +22,7 @@ def conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Every conflict: the path of the field that is named, and the text of the problem."""
     yield from _buffer(scenario)
     yield from _rates(scenario)
+    yield from congestion_conflicts(scenario.host, [scenario.topology.link.rate])
     for index, item in enumerate(scenario.traffic):
         yield from _traffic(scenario, item, ("traffic", index))
     total = sum(queue_pairs(item) for item in scenario.traffic)

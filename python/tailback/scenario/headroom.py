@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.model import Scenario
 
 DATA_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 8 + 12
@@ -25,7 +26,8 @@ def auto_headroom(scenario: Scenario) -> int:
     link = scenario.topology.link
     pfc = scenario.switch.pfc
     in_flight = bytes_in(2 * link.delay + pfc.response_delay + scenario.switch.latency, link.rate)
-    return in_flight + 2 * (scenario.host.mtu + DATA_OVERHEAD_BYTES) + PFC_FRAME_BYTES
+    packet = scenario.host.mtu + telemetry_bytes(scenario.host) + DATA_OVERHEAD_BYTES
+    return in_flight + 2 * packet + PFC_FRAME_BYTES
 
 
 def headroom(scenario: Scenario) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
 from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path
 from tailback.scenario.fields import Part, refuse, setting
@@ -114,7 +115,7 @@ class Transport(Part):
 
     ack_every: int = setting(
         16,
-        "Packets between two requests for an ACK.",
+        "Packets between two requests for an ACK. Where it is not given, hpcc and dctcp take 1.",
         "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction",
         ge=1,
         le=65536,
@@ -166,15 +167,20 @@ class Host(Part):
     )
     cnp_priority: Priority = setting(6, "Priority of CNPs.", "Mellanox community DOC-2591 (cnp_802p_prio 6)")
     transport: Transport = Field(default_factory=Transport, description="Reliable connections.")
-    congestion: Literal["dcqcn", "none"] = setting(
+    congestion: Kind = setting(
         "dcqcn",
         "Congestion control; none: every queue pair sends at line rate.",
         'NVIDIA "DCQCN CC Parameters": on',
     )
     dcqcn: Dcqcn = Field(
         default_factory=Dcqcn,
-        description="DCQCN's profile and parameters; without effect where congestion is none.",
+        description="DCQCN's profile and parameters; without effect where congestion is another.",
     )
+    hpcc: Hpcc = Field(default_factory=Hpcc, description="HPCC's parameters, where congestion is hpcc.")
+    timely: Timely = Field(
+        default_factory=Timely, description="TIMELY's parameters, where congestion is timely."
+    )
+    dctcp: Dctcp = Field(default_factory=Dctcp, description="DCTCP's parameters, where congestion is dctcp.")
 
 
 class Ecn(Part):

@@ -10,11 +10,12 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tailback.scenario.congestion import ack_every
 from tailback.scenario.dcqcn import Dcqcn, resolve
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
 from tailback.scenario.headroom import auto_headroom, shared
-from tailback.scenario.model import Scenario
+from tailback.scenario.model import Scenario, Transport
 from tailback.units import format_size
 
 _AUTO: dict[str, Callable[[Scenario], int]] = {"headroom": auto_headroom, "shared": shared}
@@ -49,7 +50,7 @@ def show(scenario: Scenario, *, comments: bool = True) -> str:
 
 def _mapping(scenario: Scenario, part: BaseModel, path: Path, indent: int) -> Iterator[_Line]:
     dumped = part.model_dump(by_alias=True)
-    sources = _dcqcn(scenario) if isinstance(part, Dcqcn) else {}
+    sources = _worked_out(scenario, part)
     for name, field in type(part).model_fields.items():
         key = field.alias or name
         value = getattr(part, name)
@@ -72,7 +73,13 @@ def _mapping(scenario: Scenario, part: BaseModel, path: Path, indent: int) -> It
             yield _Line(f"{head} {_scalar(resolved)}", comment)
 
 
-def _dcqcn(scenario: Scenario) -> dict[str, tuple[Any, str]]:
+def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:
+    """Values that depend on others, with their sources."""
+    if isinstance(part, Transport):
+        packets, reason = ack_every(scenario.host)
+        return {"ack_every": (packets, reason)} if reason else {}
+    if not isinstance(part, Dcqcn):
+        return {}
     parameters = resolve(scenario.host.dcqcn, scenario.topology.link.rate)
     return {name: (parameter.value, parameter.source) for name, parameter in parameters.items()}
 

@@ -5,5 +5,5 @@ mod queue;
 mod random;
 
 pub(crate) use prefetch::prefetch;
-pub use queue::EventQueue;
+pub use queue::{EventQueue, Place};
 pub use random::{stream, uniform, Stream};

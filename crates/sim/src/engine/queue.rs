@@ -32,6 +32,10 @@ const FIRST_SLOTS: usize = 1 << FIRST_WHEEL_BITS;
 const SLOTS: usize = 1 << WHEEL_BITS;
 const NONE: u32 = u32::MAX;
 
+/// A place in the order of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place(u128);
+
 /// A priority queue of `u32` payloads by (time, order of scheduling).
 #[derive(Debug)]
 pub struct EventQueue {
@@ -44,6 +48,8 @@ pub struct EventQueue {
     slice: u64,
     sequence: u64,
     len: usize,
+    /// The event last taken.
+    last: u128,
     /// The wheels, one slot array after the other: the first has 2^12 slots, the others 2^8.
     first: Box<Wheel<FIRST_SLOTS, 64>>,
     rest: [Box<Wheel<SLOTS, 4>>; 2],
@@ -144,6 +150,7 @@ impl EventQueue {
             slice: 0,
             sequence: 0,
             len: 0,
+            last: 0,
             first: Wheel::new(),
             rest: [Wheel::new(), Wheel::new()],
             nodes: Vec::new(),
@@ -158,14 +165,37 @@ impl EventQueue {
     /// Past 2^40 events, and in debug builds past [`Self::HORIZON`].
     #[inline]
     pub fn push(&mut self, time: Time, payload: u32) {
+        let place = self.reserve(time);
+        self.push_at(place, payload);
+    }
+
+    /// Takes the next place in the order of events at `time` and leaves it empty: for an event that only matters if
+    /// something else happens before it.
+    ///
+    /// # Panics
+    /// As [`Self::push`].
+    #[inline]
+    pub fn reserve(&mut self, time: Time) -> Place {
         debug_assert!(time <= Self::HORIZON);
         let sequence = self.sequence;
         assert!(sequence < 1 << SEQUENCE_BITS, "more events than one run can number");
         self.sequence += 1;
+        Place(((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS)) | ((sequence as u128) << PAYLOAD_BITS))
+    }
+
+    /// Whether the event last taken stands behind `place` in the order.
+    #[inline]
+    pub fn is_past(&self, place: Place) -> bool {
+        place.0 < self.last
+    }
+
+    /// Schedules `payload` at a place that was reserved and is not past.
+    #[inline]
+    pub fn push_at(&mut self, place: Place, payload: u32) {
+        debug_assert!(!self.is_past(place));
         self.len += 1;
-        let entry = ((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS))
-            | ((sequence as u128) << PAYLOAD_BITS)
-            | payload as u128;
+        let entry = place.0 | payload as u128;
+        let time = time_of(entry);
         let slice = time.0 >> self.slice_bits;
         let differ = slice ^ self.slice;
         // Most events are of the current block.
@@ -190,6 +220,7 @@ impl EventQueue {
                 }
             };
             self.len -= 1;
+            self.last = entry;
             return Some((time_of(entry), entry as u32));
         }
     }
@@ -447,6 +478,39 @@ mod tests {
                 prop_assert_eq!(queue.pop(), Some((Time(time), payload)));
             }
             prop_assert_eq!(queue.pop(), None);
+        }
+
+        /// Places that are filled late give the same order as events that were there from the beginning.
+        #[test]
+        fn a_place_keeps_its_turn(spans in prop::collection::vec((0u64..200_000, 0u64..3), 2..100)) {
+            let (mut early, mut late) = (EventQueue::default(), EventQueue::default());
+            let mut places = Vec::new();
+            for (number, &(span, _)) in spans.iter().enumerate() {
+                early.push(Time(span), number as u32);
+                places.push(late.reserve(Time(span)));
+            }
+            // Each event fills the places of the next ones; the rest are filled before the first.
+            let first = spans.iter().enumerate().min_by_key(|(_, span)| span.0).map_or(0, |(number, _)| number);
+            late.push_at(places[first], first as u32);
+            let mut filled = vec![false; spans.len()];
+            filled[first] = true;
+            while let Some(event) = late.pop() {
+                prop_assert_eq!(early.pop(), Some(event));
+                for (number, &place) in places.iter().enumerate() {
+                    if !filled[number] {
+                        prop_assert!(!late.is_past(place));
+                        // Some at once, the others no later than the last moment.
+                        let next_is_it = spans.iter().enumerate().all(|(other, span)| {
+                            filled[other] || (span.0, other) >= (spans[number].0, number)
+                        });
+                        if spans[number].1 == 0 || next_is_it {
+                            late.push_at(place, number as u32);
+                            filled[number] = true;
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(early.pop(), None);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Hosts: flows start, data and ACKs are sent and received.
 
+use tailback_proto::congestion::AckInfo;
+use tailback_proto::units::Time;
+
 use super::clock::serialization;
 use super::packet::{Kind, Packet, CE, CNP, NONE};
 use super::plan::{Flow, DATA_HEADER_BYTES};
@@ -56,9 +59,12 @@ impl World {
         qp.next_avail = self.now;
         let window = self.plan.window;
         if window.enabled {
-            let bdp =
-                if window.global { self.routes.largest().1 } else { self.routes.pair(qp.src, qp.dst).bdp() };
+            let bdp = if window.global { self.largest_bdp } else { self.routes.pair(qp.src, qp.dst).bdp };
             qp.window = bdp as u32;
+        }
+        if let Some(acks) = &mut self.acks {
+            let base_rtt = self.routes.base_rtt(window.global, qp.src, qp.dst);
+            acks.begin(flow, &self.plan.cc, qp.line_rate, base_rtt);
         }
         qp.data_path = self.add_path(port, qp.key(false), qp.dst);
         qp.ack_path = self.add_path(self.recv[flow as usize].port, qp.key(true), qp.src);
@@ -134,16 +140,18 @@ impl World {
         // window counts too; if its gap is over, nothing is scheduled.
         let nic = &mut self.nics[owner];
         let first = nic.ready.iter().copied().min().unwrap_or(u64::MAX);
-        if !nic.wake_pending && first < u64::MAX && first > self.now {
-            nic.wake_pending = true;
+        if nic.wake_at.is_none() && first < u64::MAX && first > self.now {
+            nic.wake_at = Some(first);
             self.schedule(first, Event::Wake, port);
         }
     }
 
     pub fn on_wake(&mut self, port: u32) {
         let owner = self.ports[port as usize].owner as usize;
-        self.nics[owner].wake_pending = false;
-        self.transmit(port);
+        if self.nics[owner].wake_at == Some(self.now) {
+            self.nics[owner].wake_at = None;
+            self.transmit(port);
+        }
     }
 
     /// The next queue pair of the round robin that may send now.
@@ -231,7 +239,11 @@ impl World {
         qp.snd_nxt += payload;
         qp.furthest = qp.furthest.max(qp.snd_nxt);
         qp.packets_sent += 1;
+        qp.last_wire = wire;
         let packet = self.packets.add(packet);
+        if let Some(acks) = &mut self.acks {
+            acks.depart(packet, self.now);
+        }
         self.start(port, packet);
         let qp = &mut self.send[flow as usize];
         let rate = if self.plan.rate_bound { qp.reaction.rate } else { qp.line_rate };
@@ -282,7 +294,8 @@ impl World {
         } else {
             recv.duplicate += 1;
             host.duplicate += 1;
-            None
+            // Not there; but without it a timer's repetitions after a lost ACK would never be answered.
+            (plan.departures.retransmission_timeout_ns > 0).then_some(Kind::Ack)
         };
         let (Some(kind), true) = (kind, recv.port != NONE) else {
             self.packets.remove(packet);
@@ -316,6 +329,7 @@ impl World {
     #[inline]
     pub fn on_ack(&mut self, packet: u32, sent: u64) {
         let Packet { flow, seq, kind, flags, .. } = self.packets[packet];
+        // Its place is not used again before the end of this function.
         self.packets.remove(packet);
         let plan = &self.plan;
         let qp = &mut self.send[flow as usize];
@@ -324,6 +338,7 @@ impl World {
         }
         let acknowledged =
             if plan.back_to_zero { seq / plan.l2_chunk_bytes * plan.l2_chunk_bytes } else { seq };
+        let before = qp.snd_una;
         if acknowledged > qp.snd_una {
             self.host_counters[qp.src as usize].goodput_tx += (acknowledged - qp.snd_una) as u64;
             qp.snd_una = acknowledged;
@@ -341,9 +356,49 @@ impl World {
         if flags & CNP != 0 {
             self.on_cnp(flow, sent);
         }
+        if self.acks.is_some() {
+            self.tell(flow, packet, before, flags & CNP != 0);
+        }
         self.restart_timeout(flow);
         let port = self.send[flow as usize].port;
         self.transmit(port);
+    }
+
+    /// Tells a flow's controller of an ACK.
+    #[inline(never)]
+    fn tell(&mut self, flow: u32, packet: u32, before: u32, marked: bool) {
+        let Some(acks) = &mut self.acks else { return };
+        let qp = &mut self.send[flow as usize];
+        if qp.done {
+            acks.end(flow);
+            return;
+        }
+        let info = AckInfo {
+            now: Time(self.now),
+            rtt: Time::ZERO,
+            newly_acked_bytes: (qp.snd_una - before) as u64,
+            acknowledged_bytes: qp.snd_una as u64,
+            sent_bytes: qp.snd_nxt as u64,
+            marked,
+            hops: &[],
+        };
+        let Some(rate) = acks.on_ack(flow, packet, &info) else { return };
+        let before = std::mem::replace(&mut qp.reaction.rate, rate);
+        if !acks.needs_hops || before == rate || !self.plan.rate_bound {
+            return;
+        }
+        // HPCC's new rate counts from the packet sent last on; the NIC wakes earlier if need be.
+        let wire = qp.last_wire;
+        let gap = |rate| serialization(wire, rate, self.exact);
+        qp.next_avail = (qp.next_avail + gap(rate)).saturating_sub(gap(before));
+        let (next, port) = (qp.next_avail, qp.port);
+        self.update_ready(flow);
+        let nic = &mut self.nics[self.ports[port as usize].owner as usize];
+        if nic.wake_at.is_some_and(|at| next < at) {
+            let at = next.max(self.now);
+            nic.wake_at = Some(at);
+            self.schedule(at, Event::Wake, port);
+        }
     }
 
     fn on_cnp(&mut self, flow: u32, sent: u64) {
@@ -420,7 +475,7 @@ impl World {
         let size = bytes as u32;
         let packets = (size - 1) / self.plan.payload_bytes + 1;
         let total = size.wrapping_add(packets.wrapping_mul(DATA_HEADER_BYTES)) as u64;
-        pair.rtt_ns + total * 8_000_000_000 / pair.rate.max(1)
+        pair.rtt_ns + total.wrapping_mul(8_000_000_000) / pair.rate.max(1)
     }
 
     /// The ports that a flow's data leave by, from the sender on; none where there is no way.

@@ -12,7 +12,9 @@ impl World {
     pub fn on_link_down(&mut self) {
         let Some(down) = self.plan.link_down else { return };
         self.rerouted = true;
-        self.routes = Routes::new(&self.plan, Some(down));
+        let mut routes = Routes::new(&self.plan, Some(down));
+        routes.keep_figures(&self.routes);
+        self.routes = routes;
         // Of several links between two nodes only the last is known by name and goes down.
         let ends = self
             .plan

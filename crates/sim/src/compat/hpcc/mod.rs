@@ -5,10 +5,13 @@
 //! handler schedules what the handler there schedules, in its order; handlers call each other directly as there. And
 //! the random numbers are ns-3's, drawn in the same order (`random`).
 //!
+//! HPCC, TIMELY and DCTCP are the exception: they are this project's own (`ack_control`).
+//!
 //! Leaves out: the packet trace and the queue length file; HPCC-PINT; the order in which queue pairs rejoin their
 //! NICs after a link went down, which there is that of a C++ hash table; the limit of 1000 MiB of a port's queue;
 //! timers of queue pairs that are done, which nobody can see.
 
+mod ack_control;
 mod audit;
 mod clock;
 mod host;
@@ -97,11 +100,16 @@ impl HpccSimulation {
         }
         let mut world = World::new(plan);
         for (index, flow) in plan.flows.iter().enumerate() {
-            if world.routes.pair(world.routes.host(flow.0), world.routes.host(flow.1)).rate == 0 {
-                return Err(impossible(
-                    &format!("flows[{index}]"),
-                    format!("no way from {} to {}", flow.0, flow.1),
-                ));
+            let (src, dst) = (world.routes.host(flow.0), world.routes.host(flow.1));
+            if world.routes.pair(src, dst).rate == 0 {
+                let text = format!("no way from {} to {}", flow.0, flow.1);
+                return Err(impossible(&format!("flows[{index}]"), text));
+            }
+            let base_rtt = world.routes.base_rtt(plan.window.global, src, dst);
+            for rate in
+                world.routes.next_ports(flow.0, dst).iter().map(|&port| world.ports[port as usize].rate)
+            {
+                ack_control::check(&plan.cc, rate, base_rtt).map_err(|text| impossible("cc", text))?;
             }
         }
         world.begin();

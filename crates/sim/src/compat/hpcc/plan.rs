@@ -96,6 +96,46 @@ pub enum Cc {
     None {},
     /// DCQCN's reaction point as that simulator has it.
     Dcqcn(Dcqcn),
+    /// HPCC after the paper.
+    Hpcc(Hpcc),
+    /// TIMELY after the paper.
+    Timely(Timely),
+    /// DCTCP with a rate.
+    Dctcp(Dctcp),
+}
+
+/// HPCC under that simulator's names.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Hpcc {
+    /// eta.
+    pub target_utilization: f64,
+    /// Additive steps before a multiplicative one.
+    pub max_stage: u32,
+    pub rate_ai_bps: u64,
+    pub min_rate_bps: u64,
+}
+
+/// TIMELY under that simulator's names.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Timely {
+    pub rate_ai_bps: u64,
+    pub rate_hai_bps: u64,
+    pub min_rate_bps: u64,
+}
+
+/// DCTCP under that simulator's names.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Dctcp {
+    /// g.
+    pub ewma_gain: f64,
+    pub rate_ai_bps: u64,
+    pub min_rate_bps: u64,
 }
 
 /// DCQCN under that simulator's names.
@@ -164,7 +204,8 @@ pub struct Departures {
     pub exact_time: bool,
     /// A receiver flags at most one ACK of a queue pair in this time. 0 = every marked packet.
     pub cnp_interval_ns: u64,
-    /// Goes back to the last byte acknowledged when nothing was sent or acknowledged for this long. 0 = never.
+    /// Goes back to the last byte acknowledged when nothing was sent or acknowledged for this long, and
+    /// acknowledges duplicates. 0 = never.
     pub retransmission_timeout_ns: u64,
     /// Header bytes of a data packet on the wire. 0 = 48.
     pub wire_overhead_bytes: u32,
@@ -331,6 +372,18 @@ impl HpccPlan {
     }
 
     fn check_cc(&self) -> Result<(), PlanError> {
+        let top = 1_000_000_000_000_000;
+        let (min, additive, hyper) = match &self.cc {
+            Cc::None {} => return Ok(()),
+            Cc::Dcqcn(cc) => (cc.min_rate_bps, cc.rate_ai_bps, cc.rate_hai_bps),
+            Cc::Hpcc(cc) => (cc.min_rate_bps, cc.rate_ai_bps, 0),
+            Cc::Timely(cc) => (cc.min_rate_bps, cc.rate_ai_bps, cc.rate_hai_bps),
+            Cc::Dctcp(cc) => (cc.min_rate_bps, cc.rate_ai_bps, 0),
+        };
+        require((1_000..=top).contains(&min), "cc", "min_rate_bps is not in 1 kbit/s to 1 Pbit/s")?;
+        for (name, value) in [("rate_ai_bps", additive), ("rate_hai_bps", hyper)] {
+            require(value <= top, "cc", format!("{name} is above 1 Pbit/s"))?;
+        }
         let Cc::Dcqcn(cc) = &self.cc else { return Ok(()) };
         for (name, value) in [
             ("alpha_resume_us", cc.alpha_resume_us),
@@ -339,17 +392,7 @@ impl HpccPlan {
         ] {
             require(value > 0, "cc", format!("{name} must be above 0"))?;
         }
-        require((0.0..=1.0).contains(&cc.ewma_gain), "cc", "ewma_gain is not in 0 to 1")?;
-        let top = 1_000_000_000_000_000;
-        require(
-            (1_000..=top).contains(&cc.min_rate_bps),
-            "cc",
-            "min_rate_bps is not in 1 kbit/s to 1 Pbit/s",
-        )?;
-        for (name, value) in [("rate_ai_bps", cc.rate_ai_bps), ("rate_hai_bps", cc.rate_hai_bps)] {
-            require(value <= top, "cc", format!("{name} is above 1 Pbit/s"))?;
-        }
-        Ok(())
+        require((0.0..=1.0).contains(&cc.ewma_gain), "cc", "ewma_gain is not in 0 to 1")
     }
 
     fn check_flow(&self, index: usize, flow: &Flow, switches: &HashSet<u32>) -> Result<(), PlanError> {

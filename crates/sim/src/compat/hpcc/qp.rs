@@ -47,6 +47,8 @@ pub(super) struct SendQp {
     pub timeout_at: u64,
     pub timeout_pending: bool,
     pub packets_sent: u64,
+    /// Size on the wire of the packet sent last.
+    pub last_wire: u32,
     /// Furthest byte ever sent.
     pub furthest: u32,
     pub nacks: u64,
@@ -87,6 +89,7 @@ impl SendQp {
             timeout_at: 0,
             timeout_pending: false,
             packets_sent: 0,
+            last_wire: 0,
             furthest: 0,
             nacks: 0,
             cnps: 0,

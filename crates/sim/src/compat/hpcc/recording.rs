@@ -123,7 +123,7 @@ fn flows(world: &World) -> Vec<Flow> {
             let send = |value: fn(&super::qp::SendQp) -> u64| pair.0.map_or(0, value);
             let recv = |value: fn(&super::qp::RecvQp) -> u64| pair.1.map_or(0, value);
             let (start, end) = (send(|qp| qp.start), if done { send(|qp| qp.end) } else { world.now });
-            let ideal = world.standalone_ns(index) * 1000;
+            let ideal = world.standalone_ns(index).saturating_mul(1000);
             let needed = send(|qp| qp.furthest as u64).div_ceil(world.plan.payload_bytes as u64);
             Flow {
                 writer: format!("port {dport}"),

@@ -19,12 +19,13 @@ pub(super) struct Pair {
     pub rtt_ns: u64,
     /// Rate of the slowest link; 0 where there is no way.
     pub rate: u64,
+    /// Rate times round trip, in bytes.
+    pub bdp: u64,
 }
 
 impl Pair {
-    /// Bandwidth times delay, in bytes.
-    pub fn bdp(&self) -> u64 {
-        self.rtt_ns.wrapping_mul(self.rate) / 1_000_000_000 / 8
+    fn new(rtt_ns: u64, rate: u64) -> Self {
+        Pair { rtt_ns, rate, bdp: rtt_ns.wrapping_mul(rate) / 1_000_000_000 / 8 }
     }
 }
 
@@ -38,6 +39,7 @@ pub(super) struct Routes {
     spans: Vec<u32>,
     ports: Vec<u32>,
     pairs: Vec<Pair>,
+    largest_rtt_ns: u64,
 }
 
 impl Routes {
@@ -97,10 +99,11 @@ impl Routes {
             }
             for (from, &id) in hosts.iter().enumerate() {
                 if let Some((_, delay, sending, rate)) = reached[id as usize] {
-                    routes.pairs[from * hosts.len() + number] = Pair { rtt_ns: delay * 2 + sending, rate };
+                    routes.pairs[from * hosts.len() + number] = Pair::new(delay * 2 + sending, rate);
                 }
             }
         }
+        routes.largest_rtt_ns = routes.pairs.iter().map(|pair| pair.rtt_ns).max().unwrap_or(0);
         routes.spans = std::iter::once(0)
             .chain(next.iter().scan(0, |end, ports| {
                 *end += ports.len() as u32;
@@ -128,9 +131,27 @@ impl Routes {
         self.pairs[from as usize * self.hosts + to as usize]
     }
 
-    /// The largest round trip and the largest bandwidth-delay product of all pairs.
-    pub fn largest(&self) -> (u64, u64) {
-        self.pairs.iter().fold((0, 0), |(rtt, bdp), pair| (rtt.max(pair.rtt_ns), bdp.max(pair.bdp())))
+    /// What that simulator does not work out anew when a link fails: round trips, and products with them.
+    pub fn keep_figures(&mut self, before: &Routes) {
+        self.largest_rtt_ns = before.largest_rtt_ns;
+        for (pair, before) in self.pairs.iter_mut().zip(&before.pairs) {
+            let rate = if pair.rate == 0 { before.rate } else { pair.rate };
+            *pair = Pair { rate, ..*before };
+        }
+    }
+
+    /// Round trip that a flow's controller goes by: its pair's, or the largest of all.
+    pub fn base_rtt(&self, global: bool, from: u32, to: u32) -> u64 {
+        if global {
+            self.largest_rtt_ns
+        } else {
+            self.pair(from, to).rtt_ns
+        }
+    }
+
+    /// The largest bandwidth-delay product of all pairs.
+    pub fn largest_bdp(&self) -> u64 {
+        self.pairs.iter().map(|pair| pair.bdp).max().unwrap_or(0)
     }
 }
 

@@ -1,5 +1,8 @@
 //! Switches: shared buffer, PFC, ECN, ECMP.
 
+use tailback_proto::congestion::HopTelemetry;
+use tailback_proto::units::{Rate, Time};
+
 use super::packet::{Kind, Packet, CE, NONE};
 use super::plan::PFC_BYTES;
 use super::routing::murmur3;
@@ -139,7 +142,24 @@ impl World {
         if self.packets[packet].priority != 0 {
             self.on_dequeue(port, packet);
         }
+        if self.acks.as_ref().is_some_and(|acks| acks.needs_hops) {
+            self.write_telemetry(port, packet);
+        }
         self.start(port, packet);
+    }
+
+    #[inline(never)]
+    fn write_telemetry(&mut self, port: u32, packet: u32) {
+        let p = &self.ports[port as usize];
+        let telemetry = HopTelemetry {
+            at: Time(self.now),
+            tx_bytes: p.tx_bytes,
+            queue_bytes: p.queued as u64,
+            rate: Rate(p.rate),
+        };
+        if let (Some(acks), Kind::Data) = (&mut self.acks, self.packets[packet].kind) {
+            acks.pass(packet, telemetry);
+        }
     }
 
     /// Gives the packet's buffer back, marks, resumes: in this order, before it is sent.

@@ -2,6 +2,7 @@
 
 use tailback_proto::units::Time;
 
+use super::ack_control::AckControl;
 use super::clock::serialization;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
 use super::plan::{HpccPlan, Link, PFC_BYTES};
@@ -9,7 +10,7 @@ use super::qp::{RecvQp, SendQp};
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::reaction;
 use super::routing::Routes;
-use crate::engine::EventQueue;
+use crate::engine::{EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
 
 /// Priorities of a port.
@@ -77,7 +78,10 @@ impl Event {
 /// One end of a link: transmitter, and where it belongs.
 #[derive(Debug)]
 pub(super) struct Port {
+    /// It is sending, or was when it was last looked at.
     pub busy: bool,
+    /// The end of what it sends stands in the calendar. Otherwise nobody waits for it, and its place is free.
+    awaited: bool,
     pub up: bool,
     pub is_switch: bool,
     /// A bit for each priority that is paused.
@@ -94,6 +98,8 @@ pub(super) struct Port {
     pub owner: u32,
     /// Place of the first serialization time of its rate.
     times: u32,
+    /// Place in the calendar of the end of what it sends.
+    free_at: Place,
     /// Packets on the wire.
     pub flight: Fifo,
     delay: u64,
@@ -178,7 +184,8 @@ pub(super) struct Nic {
     pub last_served: u32,
     /// Finished ones among `qps`.
     pub finished: u32,
-    pub wake_pending: bool,
+    /// When it wakes to send; an entry of the calendar for another time is a cancelled one.
+    pub wake_at: Option<u64>,
 }
 
 /// Counters of a host.
@@ -238,7 +245,10 @@ pub(super) struct World {
     pub send: Vec<SendQp>,
     pub recv: Vec<RecvQp>,
     pub reaction: Option<reaction::Parameters>,
+    pub acks: Option<AckControl>,
     pub routes: Routes,
+    /// Largest bandwidth-delay product of all pairs, in bytes.
+    pub largest_bdp: u64,
     /// Ports that flows leave switches by, path after path.
     pub paths: Vec<u32>,
     /// A link has failed: packets under way no longer follow their path.
@@ -278,6 +288,7 @@ impl World {
         let largest = (plan.payload_bytes + data_overhead).max(ack_bytes).max(PFC_BYTES);
         let own_errors = plan.links.iter().filter(|link| link.4 > 0.0).count() as u64;
         let error_stream = || Stream::explicit(plan.rng.seed, plan.rng.run, ERROR_STREAM);
+        let routes = Routes::new(plan, None);
         let mut world = World {
             now: 0,
             stop: plan.stop_ns * 1000,
@@ -294,9 +305,11 @@ impl World {
             recv: Vec::new(),
             reaction: match &plan.cc {
                 super::plan::Cc::Dcqcn(cc) => Some(cc.into()),
-                super::plan::Cc::None {} => None,
+                _ => None,
             },
-            routes: Routes::new(plan, None),
+            acks: AckControl::new(&plan.cc),
+            largest_bdp: routes.largest_bdp(),
+            routes,
             paths: Vec::new(),
             rerouted: false,
             streams: FirstNumbers::new(
@@ -353,6 +366,8 @@ impl World {
                 };
                 world.ports.push(Port {
                     busy: false,
+                    awaited: false,
+                    free_at: Place::default(),
                     up: true,
                     is_switch: is_switch[node as usize] != NONE,
                     paused: 0,
@@ -425,32 +440,48 @@ impl World {
         self.times[self.ports[port as usize].times as usize + bytes as usize]
     }
 
-    /// Puts a packet on the wire. The end of the sending is scheduled before the arrival.
+    /// Puts a packet on the wire. The end of the sending comes before the arrival in the order of scheduling; it is an
+    /// event only if there is something to send next.
     #[inline]
     pub fn start(&mut self, port: u32, packet: u32) {
         let Packet { wire, kind, priority, .. } = self.packets[packet];
         let p = &mut self.ports[port as usize];
-        p.busy = true;
         p.tx_bytes += wire as u64;
         let sent = self.now + self.times[p.times as usize + wire as usize];
         let arrived = sent + p.delay;
         let peer = p.peer;
         p.flight.push(&mut self.packets, packet);
+        p.busy = true;
+        p.free_at = self.events.reserve(Time(sent));
+        p.awaited = if p.is_switch {
+            p.waiting & (!p.paused | 1) != 0
+        } else {
+            let nic = &self.nics[p.owner as usize];
+            !nic.acks.is_empty() || !nic.qps.is_empty()
+        };
+        if p.awaited && sent <= self.stop {
+            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+        }
         self.transmissions[p.is_switch as usize][kind as usize] += 1;
         let lane = &mut self.lanes[port as usize * LANES + priority as usize];
         lane.tx_packets += 1;
         lane.tx_bytes += wire as u64;
-        self.schedule(sent, Event::Sent, port);
         self.schedule(arrived, Event::Arrival, peer);
     }
 
-    /// The port may send its next packet, if it is idle.
+    /// The port may send its next packet, if it is idle. If not, it looks again when it is.
     #[inline]
     pub fn transmit(&mut self, port: u32) {
-        let p = &self.ports[port as usize];
-        if p.busy || !p.up {
+        let p = &mut self.ports[port as usize];
+        if !p.up || p.busy && p.awaited {
             return;
         }
+        if p.busy && !self.events.is_past(p.free_at) {
+            p.awaited = true;
+            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+            return;
+        }
+        p.busy = false;
         if p.is_switch {
             self.transmit_switch(port);
         } else {
@@ -460,7 +491,8 @@ impl World {
 
     #[inline]
     pub fn on_sent(&mut self, port: u32) {
-        self.ports[port as usize].busy = false;
+        let p = &mut self.ports[port as usize];
+        (p.busy, p.awaited) = (false, false);
         self.transmit(port);
     }
 

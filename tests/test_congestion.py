@@ -1,0 +1,128 @@
+"""Congestion control in scenarios: the plan of each kind, what does not go together, how they compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tailback
+from tailback.plan import make_plan
+from tailback.scenario import ScenarioError, load, show
+from tailback.scenario.headroom import auto_headroom
+
+
+def nic(*sets: str) -> Any:
+    return make_plan(load("first-flow", sets=sets))["nics"][0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan"),
+    [
+        (
+            "hpcc",
+            {
+                "base_rtt_ps": 13_000_000,
+                "eta": 0.95,
+                "max_stage": 5,
+                "additive_bytes": 80,
+                "min_rate_bps": 10**8,
+                "telemetry_bytes": 42,
+            },
+        ),
+        (
+            "timely",
+            {
+                "alpha": 0.875,
+                "beta": 0.8,
+                "additive_bps": 10**7,
+                "hyper_additive_bps": 5 * 10**7,
+                "hyper_after": 5,
+                "t_low_ps": 50_000_000,
+                "t_high_ps": 500_000_000,
+                "min_rtt_ps": 20_000_000,
+                "segment_bytes": 16_000,
+                "min_rate_bps": 10**8,
+                "telemetry_bytes": 8,
+            },
+        ),
+        (
+            "dctcp",
+            {"g": 0.0625, "additive_bps": 615 * 10**6, "min_rate_bps": 10**8, "window_rtt_ps": 13_000_000},
+        ),
+    ],
+)
+def test_the_plan_has_the_published_defaults(kind: str, plan: dict[str, Any]) -> None:
+    assert nic(f"host.congestion={kind}")["congestion"] == {kind: plan}
+
+
+def test_an_ack_for_each_packet_where_the_window_needs_it() -> None:
+    def every(*sets: str) -> int:
+        return int(nic(*sets)["transport"]["ack_every_packets"])
+
+    assert [every(f"host.congestion={kind}") for kind in ("dcqcn", "hpcc", "timely", "dctcp", "none")] == [
+        16,
+        1,
+        16,
+        1,
+        16,
+    ]
+    assert every("host.congestion=timely", "host.transport.ack_every=4") == 4
+    shown = show(load("first-flow", sets=["host.congestion=hpcc"]))
+    assert "ack_every: 1 " in shown
+    assert "default: hpcc takes an ACK of each packet" in shown
+
+
+@pytest.mark.parametrize(
+    ("sets", "problem"),
+    [
+        (
+            ["host.congestion=dctcp", "host.transport.ack_every=2"],
+            "host.transport.ack_every: found 2, expected 1 with dctcp, which takes an ACK of each packet",
+        ),
+        (
+            ["host.congestion=hpcc", "topology.link.rate=50Mbps"],
+            "host.hpcc.min_rate: found 100Mbps, expected at most the link's rate, 50Mbps",
+        ),
+        (["host.timely={t_low: 1ms}"], "host.timely.t_low: found 1ms, expected at most t_high, 500us"),
+        (["host.hpcc={eta: 0}"], "host.hpcc.eta: found 0, expected"),
+    ],
+)
+def test_what_does_not_go_together(sets: list[str], problem: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load("first-flow", sets=sets)
+    assert problem in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+def test_settings_of_another_kind_have_no_effect() -> None:
+    assert nic("host.hpcc={min_rate: 1Tbps}") == nic()
+
+
+def test_headroom_holds_telemetry() -> None:
+    plain, hpcc = (auto_headroom(load("first-flow", sets=sets)) for sets in ([], ["host.congestion=hpcc"]))
+    assert hpcc - plain == 2 * 42
+
+
+def test_each_kind_in_the_incast() -> None:
+    """HPCC's queue is a few packets, DCTCP's is at K, 300 KB; without control the buffer is full."""
+    queue = {}
+    for kind in ("hpcc", "timely", "dctcp", "dcqcn", "none"):
+        result = tailback.run("cc-incast", sets=["run.duration=10ms", f"host.congestion={kind}"])
+        assert result.faults == []
+        queue[kind] = _mean_queue(result)
+    assert queue["hpcc"] < 5_000
+    assert 280_000 < queue["dctcp"] < 310_000
+    assert queue["none"] > 10_000_000
+
+
+def _mean_queue(result: tailback.Result) -> float:
+    """Mean of the bottleneck's queue over the second half of the run, bytes."""
+    rows = result.series.to_pylist()
+    values = [
+        row["value"]
+        for row in rows
+        if row["entity"] == "sw0:h16/tc3"
+        and row["metric"] == "queue_mean_bytes"
+        and row["time_ps"] >= result.meta["end_ps"] / 2
+    ]
+    return float(sum(values) / len(values))
