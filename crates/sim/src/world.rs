@@ -41,8 +41,6 @@ pub(crate) struct World {
     /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
     pub pfc_response_delay: Vec<Time>,
     pub ecn_streams: Vec<Stream>,
-    /// By port: bytes put on the wire, preamble and gap included.
-    pub wire_bytes: Vec<u64>,
     /// By lane: egress queues, ingress groups, pauses received, drops.
     pub queues: Vec<ClassQueue>,
     /// By lane: packets marked CE.
@@ -70,7 +68,8 @@ pub(crate) struct World {
     pub first_flow_qp: u32,
     /// Queue pairs not yet done.
     pub active_qps: usize,
-    pub finished_at: Option<Time>,
+    /// Nothing more can happen that anybody waits for.
+    pub finished: bool,
     pub transmissions: [u64; KINDS],
     pub data: DataTally,
     /// By lane of a lossless group that overflowed: the headroom that would have been enough.
@@ -87,7 +86,7 @@ pub(crate) struct World {
 /// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
 const STANDSTILL: Time = Time::from_ms(13);
 /// Ports from which on a fabric does not fit the nearest cache.
-const MANY_PORTS: usize = 256;
+const MANY_PORTS: usize = 2048;
 /// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
 const PACKETS_OF_STANDSTILL: u64 = 10;
 
@@ -166,6 +165,7 @@ impl World {
                 wake_at: Time::NEVER,
                 arrival_delay: Time(link.delay_ps + latency),
                 in_flight: Fifo::EMPTY,
+                wire_bytes: 0,
                 peer: end.peer as u32,
                 owner: end.node as u32,
                 peer_owner: peer_node as u32,
@@ -208,7 +208,6 @@ impl World {
             packets: Arena::new(),
             telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
-            wire_bytes: vec![0; ports_count],
             queues: lanes(ports_count, ClassQueue::EMPTY),
             marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),
@@ -231,7 +230,7 @@ impl World {
             ideal_fct: Vec::new(),
             first_flow_qp: 0,
             active_qps: 0,
-            finished_at: None,
+            finished: false,
             transmissions: [0; KINDS],
             data: DataTally::default(),
             lossless_drops: BTreeMap::new(),
