@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::fabric::FatTree;
 use common::*;
 use proptest::prelude::*;
 use tailback_sim::plan::*;
@@ -140,6 +141,36 @@ fn dctcp_holds_the_queue_at_k() {
     assert!(max < (K + 16 * 1086) as f64, "{max}");
     assert_eq!(total(&recording, "np_cnp_sent"), 0);
     assert!(total(&recording, "np_ecn_marked_roce_packets") > 0);
+}
+
+/// A flow alone under HPCC takes eta of its path, whichever of five switches is the most loaded: all tell of themselves.
+#[test]
+fn hpcc_hears_of_every_switch_on_the_path() {
+    let mut plan = FatTree::k_ary(4).plan();
+    plan.nics[0].transport.ack_every_packets = 1;
+    // Six links of 1 us and five switches, there and back, take 16 us: T must not be below.
+    plan.nics[0].congestion = CongestionPlan::Hpcc(HpccPlan { base_rtt_ps: 18 * US, ..hpcc() });
+    plan.flows.tags = vec!["alone".into()];
+    plan.flows.list = vec![serde_json::from_str("[0, 15, 0, 3, 10000000, 0]").unwrap()];
+    plan.duration_ps = 100 * MS;
+    let sender = plan.hosts[0].name.clone();
+    // One link of the path after the other has a quarter of the rate; the path's other links come in equal pairs.
+    let mut slow_hops = 0;
+    for slow in [None].into_iter().chain((0..plan.links.len()).map(Some)) {
+        let mut slowed = plan.clone();
+        if let Some(slow) = slow {
+            slowed.links[slow].rate_bps /= 4;
+        }
+        let recording = run(slowed);
+        let flow = &recording.flows[0];
+        let slowdown = flow.fct_ps.unwrap() as f64 / flow.ideal_fct_ps.unwrap() as f64;
+        slow_hops += (flow.ideal_fct_ps.unwrap() > 1500 * US) as u32;
+        // The first link is the sender's own: no switch tells of it, and the NIC cannot overrun it.
+        let own = slow.is_some_and(|slow| [&plan.links[slow].a, &plan.links[slow].b].contains(&&sender));
+        let expected = if own { 0.99..1.01 } else { 1.04..1.07 };
+        assert!(expected.contains(&slowdown), "{slow:?}: {slowdown}");
+    }
+    assert_eq!(slow_hops, 6, "the path has six links");
 }
 
 /// What telemetry adds is on the wire, and in the ideal completion time: a message alone takes exactly that.

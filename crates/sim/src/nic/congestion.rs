@@ -15,8 +15,8 @@ use crate::plan::CongestionPlan;
 pub(crate) enum Congestion {
     None,
     Dcqcn(ReactionParameters),
-    Hpcc(HpccParameters),
     Timely(TimelyParameters),
+    Hpcc(HpccParameters),
     Dctcp(DctcpParameters),
 }
 
@@ -59,9 +59,10 @@ impl Congestion {
 pub(crate) enum Controller {
     None,
     Dcqcn(ReactionPoint),
+    Timely(Timely),
+    // From here on with a window: next to each other, they are told by one comparison.
     /// Boxed: what it remembers of each link would make every queue pair large.
     Hpcc(Box<Hpcc>),
-    Timely(Timely),
     Dctcp(Dctcp),
 }
 
@@ -69,15 +70,14 @@ impl Controller {
     /// A packet with `payload` bytes is being sent: the rate that paces the next one.
     #[inline]
     pub fn on_sent(&mut self, congestion: &Congestion, now: Time, payload: u64, line_rate: f64) -> f64 {
-        match (self, congestion) {
-            (Controller::Dcqcn(reaction), Congestion::Dcqcn(p)) => {
-                reaction.on_sent(p, now, payload);
-                reaction.rate()
-            }
-            (other, _) => other.rate(line_rate),
+        if let (Controller::Dcqcn(reaction), Congestion::Dcqcn(p)) = (&mut *self, congestion) {
+            reaction.on_sent(p, now, payload);
+            return reaction.rate();
         }
+        self.rate(line_rate)
     }
 
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     fn rate(&self, line_rate: f64) -> f64 {
         match self {
             Controller::None => line_rate,

@@ -76,11 +76,12 @@ impl World {
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
         let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64, model.line_rate);
-        let timestamped = model.congestion.hears_acks();
+        let hears_acks = model.congestion.hears_acks();
         // Below 2^53 ps the product and the quotient are exact to a picosecond.
         s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as u64);
         let arm_timer = out.ack_request;
-        let (next_at, may_send) = (s.next_at, s.may_send(&self.writers));
+        let next_at = s.next_at;
+        let may_send = if hears_acks { s.may_send(&self.writers) } else { s.requester.has_work() };
         let packet = Packet {
             arrival: Time::ZERO,
             qp,
@@ -95,7 +96,7 @@ impl World {
             flags: if out.ack_request { ACK_REQUEST } else { 0 },
         };
         let packet = self.packets.add(packet);
-        if timestamped {
+        if hears_acks {
             self.telemetry.begin(packet, self.now);
         }
         self.data.sent += 1;
