@@ -31,8 +31,12 @@ def findings(result: Result) -> list[Finding]:
     if not result.complete:
         found.append(_partial(summary))
     found.extend(_faults(summary))
+    fct = summary["fct"]
+    if fct is not None:
+        found += _completion(fct)
     found.append(_throughput(summary))
-    if summary["fairness"]["senders"] > 1:
+    # Senders of single messages send what they drew: that they differ says nothing of the network.
+    if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
         found.append(_fairness(summary))
     found += [_drops(summary), _pauses(summary), _signals(summary), _standing(summary)]
     if summary["flows"]["failed"]:
@@ -62,8 +66,31 @@ def _faults(summary: dict[str, Any]) -> list[Finding]:
     return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
 
 
+def _completion(fct: dict[str, Any]) -> list[Finding]:
+    """Slowdown of the flows that are done, and how many are not."""
+    found = []
+    if fct["all"] is not None:
+        slowdown, times = fct["all"]["slowdown"], fct["all"]["fct_s"]
+        words = (
+            f"is the median slowdown of {text.plural(fct['finished'], 'flow')}, completion time over that in an "
+            f"empty network; 95th percentile {text.significant(slowdown['p95'])}, 99th "
+            f"{text.significant(slowdown['p99'])}, 99.9th {text.significant(slowdown['p999'])}. Completion "
+            f"times: median {text.duration(times['p50'])}, longest {text.duration(times['max'])}."
+        )
+        found.append(Finding("Slowdown", text.significant(slowdown["p50"]), words))
+    if fct["unfinished"]:
+        left = sum(fct["unfinished"].values())
+        states = {"waiting": "had not started", "running": "were under way", "error": "had failed"}
+        parts = [f"{text.count(n)} {states[state]}" for state, n in sorted(fct["unfinished"].items())]
+        words = f"flows were not done at the end and are in no slowdown: {', '.join(parts)}."
+        found.append(Finding("Unfinished", text.count(left), words, "warning"))
+    return found
+
+
 def _since(summary: dict[str, Any]) -> str:
     if summary["convergence_s"] is None:
+        if not summary["flows"]["writers"]:
+            return "over the whole run"
         return "over the whole run: the total never became steady"
     if summary["convergence_s"] == 0:
         return "over the whole run"

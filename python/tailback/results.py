@@ -1,7 +1,8 @@
 """What a run gives: tables, figures, and the folder that keeps them.
 
 The folder of a run: `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`,
-`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`. The
+`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`; `inputs`
+has the files that the scenario names, if it names any. The
 same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock figures and the
 tool's version.
 """
@@ -26,6 +27,7 @@ from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
 from tailback.scenario import Scenario, show
+from tailback.scenario.show import INPUTS, input_names
 from tailback.summary import summarise
 from tailback.text import natural
 
@@ -90,6 +92,7 @@ class Result:
         wall_s: float,
         cpu_s: float,
         assumptions: list[dict[str, str]] | None = None,
+        inputs: dict[str, bytes] | None = None,
     ) -> None:
         """From its parts; `from_recording` and `load` are the usual ways."""
         self.flows = flows
@@ -101,6 +104,7 @@ class Result:
         self.wall_s = wall_s
         self.cpu_s = cpu_s
         self.assumptions = assumptions or []
+        self.inputs = inputs or {}
 
     @classmethod
     def from_recording(
@@ -132,6 +136,7 @@ class Result:
             wall_s=wall_s,
             cpu_s=cpu_s,
             assumptions=assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+            inputs=_inputs(scenario) if isinstance(scenario, Scenario) else {},
         )
 
     @property
@@ -199,10 +204,13 @@ class Result:
             _write_json(
                 fresh / "summary.json", {**self.summary, "assumptions": self.assumptions, "meta": self.meta}
             )
-            _write_json(fresh / "plan.json", self.plan)
+            _write_plan(fresh / "plan.json", self.plan)
             _write_json(fresh / "counters.json", _nested(self.counters))
             _write_json(fresh / "timing.json", self._timing())
             (fresh / "scenario.yaml").write_text(self.scenario_yaml, encoding="utf-8")
+            for name, content in self.inputs.items():
+                (fresh / name).parent.mkdir(exist_ok=True)
+                (fresh / name).write_bytes(content)
             _write_parquet(fresh / "flows.parquet", self.flows)
             _write_parquet(fresh / "series.parquet", self.series)
             (fresh / "report.html").write_text(render(self), encoding="utf-8")
@@ -230,6 +238,9 @@ class Result:
             wall_s=timing["wall_s"],
             cpu_s=timing["cpu_s"],
             assumptions=summary["assumptions"],
+            inputs={
+                str(file.relative_to(path)): file.read_bytes() for file in sorted((path / INPUTS).glob("*"))
+            },
         )
 
     def _timing(self) -> dict[str, Any]:
@@ -274,6 +285,24 @@ def _put_in_place(fresh: Path, out: Path) -> None:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _write_plan(path: Path, plan: dict[str, Any]) -> None:
+    """As `_write_json`, but messages and links have a line each: there may be very many."""
+    long = {
+        key: json.dumps(rows, sort_keys=True, allow_nan=False).replace("], [", "],\n  [").replace("}, {", "},\n  {")
+        for key, rows in (("links", plan.get("links", [])), ("list", plan.get("flows", {}).get("list", [])))
+    }
+    short = {**plan, "links": "@links", "flows": {**plan.get("flows", {}), "list": "@list"}}
+    words = json.dumps(short, indent=1, sort_keys=True, allow_nan=False)
+    for key, rows in long.items():
+        words = words.replace(f'"@{key}"', rows, 1)
+    path.write_text(words + "\n", encoding="utf-8")
+
+
+def _inputs(scenario: Scenario) -> dict[str, bytes]:
+    """The files that a scenario names, by their names in the folder."""
+    return {new: scenario.inputs[old] for old, new in input_names(scenario).items()}
 
 
 def _read_json(path: Path) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tailback import measures
+from tailback import measures, slowdown
 from tailback.bins import PS_PER_S
 
 if TYPE_CHECKING:
@@ -46,7 +46,13 @@ def summarise(result: Result) -> dict[str, Any]:
         },
         "standing_queue": _standing(result, since),
         "faults": result.faults,
-        "flows": {"all": result.flows.num_rows, "failed": int(measures.failed_flows(result))},
+        "fct": slowdown.summarise(result),
+        "link_events": len(result.plan.get("link_events", [])),
+        "flows": {
+            "all": result.flows.num_rows,
+            "failed": int(measures.failed_flows(result)),
+            "writers": sum(writer["qps"] for writer in result.plan["writers"]),
+        },
         "packets": result.meta["packets"],
         "packet_hops": result.meta["packet_hops"],
         "conservation": result.meta["conservation"],

@@ -35,7 +35,6 @@ def messages(src: Any, dst: Any, size: Any, start: Any, priority: int | Ints) ->
     """From columns; a single number stands for a column of it."""
     columns = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, size, start)))
     count = len(columns[0])
-    return Messages(
-        *(np.ascontiguousarray(column) for column in columns),
-        priority=np.broadcast_to(np.asarray(priority, dtype=np.int64), (count,)),
-    )
+    own = np.broadcast_to(np.asarray(priority, dtype=np.int64), (count,))
+    src, dst, size, start = (np.ascontiguousarray(column) for column in columns)
+    return Messages(src, dst, size, start, own)
