@@ -1,10 +1,9 @@
 """What a run gives: tables, figures, and the folder that keeps them.
 
 The folder of a run: `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`,
-`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`; `inputs`
-has the files that the scenario names, if it names any. The
-same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock figures and the
-tool's version.
+`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`; and
+`inputs` with the files that the scenario names, if it names any. The same seed gives the same bytes in every
+file but `timing.json`, which alone holds wall-clock figures and the tool's version.
 """
 
 from __future__ import annotations
@@ -156,6 +155,21 @@ class Result:
         """
         return list(self.meta["faults"])
 
+    @property
+    def recorded(self) -> str:
+        """What the time series cover, in words: of a large fabric they leave out queues."""
+        return str(self.meta.get("recorded", "everything"))
+
+    @property
+    def records_all(self) -> bool:
+        """Whether every queue and signal has a time series."""
+        return self.recorded == "everything"
+
+    @property
+    def records_queues(self) -> bool:
+        """Whether egress queues have time series."""
+        return self.records_all or "egress queues" in self.recorded
+
     @cached_property
     def bins(self) -> Bins:
         """The series as arrays."""
@@ -290,7 +304,9 @@ def _write_json(path: Path, value: Any) -> None:
 def _write_plan(path: Path, plan: dict[str, Any]) -> None:
     """As `_write_json`, but messages and links have a line each: there may be very many."""
     long = {
-        key: json.dumps(rows, sort_keys=True, allow_nan=False).replace("], [", "],\n  [").replace("}, {", "},\n  {")
+        key: json.dumps(rows, sort_keys=True, allow_nan=False)
+        .replace("], [", "],\n  [")
+        .replace("}, {", "},\n  {")
         for key, rows in (("links", plan.get("links", [])), ("list", plan.get("flows", {}).get("list", [])))
     }
     short = {**plan, "links": "@links", "flows": {**plan.get("flows", {}), "list": "@list"}}

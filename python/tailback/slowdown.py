@@ -8,6 +8,7 @@ so that each point stands on as many of them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
+
+from tailback import text
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -93,7 +96,7 @@ def table(
         lows = [1, *(top + 1 for top in tops)]
     cuts = [0, *np.searchsorted(ordered, tops, side="right").tolist()]
     found = []
-    for number, (first, last) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for number, (first, last) in enumerate(itertools.pairwise(cuts)):
         low = lows[number] if lows else int(ordered[first])
         found.append(_bucket(low, tops[number], slowdown[first:last]))
     return found
@@ -135,6 +138,17 @@ def unfinished(result: Result) -> dict[str, int]:
     return {one["values"]: one["counts"] for one in states if one["values"] != "done"}
 
 
+def _first_unfinished(result: Result, most: int = 3) -> list[str]:
+    """Names of the first few messages that are not done: `h3 to h7, 30 MB`."""
+    flows = result.flows
+    mine = pc.is_in(flows.column("writer"), value_set=_strings(tags(result)))
+    left = flows.filter(pc.and_(mine, pc.not_equal(flows.column("state"), "done"))).slice(0, most)
+    return [
+        f"{row['src']} to {row['dst']}, {text.size(row['message_bytes'])}"
+        for row in left.select(["src", "dst", "message_bytes"]).to_pylist()
+    ]
+
+
 def _strings(values: list[str]) -> Any:
     import pyarrow as pa
 
@@ -151,6 +165,7 @@ def summarise(result: Result) -> dict[str, Any] | None:
     return {
         "finished": len(done.sizes),
         "unfinished": left,
+        "unfinished_first": _first_unfinished(result),
         "all": _all(done),
         "by_size": [asdict(bucket) for bucket in _table(done)],
         "by_item": {name: _all(finished(result, name)) for name in names} if len(names) > 1 else {},
@@ -170,7 +185,10 @@ def _all(done: Finished) -> dict[str, Any] | None:
         "slowdown": asdict(_bucket(low, high, done.slowdown)),
         "fct_s": {
             "mean": float(fct.mean()),
-            **{name: quantile(fct, q) for name, q in zip(("p50", "p95", "p99", "p999"), QUANTILES, strict=True)},
+            **{
+                name: quantile(fct, q)
+                for name, q in zip(("p50", "p95", "p99", "p999"), QUANTILES, strict=True)
+            },
             "max": float(fct.max()),
         },
     }
