@@ -309,7 +309,9 @@ def _write_plan(path: Path, plan: dict[str, Any]) -> None:
         .replace("}, {", "},\n  {")
         for key, rows in (("links", plan.get("links", [])), ("list", plan.get("flows", {}).get("list", [])))
     }
-    short = {**plan, "links": "@links", "flows": {**plan.get("flows", {}), "list": "@list"}}
+    short = {**plan, "links": "@links"}
+    if "flows" in plan:
+        short["flows"] = {**plan["flows"], "list": "@list"}
     words = json.dumps(short, indent=1, sort_keys=True, allow_nan=False)
     for key, rows in long.items():
         words = words.replace(f'"@{key}"', rows, 1)

@@ -11,7 +11,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from tailback import text
+from tailback import drawing, text
 from tailback.findings import findings
 from tailback.report import tables
 from tailback.report.completion import completion_table
@@ -74,8 +74,23 @@ def render(result: Result) -> str:
         figures_json=for_script(figures),
         tables=[table for table in (completion_table(result),) if table.rows] + tables.all_tables(result),
         faults=result.faults,
+        network=_network(result),
         scenario=result.scenario_yaml,
     )
+
+
+def _network(result: Result) -> dict[str, str] | None:
+    """A picture of the network; none for a single switch, which needs no picture."""
+    if len(result.plan["switches"]) < 2:
+        return None
+    network = drawing.of_plan(result.plan)
+    scenario = yaml.safe_load(result.scenario_yaml)
+    title = drawing.title_of(result.name, str(scenario["topology"]["kind"]), network)
+    words = "Switches by their distance from the hosts. Rates and delays are those of each link."
+    failures = result.summary["link_events"]
+    if failures:
+        words += f" {text.plural(failures, 'failure or repair')} of links in this run; see the scenario."
+    return {"svg": drawing.as_svg(network, title), "caption": words}
 
 
 def _about(result: Result) -> str:
