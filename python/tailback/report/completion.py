@@ -49,7 +49,8 @@ def completion(result: Result) -> list[Plot]:
     caption = (
         f"Of {text.plural(len(done.sizes), 'flow')} that are done: completion time over that in an empty "
         "network. Left: the distributions of both times. Right: each point is "
-        f"{_share(rows)} of all flows, at its largest size; a percentile of fewer than a hundred flows is nearly their slowest one."
+        f"{_share(rows)} of all flows, at its largest size; a percentile of fewer than a hundred flows is "
+        "nearly their slowest one."
     )
     left = slowdown.unfinished(result)
     if left:
