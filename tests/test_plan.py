@@ -122,6 +122,8 @@ def test_everything_set() -> None:
             writer("write1", "h0", "h1", **second),
             writer("write1", "h1", "h0", **second),
         ],
+        "flows": {"tags": [], "list": []},
+        "link_events": [],
         "record": {"max_bins": 64, "tracked_qps": 5},
     }
 

@@ -44,6 +44,8 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             for name in hosts
         ],
         "writers": [writer for i, item in enumerate(scenario.traffic) for writer in _writers(item, i)],
+        "flows": {"tags": [], "list": []},
+        "link_events": [],
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
     }
 

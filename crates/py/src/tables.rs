@@ -53,6 +53,8 @@ pub fn flows(flows: &[Flow]) -> Table {
         ("messages_posted", integers(rows().map(|f| f.messages_posted))),
         ("messages_completed", integers(rows().map(|f| f.messages_completed))),
         ("bytes_delivered", integers(rows().map(|f| f.bytes_delivered))),
+        ("fct_ps", optional_integers(rows().map(|f| f.fct_ps))),
+        ("ideal_fct_ps", optional_integers(rows().map(|f| f.ideal_fct_ps))),
         ("goodput_bps", floats(rows().map(|f| f.goodput_bps))),
         ("packets_sent", integers(rows().map(|f| f.packets_sent))),
         ("packets_retransmitted", integers(rows().map(|f| f.packets_retransmitted))),

@@ -21,6 +21,10 @@ pub(crate) enum Event {
     WriterStart(u32),
     /// A writer posts no more.
     WriterStop(u32),
+    /// A message of the flow list is posted.
+    FlowStart(u32),
+    /// A link fails or is repaired.
+    LinkChange(u32),
     /// The recorder closes a bin.
     Sample,
 }
@@ -44,6 +48,8 @@ impl Event {
             Event::WriterStop(index) => (7, index),
             Event::PacingDue(index) => (8, index),
             Event::Sample => (9, 0),
+            Event::FlowStart(index) => (10, index),
+            Event::LinkChange(index) => (11, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -62,7 +68,9 @@ impl Event {
             6 => Event::WriterStart(index),
             7 => Event::WriterStop(index),
             8 => Event::PacingDue(index),
-            _ => Event::Sample,
+            9 => Event::Sample,
+            10 => Event::FlowStart(index),
+            _ => Event::LinkChange(index),
         }
     }
 }
@@ -83,6 +91,8 @@ mod tests {
             Event::WriterStart(5),
             Event::WriterStop(6),
             Event::PacingDue(7),
+            Event::FlowStart(8),
+            Event::LinkChange(9),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

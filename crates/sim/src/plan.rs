@@ -49,6 +49,10 @@ pub struct Plan {
     pub links: Vec<LinkPlan>,
     /// Senders of messages.
     pub writers: Vec<WriterPlan>,
+    /// Single messages.
+    pub flows: FlowsPlan,
+    /// Links that fail and are repaired, in any order.
+    pub link_events: Vec<LinkEventPlan>,
     /// What to record.
     pub record: RecordPlan,
 }
@@ -269,6 +273,56 @@ pub struct WriterPlan {
     pub stop_ps: Option<u64>,
 }
 
+/// Single messages, each on a queue pair of its own. There may be very many, so they are rows of numbers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowsPlan {
+    /// Names of the traffic items that they belong to.
+    pub tags: Vec<String>,
+    /// The messages.
+    pub list: Vec<FlowPlan>,
+}
+
+/// A message: `[src, dst, tag, priority, bytes, start_ps]` in JSON; hosts and tag by index.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct FlowPlan(pub u32, pub u32, pub u32, pub u8, pub u64, pub u64);
+
+impl FlowPlan {
+    /// Sending host.
+    pub fn src(&self) -> usize {
+        self.0 as usize
+    }
+
+    /// Receiving host.
+    pub fn dst(&self) -> usize {
+        self.1 as usize
+    }
+
+    /// Index into [`FlowsPlan::tags`].
+    pub fn tag(&self) -> usize {
+        self.2 as usize
+    }
+
+    /// Class of data and ACKs.
+    pub fn priority(&self) -> u8 {
+        self.3
+    }
+
+    /// Size of the message.
+    pub fn bytes(&self) -> u64 {
+        self.4
+    }
+
+    /// When it is posted.
+    pub fn start(&self) -> Time {
+        Time(self.5)
+    }
+}
+
+/// A link fails or is repaired: `[at_ps, link, up]` in JSON.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct LinkEventPlan(pub u64, pub usize, pub bool);
+
 /// What to record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -281,6 +335,8 @@ pub struct RecordPlan {
 
 /// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.
 pub const MIN_BINS: usize = 16;
+/// Longest message of an RDMA WRITE (IB specification 9.7.6).
+const MAX_MESSAGE_BYTES: u64 = 1 << 31;
 /// RoCE path MTUs (IB specification 9.6.3: 256 to 4096 in powers of two).
 pub const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
@@ -332,8 +388,32 @@ impl Plan {
                 }
             }
         }
+        self.check_flows()?;
+        if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
+            return Err(impossible("link_events", format!("there is no link {}", event.1)));
+        }
         if self.record.max_bins < MIN_BINS {
             return Err(impossible("record.max_bins", format!("fewer than {MIN_BINS}")));
+        }
+        Ok(())
+    }
+
+    fn check_flows(&self) -> Result<(), PlanError> {
+        for (index, flow) in self.flows.list.iter().enumerate() {
+            let problem = if flow.src().max(flow.dst()) >= self.hosts.len() {
+                "src or dst is not a host"
+            } else if flow.src() == flow.dst() {
+                "src and dst are the same host"
+            } else if flow.tag() >= self.flows.tags.len() {
+                "its tag is not in tags"
+            } else if flow.priority() > 7 {
+                "priority is above 7"
+            } else if flow.bytes() == 0 || flow.bytes() > MAX_MESSAGE_BYTES {
+                "bytes is not in 1 to 2^31 (IB specification 9.7.6)"
+            } else {
+                continue;
+            };
+            return Err(impossible(format!("flows[{index}]"), problem));
         }
         Ok(())
     }
@@ -466,7 +546,7 @@ impl WriterPlan {
         if self.qps == 0 || self.tx_depth == 0 {
             return Err(impossible(place, "qps and tx_depth must be above 0"));
         }
-        if self.message_bytes == 0 || self.message_bytes > 1 << 31 {
+        if self.message_bytes == 0 || self.message_bytes > MAX_MESSAGE_BYTES {
             return Err(impossible(place, "message_bytes is not in 1 to 2^31 (IB specification 9.7.6)"));
         }
         if self.stop_ps.is_some_and(|stop| stop <= self.start_ps) {

@@ -78,6 +78,8 @@ impl Simulation {
             Event::PauseRefresh(lane) => world.on_pause_refresh(lane as usize),
             Event::WriterStart(writer) => world.on_writer_start(writer),
             Event::WriterStop(writer) => world.on_writer_stop(writer),
+            Event::FlowStart(qp) => world.on_flow_start(qp),
+            Event::LinkChange(change) => world.on_link_change(change),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.schedule(self.recorder.next_sample(), Event::Sample);

@@ -11,8 +11,9 @@ use crate::event::{Event, MAX_INDEX};
 use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
 use crate::fabric::pause::PauseLogs;
 use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
-use crate::fabric::routing::{Adjacency, Routes};
+use crate::fabric::routing::Routes;
 use crate::fabric::switch::{IngressGroup, Switch};
+use crate::fabric::wiring::Wiring;
 use crate::fabric::CLASSES;
 use crate::nic::{Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, Plan, PlanError};
@@ -50,11 +51,20 @@ pub(crate) struct World {
     pub pause_logs: PauseLogs,
     pub switches: Vec<Switch>,
     pub routes: Routes,
+    /// Link failures and repairs: a port of the link, and whether it is up from then on.
+    pub link_changes: Vec<(u32, bool)>,
+    /// By port: how often its link failed, to tell apart what was on it.
+    pub link_epochs: Vec<u8>,
     pub nics: Vec<Nic>,
     pub nic_models: Vec<NicModel>,
     pub send_qps: Vec<SendQp>,
     pub recv_qps: Vec<RecvQp>,
+    /// What each queue pair sends: perftest-like writers first, then single messages.
     pub writers: Vec<Writer>,
+    /// By single message, which is also its writer: its completion time in an empty network.
+    pub ideal_fct: Vec<Time>,
+    /// First queue pair of the single messages.
+    pub first_flow_qp: u32,
     /// Queue pairs not yet done.
     pub active_qps: usize,
     pub finished_at: Option<Time>,
@@ -164,6 +174,7 @@ impl World {
                 last_class: 7,
                 pfc_pending: 0,
                 lossy_link: link.loss > 0.0,
+                up: true,
             });
             links.push(Link {
                 name: end.name.clone(),
@@ -183,7 +194,6 @@ impl World {
             .iter()
             .map(|link| Time(PACKETS_OF_STANDSTILL * link.rate.serialization(4200).0))
             .fold(STANDSTILL, Time::max);
-        let routes = Routes::new(hosts, &wiring.adjacency());
         let mut world = World {
             now: Time::ZERO,
             events: EventQueue::default(),
@@ -200,12 +210,16 @@ impl World {
             links,
             pfc_response_delay,
             switches,
-            routes,
+            routes: Routes::default(),
+            link_changes: Vec::new(),
+            link_epochs: vec![0; ports_count],
             nics,
             nic_models,
             send_qps: Vec::new(),
             recv_qps: Vec::new(),
             writers: Vec::new(),
+            ideal_fct: Vec::new(),
+            first_flow_qp: 0,
             active_qps: 0,
             finished_at: None,
             transmissions: [0; KINDS],
@@ -215,7 +229,15 @@ impl World {
             standstill,
             progress_seen: (0, Time::ZERO),
         };
+        let too_many = || impossible("links", "too many ports lie on shortest paths".into());
+        world.routes = Routes::new(hosts, &world.adjacency()).ok_or_else(too_many)?;
+        let port_of: HashMap<usize, u32> =
+            wiring.ends.iter().enumerate().map(|(port, end)| (end.link, port as u32)).collect();
+        world.link_changes = plan.link_events.iter().map(|event| (port_of[&event.1], event.2)).collect();
         world.add_writers(plan, &names)?;
+        world.add_flows(plan)?;
+        world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
+        world.active_qps = world.send_qps.len();
         Ok(world)
     }
 
@@ -225,55 +247,75 @@ impl World {
             let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
             let nic = &plan.nics[plan.hosts[src].nic];
             let built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
-            // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
-            if built.packets_per_message * built.tx_depth > 1 << 22 {
-                return Err(PlanError::Impossible {
-                    place,
-                    problem: "more than 2^22 packets would be outstanding on a queue pair".into(),
-                });
-            }
-            let first_hop = self.ports[self.ports[self.nics[src].port as usize].peer as usize].owner as usize;
-            let reachable = match first_hop.checked_sub(plan.hosts.len()) {
-                Some(switch) => self.routes.reaches(switch, dst),
-                None => first_hop == dst,
-            };
-            if !reachable {
-                return Err(PlanError::Impossible {
-                    place,
-                    problem: format!("no path from {} to {}", writer.src, writer.dst),
-                });
-            }
-            if self.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
-                return Err(PlanError::Impossible { place, problem: "too many queue pairs in all".into() });
-            }
-            let reaction = self.nic_models[self.nics[src].model as usize].reaction.as_ref();
+            self.check_connection(&place, &built, src, dst, &plan.hosts)?;
             for _ in 0..writer.qps {
-                self.send_qps.push(SendQp {
-                    requester: Requester::default(),
-                    reaction: reaction.map(ReactionPoint::new),
-                    next_at: Time::ZERO,
-                    scheduled: false,
-                    state: QpState::Waiting,
-                    class: writer.priority,
-                    src: src as u16,
-                    dst: dst as u16,
-                    writer: index as u32,
-                    timer_event_at: Time::NEVER,
-                    messages_posted: 0,
-                    start: Time::ZERO,
-                    end: Time::ZERO,
-                    packets_sent: 0,
-                    packets_retransmitted: 0,
-                    packet_seq_err: 0,
-                    local_ack_timeout_err: 0,
-                    rp_cnp_handled: 0,
-                });
+                self.add_qp(src, dst, writer.priority, index as u32);
             }
             self.writers.push(built);
         }
-        self.recv_qps = self.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
-        self.active_qps = self.send_qps.len();
         Ok(())
+    }
+
+    fn add_flows(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        self.first_flow_qp = self.send_qps.len() as u32;
+        self.ideal_fct.reserve_exact(plan.flows.list.len());
+        for (index, flow) in plan.flows.list.iter().enumerate() {
+            let nic = &plan.nics[plan.hosts[flow.src()].nic];
+            let qp = self.send_qps.len() as u32;
+            let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
+            self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
+            let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
+            self.ideal_fct.push(self.ideal_completion(&path, built.packets_per_message, built.frames()));
+            self.add_qp(flow.src(), flow.dst(), flow.priority(), self.writers.len() as u32);
+            self.writers.push(built);
+        }
+        Ok(())
+    }
+
+    /// Refuses a connection that cannot be.
+    fn check_connection(
+        &self,
+        place: &str,
+        writer: &Writer,
+        src: usize,
+        dst: usize,
+        hosts: &[crate::plan::HostPlan],
+    ) -> Result<(), PlanError> {
+        let problem = if writer.packets_per_message * writer.tx_depth > 1 << 22 {
+            // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
+            "more than 2^22 packets would be outstanding on a queue pair".into()
+        } else if self.path(src as u16, dst as u16, writer.first_qp).is_none() {
+            format!("no path from {} to {}", hosts[src].name, hosts[dst].name)
+        } else if self.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
+            "too many queue pairs in all".into()
+        } else {
+            return Ok(());
+        };
+        Err(PlanError::Impossible { place: place.into(), problem })
+    }
+
+    fn add_qp(&mut self, src: usize, dst: usize, class: u8, writer: u32) {
+        let reaction = self.nic_models[self.nics[src].model as usize].reaction.as_ref();
+        self.send_qps.push(SendQp {
+            requester: Requester::default(),
+            reaction: reaction.map(ReactionPoint::new),
+            next_at: Time::ZERO,
+            scheduled: false,
+            state: QpState::Waiting,
+            class,
+            src: src as u16,
+            dst: dst as u16,
+            writer,
+            timer_event_at: Time::NEVER,
+            messages_posted: 0,
+            start: Time::ZERO,
+            end: Time::ZERO,
+            packets_sent: 0,
+            packets_retransmitted: 0,
+            packet_seq_err: 0,
+            local_ack_timeout_err: 0,
+            rp_cnp_handled: 0,
+        });
     }
 
     /// Schedules an event.
@@ -332,71 +374,4 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String
         cnp_priority: plan.cnp_priority,
         line_rate: rate.0 as f64,
     })
-}
-
-/// One end of a link.
-struct End {
-    node: usize,
-    link: usize,
-    peer: usize,
-    name: String,
-}
-
-/// All ports, those of a node next to each other.
-struct Wiring {
-    ends: Vec<End>,
-    /// By node: its first port; one more entry for the end.
-    first_port: Vec<usize>,
-}
-
-impl Wiring {
-    fn new(plan: &Plan, names: &HashMap<&str, usize>, nodes: usize) -> Wiring {
-        let mut of_node: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes];
-        for (index, link) in plan.links.iter().enumerate() {
-            let (a, b) = (names[link.a.as_str()], names[link.b.as_str()]);
-            of_node[a].push((index, b));
-            of_node[b].push((index, a));
-        }
-        let name_of = |node: usize| match node.checked_sub(plan.hosts.len()) {
-            Some(switch) => &plan.switches[switch].name,
-            None => &plan.hosts[node].name,
-        };
-        let mut ends: Vec<End> = Vec::with_capacity(plan.links.len() * 2);
-        let mut first_port = Vec::with_capacity(nodes + 1);
-        let mut open: HashMap<usize, usize> = HashMap::new();
-        for (node, own) in of_node.iter().enumerate() {
-            first_port.push(ends.len());
-            let mut seen: HashMap<usize, usize> = HashMap::new();
-            for &(link, peer_node) in own {
-                let port = ends.len();
-                // Parallel links are told apart by their number.
-                let count = seen.entry(peer_node).or_insert(0);
-                *count += 1;
-                let number = if *count > 1 { format!("#{count}") } else { String::new() };
-                let peer = open.remove(&link);
-                if let Some(peer) = peer {
-                    ends[peer].peer = port;
-                } else {
-                    open.insert(link, port);
-                }
-                ends.push(End {
-                    node,
-                    link,
-                    peer: peer.unwrap_or(usize::MAX),
-                    name: format!("{}:{}{number}", name_of(node), name_of(peer_node)),
-                });
-            }
-        }
-        first_port.push(ends.len());
-        Wiring { ends, first_port }
-    }
-
-    fn adjacency(&self) -> Adjacency {
-        self.first_port
-            .windows(2)
-            .map(|range| {
-                (range[0]..range[1]).map(|port| (port as u32, self.ends[self.ends[port].peer].node)).collect()
-            })
-            .collect()
-    }
 }

@@ -1,10 +1,12 @@
 //! Links, ports and switches.
 
+pub(crate) mod link;
 pub(crate) mod packet;
 pub(crate) mod pause;
 pub(crate) mod port;
 pub(crate) mod routing;
 pub(crate) mod switch;
+pub(crate) mod wiring;
 
 /// Traffic classes, priorities and priority groups: 802.1Q has eight of each.
 pub const CLASSES: usize = 8;

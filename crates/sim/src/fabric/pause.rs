@@ -105,7 +105,7 @@ impl World {
             psn: port as u32,
             next: NONE,
             wire_bytes: wire_bytes as u16,
-            payload_bytes: 0,
+            payload_bytes: self.link_epochs[port] as u16,
             dst: 0,
             ingress: 0,
             kind: Kind::Pfc,
@@ -120,8 +120,11 @@ impl World {
 
     /// A PFC frame takes effect at the port that it was sent to.
     pub(crate) fn on_pause_effect(&mut self, index: u32) {
-        let Packet { qp, psn, .. } = self.packets[index];
+        let Packet { qp, psn, payload_bytes, .. } = self.packets[index];
         self.packets.remove(index);
+        if payload_bytes != self.link_epochs[psn as usize] as u16 {
+            return; // the link failed with the frame on it
+        }
         let (named, paused) = (qp as u8, (qp >> 8) as u8);
         let span = self.pause_span_of(psn as usize);
         let port = self.ports[psn as usize].peer as usize;
@@ -143,7 +146,7 @@ impl World {
         self.end_pause(lane, ended);
     }
 
-    fn end_pause(&mut self, lane: usize, ended: Option<(Time, Time)>) {
+    pub(crate) fn end_pause(&mut self, lane: usize, ended: Option<(Time, Time)>) {
         if let Some((from, to)) = ended {
             let (port, class) = port_and_class(lane);
             self.pause_logs.entry(lane).or_default().add(from, to);

@@ -42,6 +42,8 @@ pub(crate) struct Port {
     pub pfc_pending: u8,
     /// Whether the link behind it loses packets at random.
     pub lossy_link: bool,
+    /// Whether the link behind it works.
+    pub up: bool,
 }
 
 /// The cold part of a port.
@@ -174,6 +176,9 @@ impl World {
     }
 
     fn transmit_next(&mut self, port: usize) {
+        if !self.ports[port].up {
+            return;
+        }
         if self.ports[port].pfc_pending != 0 {
             self.send_pfc(port);
             // What follows is found out when the frame has left.
@@ -222,7 +227,11 @@ impl World {
     #[inline]
     pub(crate) fn on_arrival(&mut self, port: usize) {
         let p = &mut self.ports[port];
-        let index = p.in_flight.pop(&self.packets).expect("an arrival has a packet");
+        match p.in_flight.head() {
+            Some(head) if self.packets[head].arrival == self.now => {}
+            _ => return, // the link failed with the packet on it
+        }
+        let index = p.in_flight.pop(&self.packets).expect("it has a head");
         let (peer, lossy_link) = (p.peer as usize, p.lossy_link);
         if let Some(next) = p.in_flight.head() {
             let arrival = self.packets[next].arrival;
@@ -271,20 +280,36 @@ pub(crate) enum DropReason {
     BufferFull,
     HeadroomOverflow,
     LinkLoss,
+    LinkDown,
+    PortDown,
+    NoRoute,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 5] = [
+    pub const ALL: [DropReason; 8] = [
         DropReason::EgressThreshold,
         DropReason::IngressThreshold,
         DropReason::BufferFull,
         DropReason::HeadroomOverflow,
         DropReason::LinkLoss,
+        DropReason::LinkDown,
+        DropReason::PortDown,
+        DropReason::NoRoute,
     ];
 
     /// Whether it is the ingress group that refused the packet, and not the egress queue.
     pub fn is_ingress(self) -> bool {
-        self == DropReason::HeadroomOverflow
+        matches!(self, DropReason::HeadroomOverflow | DropReason::NoRoute)
+    }
+
+    /// Whether the packet had been queued at the port.
+    pub fn was_queued(self) -> bool {
+        self == DropReason::PortDown
+    }
+
+    /// Whether the packet was on the link.
+    pub fn was_on_link(self) -> bool {
+        matches!(self, DropReason::LinkLoss | DropReason::LinkDown)
     }
 
     pub fn text(self) -> &'static str {
@@ -294,6 +319,9 @@ impl DropReason {
             DropReason::BufferFull => "shared buffer full",
             DropReason::HeadroomOverflow => "headroom of a lossless group full",
             DropReason::LinkLoss => "lost on the link",
+            DropReason::LinkDown => "on the link when it failed",
+            DropReason::PortDown => "waiting at a port whose link failed",
+            DropReason::NoRoute => "no path to its host",
         }
     }
 }

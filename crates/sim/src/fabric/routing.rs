@@ -1,92 +1,133 @@
 //! Shortest paths and ECMP.
 //!
-//! Every switch holds, for every host, the ports that lie on a shortest path (by hops). Where there are several, a
-//! hash of the connection and of the switch chooses, as a hash of the UDP five-tuple does in RoCEv2: all packets of a
-//! connection in one direction take one path. Hosts never forward.
+//! Hosts on one switch are reached alike, so a switch holds, for every other switch that has hosts (an *edge*), the
+//! ports that lie on a shortest path (by hops); an edge knows the port of each of its hosts. Where there are several
+//! ports, a hash of the connection and of the switch chooses, as a hash of the UDP five-tuple does in RoCEv2: all
+//! packets of a connection in one direction take one path. Hosts never forward.
 //!
-//! Leaves out: weights, routes that change while a run goes on, and the spraying of packets over paths.
+//! Leaves out: weights, and the spraying of packets over paths. A route changes the instant that a link does: no
+//! routing protocol takes its time.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
-/// Set in a table entry that names a set of ports and not a port.
-const SET: u32 = 1 << 31;
-/// Entry of a host that cannot be reached.
-const UNREACHABLE: u32 = u32::MAX;
+/// Bits of a table entry that hold the number of ports in a set; the rest is where the set begins.
+const COUNT_BITS: u32 = 10;
+/// Entry of an edge that cannot be reached: an empty set.
+const UNREACHABLE: u32 = 0;
 
 /// Next hops of all switches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Routes {
-    hosts: usize,
-    /// By switch and host: a port, or a set.
+    edges: usize,
+    /// By host: the switch that it hangs on, that switch's number among the edges, and its port there.
+    homes: Vec<Home>,
+    /// By switch and edge: where the set of ports begins in `ports`, and how many they are.
     table: Vec<u32>,
-    sets: Vec<Vec<u32>>,
+    ports: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    switch: u32,
+    edge: u32,
+    /// `u32::MAX`: its link is down, or its peer is a host.
+    port: u32,
 }
 
 /// A node's links as (own port, node at the other end).
 pub(crate) type Adjacency = Vec<Vec<(u32, usize)>>;
 
 impl Routes {
-    /// Computes all routes. Nodes are numbered hosts first, then switches.
-    pub fn new(hosts: usize, adjacency: &Adjacency) -> Self {
+    /// Computes all routes over links that are up. Nodes are numbered hosts first, then switches. `None` where more
+    /// ports lie on shortest paths than a table can name.
+    pub fn new(hosts: usize, adjacency: &Adjacency) -> Option<Self> {
         let switches = adjacency.len() - hosts;
-        let mut routes = Routes { hosts, table: vec![UNREACHABLE; switches * hosts], sets: Vec::new() };
-        let mut distance = vec![u32::MAX; adjacency.len()];
+        let mut edge_of: Vec<u32> = vec![u32::MAX; switches];
+        let mut edges: Vec<usize> = Vec::new();
+        let mut homes = vec![Home { switch: u32::MAX, edge: 0, port: u32::MAX }; hosts];
+        for (switch, edge) in edge_of.iter_mut().enumerate() {
+            for &(port, neighbour) in &adjacency[hosts + switch] {
+                if neighbour < hosts {
+                    if *edge == u32::MAX {
+                        *edge = edges.len() as u32;
+                        edges.push(switch);
+                    }
+                    homes[neighbour] = Home { switch: switch as u32, edge: *edge, port };
+                }
+            }
+        }
+        let mut routes = Routes {
+            edges: edges.len(),
+            homes,
+            table: vec![UNREACHABLE; switches * edges.len()],
+            ports: Vec::new(),
+        };
+        let mut sets: HashMap<Vec<u32>, u32> = HashMap::new();
+        let mut distance = vec![u32::MAX; switches];
         let mut frontier = VecDeque::new();
-        for host in 0..hosts {
+        let mut set = Vec::new();
+        for (edge, &root) in edges.iter().enumerate() {
             distance.fill(u32::MAX);
-            distance[host] = 0;
-            frontier.push_back(host);
-            while let Some(node) = frontier.pop_front() {
-                for &(_, neighbour) in &adjacency[node] {
-                    if distance[neighbour] == u32::MAX && neighbour >= hosts {
-                        distance[neighbour] = distance[node] + 1;
+            distance[root] = 0;
+            frontier.push_back(root);
+            while let Some(switch) = frontier.pop_front() {
+                // Everything nearer is known by now.
+                set.clear();
+                for &(port, neighbour) in &adjacency[hosts + switch] {
+                    let Some(neighbour) = neighbour.checked_sub(hosts) else { continue };
+                    if distance[neighbour] == u32::MAX {
+                        distance[neighbour] = distance[switch] + 1;
                         frontier.push_back(neighbour);
+                    } else if distance[neighbour] + 1 == distance[switch] {
+                        set.push(port);
                     }
                 }
-            }
-            for switch in 0..switches {
-                let node = hosts + switch;
-                if distance[node] == u32::MAX {
+                if set.is_empty() {
                     continue;
                 }
-                let ports: Vec<u32> = adjacency[node]
-                    .iter()
-                    .filter(|(_, neighbour)| distance[*neighbour] == distance[node] - 1)
-                    .map(|&(port, _)| port)
-                    .collect();
-                routes.table[switch * hosts + host] = routes.entry(ports);
+                let entry = match sets.get(&set) {
+                    Some(&entry) => entry,
+                    None => {
+                        let first = routes.ports.len();
+                        if set.len() >= 1 << COUNT_BITS || first >= 1 << (32 - COUNT_BITS) {
+                            return None;
+                        }
+                        routes.ports.extend_from_slice(&set);
+                        let entry = (first as u32) << COUNT_BITS | set.len() as u32;
+                        sets.insert(set.clone(), entry);
+                        entry
+                    }
+                };
+                routes.table[switch * routes.edges + edge] = entry;
             }
         }
-        routes
+        Some(routes)
     }
 
-    fn entry(&mut self, ports: Vec<u32>) -> u32 {
-        if let [port] = ports[..] {
-            return port;
-        }
-        // Few distinct sets exist; the newest are the likeliest to come again.
-        let index = self.sets.iter().rposition(|set| *set == ports).unwrap_or_else(|| {
-            self.sets.push(ports);
-            self.sets.len() - 1
-        });
-        index as u32 | SET
-    }
-
-    /// Whether a switch knows a way to a host.
-    pub fn reaches(&self, switch: usize, host: usize) -> bool {
-        self.table[switch * self.hosts + host] != UNREACHABLE
-    }
-
-    /// The port by which `switch` forwards a packet of connection `qp` to host `dst`.
+    /// The ports by which a switch may forward to a host; none: it knows no way.
     #[inline]
-    pub fn next_port(&self, switch: usize, dst: u16, qp: u32) -> usize {
-        let entry = self.table[switch * self.hosts + dst as usize];
-        if entry & SET == 0 {
-            return entry as usize;
+    pub fn next_ports(&self, switch: usize, host: u16) -> &[u32] {
+        let home = &self.homes[host as usize];
+        if home.switch as usize == switch {
+            return std::slice::from_ref(&home.port);
         }
-        let set = &self.sets[(entry & !SET) as usize];
+        if home.port == u32::MAX {
+            return &[];
+        }
+        let entry = self.table[switch * self.edges + home.edge as usize];
+        let (first, count) = ((entry >> COUNT_BITS) as usize, (entry & ((1 << COUNT_BITS) - 1)) as usize);
+        &self.ports[first..first + count]
+    }
+
+    /// The port by which `switch` forwards a packet of connection `qp` to host `dst`, if it knows a way.
+    #[inline]
+    pub fn next_port(&self, switch: usize, dst: u16, qp: u32) -> Option<usize> {
+        let ports = self.next_ports(switch, dst);
+        if ports.len() <= 1 {
+            return ports.first().map(|&port| port as usize);
+        }
         let hash = mix((qp as u64) << 32 | (dst as u64) << 16 | (switch as u64 & 0xffff));
-        set[((hash as u128 * set.len() as u128) >> 64) as usize] as usize
+        Some(ports[((hash as u128 * ports.len() as u128) >> 64) as usize] as usize)
     }
 }
 
@@ -115,19 +156,30 @@ mod tests {
 
     #[test]
     fn connections_spread_over_equal_paths_and_each_keeps_its_own() {
-        let routes = Routes::new(2, &leaf_spine());
-        let ports: Vec<usize> = (0..1000).map(|qp| routes.next_port(0, 1, qp)).collect();
+        let routes = Routes::new(2, &leaf_spine()).unwrap();
+        let ports: Vec<usize> = (0..1000).map(|qp| routes.next_port(0, 1, qp).unwrap()).collect();
         let up = ports.iter().filter(|&&port| port == 3).count();
         assert!((400..600).contains(&up), "{up} of 1000 took the first spine");
         assert!(ports.iter().all(|port| [3, 4].contains(port)));
-        assert_eq!(ports[7], routes.next_port(0, 1, 7));
+        assert_eq!(Some(ports[7]), routes.next_port(0, 1, 7));
     }
 
     #[test]
     fn the_last_hop_is_the_host() {
-        let routes = Routes::new(2, &leaf_spine());
-        assert_eq!(routes.next_port(1, 1, 9), 5);
-        assert_eq!(routes.next_port(2, 0, 9), 8);
-        assert!(routes.reaches(3, 0));
+        let routes = Routes::new(2, &leaf_spine()).unwrap();
+        assert_eq!(routes.next_port(1, 1, 9), Some(5));
+        assert_eq!(routes.next_port(2, 0, 9), Some(8));
+        assert_eq!(routes.next_ports(3, 0), [10]);
+    }
+
+    #[test]
+    fn a_host_without_its_link_is_not_reached() {
+        let mut links = leaf_spine();
+        links[3].remove(0);
+        links[1].clear();
+        let routes = Routes::new(2, &links).unwrap();
+        assert_eq!(routes.next_port(0, 1, 9), None);
+        assert_eq!(routes.next_port(1, 1, 9), None);
+        assert_eq!(routes.next_port(1, 0, 9).map(|port| port == 6 || port == 7), Some(true));
     }
 }

@@ -147,7 +147,10 @@ impl World {
         let packet = &mut self.packets[index];
         let bytes = packet.frame_bytes();
         let class = packet.class;
-        let out_port = self.routes.next_port(switch, packet.dst, packet.qp);
+        let Some(out_port) = self.routes.next_port(switch, packet.dst, packet.qp) else {
+            self.drop_packet(in_port, index, DropReason::NoRoute);
+            return;
+        };
         let s = &mut self.switches[switch];
         packet.ingress = (in_port as u32 - s.first_port) as u16;
         let free = s.free();
@@ -224,7 +227,7 @@ impl World {
     }
 
     /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.
-    fn release(&mut self, port: usize, index: u32) {
+    pub(crate) fn release(&mut self, port: usize, index: u32) {
         let s = &mut self.switches[self.ports[port].owner as usize - self.nics.len()];
         let packet = &mut self.packets[index];
         let bytes = packet.frame_bytes();

@@ -35,7 +35,15 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         if bytes != queue.bytes as u64 {
             errors.push((name(), format!("counts {} B but holds {bytes} B", queue.bytes)));
         }
-        let out = (queue.tx_packets + packets, queue.tx_bytes + bytes);
+        let dropped = |count: fn(DropReason) -> bool| {
+            let reasons = DropReason::ALL.into_iter().filter(|&reason| count(reason));
+            reasons.fold((0, 0), |sum, reason| {
+                let tally = &world.drops[at][reason as usize];
+                (sum.0 + tally.packets, sum.1 + tally.bytes)
+            })
+        };
+        let emptied = dropped(DropReason::was_queued);
+        let out = (queue.tx_packets + packets + emptied.0, queue.tx_bytes + bytes + emptied.1);
         if (queue.rx_packets, queue.rx_bytes) != out {
             errors.push((
                 name(),
@@ -52,16 +60,15 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
             on_link += 1;
             bytes_on_link += packet.frame_bytes() as u64;
         }
-        let lost = &world.drops[at][DropReason::LinkLoss as usize];
+        let lost = dropped(DropReason::was_on_link);
         let arrived = &world.groups[lane(world.ports[port].peer as usize, class)];
-        let there =
-            (arrived.rx_packets + on_link + lost.packets, arrived.rx_bytes + bytes_on_link + lost.bytes);
+        let there = (arrived.rx_packets + on_link + lost.0, arrived.rx_bytes + bytes_on_link + lost.1);
         if (queue.tx_packets, queue.tx_bytes) != there {
             errors.push((
                 name(),
                 format!(
                     "sent {} packets of {} B, of which {} arrived, {on_link} are on the link and {} were lost",
-                    queue.tx_packets, queue.tx_bytes, arrived.rx_packets, lost.packets
+                    queue.tx_packets, queue.tx_bytes, arrived.rx_packets, lost.0
                 ),
             ));
         }
@@ -84,7 +91,9 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         for at in first..first + own * CLASSES {
             came = (came.0 + world.groups[at].rx_packets, came.1 + world.groups[at].rx_bytes);
             went = (went.0 + world.queues[at].rx_packets, went.1 + world.queues[at].rx_bytes);
-            for reason in DropReason::ALL.into_iter().filter(|&reason| reason != DropReason::LinkLoss) {
+            for reason in
+                DropReason::ALL.into_iter().filter(|reason| !reason.was_on_link() && !reason.was_queued())
+            {
                 let dropped = &world.drops[at][reason as usize];
                 went = (went.0 + dropped.packets, went.1 + dropped.bytes);
             }

@@ -25,6 +25,10 @@ pub struct Flow {
     pub messages_completed: u64,
     /// Payload delivered in order.
     pub bytes_delivered: u64,
+    /// Of a single message: from its posting to the arrival of the ACK of its last packet; none unless it got there.
+    pub fct_ps: Option<u64>,
+    /// What that would be with nothing else in the network, on the same path. None for writers.
+    pub ideal_fct_ps: Option<u64>,
     /// Of the payload delivered, from start to end.
     pub goodput_bps: f64,
     pub packets_sent: u64,
@@ -41,10 +45,22 @@ pub struct Flow {
 }
 
 pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
-    (0..world.send_qps.len()).map(|qp| flow(plan, world, qp)).collect()
+    // Single messages are numbered within their tag.
+    let mut numbers = vec![0u32; plan.flows.tags.len()];
+    (0..world.send_qps.len())
+        .map(|qp| {
+            let mut row = flow(plan, world, qp);
+            if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.first_flow_qp as usize)) {
+                row.qp = numbers[message.tag()];
+                numbers[message.tag()] += 1;
+            }
+            row
+        })
+        .collect()
 }
 
 fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
+    let message = qp.checked_sub(world.first_flow_qp as usize);
     let (s, r) = (&world.send_qps[qp], &world.recv_qps[qp]);
     let writer = &world.writers[s.writer as usize];
     let ended = matches!(s.state, QpState::Done | QpState::Error);
@@ -57,7 +73,10 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         )
     });
     Flow {
-        writer: plan.writers[s.writer as usize].name.clone(),
+        writer: match message {
+            Some(message) => plan.flows.tags[plan.flows.list[message].tag()].clone(),
+            None => plan.writers[s.writer as usize].name.clone(),
+        },
         src: plan.hosts[s.src as usize].name.clone(),
         dst: plan.hosts[s.dst as usize].name.clone(),
         qp: qp as u32 - writer.first_qp,
@@ -75,6 +94,8 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         messages_posted: s.messages_posted,
         messages_completed: s.requester.acknowledged() / writer.packets_per_message,
         bytes_delivered: r.bytes_delivered,
+        fct_ps: (message.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
+        ideal_fct_ps: message.map(|message| world.ideal_fct[message].0),
         goodput_bps: super::bits_per_second(r.bytes_delivered, end.saturating_sub(s.start)),
         packets_sent: s.packets_sent,
         packets_retransmitted: s.packets_retransmitted,

@@ -236,53 +236,44 @@ fn pauses(world: &World) -> Vec<Pause> {
 
 /// Every queue that lies on the path of a writer, receivers first.
 fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
-    let hosts = plan.hosts.len();
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
     for (qp, s) in world.send_qps.iter().enumerate() {
-        // From the sender to the receiver: the ports that the connection's packets leave by.
-        let mut hops = vec![world.nics[s.src as usize].port as usize];
-        while let Some(switch) =
-            (world.ports[world.ports[hops[hops.len() - 1]].peer as usize].owner as usize).checked_sub(hosts)
-        {
-            hops.push(world.routes.next_port(switch, s.dst, qp as u32));
-        }
+        let Some(hops) = world.path(s.src, s.dst, qp as u32) else { continue };
         let class = s.class;
         let mut order = 0;
-        let mut add = |kind, port: usize, name: String, order| {
+        let mut add = |kind, port: usize, order| {
             found
                 .entry((order, lane(port, class), kind))
-                .or_insert_with(|| queue(plan, world, kind, port, class, name, order));
+                .or_insert_with(|| queue(plan, world, kind, port, class, order));
         };
         let last = hops[hops.len() - 1];
         let receive_port = world.ports[last].peer as usize;
-        add("receive", receive_port, format!("{}/rx", plan.hosts[s.dst as usize].name), order);
+        add("receive", receive_port, order);
         for window in (1..hops.len()).rev() {
             let (port, before) = (hops[window], hops[window - 1]);
             let ingress = world.ports[before].peer as usize;
-            add("egress", port, egress_name(world, port, class), order + 1);
-            add("ingress", ingress, ingress_name(world, ingress, class), order + 2);
+            add("egress", port, order + 1);
+            add("ingress", ingress, order + 2);
             order += 2;
         }
-        add("send", hops[0], send_queue_name(plan, s.src as usize, class), order + 1);
+        add("send", hops[0], order + 1);
     }
     found.into_values().collect()
 }
 
-fn queue(
-    plan: &Plan,
-    world: &World,
-    kind: &'static str,
-    port: usize,
-    class: u8,
-    name: String,
-    order: u32,
-) -> Queue {
+fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8, order: u32) -> Queue {
     let owner = world.ports[port].owner as usize;
     let switch = owner.checked_sub(plan.hosts.len());
     let ecn = switch.filter(|_| kind == "egress").and_then(|index| {
         let switch = &world.switches[index];
         switch.ecn.filter(|_| switch.strict & (1 << class) == 0)
     });
+    let name = match kind {
+        "receive" => format!("{}/rx", plan.hosts[owner].name),
+        "send" => send_queue_name(plan, owner, class),
+        "egress" => egress_name(world, port, class),
+        _ => ingress_name(world, port, class),
+    };
     Queue {
         queue: name,
         kind,

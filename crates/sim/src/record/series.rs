@@ -372,6 +372,7 @@ pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
 /// Classes that any packet of the plan can be in.
 pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
     let mut classes: Vec<u8> = plan.writers.iter().map(|writer| writer.priority).collect();
+    classes.extend(plan.flows.list.iter().map(|flow| flow.priority()));
     classes.extend(plan.nics.iter().map(|nic| nic.cnp_priority));
     classes.sort_unstable();
     classes.dedup();
@@ -398,6 +399,9 @@ pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
 
 fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
     let s = &world.send_qps[qp];
-    let number = qp as u32 - world.writers[s.writer as usize].first_qp;
-    format!("{}-{}/qp{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
+    let (kind, number) = match qp.checked_sub(world.first_flow_qp as usize) {
+        Some(message) => ("flow", message),
+        None => ("qp", qp - world.writers[s.writer as usize].first_qp as usize),
+    };
+    format!("{}-{}/{kind}{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
 }

@@ -7,6 +7,7 @@
 //! Leaves out: what posting and polling cost the CPU; a message is posted the moment its completion makes room.
 
 use tailback_proto::units::Time;
+use tailback_proto::wire::{write_frame_bytes, ACK_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use crate::event::Event;
 use crate::nic::QpState;
@@ -55,6 +56,36 @@ impl Writer {
         }
     }
 
+    /// A single message of the flow list.
+    pub fn of_flow(bytes: u64, mtu: u32, qp: u32) -> Self {
+        let packets = bytes.div_ceil(mtu as u64);
+        Writer {
+            message_bytes: bytes,
+            mtu,
+            packets_per_message: packets,
+            last_payload: (bytes - (packets - 1) * mtu as u64) as u32,
+            tx_depth: 1,
+            messages: Some(1),
+            completion_every: 1,
+            stopped: false,
+            first_qp: qp,
+            qps: 1,
+            backlog_weight: bytes.div_ceil(packets) as u32,
+        }
+    }
+
+    /// Wire bytes of a message's first packet, of those between, of the last, and of an ACK.
+    pub fn frames(&self) -> [u32; 4] {
+        let one = self.packets_per_message == 1;
+        [
+            write_frame_bytes(self.mtu, true),
+            write_frame_bytes(self.mtu, false),
+            write_frame_bytes(self.last_payload, one),
+            ACK_FRAME_BYTES,
+        ]
+        .map(|frame| frame + PREAMBLE_AND_GAP_BYTES)
+    }
+
     /// Payload of a packet of the stream, and whether it is the first of its message.
     #[inline]
     pub fn segment(&self, sequence: u64) -> (u32, bool) {
@@ -90,6 +121,15 @@ impl World {
         for qp in first_qp..first_qp + qps {
             self.activate(qp);
         }
+    }
+
+    /// A message of the flow list is posted.
+    pub(crate) fn on_flow_start(&mut self, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        s.state = QpState::Running;
+        s.start = self.now;
+        self.post(qp);
+        self.activate(qp);
     }
 
     /// A writer posts no more; what it posted is still sent.
@@ -163,7 +203,7 @@ pub(crate) fn start_time(plan: &crate::plan::WriterPlan, seed: u64, index: usize
     Time(plan.start_ps + offset as u64)
 }
 
-/// Schedules the starts and stops of all writers.
+/// Schedules the starts and stops of all writers, all single messages, and what happens to links.
 pub(crate) fn schedule(world: &mut World, plan: &crate::plan::Plan) {
     for (index, writer) in plan.writers.iter().enumerate() {
         let start = start_time(writer, plan.seed, index);
@@ -171,5 +211,11 @@ pub(crate) fn schedule(world: &mut World, plan: &crate::plan::Plan) {
         if let Some(stop) = writer.stop_ps {
             world.schedule(Time(stop.max(start.0 + 1)), Event::WriterStop(index as u32));
         }
+    }
+    for (qp, flow) in (world.first_flow_qp..).zip(&plan.flows.list) {
+        world.schedule(flow.start(), Event::FlowStart(qp));
+    }
+    for (change, event) in plan.link_events.iter().enumerate() {
+        world.schedule(Time(event.0), Event::LinkChange(change as u32));
     }
 }

@@ -56,6 +56,8 @@ pub fn star(hosts: usize) -> Plan {
             })
             .collect(),
         writers: vec![],
+        flows: FlowsPlan::default(),
+        link_events: vec![],
         record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
     }
 }

@@ -1,0 +1,120 @@
+//! Links that fail and are repaired.
+//!
+//! A link fails both ways at once: what is on it and what waits at its two ports is dropped, pauses on it end, and
+//! every switch forwards by the paths that are left from that instant on. Connections get over it by their transport
+//! timers. Leaves out: the time that a routing protocol takes to notice.
+
+use tailback_proto::units::Time;
+
+use super::port::DropReason;
+use super::routing::{Adjacency, Routes};
+use super::{lane, CLASSES};
+use crate::world::World;
+
+impl World {
+    /// Every node's links that are up, by node: own port and the node at the other end.
+    pub(crate) fn adjacency(&self) -> Adjacency {
+        let mut adjacency: Adjacency = vec![Vec::new(); self.nics.len() + self.switches.len()];
+        for (index, port) in self.ports.iter().enumerate().filter(|(_, port)| port.up) {
+            let neighbour = self.ports[port.peer as usize].owner as usize;
+            adjacency[port.owner as usize].push((index as u32, neighbour));
+        }
+        adjacency
+    }
+
+    /// The ports by which a connection's packets leave, sender first, as the routes are now. `None`: no way.
+    pub(crate) fn path(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<usize>> {
+        let mut port = self.nics[src as usize].port as usize;
+        let mut path = Vec::new();
+        loop {
+            if !self.ports[port].up {
+                return None;
+            }
+            path.push(port);
+            let node = self.ports[self.ports[port].peer as usize].owner as usize;
+            match node.checked_sub(self.nics.len()) {
+                None => return (node == dst as usize).then_some(path),
+                Some(switch) => port = self.routes.next_port(switch, dst, qp)?,
+            }
+        }
+    }
+
+    /// A link, named by one of its ports, fails or is repaired.
+    pub(crate) fn on_link_change(&mut self, change: u32) {
+        let (port, up) = self.link_changes[change as usize];
+        let ends = [port as usize, self.ports[port as usize].peer as usize];
+        for port in ends {
+            if self.ports[port].up == up {
+                continue;
+            }
+            self.ports[port].up = up;
+            if !up {
+                self.fail(port);
+            }
+        }
+        // As many ports as before or fewer lie on shortest paths of a plan that passed this test at the start.
+        if let Some(routes) = Routes::new(self.nics.len(), &self.adjacency()) {
+            self.routes = routes;
+        }
+        if up {
+            ends.into_iter().for_each(|port| self.kick(port));
+        }
+    }
+
+    /// One end of a link that failed: nothing more comes out of this port.
+    fn fail(&mut self, port: usize) {
+        while let Some(packet) = self.ports[port].in_flight.pop(&self.packets) {
+            self.drop_packet(port, packet, DropReason::LinkDown);
+        }
+        self.link_epochs[port] = self.link_epochs[port].wrapping_add(1);
+        for class in 0..CLASSES as u8 {
+            while self.ports[port].backlogged & (1 << class) != 0 {
+                let packet = self.dequeue(port, class);
+                if self.ports[port].owner as usize >= self.nics.len() {
+                    self.release(port, packet);
+                }
+                self.drop_packet(port, packet, DropReason::PortDown);
+            }
+            let at = lane(port, class);
+            let ended = self.pauses[at].on_frame(self.now, Time::ZERO);
+            self.end_pause(at, ended);
+        }
+    }
+
+    /// How long a message of `packets` takes on a path with nothing else on it: from its posting to the arrival of
+    /// the ACK of its last packet. `frames`: wire bytes of the first packet, of those between, of the last, and of
+    /// the ACK, which takes the same links back.
+    pub(crate) fn ideal_completion(&self, path: &[usize], packets: u64, frames: [u32; 4]) -> Time {
+        // Behind a few packets every further one leaves a hop one service time of the slowest hop so far later.
+        const WARM: u64 = 16;
+        let mut left = vec![Time::ZERO; path.len()];
+        let mut slowest = vec![Time::ZERO; path.len()];
+        for (hop, &port) in path.iter().enumerate() {
+            let before = if hop == 0 { Time::ZERO } else { slowest[hop - 1] };
+            slowest[hop] = before.max(self.serialization(port, frames[1]));
+        }
+        let send = |left: &mut [Time], bytes: u32| {
+            let mut arrived = Time::ZERO;
+            for (hop, &port) in path.iter().enumerate() {
+                left[hop] = left[hop].max(arrived) + self.serialization(port, bytes);
+                arrived = left[hop] + self.ports[port].arrival_delay;
+            }
+            arrived
+        };
+        let mut arrived = send(&mut left, frames[if packets == 1 { 2 } else { 0 }]);
+        let between = packets.saturating_sub(2);
+        for _ in 0..between.min(WARM) {
+            send(&mut left, frames[1]);
+        }
+        for (left, slowest) in left.iter_mut().zip(&slowest) {
+            left.0 += (between - between.min(WARM)) * slowest.0;
+        }
+        if packets > 1 {
+            arrived = send(&mut left, frames[2]);
+        }
+        path.iter().rev().fold(arrived, |at, &port| {
+            let back = self.ports[port].peer as usize;
+            at + self.serialization(back, frames[3]) + self.ports[back].arrival_delay
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! Fabrics of several switches: paths, ideal completion times, links that fail.
+
+mod common;
+
+use common::{run, star, total, MS, US};
+use tailback_sim::plan::*;
+
+/// `leaves` x `hosts` hosts, every leaf linked to every spine. Fabric links are `fabric_gbps` fast.
+fn leaf_spine(leaves: usize, hosts: usize, spines: usize, fabric_gbps: u64) -> Plan {
+    let mut plan = star(leaves * hosts);
+    let leaf = |index: usize| format!("leaf{index}");
+    plan.switches = (0..leaves)
+        .map(leaf)
+        .chain((0..spines).map(|spine| format!("spine{spine}")))
+        .map(|name| SwitchPlan { name, model: 0 })
+        .collect();
+    for (host, link) in plan.links.iter_mut().enumerate() {
+        link.b = leaf(host / hosts);
+    }
+    let template = plan.links[0].clone();
+    for at in 0..leaves * spines {
+        plan.links.push(LinkPlan {
+            a: leaf(at / spines),
+            b: format!("spine{}", at % spines),
+            rate_bps: fabric_gbps * 1_000_000_000,
+            ..template.clone()
+        });
+    }
+    plan.flows.tags = vec!["flows".into()];
+    plan.duration_ps = 100 * MS;
+    plan
+}
+
+#[test]
+fn a_message_alone_takes_its_ideal_time() {
+    for (bytes, fabric_gbps, host_gbps) in [
+        (1, 100, 100),
+        (1024, 100, 25),
+        (1025, 25, 100),
+        (5000, 40, 100),
+        (100_000, 400, 100),
+        (10_000_000, 25, 100),
+    ] {
+        let mut plan = leaf_spine(2, 2, 2, fabric_gbps);
+        plan.nics[0].dcqcn = None;
+        plan.links[0].rate_bps = host_gbps * 1_000_000_000;
+        plan.flows.list = vec![FlowPlan(0, 3, 0, 3, bytes, 7 * US), FlowPlan(2, 3, 0, 3, bytes, 50 * MS)];
+        let recording = run(plan);
+        for flow in &recording.flows {
+            assert_eq!(flow.state, "done");
+            assert_eq!(flow.fct_ps, flow.ideal_fct_ps, "{bytes} B at {host_gbps} and {fabric_gbps} Gbit/s");
+        }
+    }
+}
+
+#[test]
+fn one_small_message_by_hand() {
+    let mut plan = leaf_spine(2, 1, 1, 100);
+    plan.flows.list = vec![FlowPlan(0, 1, 0, 3, 100, 0)];
+    let recording = run(plan);
+    // Data: 100 B payload, 14 Ethernet, 20 IP, 8 UDP, 12 BTH, 16 RETH, 4 ICRC, 4 FCS, 20 preamble and gap: 198 B.
+    // ACK: no payload and RETH, 4 AETH: 86 B. Four links of 500 ns, four nodes of 300 ns each way.
+    let expected = 4 * (198 * 80 + 500_000 + 300_000) + 4 * (86 * 80 + 500_000 + 300_000);
+    assert_eq!(recording.flows[0].fct_ps, Some(expected));
+}
+
+/// Each of 64 connections between two leaves; the link of the first leaf to the first spine fails.
+fn with_events(link_events: Vec<LinkEventPlan>) -> tailback_sim::record::Recording {
+    let mut plan = leaf_spine(2, 8, 2, 100);
+    plan.flows.list = (0..64).map(|flow| FlowPlan(flow % 8, 8 + flow / 8, 0, 3, 1_000_000, 0)).collect();
+    plan.nics[0].dcqcn = None;
+    plan.link_events = link_events;
+    run(plan)
+}
+
+/// The link from leaf 0 to spine 0, behind the 16 links of the hosts.
+const UPLINK: usize = 16;
+
+#[test]
+fn connections_take_the_paths_that_are_left() {
+    let whole = with_events(vec![]);
+    let failed = with_events(vec![LinkEventPlan(100 * US, UPLINK, false)]);
+    assert!(failed.flows.iter().all(|flow| flow.state == "done"));
+    let last = |recording: &tailback_sim::record::Recording| {
+        recording.flows.iter().map(|flow| flow.end_ps.unwrap()).max().unwrap()
+    };
+    assert!(last(&failed) > last(&whole) * 3 / 2, "half the capacity is gone");
+    let reasons: Vec<&str> = failed.meta.drops.iter().map(|drop| drop.reason).collect();
+    assert!(reasons.contains(&"on the link when it failed"), "{reasons:?}");
+    assert!(reasons.contains(&"waiting at a port whose link failed"), "{reasons:?}");
+    assert!(total(&failed, "local_ack_timeout_err") + total(&failed, "packet_seq_err") > 0);
+    let sent_by = |name: &str| {
+        let rows = failed.counters.iter().filter(|row| row.port == name && row.counter == "tx_prio3_packets");
+        rows.map(|row| row.value).sum::<u64>()
+    };
+    assert!(sent_by("leaf0:spine1") > 4 * sent_by("leaf0:spine0"));
+}
+
+#[test]
+fn a_repaired_link_is_used_again() {
+    let repaired =
+        with_events(vec![LinkEventPlan(100 * US, UPLINK, false), LinkEventPlan(400 * US, UPLINK, true)]);
+    let failed = with_events(vec![LinkEventPlan(100 * US, UPLINK, false)]);
+    let ends = |recording: &tailback_sim::record::Recording| {
+        recording.flows.iter().map(|flow| flow.end_ps.unwrap()).sum::<u64>()
+    };
+    assert!(ends(&repaired) < ends(&failed));
+}
+
+#[test]
+fn a_host_cut_off_recovers_when_its_link_does() {
+    let mut plan = leaf_spine(2, 1, 1, 100);
+    plan.flows.list = vec![FlowPlan(0, 1, 0, 3, 10_000_000, 0), FlowPlan(1, 0, 0, 3, 10_000_000, 0)];
+    // The receiver's link, by its number, while packets are everywhere on the path; twice.
+    plan.link_events = vec![
+        LinkEventPlan(100 * US, 1, false),
+        LinkEventPlan(3 * MS, 1, true),
+        LinkEventPlan(3 * MS + 100, 1, false),
+        LinkEventPlan(9 * MS, 1, true),
+    ];
+    let recording = run(plan);
+    assert!(recording.flows.iter().all(|flow| flow.state == "done" && flow.bytes_delivered == 10_000_000));
+    assert!(recording.meta.drops.iter().any(|drop| drop.reason == "no path to its host"));
+}
+
+#[test]
+fn the_same_list_gives_the_same_run() {
+    let ends = || with_events(vec![]).flows.iter().map(|flow| flow.end_ps).collect::<Vec<_>>();
+    assert_eq!(ends(), ends());
+}
+
+#[test]
+fn impossible_flows_are_refused() {
+    let refused = |flow: FlowPlan| {
+        let mut plan = leaf_spine(2, 1, 1, 100);
+        plan.flows.list = vec![flow];
+        plan.check().unwrap_err().to_string()
+    };
+    assert_eq!(refused(FlowPlan(0, 2, 0, 3, 1, 0)), "flows[0]: src or dst is not a host");
+    assert_eq!(refused(FlowPlan(1, 1, 0, 3, 1, 0)), "flows[0]: src and dst are the same host");
+    assert_eq!(refused(FlowPlan(0, 1, 1, 3, 1, 0)), "flows[0]: its tag is not in tags");
+    assert_eq!(refused(FlowPlan(0, 1, 0, 8, 1, 0)), "flows[0]: priority is above 7");
+    assert!(refused(FlowPlan(0, 1, 0, 3, 0, 0)).contains("bytes is not in 1 to 2^31"));
+}
