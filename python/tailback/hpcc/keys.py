@@ -55,6 +55,7 @@ def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as th
 
 _NO_TRACE = "no packet trace is written"
 _NO_MONITOR = "no queue-length histogram is written; series.parquet has every queue over time"
+_NO_PINT = "HPCC-PINT only, which is refused"
 _TRACED, _HPCC, _PINT = ("ENABLE_TRACE", 1), ("CC_MODE", 3), ("CC_MODE", 10)
 _OWN_NAME = "the file is always {} in the output folder"
 
@@ -100,19 +101,20 @@ _ALL = (
     _key("BUFFER_SIZE", "count", 16, "buffer of a switch, in MiB", low=1, high=4095),
     _key("U_TARGET", "number", 0.95, "HPCC: target utilization", "native model", low=0.01, high=1),
     _key("MI_THRESH", "count", 5, "HPCC: additive steps before a multiplicative one", "native model"),
-    _key("FAST_REACT", "flag", 1, "HPCC: Tailback's controller reacts as the paper says", "not honoured", off=1,
+    _key("FAST_REACT", "flag", 1, "HPCC: Tailback's controller always reacts to every ACK", "not honoured",
+         off=1, only_if=_HPCC),
+    _key("INT_MULTI", "count", 1, "HPCC: telemetry is exact here, without units", "not honoured", off=1,
          only_if=_HPCC),
-    _key("INT_MULTI", "count", 1, "HPCC: INT is exact here, without its units", "not honoured", off=1, only_if=_HPCC),
     _key("MULTI_RATE", "flag", 1, "HPCC: Tailback's controller keeps one rate", "not honoured", off=0,
          only_if=_HPCC),
     _key("SAMPLE_FEEDBACK", "flag", 0, "HPCC: every ACK counts here", "not honoured", off=0, only_if=_HPCC),
-    _key("PINT_LOG_BASE", "number", 1.05, "HPCC-PINT only, which is refused", "not honoured", high=1e9, only_if=_PINT),
-    _key("PINT_PROB", "number", 1.0, "HPCC-PINT only, which is refused", "not honoured", high=1e9, only_if=_PINT),
+    _key("PINT_LOG_BASE", "number", 1.05, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
+    _key("PINT_PROB", "number", 1.0, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
     _key("QLEN_MON_FILE", "path", b"", _NO_MONITOR, "not honoured"),
     _key("QLEN_MON_START", "count64", 2_000_000_000, _NO_MONITOR, "not honoured", high=2**64 - 1),
     _key("QLEN_MON_END", "count64", 2_100_000_000, _NO_MONITOR, "not honoured", high=2**64 - 1),
     _key("USE_DYNAMIC_PFC_THRESHOLD", "flag", 1, "the threshold is always dynamic", "none there either"),
-    _key("PAUSE_TIME", "count", 5, "a pause lasts until the resume", "none there either"),
+    _key("PAUSE_TIME", "count", 5, "written into PFC frames; a pause lasts until its resume, 0 is a resume"),
     _key("DATA_RATE", "word", b"", "read and not used", "none there either"),
     _key("LINK_DELAY", "word", b"", "read and not used", "none there either"),
 )  # fmt: skip

@@ -42,13 +42,13 @@ def read_bytes(path: Path, place: str, token: str = "") -> bytes:
     """
     found = f"{token}expected a text file, found"
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(place, f"{found} something else at {named(path)}")
-        return path.read_bytes()
+        if stat.S_ISREG(path.stat().st_mode):
+            return path.read_bytes()
     except OSError as error:
         raise InputError(place, f"{found} none: {(error.strerror or str(error)).lower()}") from None
     except ValueError:
         raise InputError(place, f"{found} a name that no file can have") from None
+    raise InputError(place, f"{found} something else")
 
 
 class Tokens:
