@@ -34,12 +34,6 @@ SETTLING_S = 0.1
 samples that published measurements are mostly given in.
 """
 
-# Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
-# preamble 8, inter-frame gap 12 (IEEE 802.3, InfiniBand annex A17); the RETH of 16 is in the first (or only)
-# packet of a WRITE.
-PACKET_OVERHEAD_BYTES = 82
-RETH_BYTES = 16
-
 
 @dataclass(frozen=True)
 class Measure:
@@ -159,17 +153,15 @@ def link_utilisation(result: Result, since: Since = "all_started") -> float:
 def ideal_payload_share(result: Result) -> float:
     """Payload as a share of what the wire carries when every packet arrives once.
 
-    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `PACKET_OVERHEAD_BYTES`.
-    Writers of different sizes are weighted by the bytes that they delivered.
+    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `tailback.setup`. Writers of
+    different sizes are weighted by the bytes that they delivered.
     """
-    mtu_of = {host["name"]: result.plan["nics"][host["nic"]]["mtu_bytes"] for host in result.plan["hosts"]}
     columns = (result.flows.column(name).to_pylist() for name in ("src", "message_bytes", "bytes_delivered"))
     payload = wire = 0.0
     for src, message, delivered in zip(*columns, strict=True):
-        packets = -(-message // mtu_of[src])
         messages = max(delivered, 1) / message
         payload += message * messages
-        wire += (message + packets * PACKET_OVERHEAD_BYTES + RETH_BYTES) * messages
+        wire += result.setup.wire_bytes(src, message) * messages
     return payload / wire if wire else NAN
 
 

@@ -1,9 +1,9 @@
 """What a run gives: tables, figures, and the folder that keeps them.
 
 The folder of a run: `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`,
-`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`. The
-same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock figures and the
-tool's version.
+`counters.json` and `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, or
+the files of another simulator with its outputs. The same seed gives the same bytes in every file but
+`timing.json`, which alone holds wall-clock figures and the tool's version.
 """
 
 from __future__ import annotations
@@ -26,19 +26,12 @@ from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
 from tailback.scenario import Scenario, show
+from tailback.setup import ScenarioSetup, Setup, read_setup
 from tailback.summary import summarise
 from tailback.text import natural
 
-FILES = (
-    "report.html",
-    "summary.json",
-    "flows.parquet",
-    "series.parquet",
-    "counters.json",
-    "scenario.yaml",
-    "plan.json",
-    "timing.json",
-)
+FILES = ("report.html", "summary.json", "flows.parquet", "series.parquet", "counters.json", "timing.json")
+"""What every folder has, however the run was set up."""
 
 
 class Recording(Protocol):
@@ -72,10 +65,9 @@ class Result:
     """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `counters` a row a
     counter.
 
-    `meta` is what the engine says of the run as a whole, `plan` what it was given, `summary` the figures of
+    `meta` is what the engine says of the run as a whole, `setup` what it was given, `summary` the figures of
     `tailback.summary`. `complete` is False for a run that was interrupted: everything then covers the part
-    that ran. `assumptions` are the settings at a default that no document gives: `setting`, `value` and `why`
-    each.
+    that ran. `outputs` are further files of results, by name.
     """
 
     def __init__(
@@ -85,22 +77,20 @@ class Result:
         series: pa.Table,
         counters: pa.Table,
         meta: dict[str, Any],
-        plan: dict[str, Any],
-        scenario_yaml: str,
+        setup: Setup,
         wall_s: float,
         cpu_s: float,
-        assumptions: list[dict[str, str]] | None = None,
+        outputs: Mapping[str, bytes] | None = None,
     ) -> None:
-        """From its parts; `from_recording` and `load` are the usual ways."""
+        """From its parts; `from_recording`, `recorded` and `load` are the usual ways."""
         self.flows = flows
         self.series = series
         self.counters = counters
         self.meta = meta
-        self.plan = plan
-        self.scenario_yaml = scenario_yaml
+        self.setup = setup
         self.wall_s = wall_s
         self.cpu_s = cpu_s
-        self.assumptions = assumptions or []
+        self.outputs = dict(outputs or {})
 
     @classmethod
     def from_recording(
@@ -112,9 +102,27 @@ class Result:
         cpu_s: float,
         interrupted: bool,
     ) -> Result:
-        """Take over what the engine recorded. `plan` is the dictionary that it was given, or the same as
-        JSON.
+        """Take over what the engine recorded of a scenario. `plan` is the dictionary that it was given, or
+        the same as JSON.
         """
+        setup = ScenarioSetup(
+            scenario.resolved_yaml(),
+            json.loads(plan) if isinstance(plan, str) else dict(plan),
+            assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+        )
+        return cls.recorded(setup, recording, wall_s, cpu_s, interrupted)
+
+    @classmethod
+    def recorded(
+        cls,
+        setup: Setup,
+        recording: Recording,
+        wall_s: float,
+        cpu_s: float,
+        interrupted: bool,
+        outputs: Mapping[str, bytes] | None = None,
+    ) -> Result:
+        """Take over what the engine recorded."""
         meta = json.loads(recording.meta_json)
         meta["complete"] = bool(meta["complete"]) and not interrupted
         order: list[tuple[str, Any]] = [
@@ -127,12 +135,21 @@ class Result:
             series=pa.table(recording.series),
             counters=pa.table(recording.counters).sort_by(order),
             meta=meta,
-            plan=json.loads(plan) if isinstance(plan, str) else dict(plan),
-            scenario_yaml=scenario.resolved_yaml(),
+            setup=setup,
             wall_s=wall_s,
             cpu_s=cpu_s,
-            assumptions=assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+            outputs=outputs,
         )
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What the engine was given."""
+        return self.setup.plan
+
+    @property
+    def assumptions(self) -> list[dict[str, str]]:
+        """The settings at a default that no document gives: `setting`, `value` and `why` each."""
+        return self.setup.assumptions
 
     @property
     def name(self) -> str:
@@ -197,12 +214,19 @@ class Result:
         try:
             fresh.chmod(0o755)
             _write_json(
-                fresh / "summary.json", {**self.summary, "assumptions": self.assumptions, "meta": self.meta}
+                fresh / "summary.json",
+                {
+                    **self.summary,
+                    "assumptions": self.assumptions,
+                    "not_honoured": self.setup.not_honoured,
+                    "outputs": sorted(self.outputs),
+                    "meta": self.meta,
+                },
             )
-            _write_json(fresh / "plan.json", self.plan)
             _write_json(fresh / "counters.json", _nested(self.counters))
             _write_json(fresh / "timing.json", self._timing())
-            (fresh / "scenario.yaml").write_text(self.scenario_yaml, encoding="utf-8")
+            for name, data in {**self.setup.files, **self.outputs}.items():
+                (fresh / name).write_bytes(data)
             _write_parquet(fresh / "flows.parquet", self.flows)
             _write_parquet(fresh / "series.parquet", self.series)
             (fresh / "report.html").write_text(render(self), encoding="utf-8")
@@ -220,16 +244,16 @@ class Result:
             if name != "report.html" and not (path / name).is_file():
                 raise FileNotFoundError(f"{path / name}: missing; {path} is not the folder of a run")
         timing, summary = _read_json(path / "timing.json"), _read_json(path / "summary.json")
+        setup = read_setup(path, summary)
         return cls(
             flows=pq.read_table(path / "flows.parquet"),
             series=pq.read_table(path / "series.parquet"),
             counters=_flat(_read_json(path / "counters.json")),
             meta=summary["meta"],
-            plan=_read_json(path / "plan.json"),
-            scenario_yaml=(path / "scenario.yaml").read_text(encoding="utf-8"),
+            setup=setup,
             wall_s=timing["wall_s"],
             cpu_s=timing["cpu_s"],
-            assumptions=summary["assumptions"],
+            outputs={name: (path / name).read_bytes() for name in summary["outputs"]},
         )
 
     def _timing(self) -> dict[str, Any]:

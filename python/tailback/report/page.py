@@ -7,7 +7,6 @@ import math
 import re
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
@@ -63,7 +62,7 @@ def render(result: Result) -> str:
     template = environment().get_template("report.html.j2")
     return template.render(
         result=result,
-        about=_about(result),
+        about=result.setup.about,
         line=_line(result),
         findings=findings(result),
         key=scale_key(chosen),
@@ -72,14 +71,8 @@ def render(result: Result) -> str:
         figures_json=for_script(figures),
         tables=tables.all_tables(result),
         faults=result.faults,
-        scenario=result.scenario_yaml,
+        shown=result.setup.shown,
     )
-
-
-def _about(result: Result) -> str:
-    """The scenario's own words about itself, from its resolved text."""
-    scenario = yaml.safe_load(result.scenario_yaml)
-    return str(scenario.get("about") or "") if isinstance(scenario, dict) else ""
 
 
 def _line(result: Result) -> str:
