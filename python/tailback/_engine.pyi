@@ -37,6 +37,31 @@ class Recording:
         """The run as a whole, as JSON."""
 
 @final
+class HpccRecording:
+    """What was recorded of an HPCC run, and that simulator's own outputs."""
+
+    @property
+    def recording(self) -> Recording:
+        """As of any run."""
+    @property
+    def fct(self) -> Any:
+        """A row a completed flow, in the order of completion."""
+    @property
+    def pfc(self) -> Any:
+        """A row a PFC frame received."""
+
+@final
+class HpccSimulation:
+    """A run of the HPCC simulator's files under way."""
+
+    def __init__(self, plan_json: str) -> None:
+        """ValueError with one line where the plan is impossible."""
+    def advance(self, max_events: int) -> Progress:
+        """Executes up to `max_events` events, without the interpreter's lock."""
+    def finish(self) -> HpccRecording:
+        """Ends the run where it stands and hands over what was recorded; once."""
+
+@final
 class Simulation:
     """A run under way."""
 

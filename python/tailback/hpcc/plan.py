@@ -37,7 +37,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "switches": topology.switches,
         "links": [[link.a, link.b, link.rate_bps, link.delay_ns, link.error_rate] for link in topology.links],
         "flows": inputs.flows,
-        "stop_ns": nanoseconds(config["SIMULATOR_STOP_TIME"]),
+        "stop_ns": planned_ps(inputs) // 1000,
         "payload_bytes": config["PACKET_PAYLOAD_SIZE"],
         "telemetry_bytes": TELEMETRY_BYTES.get(config["CC_MODE"], 0),
         "cc": _congestion_control(config),
@@ -60,6 +60,11 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "departures": dict(departures or {}),
         "record": RECORD,
     }
+
+
+def planned_ps(inputs: HpccInputs) -> int:
+    """The simulated time of the end."""
+    return nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]) * 1000
 
 
 def _congestion_control(config: Config) -> dict[str, Any]:
