@@ -5,7 +5,8 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{incast, MS};
+use common::fabric::{permutation, web_search, FatTree};
+use common::{incast, star, MS};
 use tailback_proto::units::Time;
 use tailback_sim::engine::EventQueue;
 use tailback_sim::plan::Plan;
@@ -41,24 +42,54 @@ fn hold(pending: u64) -> f64 {
     (cpu_seconds() - start) / EVENTS as f64 * 1e9
 }
 
+/// One run, in a process of its own so that its peak memory is its own.
+#[derive(Debug)]
 struct Measured {
-    hops: u64,
-    events: u64,
+    hops: f64,
+    events: f64,
+    /// CPU time of the run proper.
     seconds: f64,
+    /// CPU time of building the world.
+    setup_seconds: f64,
+    peak_mib: f64,
 }
 
-fn measure(plan: Plan) -> Measured {
-    let mut simulation = Simulation::new(plan).expect("the plan is possible");
-    let start = cpu_seconds();
-    let progress = loop {
-        let progress = simulation.advance(1_000_000);
-        if progress.done {
-            break progress;
-        }
-    };
-    let seconds = cpu_seconds() - start;
-    assert!(simulation.finish().meta.conservation.ok);
-    Measured { hops: progress.packet_hops, events: progress.events, seconds }
+impl Measured {
+    fn new(plan: Plan) -> Self {
+        let start = cpu_seconds();
+        let mut simulation = Simulation::new(plan).expect("the plan is possible");
+        let setup_seconds = cpu_seconds() - start;
+        let start = cpu_seconds();
+        let progress = loop {
+            let progress = simulation.advance(1_000_000);
+            if progress.done {
+                break progress;
+            }
+        };
+        let seconds = cpu_seconds() - start;
+        let (hops, events) = (progress.packet_hops as f64, progress.events as f64);
+        assert!(simulation.finish().meta.conservation.ok);
+        Measured { hops, events, seconds, setup_seconds, peak_mib: peak_mib() }
+    }
+
+    /// Has a child measure the case, and reads what it prints.
+    fn of_child(case: &str) -> Self {
+        let program = std::env::current_exe().expect("this program has a path");
+        let output =
+            std::process::Command::new(program).args(["--case", case]).output().expect("it runs again");
+        assert!(output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("numbers");
+        let numbers: Vec<f64> = text.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        let [hops, events, seconds, setup_seconds, peak_mib] = numbers[..] else { panic!("{case}: {text}") };
+        Measured { hops, events, seconds, setup_seconds, peak_mib }
+    }
+}
+
+/// Largest resident size of this process so far.
+fn peak_mib() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = text.lines().find(|line| line.starts_with("VmHWM:")).expect("proc(5) has it");
+    line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok()).expect("kB") / 1024.0
 }
 
 /// 16:1 at 100 Gbit/s, 64 queue pairs a sender, messages of one packet, as the published incast.
@@ -73,7 +104,57 @@ fn published_incast(mtu: u32) -> Plan {
     plan
 }
 
+/// 16:1 on one switch, one queue pair a sender, long messages.
+fn incast_16() -> Plan {
+    let mut plan = incast(1);
+    plan.duration_ps = 200 * MS;
+    for writer in &mut plan.writers {
+        writer.message_bytes = 1 << 20;
+        writer.tx_depth = 4;
+    }
+    plan
+}
+
+fn permutation_on(mut plan: Plan, mtu: u32, bytes: u64) -> Plan {
+    plan.nics[0].mtu_bytes = mtu;
+    plan.flows.tags = vec!["flows".into()];
+    plan.flows.list = permutation(plan.hosts.len(), bytes);
+    plan.duration_ps = 1000 * MS;
+    plan
+}
+
+fn web_search_on(tree: FatTree, span_ps: u64) -> Plan {
+    let mut plan = tree.plan();
+    plan.flows.list = web_search(tree.host_count(), tree.host_gbps, 0.5, span_ps);
+    plan
+}
+
+type Case = (&'static str, fn() -> Plan);
+
+const CASES: [Case; 10] = [
+    ("published incast, MTU 1024", || published_incast(1024)),
+    ("published incast, MTU 4096", || published_incast(4096)),
+    ("incast 16:1, MTU 1024", incast_16),
+    ("permutation, 16 hosts, MTU 1024", || permutation_on(star(16), 1024, 200 << 20)),
+    ("permutation, k=8, MTU 1024", || permutation_on(FatTree::k_ary(8).plan(), 1024, 20 << 20)),
+    ("permutation, k=8, MTU 4096", || permutation_on(FatTree::k_ary(8).plan(), 4096, 80 << 20)),
+    ("permutation, k=16, MTU 1024", || permutation_on(FatTree::k_ary(16).plan(), 1024, 2 << 20)),
+    ("WebSearch 50 %, 128 hosts", || web_search_on(FatTree::k_ary(8), 3 * MS)),
+    ("WebSearch 50 %, 320 hosts", || web_search_on(FatTree::hosts_320(), 2 * MS)),
+    ("permutation, 8,192 hosts", || permutation_on(FatTree::k_ary(32).plan(), 1024, 200 << 10)),
+];
+
+/// How often each case runs; the fastest counts.
+const REPEATS: usize = 3;
+
 fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--case") {
+        let (_, plan) = CASES.iter().find(|case| case.0 == arguments[at + 1]).expect("a case of this name");
+        let m = Measured::new(plan());
+        println!("{} {} {} {} {}", m.hops, m.events, m.seconds, m.setup_seconds, m.peak_mib);
+        return;
+    }
     println!("bare event queue (one pop and one push)");
     let mut reference = 0.0;
     for pending in [100, 1_000, 10_000, 100_000] {
@@ -83,23 +164,27 @@ fn main() {
         }
         println!("  {pending:>7} pending   {nanoseconds:6.1} ns an event");
     }
-    println!("\nwhole runs, recording on");
+    println!("\nwhole runs, recording on; the fastest of {REPEATS}");
     println!(
-        "  {:<28}{:>9}{:>16}{:>14}{:>22}",
-        "", "Mhops", "Mhops/CPU-s", "events/hop", "event queue's share"
+        "  {:<34}{:>8}{:>14}{:>13}{:>15}{:>10}{:>11}",
+        "", "Mhops", "Mhops/CPU-s", "events/hop", "queue's share", "set-up", "peak"
     );
-    for mtu in [1024, 4096] {
-        let best = (0..3)
-            .map(|_| measure(published_incast(mtu)))
+    let wanted = arguments.iter().skip(1).find(|argument| !argument.starts_with('-'));
+    for (name, _) in CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.0.contains(wanted.as_str())))
+    {
+        let best = (0..REPEATS)
+            .map(|_| Measured::of_child(name))
             .min_by(|a, b| a.seconds.total_cmp(&b.seconds))
-            .expect("three runs");
+            .expect("it ran");
         println!(
-            "  {:<28}{:>9.1}{:>16.1}{:>14.2}{:>20.0} %",
-            format!("incast 16:1, MTU {mtu}"),
-            best.hops as f64 / 1e6,
-            best.hops as f64 / best.seconds / 1e6,
-            best.events as f64 / best.hops as f64,
-            100.0 * best.events as f64 * reference / 1e9 / best.seconds,
+            "  {:<34}{:>8.1}{:>14.1}{:>13.2}{:>13.0} %{:>8.2} s{:>7.0} MiB",
+            name,
+            best.hops / 1e6,
+            best.hops / best.seconds / 1e6,
+            best.events / best.hops,
+            100.0 * best.events * reference / 1e9 / best.seconds,
+            best.setup_seconds,
+            best.peak_mib,
         );
     }
 }

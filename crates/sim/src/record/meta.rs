@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
-use super::series::{egress_name, ingress_name, send_queue_name};
+use super::series::{egress_name, ingress_name, send_queue_name, Series};
 use crate::fabric::packet::Kind;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
@@ -22,6 +22,8 @@ pub struct Meta {
     pub complete: bool,
     /// Length of a bin of the time series.
     pub bin_ps: u64,
+    /// What the time series cover, in words: in large fabrics not every queue.
+    pub recorded: &'static str,
     /// Packets put on a link.
     pub packet_hops: u64,
     pub events: u64,
@@ -124,7 +126,7 @@ pub struct Queue {
     pub limit_bytes: Option<u64>,
 }
 
-pub(super) fn meta(plan: &Plan, world: &World, bin: Time, events: u64, complete: bool) -> Meta {
+pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, complete: bool) -> Meta {
     let (conservation, errors) = super::audit::audit(world);
     let mut faults = faults(world);
     faults.extend(errors.into_iter().map(|(place, text)| Fault {
@@ -147,7 +149,8 @@ pub(super) fn meta(plan: &Plan, world: &World, bin: Time, events: u64, complete:
         seed: plan.seed,
         end_ps: world.now.0,
         complete,
-        bin_ps: bin.0,
+        bin_ps: series.bin.0,
+        recorded: series.detail,
         packet_hops: world.packet_hops(),
         events,
         packets,

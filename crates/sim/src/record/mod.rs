@@ -42,7 +42,7 @@ pub(crate) fn recording(
     let series = recorder.into_series(world.now);
     let flows = flows::flows(plan, world);
     let counters = counters::counters(plan, world);
-    let meta = meta::meta(plan, world, series.bin, events, complete);
+    let meta = meta::meta(plan, world, &series, events, complete);
     Recording { flows, series, counters, meta }
 }
 

@@ -14,6 +14,32 @@ use crate::world::World;
 
 /// Length of a bin at the start of a run.
 const FIRST_BIN: Time = Time::from_us(1);
+/// Most values that a recording holds (32 MB): many series have fewer bins each.
+const MAX_VALUES: usize = 4 << 20;
+/// Fewer bins than this show little: then less is recorded of each port.
+const FEW_BINS: usize = 100;
+
+/// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Hosts and queue pairs, egress queues and ingress groups.
+    Full,
+    /// Hosts and queue pairs, and of each egress queue its length and pauses.
+    EgressQueues,
+    /// Hosts and queue pairs.
+    Hosts,
+}
+
+impl Detail {
+    /// In words, for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Detail::Full => "everything",
+            Detail::EgressQueues => "hosts, queue pairs and egress queues",
+            Detail::Hosts => "hosts and queue pairs",
+        }
+    }
+}
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +149,7 @@ struct Column {
 
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
+    detail: Detail,
     columns: Vec<Column>,
     entities: Vec<String>,
     bin: Time,
@@ -143,19 +170,34 @@ pub struct Series {
     pub bin: Time,
     /// Bins in each column.
     pub bins: usize,
+    /// What was recorded, in words.
+    pub detail: &'static str,
 }
 
 impl Recorder {
     pub fn new(plan: &Plan, world: &World) -> Self {
+        let details = [Detail::Full, Detail::EgressQueues, Detail::Hosts];
+        let few = FEW_BINS.min(plan.record.max_bins);
+        let mut recorders = details.into_iter().map(|detail| Recorder::of_detail(plan, world, detail));
+        let fits = |recorder: &Recorder| recorder.columns.len() * few <= MAX_VALUES;
+        let mut recorder =
+            recorders.by_ref().find(fits).unwrap_or_else(|| Recorder::of_detail(plan, world, Detail::Hosts));
         // Merging by 5 and by 2 needs a multiple of 10.
-        let max_bins = plan.record.max_bins / 10 * 10;
+        let bins =
+            plan.record.max_bins.min(MAX_VALUES / recorder.columns.len().max(1)).max(crate::plan::MIN_BINS);
+        recorder.max_bins = bins / 10 * 10;
+        recorder
+    }
+
+    fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
         let mut recorder = Recorder {
+            detail,
             columns: Vec::new(),
             entities: Vec::new(),
             bin: FIRST_BIN,
             bin_start: Time::ZERO,
             bins: 0,
-            max_bins,
+            max_bins: 0,
             merge_by_five: true,
         };
         let classes = used_classes(plan);
@@ -182,12 +224,20 @@ impl Recorder {
             for &class in &classes {
                 let at = lane(port, class);
                 use Source::*;
+                if detail == Detail::Hosts && host >= world.nics.len() {
+                    continue;
+                }
                 if host < world.nics.len() {
                     let backlog = |metric| Backlog { host, class, metric };
                     recorder.add(
                         send_queue_name(plan, host, class),
                         &[backlog("queue_mean_bytes"), backlog("queue_max_bytes"), PausedShare(at)],
                     );
+                    continue;
+                }
+                if detail == Detail::EgressQueues {
+                    let sources = [QueueMean(at), QueueMax(at), PausedShare(at)];
+                    recorder.add(egress_name(world, port, class), &sources);
                     continue;
                 }
                 recorder.add(
@@ -213,7 +263,7 @@ impl Recorder {
                 entity: self.entities.len() - 1,
                 source,
                 before: 0,
-                values: Vec::with_capacity(self.max_bins),
+                values: Vec::new(),
             });
         }
     }
@@ -290,7 +340,7 @@ impl Recorder {
             .filter(|column| used[column.entity])
             .map(|column| (column.entity, column.source.metric(), column.values))
             .collect();
-        Series { entities: self.entities, columns, bin, bins: self.bins }
+        Series { entities: self.entities, columns, bin, bins: self.bins, detail: self.detail.text() }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Plans for tests: a star of hosts, with what a test wants different.
 #![allow(dead_code)] // each test uses its own part
 
+pub mod fabric;
+
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
