@@ -11,6 +11,7 @@ from tailback.hpcc.config import Config, read_config
 from tailback.hpcc.flows import Flow, read_flows, read_trace
 from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.hpcc.topology import Topology, read_topology
+from tailback.scenario.errors import plain
 
 CONFIG = "config.txt"
 COPIES = {"TOPOLOGY_FILE": "topology.txt", "FLOW_FILE": "flow.txt", "TRACE_FILE": "trace.txt"}
@@ -47,7 +48,7 @@ def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> Hpcc
         if not read[key]:
             continue  # TRACE_FILE may be left out: no trace is written
         found, more = _find(read, key, path.parent, beside)
-        texts[key] = (named(found), read_bytes(found, read.places[key], f"token '{found.name}': "))
+        texts[key] = (named(found), read_bytes(found, read.places[key], f"token '{_word(read, key)}': "))
         files[copy] = texts[key][1]
         warnings += more
     topology = read_topology(*texts["TOPOLOGY_FILE"])
@@ -56,6 +57,10 @@ def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> Hpcc
         read_trace(*texts["TRACE_FILE"])
     files[CONFIG] = _renamed(data, read)
     return HpccInputs(_name(path), read, topology, flows, files, warnings)
+
+
+def _word(config: Config, key: str) -> str:
+    return plain(os.fsdecode(config[key]).encode("utf-8", "backslashreplace").decode())
 
 
 def _find(config: Config, key: str, folder: Path, beside: bool) -> tuple[Path, list[str]]:

@@ -115,11 +115,10 @@ def _thresholds(config: Config, topology: Topology) -> list[list[float]]:
     if not config["ENABLE_QCN"]:
         return []
     kmin, kmax, pmax = (config[name] for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP"))
-    used = {
-        link.rate_bps: number
-        for number, link in enumerate(topology.links)
-        if not (topology.is_host[link.a] and topology.is_host[link.b])
-    }
+    used: dict[int, int] = {}
+    for number, link in enumerate(topology.links):
+        if not (topology.is_host[link.a] and topology.is_host[link.b]):
+            used.setdefault(link.rate_bps, number)
     for rate, number in used.items():
         for name, known in (("KMIN_MAP", kmin), ("KMAX_MAP", kmax), ("PMAX_MAP", pmax)):
             if rate not in known:
