@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tailback.hpcc.inputs import load_inputs
+from tailback.hpcc.config import read_config
+from tailback.hpcc.flows import read_flows, read_trace
+from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.tokens import InputError
+from tailback.hpcc.topology import read_topology
 
 CONFIG = """ENABLE_QCN 1
 PACKET_PAYLOAD_SIZE 1000
@@ -62,3 +65,41 @@ def refusal(folder: Path) -> str:
         make_plan(load_inputs(folder / "config.txt", beside=True))
     (problem,) = caught.value.problems
     return str(problem).replace(f"{folder}/", "")
+
+
+READERS = ("config", "topology", "flow", "trace")
+_NETWORK = read_topology("topology.txt", TOPOLOGY.encode())
+
+
+def answer(reader: str, data: bytes) -> bool:
+    """Whether a reader takes these bytes: it reads them, or says in one clean line what is wrong.
+
+    Anything else fails. What it makes of them is never larger than they are.
+    """
+    tokens = len(data.split())
+    try:
+        if reader == "config":
+            config = read_config("config.txt", data)
+            assert len(config.values) <= tokens
+            assert all(text.isprintable() and len(text) < 1000 for text in config.warnings)
+            assert len(config.warnings) <= 21
+            make_plan(HpccInputs("fuzz", config, _NETWORK, [], {}, []))
+        elif reader == "topology":
+            topology = read_topology("topology.txt", data)
+            assert len(topology.links) * 5 + len(topology.switches) + 3 <= tokens
+            assert topology.connected(0, topology.nodes - 1) in (True, False)
+        elif reader == "flow":
+            flows = read_flows("flow.txt", data, _NETWORK)
+            assert len(flows) * 6 + 1 <= tokens
+            assert all(len(flow) == 6 and flow[0] != flow[1] for flow in flows)
+        else:
+            assert len(read_trace("trace.txt", data)) < tokens
+    except InputError as error:
+        (problem,) = error.problems
+        line = str(problem)
+        assert line.startswith(("config.txt", "topology.txt", "flow.txt", "trace.txt")), line
+        assert line.isprintable(), line
+        assert len(line) < 1000, line
+        assert "expected" in line or "above" in line, line
+        return False
+    return True
