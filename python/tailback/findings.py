@@ -31,6 +31,7 @@ def findings(result: Result) -> list[Finding]:
     if not result.complete:
         found.append(_partial(summary))
     found.extend(_faults(summary))
+    found.extend(_completion(summary))
     found.append(_throughput(summary))
     if summary["fairness"]["senders"] > 1:
         found.append(_fairness(summary))
@@ -39,6 +40,7 @@ def findings(result: Result) -> list[Finding]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
         found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found.extend(_not_honoured(result.setup.not_honoured))
     return found
 
 
@@ -60,6 +62,41 @@ def _faults(summary: dict[str, Any]) -> list[Finding]:
     more = len(summary["faults"]) - 1
     words = f"{first['text']} ({first['where']})" + (f", and {more} more, listed below." if more else ".")
     return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
+
+
+def _completion(summary: dict[str, Any]) -> list[Finding]:
+    done = summary["completion"]
+    if done is None:
+        return []
+    left = done["flows"] - done["finished"] - done["not_started"]
+    rest = [f"{text.count(left)} unfinished"] if left else []
+    rest += [f"{text.count(done['not_started'])} not started"] if done["not_started"] else []
+    words = f"of {text.plural(done['flows'], 'flow')} finished" + "".join(f", {part}" for part in rest) + "."
+    if done["fct_s"]:
+        times = ", ".join(
+            f"{name} {text.duration(done['fct_s'][name.replace('.', '_')])}"
+            for name in ("mean", "p50", "p99")
+        )
+        words += f" Completion times: {times}."
+    found = [Finding("Flows", text.count(done["finished"]), words, "warning" if left else "plain")]
+    if done["slowdown"]:
+        figures = ", ".join(
+            f"{name} {text.significant(done['slowdown'][name.replace('.', '_')])}"
+            for name in ("p50", "p95", "p99", "p99.9")
+        )
+        words = f"Completion time by that of an empty network, on average; {figures}."
+        found.append(Finding("Slowdown", text.significant(done["slowdown"]["mean"]), words))
+    return found
+
+
+def _not_honoured(names: dict[str, str]) -> list[Finding]:
+    if not names:
+        return []
+    groups: dict[str, list[str]] = {}
+    for name, why in names.items():
+        groups.setdefault(why, []).append(name)
+    words = "; ".join(f"{', '.join(keys)}: {why}" for why, keys in groups.items())
+    return [Finding("Not honoured", text.plural(len(names), "key"), f"{words}.", "warning")]
 
 
 def _since(summary: dict[str, Any]) -> str:

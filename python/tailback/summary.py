@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailback import measures
 from tailback.bins import PS_PER_S
+from tailback.completion import completion
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -47,6 +48,7 @@ def summarise(result: Result) -> dict[str, Any]:
         "standing_queue": _standing(result, since),
         "faults": result.faults,
         "flows": {"all": result.flows.num_rows, "failed": int(measures.failed_flows(result))},
+        "completion": completion(result),
         "packets": result.meta["packets"],
         "packet_hops": result.meta["packet_hops"],
         "conservation": result.meta["conservation"],
