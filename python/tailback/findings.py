@@ -31,9 +31,12 @@ def findings(result: Result) -> list[Finding]:
     if not result.complete:
         found.append(_partial(summary))
     found.extend(_faults(summary))
-    found.extend(_completion(summary))
+    fct = summary["fct"]
+    if fct is not None:
+        found += _completion(fct)
     found.append(_throughput(summary))
-    if summary["fairness"]["senders"] > 1:
+    # Senders of single messages send what they drew: that they differ says nothing of the network.
+    if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
         found.append(_fairness(summary))
     found += [_drops(summary), _pauses(summary), _signals(summary), _standing(summary)]
     if summary["flows"]["failed"]:
@@ -64,28 +67,26 @@ def _faults(summary: dict[str, Any]) -> list[Finding]:
     return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
 
 
-def _completion(summary: dict[str, Any]) -> list[Finding]:
-    done = summary["completion"]
-    if done is None:
-        return []
-    left = done["flows"] - done["finished"] - done["not_started"]
-    rest = [f"{text.count(left)} unfinished"] if left else []
-    rest += [f"{text.count(done['not_started'])} not started"] if done["not_started"] else []
-    words = f"of {text.plural(done['flows'], 'flow')} finished" + "".join(f", {part}" for part in rest) + "."
-    if done["fct_s"]:
-        times = ", ".join(
-            f"{name} {text.duration(done['fct_s'][name.replace('.', '_')])}"
-            for name in ("mean", "p50", "p99")
+def _completion(fct: dict[str, Any]) -> list[Finding]:
+    """Slowdown of the flows that are done, and how many are not."""
+    found = []
+    if fct["all"] is not None:
+        slowdown, times = fct["all"]["slowdown"], fct["all"]["fct_s"]
+        words = (
+            f"is the median slowdown of {text.plural(fct['finished'], 'flow')}, completion time over that in "
+            f"an empty network; 95th percentile {text.significant(slowdown['p95'])}, 99th "
+            f"{text.significant(slowdown['p99'])}, 99.9th {text.significant(slowdown['p999'])}, mean "
+            f"{text.significant(slowdown['mean'])}. Completion times: mean {text.duration(times['mean'])}, "
+            f"median {text.duration(times['p50'])}, 99th percentile {text.duration(times['p99'])}, longest "
+            f"{text.duration(times['max'])}."
         )
-        words += f" Completion times: {times}."
-    found = [Finding("Flows", text.count(done["finished"]), words, "warning" if left else "plain")]
-    if done["slowdown"]:
-        figures = ", ".join(
-            f"{name} {text.significant(done['slowdown'][name.replace('.', '_')])}"
-            for name in ("p50", "p95", "p99", "p99.9")
-        )
-        words = f"Completion time by that of an empty network, on average; {figures}."
-        found.append(Finding("Slowdown", text.significant(done["slowdown"]["mean"]), words))
+        found.append(Finding("Slowdown", text.significant(slowdown["p50"]), words))
+    if fct["unfinished"]:
+        left = sum(fct["unfinished"].values())
+        states = {"waiting": "had not started", "running": "were under way", "error": "had failed"}
+        parts = [f"{text.count(n)} {states[state]}" for state, n in sorted(fct["unfinished"].items())]
+        words = f"flows were not done at the end and are in no slowdown: {', '.join(parts)}."
+        found.append(Finding("Unfinished", text.count(left), words, "warning"))
     return found
 
 
@@ -101,6 +102,8 @@ def _not_honoured(names: dict[str, str]) -> list[Finding]:
 
 def _since(summary: dict[str, Any]) -> str:
     if summary["convergence_s"] is None:
+        if not summary["flows"]["writers"]:
+            return "over the whole run"
         return "over the whole run: the total never became steady"
     if summary["convergence_s"] == 0:
         return "over the whole run"

@@ -1,9 +1,10 @@
 """What a run gives: tables, figures, and the folder that keeps them.
 
 The folder of a run: `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`,
-`counters.json` and `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, or
-the files of another simulator with its outputs. The same seed gives the same bytes in every file but
-`timing.json`, which alone holds wall-clock figures and the tool's version.
+`counters.json` and `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, with
+the files that the scenario names under `inputs`; or the files of another simulator, with its outputs. The
+same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock figures and the
+tool's version.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
 from tailback.scenario import Scenario, show
+from tailback.scenario.show import input_names
 from tailback.setup import ScenarioSetup, Setup, read_setup
 from tailback.summary import summarise
 from tailback.text import natural
@@ -109,6 +111,7 @@ class Result:
             scenario.resolved_yaml(),
             json.loads(plan) if isinstance(plan, str) else dict(plan),
             assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+            _inputs(scenario) if isinstance(scenario, Scenario) else {},
         )
         return cls.recorded(setup, recording, wall_s, cpu_s, interrupted)
 
@@ -226,6 +229,7 @@ class Result:
             _write_json(fresh / "counters.json", _nested(self.counters))
             _write_json(fresh / "timing.json", self._timing())
             for name, data in {**self.setup.files, **self.outputs}.items():
+                (fresh / name).parent.mkdir(exist_ok=True)
                 (fresh / name).write_bytes(data)
             _write_parquet(fresh / "flows.parquet", self.flows)
             _write_parquet(fresh / "series.parquet", self.series)
@@ -298,6 +302,11 @@ def _put_in_place(fresh: Path, out: Path) -> None:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _inputs(scenario: Scenario) -> dict[str, bytes]:
+    """The files that a scenario names, by their names in the folder."""
+    return {new: scenario.inputs[old] for old, new in input_names(scenario).items()}
 
 
 def _read_json(path: Path) -> Any:

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import yaml
 
+from tailback.scenario.show import INPUTS
+
 # Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
 # preamble 8, inter-frame gap 12 (IEEE 802.3, InfiniBand annex A17); the RETH of 16 is in the first (or only)
 # packet of a WRITE.
@@ -50,6 +52,18 @@ class Setup(Protocol):
         """Priorities under PFC."""
 
     @property
+    def writer_qps(self) -> int:
+        """Queue pairs that are no single messages."""
+
+    @property
+    def tags(self) -> list[str]:
+        """Traffic items of single messages."""
+
+    @property
+    def link_events(self) -> int:
+        """How often a link was to fail or to be repaired."""
+
+    @property
     def assumptions(self) -> list[dict[str, str]]:
         """Settings at a default that no document gives: `setting`, `value` and `why` each."""
 
@@ -76,6 +90,8 @@ class ScenarioSetup:
     scenario_yaml: str
     plan: dict[str, Any]
     assumptions: list[dict[str, str]] = field(default_factory=list)
+    inputs: dict[str, bytes] = field(default_factory=dict)
+    """Files that the scenario names, by their names in the folder."""
 
     @property
     def about(self) -> str:
@@ -94,6 +110,21 @@ class ScenarioSetup:
         return sorted({prio for model in self.plan["switch_models"] for prio in model["lossless"]})
 
     @property
+    def writer_qps(self) -> int:
+        """Of all writers."""
+        return sum(writer["qps"] for writer in self.plan["writers"])
+
+    @property
+    def tags(self) -> list[str]:
+        """In the order of the scenario."""
+        return [str(tag) for tag in self.plan.get("flows", {}).get("tags", [])]
+
+    @property
+    def link_events(self) -> int:
+        """As planned."""
+        return len(self.plan.get("link_events", []))
+
+    @property
     def not_honoured(self) -> dict[str, str]:
         """Nothing: a scenario with a key that is not known is refused."""
         return {}
@@ -110,9 +141,9 @@ class ScenarioSetup:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The scenario, which repeats the run, and the plan."""
-        plan = json.dumps(self.plan, indent=1, sort_keys=True, allow_nan=False) + "\n"
-        return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode()}
+        """The scenario and the files that it names, which repeat the run, and the plan."""
+        plan = _plan_text(self.plan)
+        return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
 
     @cached_property
     def _mtu_of(self) -> dict[str, int]:
@@ -130,7 +161,27 @@ class ScenarioSetup:
             (folder / "scenario.yaml").read_text(encoding="utf-8"),
             json.loads((folder / "plan.json").read_text(encoding="utf-8")),
             summary["assumptions"],
+            {
+                str(file.relative_to(folder)): file.read_bytes()
+                for file in sorted((folder / INPUTS).glob("*"))
+            },
         )
+
+
+def _plan_text(plan: dict[str, Any]) -> str:
+    """JSON in which messages and links have a line each: there may be very many."""
+    flows, links = plan.get("flows"), plan.get("links")
+    short, long = dict(plan), {}
+    if flows:
+        short["flows"], long["@list"] = {**flows, "list": "@list"}, flows["list"]
+    if links:
+        short["links"], long["@links"] = "@links", links
+    words = json.dumps(short, indent=1, sort_keys=True, allow_nan=False)
+    for mark, rows in long.items():
+        lines = json.dumps(rows, sort_keys=True, allow_nan=False)
+        lines = lines.replace("], [", "],\n  [").replace("}, {", "},\n  {")
+        words = words.replace(f'"{mark}"', lines, 1)
+    return words + "\n"
 
 
 def read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:

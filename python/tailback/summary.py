@@ -7,9 +7,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tailback import measures
+from tailback import measures, slowdown
 from tailback.bins import PS_PER_S
-from tailback.completion import completion
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -47,8 +46,13 @@ def summarise(result: Result) -> dict[str, Any]:
         },
         "standing_queue": _standing(result, since),
         "faults": result.faults,
-        "flows": {"all": result.flows.num_rows, "failed": int(measures.failed_flows(result))},
-        "completion": completion(result),
+        "fct": slowdown.summarise(result),
+        "link_events": result.setup.link_events,
+        "flows": {
+            "all": result.flows.num_rows,
+            "failed": int(measures.failed_flows(result)),
+            "writers": result.setup.writer_qps,
+        },
         "packets": result.meta["packets"],
         "packet_hops": result.meta["packet_hops"],
         "conservation": result.meta["conservation"],

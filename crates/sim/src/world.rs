@@ -196,7 +196,7 @@ impl World {
             .fold(STANDSTILL, Time::max);
         let mut world = World {
             now: Time::ZERO,
-            events: EventQueue::default(),
+            events: EventQueue::for_ports(ports_count),
             packets: Arena::new(),
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
             wire_bytes: vec![0; ports_count],

@@ -45,6 +45,21 @@ class HpccSetup:
         return list(range(1, 8))
 
     @property
+    def writer_qps(self) -> int:
+        """None: every flow is a single message."""
+        return 0
+
+    @property
+    def tags(self) -> list[str]:
+        """None: a flow file has no items."""
+        return []
+
+    @property
+    def link_events(self) -> int:
+        """LINK_DOWN."""
+        return 0 if self.plan["link_down"] is None else 1
+
+    @property
     def assumptions(self) -> list[dict[str, str]]:
         """None: whatever the files leave out is as in that simulator."""
         return []

@@ -38,7 +38,7 @@ GROUPS = {
 LANE = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """A queue of the chart, with its bytes and signals a bin."""
 
@@ -218,11 +218,11 @@ def _place(rows: list[Row]) -> _Plan:
     places: list[_Place] = []
     headings = []
     kind = ""
-    for row in rows:
+    for index, row in enumerate(rows):
         if row.kind != kind:
             kind = row.kind
             alike = 0
-            for other in rows[rows.index(row) :]:
+            for other in rows[index:]:
                 if other.kind != kind:
                     break
                 alike += 1

@@ -4,23 +4,31 @@
 //! in time run in the order in which they were scheduled. 2^56 ps are 20 hours of simulated time; 2^40 events are a
 //! day of computing.
 //!
-//! Time is cut into slices of 65.5 ns. Three wheels of 256 slots each hold what lies within the same 2^8, 2^16 and
-//! 2^24 slices as the current one (16.8 us, 4.3 ms, 1.1 s), unsorted; a slot's events move down a wheel when its turn
-//! comes, and those of the current slice are sorted. What is scheduled into the current slice goes to a small heap
-//! beside it, and what is later than the last wheel waits in another. So an event costs two or three moves whatever
-//! their number, where a heap costs one for each level.
+//! Time is cut into slices. A first wheel has a slot for each of the 4,096 slices that lie in the same block as the
+//! current one, two more have 256 slots each for the blocks after. Slots are unsorted lists; a slot's events move down
+//! a wheel when its turn comes, and those of the current slice are sorted. What is scheduled into the current slice
+//! goes to a small heap beside it, and what is later than the last wheel waits in another. So an event costs two
+//! moves, whatever the number of events, where a heap costs one for each level.
 //! (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7.)
+//!
+//! The more ports a fabric has, the more happens at once, so its slices are shorter: a slice should hold a few events.
+//! All lists share one pool of places, the last freed being the first used again: it is no larger than the number of
+//! events pending, and mostly in the cache.
 
 use tailback_proto::units::Time;
 
 const TIME_BITS: u32 = 56;
 const SEQUENCE_BITS: u32 = 40;
 const PAYLOAD_BITS: u32 = 32;
-/// log2 of a slice in picoseconds: about one packet time at 100 Gbit/s, so that a slice holds few events.
-const SLICE_BITS: u32 = 16;
+/// log2 of the longest slice in picoseconds, 65.5 ns: about one packet time at 100 Gbit/s.
+const LONGEST_SLICE_BITS: u32 = 16;
+/// log2 of the shortest, 1 ns: the first wheel then still holds 4.2 us, which is more than a hop takes.
+const SHORTEST_SLICE_BITS: u32 = 10;
+/// Ports up to which slices are the longest.
+const FEW_PORTS: usize = 32;
+const FIRST_WHEEL_BITS: u32 = 12;
 const WHEEL_BITS: u32 = 8;
-const WHEELS: usize = 3;
-const SLOTS: usize = 1 << WHEEL_BITS;
+const NONE: u32 = u32::MAX;
 
 /// A priority queue of `u32` payloads by (time, order of scheduling).
 #[derive(Debug)]
@@ -29,48 +37,76 @@ pub struct EventQueue {
     run: Vec<u128>,
     /// Events of the current slice that came later.
     near: Heap,
-    wheels: [Wheel; WHEELS],
-    /// Events beyond the last wheel.
-    far: Heap,
+    slice_bits: u32,
     /// The current slice.
     slice: u64,
     sequence: u64,
     len: usize,
+    wheels: [Wheel; 3],
+    nodes: Vec<Node>,
+    /// First of the free nodes.
+    free: u32,
+    /// Events beyond the last wheel.
+    far: Heap,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    entry: u128,
+    next: u32,
 }
 
 #[derive(Debug)]
 struct Wheel {
-    slots: Vec<Vec<u128>>,
-    occupied: [u64; SLOTS / 64],
+    /// First node of each slot's list.
+    slots: Vec<u32>,
+    /// A bit for each slot that is not empty, and one for each word of them.
+    occupied: Vec<u64>,
+    words: u64,
 }
 
 impl Wheel {
+    fn new(bits: u32) -> Self {
+        let slots = 1 << bits;
+        Wheel { slots: vec![NONE; slots], occupied: vec![0; slots / 64], words: 0 }
+    }
+
     /// The first occupied slot after `slot`.
+    #[inline]
     fn after(&self, slot: usize) -> Option<usize> {
-        let mut word = (slot + 1) / 64;
-        let mut bits = *self.occupied.get(word)? & (u64::MAX << ((slot + 1) % 64));
-        while bits == 0 {
-            word += 1;
-            bits = *self.occupied.get(word)?;
+        let word = slot / 64;
+        let bits = self.occupied[word] & (u64::MAX << 1 << (slot % 64));
+        if bits != 0 {
+            return Some(word * 64 + bits.trailing_zeros() as usize);
         }
-        Some(word * 64 + bits.trailing_zeros() as usize)
+        let words = self.words & (u64::MAX << 1 << word);
+        if words == 0 {
+            return None;
+        }
+        let word = words.trailing_zeros() as usize;
+        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+    }
+
+    #[inline]
+    fn fill(&mut self, slot: usize, node: u32) -> u32 {
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+        self.words |= 1 << (slot / 64);
+        std::mem::replace(&mut self.slots[slot], node)
+    }
+
+    #[inline]
+    fn empty(&mut self, slot: usize) -> u32 {
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        if self.occupied[slot / 64] == 0 {
+            self.words &= !(1 << (slot / 64));
+        }
+        std::mem::replace(&mut self.slots[slot], NONE)
     }
 }
 
 impl Default for EventQueue {
     fn default() -> Self {
-        EventQueue {
-            run: Vec::new(),
-            near: Heap::default(),
-            wheels: std::array::from_fn(|_| Wheel {
-                slots: vec![Vec::new(); SLOTS],
-                occupied: [0; SLOTS / 64],
-            }),
-            far: Heap::default(),
-            slice: 0,
-            sequence: 0,
-            len: 0,
-        }
+        EventQueue::for_ports(0)
     }
 }
 
@@ -78,13 +114,26 @@ fn time_of(entry: u128) -> Time {
     Time((entry >> (SEQUENCE_BITS + PAYLOAD_BITS)) as u64)
 }
 
-fn slice_of(entry: u128) -> u64 {
-    time_of(entry).0 >> SLICE_BITS
-}
-
 impl EventQueue {
     /// The latest time that can be scheduled.
     pub const HORIZON: Time = Time((1 << TIME_BITS) - 1);
+
+    /// A queue for a fabric of so many ports. The number sets the length of a slice and so the speed, not the order.
+    pub fn for_ports(ports: usize) -> Self {
+        let shorter = (ports / FEW_PORTS).max(1).ilog2();
+        EventQueue {
+            run: Vec::new(),
+            near: Heap::default(),
+            slice_bits: LONGEST_SLICE_BITS.saturating_sub(shorter).max(SHORTEST_SLICE_BITS),
+            slice: 0,
+            sequence: 0,
+            len: 0,
+            wheels: [Wheel::new(FIRST_WHEEL_BITS), Wheel::new(WHEEL_BITS), Wheel::new(WHEEL_BITS)],
+            nodes: Vec::new(),
+            free: NONE,
+            far: Heap::default(),
+        }
+    }
 
     /// Schedules `payload` at `time`, which must not lie before the event last taken.
     ///
@@ -97,11 +146,18 @@ impl EventQueue {
         assert!(sequence < 1 << SEQUENCE_BITS, "more events than one run can number");
         self.sequence += 1;
         self.len += 1;
-        self.place(
-            ((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS))
-                | ((sequence as u128) << PAYLOAD_BITS)
-                | payload as u128,
-        );
+        let entry = ((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS))
+            | ((sequence as u128) << PAYLOAD_BITS)
+            | payload as u128;
+        let slice = time.0 >> self.slice_bits;
+        let differ = slice ^ self.slice;
+        // Most events are of the current block.
+        if slice > self.slice && differ < 1 << FIRST_WHEEL_BITS {
+            let node = self.new_node(entry);
+            self.link(0, slice as usize % (1 << FIRST_WHEEL_BITS), node);
+        } else {
+            self.place_far(entry);
+        }
     }
 
     /// Takes the first event.
@@ -132,65 +188,116 @@ impl EventQueue {
         self.len == 0
     }
 
-    /// Puts an entry where it belongs, seen from the current slice.
+    fn slice_of(&self, entry: u128) -> u64 {
+        time_of(entry).0 >> self.slice_bits
+    }
+
     #[inline]
-    fn place(&mut self, entry: u128) {
-        let slice = slice_of(entry);
+    fn new_node(&mut self, entry: u128) -> u32 {
+        let node = self.free;
+        if node == NONE {
+            self.nodes.push(Node { entry, next: NONE });
+            return self.nodes.len() as u32 - 1;
+        }
+        self.free = self.nodes[node as usize].next;
+        self.nodes[node as usize].entry = entry;
+        node
+    }
+
+    #[inline]
+    fn link(&mut self, wheel: usize, slot: usize, node: u32) {
+        self.nodes[node as usize].next = self.wheels[wheel].fill(slot, node);
+    }
+
+    /// Where a later slice belongs, seen from the current one: a wheel and a slot; `None`: beyond the last wheel.
+    #[inline]
+    fn slot_of(&self, slice: u64) -> Option<(usize, usize)> {
+        let differ = slice ^ self.slice;
+        if differ < 1 << FIRST_WHEEL_BITS {
+            return Some((0, slice as usize % (1 << FIRST_WHEEL_BITS)));
+        }
+        (1..3u32).find_map(|wheel| {
+            let shift = FIRST_WHEEL_BITS + (wheel - 1) * WHEEL_BITS;
+            let slot = (slice >> shift) as usize % (1 << WHEEL_BITS);
+            (differ >> shift < 1 << WHEEL_BITS).then_some((wheel as usize, slot))
+        })
+    }
+
+    /// An entry that is not of the first wheel's block.
+    fn place_far(&mut self, entry: u128) {
+        let slice = self.slice_of(entry);
         if slice <= self.slice {
             self.near.push(entry);
-            return;
-        }
-        // The wheel is the highest digit in which the two slices differ.
-        let digit = (63 - (slice ^ self.slice).leading_zeros()) / WHEEL_BITS;
-        if digit as usize >= WHEELS {
+        } else if let Some((wheel, slot)) = self.slot_of(slice) {
+            let node = self.new_node(entry);
+            self.link(wheel, slot, node);
+        } else {
             self.far.push(entry);
-            return;
         }
-        let slot = (slice >> (digit * WHEEL_BITS)) as usize % SLOTS;
-        let wheel = &mut self.wheels[digit as usize];
-        wheel.slots[slot].push(entry);
-        wheel.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
     /// Makes the next slice with events current, or moves a slot's events one wheel down.
     fn advance(&mut self) -> Option<()> {
-        for digit in 0..WHEELS {
-            let shift = digit as u32 * WHEEL_BITS;
-            let current = (self.slice >> shift) as usize % SLOTS;
-            if let Some(slot) = self.wheels[digit].after(current) {
+        if let Some(slot) = self.wheels[0].after(self.slice as usize % (1 << FIRST_WHEEL_BITS)) {
+            self.slice = self.slice >> FIRST_WHEEL_BITS << FIRST_WHEEL_BITS | slot as u64;
+            self.begin_slice(slot);
+            return Some(());
+        }
+        for wheel in 1..3u32 {
+            let shift = FIRST_WHEEL_BITS + (wheel - 1) * WHEEL_BITS;
+            let current = (self.slice >> shift) as usize % (1 << WHEEL_BITS);
+            if let Some(slot) = self.wheels[wheel as usize].after(current) {
                 let above = self.slice >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS);
                 self.slice = above | (slot as u64) << shift;
-                self.empty_slot(digit, slot);
+                self.move_down(wheel as usize, slot);
                 return Some(());
             }
         }
         let first = self.far.pop()?;
-        self.slice = slice_of(first);
+        self.slice = self.slice_of(first);
         self.near.push(first);
         while let Some(entry) = self.far.first() {
-            if (slice_of(entry) ^ self.slice) >> (WHEEL_BITS * WHEELS as u32) != 0 {
+            let slice = self.slice_of(entry);
+            if slice > self.slice && self.slot_of(slice).is_none() {
                 break;
             }
             self.far.pop();
-            self.place(entry);
+            self.place_far(entry);
         }
         Some(())
     }
 
-    fn empty_slot(&mut self, digit: usize, slot: usize) {
-        let wheel = &mut self.wheels[digit];
-        wheel.occupied[slot / 64] &= !(1 << (slot % 64));
-        if digit == 0 {
-            // All of one slice, which is now the current one; `run` is empty and gives its memory to the slot.
-            std::mem::swap(&mut self.run, &mut wheel.slots[slot]);
+    /// The events of a slot of the first wheel are now the current ones; `run` is empty.
+    #[inline]
+    fn begin_slice(&mut self, slot: usize) {
+        let mut node = self.wheels[0].empty(slot);
+        while node != NONE {
+            let Node { entry, next } = self.nodes[node as usize];
+            self.run.push(entry);
+            self.nodes[node as usize].next = self.free;
+            self.free = node;
+            node = next;
+        }
+        if self.run.len() > 1 {
             self.run.sort_unstable_by(|a, b| b.cmp(a));
-            return;
         }
-        let mut entries = std::mem::take(&mut wheel.slots[slot]);
-        for entry in entries.drain(..) {
-            self.place(entry);
+    }
+
+    fn move_down(&mut self, wheel: usize, slot: usize) {
+        let mut node = self.wheels[wheel].empty(slot);
+        while node != NONE {
+            let Node { entry, next } = self.nodes[node as usize];
+            let slice = self.slice_of(entry);
+            if slice <= self.slice {
+                self.near.push(entry);
+                self.nodes[node as usize].next = self.free;
+                self.free = node;
+            } else {
+                let (wheel, slot) = self.slot_of(slice).expect("it was in a wheel above");
+                self.link(wheel, slot, node);
+            }
+            node = next;
         }
-        self.wheels[digit].slots[slot] = entries;
     }
 }
 
@@ -267,10 +374,11 @@ mod tests {
         /// Against a sorted list. Spans cover a slice, every wheel and what lies beyond the last.
         #[test]
         fn events_come_out_by_time_then_by_order_of_scheduling(
+            ports in 0usize..5000,
             steps in prop::collection::vec(
                 (prop::option::weighted(0.6, (0u32..50, 0u64..4)), 0u32..1000), 0..400)
         ) {
-            let mut queue = EventQueue::default();
+            let mut queue = EventQueue::for_ports(ports);
             let mut model: Vec<(u64, usize, u32)> = Vec::new();
             let mut now = 0;
             for (number, (span, payload)) in steps.into_iter().enumerate() {
