@@ -38,21 +38,24 @@ class Recording:
 
 @final
 class HpccRecording:
-    """What was recorded of an HPCC run, and that simulator's own outputs."""
+    """What was recorded of a run of the HPCC profile."""
 
     @property
     def recording(self) -> Recording:
-        """As of any run."""
+        """As of any run; its times count from `origin_ns`."""
     @property
     def fct(self) -> Any:
-        """A row a completed flow, in the order of completion."""
+        """A row a finished message, in the order in which they finished."""
     @property
     def pfc(self) -> Any:
         """A row a PFC frame received."""
+    @property
+    def origin_ns(self) -> int:
+        """When the first flow starts."""
 
 @final
 class HpccSimulation:
-    """A run of the HPCC simulator's files under way."""
+    """A run of the HPCC profile under way."""
 
     def __init__(self, plan_json: str) -> None:
         """ValueError with one line where the plan is impossible."""

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tailback_proto::units::Time;
 
 use super::series::{egress_name, ingress_name, send_queue_name, Series};
 use crate::fabric::packet::Kind;
