@@ -83,9 +83,13 @@ def _completion(fct: dict[str, Any]) -> list[Finding]:
         found.append(Finding("Slowdown", text.significant(slowdown["p50"]), words))
     if fct["unfinished"]:
         left = sum(fct["unfinished"].values())
-        states = {"waiting": "had not started", "running": "were under way", "error": "had failed"}
+        states = {"waiting": "not started", "running": "under way", "error": "failed"}
         parts = [f"{text.count(n)} {states[state]}" for state, n in sorted(fct["unfinished"].items())]
-        words = f"flows were not done at the end and are in no slowdown: {', '.join(parts)}."
+        names = ", ".join(fct["unfinished_first"])
+        words = (
+            f"{'flow was' if left == 1 else 'flows were'} not done at the end, and in no slowdown: "
+            f"{', '.join(parts)}. {'The first: ' if left > 1 else ''}{names}."
+        )
         found.append(Finding("Unfinished", text.count(left), words, "warning"))
     return found
 
@@ -184,6 +188,9 @@ def _signals(summary: dict[str, Any]) -> Finding:
 
 def _standing(summary: dict[str, Any]) -> Finding:
     standing = summary["standing_queue"]
+    if standing is None and not summary["queues_recorded"]:
+        words = f"In a fabric of this size only {summary['recorded']} are recorded."
+        return Finding("Standing queue", text.MISSING, words)
     if standing is None:
         return Finding("Standing queue", "none", "The queues of the network stayed empty.")
     words = (

@@ -84,7 +84,7 @@ class Result:
         cpu_s: float,
         outputs: Mapping[str, bytes] | None = None,
     ) -> None:
-        """From its parts; `from_recording`, `recorded` and `load` are the usual ways."""
+        """From its parts; `from_recording`, `of` and `load` are the usual ways."""
         self.flows = flows
         self.series = series
         self.counters = counters
@@ -113,10 +113,10 @@ class Result:
             assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
             _inputs(scenario) if isinstance(scenario, Scenario) else {},
         )
-        return cls.recorded(setup, recording, wall_s, cpu_s, interrupted)
+        return cls.of(setup, recording, wall_s, cpu_s, interrupted)
 
     @classmethod
-    def recorded(
+    def of(
         cls,
         setup: Setup,
         recording: Recording,
@@ -170,6 +170,21 @@ class Result:
         deadlock).
         """
         return list(self.meta["faults"])
+
+    @property
+    def recorded(self) -> str:
+        """What the time series cover, in words: of a large fabric they leave out queues."""
+        return str(self.meta.get("recorded", "everything"))
+
+    @property
+    def records_all(self) -> bool:
+        """Whether every queue and signal has a time series."""
+        return self.recorded == "everything"
+
+    @property
+    def records_queues(self) -> bool:
+        """Whether egress queues have time series."""
+        return self.records_all or "egress queues" in self.recorded
 
     @cached_property
     def bins(self) -> Bins:

@@ -8,13 +8,17 @@ so that each point stands on as many of them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
+
+from tailback import text
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -93,7 +97,7 @@ def table(
         lows = [1, *(top + 1 for top in tops)]
     cuts = [0, *np.searchsorted(ordered, tops, side="right").tolist()]
     found = []
-    for number, (first, last) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for number, (first, last) in enumerate(itertools.pairwise(cuts)):
         low = lows[number] if lows else int(ordered[first])
         found.append(_bucket(low, tops[number], slowdown[first:last]))
     return found
@@ -122,14 +126,28 @@ def finished(result: Result, tag: str | None = None) -> Finished:
     return Finished(*(np.asarray(column.to_numpy(), dtype=np.int64) for column in columns))
 
 
-def unfinished(result: Result) -> dict[str, int]:
-    """How many single messages are not done at the end, by their state: waiting, running, error."""
+def _unfinished(result: Result) -> pa.Table:
+    """The single messages that are not done."""
     flows = result.flows
     if "ideal_fct_ps" not in flows.column_names:
-        return {}
-    single = flows.filter(pc.is_valid(flows.column("ideal_fct_ps")))
-    states = single.column("state").value_counts().to_pylist()
-    return {one["values"]: one["counts"] for one in states if one["values"] != "done"}
+        return flows.slice(0, 0)
+    single = pc.is_valid(flows.column("ideal_fct_ps"))
+    return flows.filter(pc.and_(single, pc.not_equal(flows.column("state"), "done")))
+
+
+def unfinished(result: Result) -> dict[str, int]:
+    """How many single messages are not done at the end, by their state: waiting, running, error."""
+    states = _unfinished(result).column("state").value_counts().to_pylist()
+    return {one["values"]: one["counts"] for one in states}
+
+
+def _first_unfinished(result: Result, most: int = 3) -> list[str]:
+    """Names of the first few messages that are not done: `h3 to h7, 30 MB`."""
+    left = _unfinished(result).slice(0, most)
+    return [
+        f"{row['src']} to {row['dst']}, {text.size(row['message_bytes'])}"
+        for row in left.select(["src", "dst", "message_bytes"]).to_pylist()
+    ]
 
 
 def summarise(result: Result) -> dict[str, Any] | None:
@@ -142,6 +160,7 @@ def summarise(result: Result) -> dict[str, Any] | None:
     return {
         "finished": len(done.sizes),
         "unfinished": left,
+        "unfinished_first": _first_unfinished(result),
         "all": _all(done),
         "by_size": [asdict(bucket) for bucket in _table(done)],
         "by_item": {name: _all(finished(result, name)) for name in names} if len(names) > 1 else {},

@@ -34,6 +34,8 @@ def summarise(result: Result) -> dict[str, Any]:
         "simulated_s": result.bins.end_s,
         "planned_s": result.setup.duration_ps / PS_PER_S,
         "bin_s": result.bins.bin_s,
+        "recorded": result.recorded,
+        "queues_recorded": result.records_queues,
         "convergence_s": number(converged),
         "steady_since_s": number(converged) or 0.0,
         "goodput": _goodput(result, since),

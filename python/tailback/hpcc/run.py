@@ -49,7 +49,7 @@ def run_hpcc(
         from tailback.results import Result
 
         outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
-        return Result.recorded(setup, recorded.recording, *took, outputs=outputs)
+        return Result.of(setup, recorded.recording, *took, outputs=outputs)
 
     return carry_out(simulation, result, out, progress)
 

@@ -13,8 +13,10 @@ from plotly.offline import get_plotlyjs
 from tailback import text
 from tailback.findings import findings
 from tailback.report import tables
+from tailback.report.completion import completion_table
 from tailback.report.figures import Figure, View, views
-from tailback.report.plots import Plot, all_plots
+from tailback.report.plot import Plot
+from tailback.report.plots import all_plots
 from tailback.report.tailback_chart import (
     COLORS,
     GREYS,
@@ -69,7 +71,7 @@ def render(result: Result) -> str:
         signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
         plots=plots,
         figures_json=for_script(figures),
-        tables=tables.all_tables(result),
+        tables=[table for table in (completion_table(result),) if table.rows] + tables.all_tables(result),
         faults=result.faults,
         shown=result.setup.shown,
     )
@@ -101,6 +103,8 @@ def _tailback(result: Result, chosen: Chosen) -> Plot:
         "port pauses its peer; a sender is paused) and when it dropped; "
         f"a tick is at least 0.4 % of the width wide. {chosen.note}"
     )
+    if not result.records_all:
+        caption = f"In a fabric of this size only {result.recorded} are recorded. {caption}"
     figures = [tailback_chart(view, chosen) for view in panels]
     return Plot("tailback", "The tailback", caption.strip(), figures)
 

@@ -18,6 +18,8 @@ from tailback.report.figures import GREEN, INK, MONO, MUTED, VERMILLION, Figure,
 from tailback.results import Result
 
 MOST_ROWS = 40
+FEW_RECEIVERS = 4
+"""Of more receivers, those whose memory stayed empty have no row."""
 POINTS = 1024
 # cmocean "dense" (Thyng and others, Oceanography 29(3), 2016), perceptually uniform, from its second step on:
 # the first is too near to the white of an empty queue.
@@ -86,7 +88,7 @@ def choose(result: Result) -> Chosen:
     """Queues in the order of the path; those that stayed nearly empty and, above forty, the least full are
     left out.
 
-    The receiver's memory stays in, empty or not: it is where the path ends.
+    The receiver's memory stays in, empty or not, where there are few: it is where the path ends.
     """
     bins = result.bins
     ordered = sorted(result.meta["queues"], key=lambda queue: (queue["order"], text.natural(queue["queue"])))
@@ -103,11 +105,12 @@ def choose(result: Result) -> Chosen:
         }
         mean, peak = bins.values(name, "queue_mean_bytes"), bins.values(name, "queue_max_bytes")
         rows.append(Row(name, queue["kind"], mean, peak, signals))
+    few = len(result.receivers) <= FEW_RECEIVERS
     # Only a receiver of this run is on the path; other hosts' memories would be empty rows without a meaning.
     used = [
         row
         for row in rows
-        if not row.empty or (row.kind == "receive" and row.queue.split("/")[0] in result.receivers)
+        if not row.empty or (few and row.kind == "receive" and row.queue.split("/")[0] in result.receivers)
     ]
     kept = sorted(used, key=lambda row: (row.kind != "receive", -bins.mean(row.mean)))[:MOST_ROWS]
     drawn = [row for row in used if any(row is other for other in kept)]

@@ -36,7 +36,7 @@ def conflicts(scenario: Scenario) -> Problems:
     yield from _rates(scenario)
     yield from _failures(scenario, network)
     total = 0
-    for index, item in enumerate(scenario.traffic):
+    for index in range(len(scenario.traffic)):
         problems = list(_traffic(scenario, network, index))
         yield from problems
         if not problems and total <= MAX_QPS:

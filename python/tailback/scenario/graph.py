@@ -1,4 +1,4 @@
-"""Networks given link by link: in the scenario, in a YAML file, or in a topology.txt of the HPCC simulator."""
+"""Networks given link by link: in a scenario, in a YAML file, or in a topology.txt of the HPCC simulator."""
 
 from __future__ import annotations
 

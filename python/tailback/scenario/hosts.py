@@ -1,4 +1,4 @@
-"""Sets of hosts as they are written in `from` and `to`: a name, a range `h0..h15`, `all`, or a list of these."""
+"""Sets of hosts as they are written: a name, a range `h0..h15`, `all`, or a list of these."""
 
 from __future__ import annotations
 

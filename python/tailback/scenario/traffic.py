@@ -1,4 +1,4 @@
-"""What a scenario sends: writers that keep messages outstanding, and single messages at given or drawn times."""
+"""What a scenario sends: writers that keep messages outstanding, and single messages listed or drawn."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def derangement(seed: int, item: int, round_: int, count: int) -> Ints:
 
 
 def sample(bits: Bits, count: int, wanted: int) -> Ints:
-    """`wanted` different numbers of 0 to count - 1 in random order, from `wanted` draws (Fisher and Yates)."""
+    """`wanted` different numbers below `count` in random order, from as many draws (Fisher and Yates)."""
     places = np.arange(wanted, dtype=np.int64)
     others = (places + below(bits[:wanted], count - places)).tolist()
     moved: dict[int, int] = {}
