@@ -33,7 +33,7 @@ from hpcc_files import CONFIG, FLOW, TOPOLOGY, refusal, without, write
         ({"config": CONFIG + "CC_MODE 10"}, "config.txt:18: CC_MODE: 10 (HPCC-PINT) is not simulated: expected 1, 3, 7 or 8, or another number for no control"),
         ({"config": CONFIG + "LINK_DOWN 5 0 1"}, "config.txt:18: LINK_DOWN: expected two nodes with a link between them, found 0 and 1"),
         ({"config": CONFIG + "SIMULATOR_STOP_TIME 0"}, "config.txt:18: SIMULATOR_STOP_TIME: expected a time after 0 s"),
-        ({"config": CONFIG + "SIMULATOR_STOP_TIME nan"}, "config.txt:18: token 'nan': expected the value of SIMULATOR_STOP_TIME, a number from 0 to 9000000"),
+        ({"config": CONFIG + "SIMULATOR_STOP_TIME nan"}, "config.txt:18: token 'nan': expected the value of SIMULATOR_STOP_TIME, a number from 0 to 36000"),
         ({"topology": None}, "config.txt:3: token 'topology.txt': expected a text file, found none: no such file or directory"),
         ({"config": CONFIG + "FLOW_FILE ."}, "config.txt:18: token '.': expected a text file, found something else"),
         ({"config": CONFIG.encode() + b"FLOW_FILE a\0b"}, "config.txt:18: token 'a\\x00b': expected a text file, found a name that no file can have"),

@@ -94,7 +94,7 @@ def run(
         scenario = scenarios.load(name, sets=sets or (), seed=seed)
         folder = _default_folder(scenario.name) if out is None else out
         with _bar(quiet) as bar:
-            steps = _steps(bar, scenario.name, scenario.run.duration) if bar else None
+            steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
             result = tailback.run(scenario, out=folder, progress=steps)
     raise typer.Exit(_conclude(result, folder, quiet))
 
@@ -111,7 +111,7 @@ def hpcc(
     Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
     """
     from tailback.hpcc.inputs import load_inputs
-    from tailback.hpcc.plan import planned_ps, warnings
+    from tailback.hpcc.plan import span_ps, warnings
 
     with _bad_input():
         inputs = load_inputs(config)
@@ -119,7 +119,7 @@ def hpcc(
         for warning in warnings(inputs):
             typer.echo(warning, err=True)
         with _bar(quiet) as bar:
-            steps = _steps(bar, inputs.name, planned_ps(inputs)) if bar else None
+            steps = _steps(bar, inputs.name, *span_ps(inputs)) if bar else None
             result = tailback.run_hpcc(inputs, out=folder, progress=steps)
     raise typer.Exit(_conclude(result, folder, quiet))
 
@@ -235,15 +235,16 @@ def _bar(quiet: bool) -> Iterator[Bar | None]:
         yield bar
 
 
-def _steps(bar: Bar, name: str, duration_ps: int) -> Callable[[Progress], None]:
+def _steps(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progress], None]:
     """Moves the bar as a run goes on: simulated time, packet-hops and their speed."""
-    task = bar.add_task(name, total=duration_ps, state="")
+    task = bar.add_task(name, total=end_ps - begin_ps, state="")
     begin = time.perf_counter()
 
     def step(state: Progress) -> None:
         speed = state.packet_hops / max(time.perf_counter() - begin, 1e-9) / 1e6
-        text = f"{state.time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
-        bar.update(task, completed=state.time_ps, state=text)
+        time_ps = max(state.time_ps - begin_ps, 0)
+        text = f"{time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
+        bar.update(task, completed=time_ps, state=text)
 
     return step
 

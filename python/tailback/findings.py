@@ -116,7 +116,8 @@ def _since(summary: dict[str, Any]) -> str:
 
 def _throughput(summary: dict[str, Any]) -> Finding:
     goodput = summary["goodput"]
-    if goodput["total_bps"] is None:
+    # Without a sender there is no line rate to be a share of.
+    if goodput["total_bps"] is None or goodput["of_line_rate"] is None:
         return Finding("Throughput", text.MISSING, "No flow ran.", "warning")
     words = (
         f"of payload in total, {text.share(goodput['of_line_rate'])} of the line rate and "

@@ -189,7 +189,8 @@ class Result:
     @cached_property
     def bins(self) -> Bins:
         """The series as arrays."""
-        return Bins(self.series, int(self.meta["bin_ps"]), int(self.meta["end_ps"]))
+        # A run that ends before its first flow starts has no time to divide.
+        return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
     def senders(self) -> list[str]:

@@ -54,7 +54,7 @@ def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as th
 
 
 _NO_TRACE = "no packet trace is written"
-_NO_MONITOR = "no queue-length histogram is written; series.parquet has every queue over time"
+_NO_MONITOR = "no queue-length histogram is written; series.parquet has queues over time"
 _NO_PINT = "HPCC-PINT only, which is refused"
 _TRACED, _HPCC, _PINT = ("ENABLE_TRACE", 1), ("CC_MODE", 3), ("CC_MODE", 10)
 _OWN_NAME = "the file is always {} in the output folder"
@@ -70,7 +70,7 @@ _ALL = (
          off=b"fct.txt"),
     _key("PFC_OUTPUT_FILE", "path", b"pfc.txt", _OWN_NAME.format("pfc.txt"), "not honoured",
          off=b"pfc.txt"),
-    _key("SIMULATOR_STOP_TIME", "number", 3.01, "simulated time of the end, in seconds", low=0, high=9e6),
+    _key("SIMULATOR_STOP_TIME", "number", 3.01, "simulated time of the end, in seconds", low=0, high=36000),
     _key("PACKET_PAYLOAD_SIZE", "count", 1000, "payload bytes of a data packet", low=1, high=65000),
     _key("CC_MODE", "count", 1, "congestion control: 1 DCQCN; 3 HPCC, 7 TIMELY and 8 DCTCP by Tailback's own "
          "controllers; 10 (HPCC-PINT) is refused; any other: none"),

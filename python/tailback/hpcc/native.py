@@ -12,7 +12,7 @@ from typing import Any
 
 from tailback.hpcc.config import DCQCN
 from tailback.hpcc.inputs import HpccInputs
-from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, planned_ps
+from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
 
 PS = 1000
@@ -36,7 +36,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
     kinds = sorted(set(rates.values()))
     hosts = sorted(rates)
     number = {host: index for index, host in enumerate(hosts)}
-    first = min((flow[5] for flow in inputs.flows), default=0)
+    first = span_ps(inputs)[0] // PS
     priorities = sorted({flow[2] for flow in inputs.flows})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
     if any(flow[4] > MOST_MESSAGE_BYTES for flow in inputs.flows):
@@ -44,7 +44,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
     return {
         "name": inputs.name,
         "seed": 1,
-        "duration_ps": planned_ps(inputs) - first * PS,
+        "duration_ps": span_ps(inputs)[1] - first * PS,
         "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
         "nics": [_nic(inputs) for _ in kinds],
         "switches": [{"name": name[node], "model": i} for i, node in enumerate(topology.switches)],

@@ -37,7 +37,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "switches": topology.switches,
         "links": [[link.a, link.b, link.rate_bps, link.delay_ns, link.error_rate] for link in topology.links],
         "flows": inputs.flows,
-        "stop_ns": planned_ps(inputs) // 1000,
+        "stop_ns": span_ps(inputs)[1] // 1000,
         "payload_bytes": config["PACKET_PAYLOAD_SIZE"],
         "telemetry_bytes": TELEMETRY_BYTES.get(config["CC_MODE"], 0),
         "cc": _congestion_control(config),
@@ -62,9 +62,10 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
     }
 
 
-def planned_ps(inputs: HpccInputs) -> int:
-    """The simulated time of the end."""
-    return nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]) * 1000
+def span_ps(inputs: HpccInputs) -> tuple[int, int]:
+    """The first flow's start, which results count their times from, and the end."""
+    end = nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]) * 1000
+    return min(inputs.flows[0][5] * 1000 if inputs.flows else 0, end - 1), end
 
 
 def _congestion_control(config: Config) -> dict[str, Any]:

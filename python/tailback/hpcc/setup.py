@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
-from tailback.hpcc.plan import TELEMETRY_BYTES, make_plan
+from tailback.hpcc.plan import TELEMETRY_BYTES, make_plan, span_ps
 from tailback.setup import Shown
 
 FILES = (CONFIG, "topology.txt", "flow.txt")
@@ -36,8 +36,9 @@ class HpccSetup:
 
     @property
     def duration_ps(self) -> int:
-        """SIMULATOR_STOP_TIME."""
-        return int(self.plan["stop_ns"]) * 1000
+        """From the first flow's start to SIMULATOR_STOP_TIME."""
+        begin, end = span_ps(self.inputs)
+        return end - begin
 
     @property
     def lossless(self) -> list[int]:
@@ -51,8 +52,8 @@ class HpccSetup:
 
     @property
     def tags(self) -> list[str]:
-        """None: a flow file has no items."""
-        return []
+        """One for each destination port: by convention 100 is normal traffic, 200 incast."""
+        return [f"port {port}" for port in sorted({flow[3] for flow in self.inputs.flows})]
 
     @property
     def link_events(self) -> int:
