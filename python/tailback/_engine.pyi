@@ -37,6 +37,34 @@ class Recording:
         """The run as a whole, as JSON."""
 
 @final
+class HpccRecording:
+    """What was recorded of a run of the HPCC profile."""
+
+    @property
+    def recording(self) -> Recording:
+        """As of any run; its times count from `origin_ns`."""
+    @property
+    def fct(self) -> Any:
+        """A row a finished message, in the order in which they finished."""
+    @property
+    def pfc(self) -> Any:
+        """A row a PFC frame received."""
+    @property
+    def origin_ns(self) -> int:
+        """When the first flow starts."""
+
+@final
+class HpccSimulation:
+    """A run of the HPCC profile under way."""
+
+    def __init__(self, plan_json: str) -> None:
+        """ValueError with one line where the plan is impossible."""
+    def advance(self, max_events: int) -> Progress:
+        """Executes up to `max_events` events, without the interpreter's lock."""
+    def finish(self) -> HpccRecording:
+        """Ends the run where it stands and hands over what was recorded; once."""
+
+@final
 class Simulation:
     """A run under way."""
 

@@ -1,4 +1,4 @@
-"""The command line: `tailback run`, `show`, `list`, `schema`, `reproduce`.
+"""The command line: `tailback run`, `hpcc`, `show`, `list`, `schema`, `reproduce`.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
 problem on stderr), 130 interrupted.
@@ -19,7 +19,7 @@ import typer
 
 import tailback
 from tailback import scenario as scenarios
-from tailback.scenario import Scenario, ScenarioError
+from tailback.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from tailback._engine import Progress
+    from tailback.results import Result
 
 DONE, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -109,12 +110,42 @@ def run(
         scenario = scenarios.load(name, sets=sets or (), seed=seed)
         folder = _default_folder(scenario.name) if out is None else out
         with _bar(quiet) as bar:
-            result = tailback.run(scenario, out=folder, progress=_steps(bar, scenario) if bar else None)
+            steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
+            result = tailback.run(scenario, out=folder, progress=steps)
+    raise typer.Exit(_conclude(result, folder, quiet))
+
+
+@app.command()
+def hpcc(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="That simulator's config file.")],
+    out: Out = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the files of the HPCC ns-3 simulator as they are: config, topology and flows.
+
+    The folder gets fct.txt and pfc.txt in that simulator's format, beside report, tables and counters.
+    Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
+    """
+    from tailback.hpcc.inputs import load_inputs
+    from tailback.hpcc.plan import span_ps, warnings
+
+    with _bad_input():
+        inputs = load_inputs(config)
+        folder = _default_folder(inputs.name) if out is None else out
+        for warning in warnings(inputs):
+            typer.echo(warning, err=True)
+        with _bar(quiet) as bar:
+            steps = _steps(bar, inputs.name, *span_ps(inputs)) if bar else None
+            result = tailback.run_hpcc(inputs, out=folder, progress=steps)
+    raise typer.Exit(_conclude(result, folder, quiet))
+
+
+def _conclude(result: Result, folder: Path, quiet: bool) -> int:
+    """Prints what a run came to. Gives the exit status."""
     for fault in result.faults:
         typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.
     interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
-    status = INTERRUPTED if interrupted else FAULT if result.faults else DONE
     try:
         if not quiet:
             _print(result.closing_table())
@@ -122,7 +153,7 @@ def run(
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # whoever read along has seen enough: the status still tells
         _silence_stdout()
-    raise typer.Exit(status)
+    return INTERRUPTED if interrupted else FAULT if result.faults else DONE
 
 
 def _run_seeds(
@@ -264,15 +295,16 @@ def _bar(quiet: bool) -> Iterator[Bar | None]:
         yield bar
 
 
-def _steps(bar: Bar, scenario: Scenario) -> Callable[[Progress], None]:
+def _steps(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progress], None]:
     """Moves the bar as a run goes on: simulated time, packet-hops and their speed."""
-    task = bar.add_task(scenario.name, total=scenario.run.duration, state="")
+    task = bar.add_task(name, total=end_ps - begin_ps, state="")
     begin = time.perf_counter()
 
     def step(state: Progress) -> None:
         speed = state.packet_hops / max(time.perf_counter() - begin, 1e-9) / 1e6
-        text = f"{state.time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
-        bar.update(task, completed=state.time_ps, state=text)
+        time_ps = max(state.time_ps - begin_ps, 0)
+        text = f"{time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
+        bar.update(task, completed=time_ps, state=text)
 
     return step
 

@@ -43,6 +43,7 @@ def findings(result: Result) -> list[Finding]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
         found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found.extend(_not_honoured(result.setup.not_honoured))
     return found
 
 
@@ -74,8 +75,10 @@ def _completion(fct: dict[str, Any]) -> list[Finding]:
         words = (
             f"is the median slowdown of {text.plural(fct['finished'], 'flow')}, completion time over that in "
             f"an empty network; 95th percentile {text.significant(slowdown['p95'])}, 99th "
-            f"{text.significant(slowdown['p99'])}, 99.9th {text.significant(slowdown['p999'])}. Completion "
-            f"times: median {text.duration(times['p50'])}, longest {text.duration(times['max'])}."
+            f"{text.significant(slowdown['p99'])}, 99.9th {text.significant(slowdown['p999'])}, mean "
+            f"{text.significant(slowdown['mean'])}. Completion times: mean {text.duration(times['mean'])}, "
+            f"median {text.duration(times['p50'])}, 99th percentile {text.duration(times['p99'])}, longest "
+            f"{text.duration(times['max'])}."
         )
         found.append(Finding("Slowdown", text.significant(slowdown["p50"]), words))
     if fct["unfinished"]:
@@ -91,6 +94,16 @@ def _completion(fct: dict[str, Any]) -> list[Finding]:
     return found
 
 
+def _not_honoured(names: dict[str, str]) -> list[Finding]:
+    if not names:
+        return []
+    groups: dict[str, list[str]] = {}
+    for name, why in names.items():
+        groups.setdefault(why, []).append(name)
+    words = "; ".join(f"{', '.join(keys)}: {why}" for why, keys in groups.items())
+    return [Finding("Not honoured", text.plural(len(names), "key"), f"{words}.", "warning")]
+
+
 def _since(summary: dict[str, Any]) -> str:
     if summary["convergence_s"] is None:
         if not summary["flows"]["writers"]:
@@ -103,7 +116,8 @@ def _since(summary: dict[str, Any]) -> str:
 
 def _throughput(summary: dict[str, Any]) -> Finding:
     goodput = summary["goodput"]
-    if goodput["total_bps"] is None:
+    # Without a sender there is no line rate to be a share of.
+    if goodput["total_bps"] is None or goodput["of_line_rate"] is None:
         return Finding("Throughput", text.MISSING, "No flow ran.", "warning")
     words = (
         f"of payload in total, {text.share(goodput['of_line_rate'])} of the line rate and "

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
@@ -35,12 +34,6 @@ SETTLING_S = 0.1
 """What is let pass after the last flow's start before a run counts as settled: a tenth of the one-second
 samples that published measurements are mostly given in.
 """
-
-# Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
-# preamble 8, inter-frame gap 12 (IEEE 802.3, InfiniBand annex A17); the RETH of 16 is in the first (or only)
-# packet of a WRITE.
-PACKET_OVERHEAD_BYTES = 82
-RETH_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -110,11 +103,10 @@ def first_end(result: Result) -> float:
 
 def _lasting(result: Result) -> Any:
     """The flows that a steady state can be one of: writers', or all flows where there are no writers."""
-    tags = result.plan.get("flows", {}).get("tags", [])
-    if not tags or not result.plan["writers"]:
-        return result.flows
-    single = pc.is_in(result.flows.column("writer"), value_set=pa.array(tags, pa.string()))
-    return result.flows.filter(pc.invert(single))
+    flows = result.flows
+    if not result.setup.writer_qps or "ideal_fct_ps" not in flows.column_names:
+        return flows
+    return flows.filter(pc.is_null(flows.column("ideal_fct_ps")))
 
 
 def _span(result: Result, since: Since) -> tuple[float, float]:
@@ -170,19 +162,17 @@ def link_utilisation(result: Result, since: Since = "all_started") -> float:
 def ideal_payload_share(result: Result) -> float:
     """Payload as a share of what the wire carries when every packet arrives once.
 
-    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `PACKET_OVERHEAD_BYTES`.
-    Writers of different sizes are weighted by the bytes that they delivered.
+    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `tailback.setup`. Writers of
+    different sizes are weighted by the bytes that they delivered.
     """
-    mtu_of = {host["name"]: result.plan["nics"][host["nic"]]["mtu_bytes"] for host in result.plan["hosts"]}
     # Flows of the same message size from hosts of the same MTU are alike: there may be very many.
     groups = result.flows.group_by(["src", "message_bytes"]).aggregate([("bytes_delivered", "sum")])
     columns = (groups.column(name).to_pylist() for name in ("src", "message_bytes", "bytes_delivered_sum"))
     payload = wire = 0.0
     for src, message, delivered in sorted(zip(*columns, strict=True)):
-        packets = -(-message // mtu_of[src])
         messages = max(delivered, 1) / message
         payload += message * messages
-        wire += (message + packets * PACKET_OVERHEAD_BYTES + RETH_BYTES) * messages
+        wire += result.setup.wire_bytes(src, message) * messages
     return payload / wire if wire else NAN
 
 

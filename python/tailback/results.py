@@ -1,9 +1,10 @@
 """What a run gives: tables, figures, and the folder that keeps them.
 
 The folder of a run: `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`,
-`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`; and
-`inputs` with the files that the scenario names, if it names any. The same seed gives the same bytes in every
-file but `timing.json`, which alone holds wall-clock figures and the tool's version.
+`counters.json` and `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, with
+the files that the scenario names under `inputs`; or the files of another simulator, with its outputs. The
+same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock figures and the
+tool's version.
 """
 
 from __future__ import annotations
@@ -26,20 +27,13 @@ from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
 from tailback.scenario import Scenario, show
-from tailback.scenario.show import INPUTS, input_names
+from tailback.scenario.show import input_names
+from tailback.setup import ScenarioSetup, Setup, read_setup
 from tailback.summary import summarise
 from tailback.text import natural
 
-FILES = (
-    "report.html",
-    "summary.json",
-    "flows.parquet",
-    "series.parquet",
-    "counters.json",
-    "scenario.yaml",
-    "plan.json",
-    "timing.json",
-)
+FILES = ("report.html", "summary.json", "flows.parquet", "series.parquet", "counters.json", "timing.json")
+"""What every folder has, however the run was set up."""
 
 
 class Recording(Protocol):
@@ -73,10 +67,9 @@ class Result:
     """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `counters` a row a
     counter.
 
-    `meta` is what the engine says of the run as a whole, `plan` what it was given, `summary` the figures of
+    `meta` is what the engine says of the run as a whole, `setup` what it was given, `summary` the figures of
     `tailback.summary`. `complete` is False for a run that was interrupted: everything then covers the part
-    that ran. `assumptions` are the settings at a default that no document gives: `setting`, `value` and `why`
-    each.
+    that ran. `outputs` are further files of results, by name.
     """
 
     def __init__(
@@ -86,24 +79,20 @@ class Result:
         series: pa.Table,
         counters: pa.Table,
         meta: dict[str, Any],
-        plan: dict[str, Any],
-        scenario_yaml: str,
+        setup: Setup,
         wall_s: float,
         cpu_s: float,
-        assumptions: list[dict[str, str]] | None = None,
-        inputs: dict[str, bytes] | None = None,
+        outputs: Mapping[str, bytes] | None = None,
     ) -> None:
-        """From its parts; `from_recording` and `load` are the usual ways."""
+        """From its parts; `from_recording`, `of` and `load` are the usual ways."""
         self.flows = flows
         self.series = series
         self.counters = counters
         self.meta = meta
-        self.plan = plan
-        self.scenario_yaml = scenario_yaml
+        self.setup = setup
         self.wall_s = wall_s
         self.cpu_s = cpu_s
-        self.assumptions = assumptions or []
-        self.inputs = inputs or {}
+        self.outputs = dict(outputs or {})
 
     @classmethod
     def from_recording(
@@ -115,9 +104,28 @@ class Result:
         cpu_s: float,
         interrupted: bool,
     ) -> Result:
-        """Take over what the engine recorded. `plan` is the dictionary that it was given, or the same as
-        JSON.
+        """Take over what the engine recorded of a scenario. `plan` is the dictionary that it was given, or
+        the same as JSON.
         """
+        setup = ScenarioSetup(
+            scenario.resolved_yaml(),
+            json.loads(plan) if isinstance(plan, str) else dict(plan),
+            assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+            _inputs(scenario) if isinstance(scenario, Scenario) else {},
+        )
+        return cls.of(setup, recording, wall_s, cpu_s, interrupted)
+
+    @classmethod
+    def of(
+        cls,
+        setup: Setup,
+        recording: Recording,
+        wall_s: float,
+        cpu_s: float,
+        interrupted: bool,
+        outputs: Mapping[str, bytes] | None = None,
+    ) -> Result:
+        """Take over what the engine recorded."""
         meta = json.loads(recording.meta_json)
         meta["complete"] = bool(meta["complete"]) and not interrupted
         order: list[tuple[str, Any]] = [
@@ -130,13 +138,21 @@ class Result:
             series=pa.table(recording.series),
             counters=pa.table(recording.counters).sort_by(order),
             meta=meta,
-            plan=json.loads(plan) if isinstance(plan, str) else dict(plan),
-            scenario_yaml=scenario.resolved_yaml(),
+            setup=setup,
             wall_s=wall_s,
             cpu_s=cpu_s,
-            assumptions=assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
-            inputs=_inputs(scenario) if isinstance(scenario, Scenario) else {},
+            outputs=outputs,
         )
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What the engine was given."""
+        return self.setup.plan
+
+    @property
+    def assumptions(self) -> list[dict[str, str]]:
+        """The settings at a default that no document gives: `setting`, `value` and `why` each."""
+        return self.setup.assumptions
 
     @property
     def name(self) -> str:
@@ -173,7 +189,8 @@ class Result:
     @cached_property
     def bins(self) -> Bins:
         """The series as arrays."""
-        return Bins(self.series, int(self.meta["bin_ps"]), int(self.meta["end_ps"]))
+        # A run that ends before its first flow starts has no time to divide.
+        return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
     def senders(self) -> list[str]:
@@ -216,15 +233,20 @@ class Result:
         try:
             fresh.chmod(0o755)
             _write_json(
-                fresh / "summary.json", {**self.summary, "assumptions": self.assumptions, "meta": self.meta}
+                fresh / "summary.json",
+                {
+                    **self.summary,
+                    "assumptions": self.assumptions,
+                    "not_honoured": self.setup.not_honoured,
+                    "outputs": sorted(self.outputs),
+                    "meta": self.meta,
+                },
             )
-            _write_plan(fresh / "plan.json", self.plan)
             _write_json(fresh / "counters.json", _nested(self.counters))
             _write_json(fresh / "timing.json", self._timing())
-            (fresh / "scenario.yaml").write_text(self.scenario_yaml, encoding="utf-8")
-            for name, content in self.inputs.items():
+            for name, data in {**self.setup.files, **self.outputs}.items():
                 (fresh / name).parent.mkdir(exist_ok=True)
-                (fresh / name).write_bytes(content)
+                (fresh / name).write_bytes(data)
             _write_parquet(fresh / "flows.parquet", self.flows)
             _write_parquet(fresh / "series.parquet", self.series)
             (fresh / "report.html").write_text(render(self), encoding="utf-8")
@@ -242,19 +264,16 @@ class Result:
             if name != "report.html" and not (path / name).is_file():
                 raise FileNotFoundError(f"{path / name}: missing; {path} is not the folder of a run")
         timing, summary = _read_json(path / "timing.json"), _read_json(path / "summary.json")
+        setup = read_setup(path, summary)
         return cls(
             flows=pq.read_table(path / "flows.parquet"),
             series=pq.read_table(path / "series.parquet"),
             counters=_flat(_read_json(path / "counters.json")),
             meta=summary["meta"],
-            plan=_read_json(path / "plan.json"),
-            scenario_yaml=(path / "scenario.yaml").read_text(encoding="utf-8"),
+            setup=setup,
             wall_s=timing["wall_s"],
             cpu_s=timing["cpu_s"],
-            assumptions=summary["assumptions"],
-            inputs={
-                str(file.relative_to(path)): file.read_bytes() for file in sorted((path / INPUTS).glob("*"))
-            },
+            outputs={name: (path / name).read_bytes() for name in summary["outputs"]},
         )
 
     def _timing(self) -> dict[str, Any]:
@@ -299,23 +318,6 @@ def _put_in_place(fresh: Path, out: Path) -> None:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _write_plan(path: Path, plan: dict[str, Any]) -> None:
-    """As `_write_json`, but messages and links have a line each: there may be very many."""
-    long = {
-        key: json.dumps(rows, sort_keys=True, allow_nan=False)
-        .replace("], [", "],\n  [")
-        .replace("}, {", "},\n  {")
-        for key, rows in (("links", plan.get("links", [])), ("list", plan.get("flows", {}).get("list", [])))
-    }
-    short = {**plan, "links": "@links"}
-    if "flows" in plan:
-        short["flows"] = {**plan["flows"], "list": "@list"}
-    words = json.dumps(short, indent=1, sort_keys=True, allow_nan=False)
-    for key, rows in long.items():
-        words = words.replace(f'"@{key}"', rows, 1)
-    path.write_text(words + "\n", encoding="utf-8")
 
 
 def _inputs(scenario: Scenario) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback import text
@@ -125,34 +126,28 @@ def finished(result: Result, tag: str | None = None) -> Finished:
     return Finished(*(np.asarray(column.to_numpy(), dtype=np.int64) for column in columns))
 
 
-def tags(result: Result) -> list[str]:
-    """Traffic items of single messages, in the order of the scenario."""
-    return [str(tag) for tag in result.plan.get("flows", {}).get("tags", [])]
+def _unfinished(result: Result) -> pa.Table:
+    """The single messages that are not done."""
+    flows = result.flows
+    if "ideal_fct_ps" not in flows.column_names:
+        return flows.slice(0, 0)
+    single = pc.is_valid(flows.column("ideal_fct_ps"))
+    return flows.filter(pc.and_(single, pc.not_equal(flows.column("state"), "done")))
 
 
 def unfinished(result: Result) -> dict[str, int]:
-    """How many messages of the lists are not done at the end, by their state: waiting, running, error."""
-    flows = result.flows
-    mine = pc.is_in(flows.column("writer"), value_set=_strings(tags(result)))
-    states = flows.filter(mine).column("state").value_counts().to_pylist()
-    return {one["values"]: one["counts"] for one in states if one["values"] != "done"}
+    """How many single messages are not done at the end, by their state: waiting, running, error."""
+    states = _unfinished(result).column("state").value_counts().to_pylist()
+    return {one["values"]: one["counts"] for one in states}
 
 
 def _first_unfinished(result: Result, most: int = 3) -> list[str]:
     """Names of the first few messages that are not done: `h3 to h7, 30 MB`."""
-    flows = result.flows
-    mine = pc.is_in(flows.column("writer"), value_set=_strings(tags(result)))
-    left = flows.filter(pc.and_(mine, pc.not_equal(flows.column("state"), "done"))).slice(0, most)
+    left = _unfinished(result).slice(0, most)
     return [
         f"{row['src']} to {row['dst']}, {text.size(row['message_bytes'])}"
         for row in left.select(["src", "dst", "message_bytes"]).to_pylist()
     ]
-
-
-def _strings(values: list[str]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values, pa.string())
 
 
 def summarise(result: Result) -> dict[str, Any] | None:
@@ -161,7 +156,7 @@ def summarise(result: Result) -> dict[str, Any] | None:
     left = unfinished(result)
     if not len(done.sizes) and not left:
         return None
-    names = tags(result)
+    names = result.setup.tags
     return {
         "finished": len(done.sizes),
         "unfinished": left,

@@ -1,5 +1,6 @@
 //! The Python module `tailback._engine`: a thin layer over `tailback_sim`. Nothing is decided here.
 
+mod hpcc;
 mod tables;
 
 use arrow::pyarrow::ToPyArrow;
@@ -19,6 +20,17 @@ struct Progress {
     events: u64,
     /// Whether the run is over.
     done: bool,
+}
+
+impl From<tailback_sim::Progress> for Progress {
+    fn from(progress: tailback_sim::Progress) -> Self {
+        Progress {
+            time_ps: progress.time.ps(),
+            packet_hops: progress.packet_hops,
+            events: progress.events,
+            done: progress.done,
+        }
+    }
 }
 
 /// What was recorded of a run.
@@ -74,29 +86,32 @@ impl Simulation {
     /// Executes up to `max_events` events, without the interpreter's lock.
     fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<Progress> {
         let simulation = self.0.as_mut().ok_or_else(finished)?;
-        let progress = py.detach(|| simulation.advance(max_events));
-        Ok(Progress {
-            time_ps: progress.time.ps(),
-            packet_hops: progress.packet_hops,
-            events: progress.events,
-            done: progress.done,
-        })
+        Ok(py.detach(|| simulation.advance(max_events)).into())
     }
 
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Recording> {
         let simulation = self.0.take().ok_or_else(finished)?;
-        py.detach(|| {
-            let recording = simulation.finish();
-            Ok(Recording {
-                flows: tables::flows(&recording.flows)?,
-                series: tables::series(&recording.series)?,
-                counters: tables::counters(&recording.counters)?,
-                meta_json: serde_json::to_string(&recording.meta)?,
-            })
-        })
-        .map_err(|error: Box<dyn std::error::Error + Send + Sync>| PyRuntimeError::new_err(error.to_string()))
+        py.detach(|| Recording::new(&simulation.finish())).map_err(failed)
     }
+}
+
+impl Recording {
+    fn new(recorded: &tailback_sim::record::Recording) -> Result<Self, Failure> {
+        Ok(Recording {
+            flows: tables::flows(&recorded.flows)?,
+            series: tables::series(&recorded.series)?,
+            counters: tables::counters(&recorded.counters)?,
+            meta_json: serde_json::to_string(&recorded.meta)?,
+        })
+    }
+}
+
+/// Anything that can go wrong with a table or with JSON.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn failed(error: Failure) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
 }
 
 fn finished() -> PyErr {
@@ -107,5 +122,7 @@ fn finished() -> PyErr {
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
-    module.add_class::<Simulation>()
+    module.add_class::<Simulation>()?;
+    module.add_class::<hpcc::HpccRecording>()?;
+    module.add_class::<hpcc::HpccSimulation>()
 }

@@ -9,9 +9,9 @@ use arrow::record_batch::RecordBatch;
 use std::sync::Arc;
 use tailback_sim::record::{Counter, Flow, Series};
 
-type Table = Result<RecordBatch, ArrowError>;
+pub type Table = Result<RecordBatch, ArrowError>;
 
-fn table(columns: Vec<(&str, ArrayRef)>) -> Table {
+pub fn table(columns: Vec<(&str, ArrayRef)>) -> Table {
     RecordBatch::try_from_iter(columns)
 }
 

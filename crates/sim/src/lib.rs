@@ -12,6 +12,7 @@
 //! # }
 //! ```
 
+pub mod compat;
 pub mod engine;
 mod event;
 mod fabric;

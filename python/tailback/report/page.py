@@ -7,7 +7,6 @@ import math
 import re
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
@@ -65,7 +64,7 @@ def render(result: Result) -> str:
     template = environment().get_template("report.html.j2")
     return template.render(
         result=result,
-        about=_about(result),
+        about=result.setup.about,
         line=_line(result),
         findings=findings(result),
         key=scale_key(chosen),
@@ -75,7 +74,7 @@ def render(result: Result) -> str:
         tables=[table for table in (completion_table(result),) if table.rows] + tables.all_tables(result),
         faults=result.faults,
         network=_network(result),
-        scenario=result.scenario_yaml,
+        shown=result.setup.shown,
     )
 
 
@@ -84,19 +83,12 @@ def _network(result: Result) -> dict[str, str] | None:
     if len(result.plan["switches"]) < 2:
         return None
     network = drawing.of_plan(result.plan)
-    scenario = yaml.safe_load(result.scenario_yaml)
-    title = drawing.title_of(result.name, str(scenario["topology"]["kind"]), network)
+    title = drawing.title_of(result.name, "", network)
     words = "Switches by their distance from the hosts. Rates and delays are those of each link."
     failures = result.summary["link_events"]
     if failures:
-        words += f" {text.plural(failures, 'failure or repair')} of links in this run; see the scenario."
+        words += f" {text.plural(failures, 'failure or repair')} of links in this run."
     return {"svg": drawing.as_svg(network, title), "caption": words}
-
-
-def _about(result: Result) -> str:
-    """The scenario's own words about itself, from its resolved text."""
-    scenario = yaml.safe_load(result.scenario_yaml)
-    return str(scenario.get("about") or "") if isinstance(scenario, dict) else ""
 
 
 def _line(result: Result) -> str:

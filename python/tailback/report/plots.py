@@ -68,6 +68,8 @@ def _sampling(panels: list[View], points: int) -> str:
 
 def throughput(result: Result) -> Plot:
     """Total goodput against the line rate and against what headers leave of it."""
+    if not result.senders:
+        return Plot("throughput", "Total throughput", "No flow started.")
     panels = views(result)
     total = result.bins.total("goodput_rx_bps") / 1e9
     limit = measures.capacity(result) / 1e9
@@ -102,6 +104,8 @@ def throughput(result: Result) -> Plot:
 
 def per_sender(result: Result) -> Plot:
     """Goodput of each sender; slowest and fastest stand out."""
+    if not result.senders:
+        return Plot("senders", "Throughput of each sender", "No flow started.")
     panels = views(result)
     rows = {host: result.bins.values(host, "goodput_tx_bps") / 1e9 for host in result.senders}
     fairness = result.summary["fairness"]

@@ -4,11 +4,11 @@ mod audit;
 mod counters;
 mod flows;
 mod meta;
-mod series;
+pub(crate) mod series;
 
 pub use counters::Counter;
 pub use flows::Flow;
-pub use meta::{Conservation, Drop, Fault, Meta, Pause, Queue};
+pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
 pub use series::Series;
 
@@ -57,7 +57,7 @@ fn close_pauses(world: &mut World) {
 }
 
 /// A rate in bit/s from bytes over a span; 0 for an empty span.
-fn bits_per_second(bytes: u64, span: Time) -> f64 {
+pub(crate) fn bits_per_second(bytes: u64, span: Time) -> f64 {
     if span == Time::ZERO {
         0.0
     } else {

@@ -13,14 +13,14 @@ use crate::plan::Plan;
 use crate::world::World;
 
 /// Length of a bin at the start of a run.
-const FIRST_BIN: Time = Time::from_us(1);
+pub(crate) const FIRST_BIN: Time = Time::from_us(1);
 /// The same where there are more than [`MANY_COLUMNS`], so that reading them all takes a small part of the run.
 const FIRST_BIN_OF_MANY: Time = Time::from_us(10);
 const MANY_COLUMNS: usize = 2_000;
 /// Most values that a recording holds (32 MB): many series have fewer bins each.
-const MAX_VALUES: usize = 4 << 20;
+pub(crate) const MAX_VALUES: usize = 4 << 20;
 /// Fewer bins than this show little: then less is recorded of each port.
-const FEW_BINS: usize = 100;
+pub(crate) const FEW_BINS: usize = 100;
 
 /// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ enum Source {
 
 /// How a value is read, and how bins are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// A count in the bin: the difference of a counter.
     Count,
     /// Bytes in the bin, given out as bit/s.
@@ -88,6 +88,31 @@ enum Kind {
     /// A mean over the bin, or a value at its end.
     Mean,
     Max,
+}
+
+impl Kind {
+    /// Merges `factor` bins, all of one length, to one.
+    pub fn merge(self, values: &mut Vec<f64>, factor: usize) {
+        let bins = values.len() / factor;
+        for bin in 0..bins {
+            let merged = &values[bin * factor..(bin + 1) * factor];
+            values[bin] = match self {
+                Kind::Count => merged.iter().sum(),
+                Kind::Max => merged.iter().copied().fold(0.0, f64::max),
+                Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
+            };
+        }
+        values.truncate(bins);
+    }
+
+    /// The value of a bin of `span` from the difference of a counter.
+    pub fn of_difference(self, difference: u64, span: Time) -> f64 {
+        match self {
+            Kind::Rate => super::bits_per_second(difference, span),
+            Kind::Share => difference as f64 / span.0 as f64,
+            _ => difference as f64,
+        }
+    }
 }
 
 impl Source {
@@ -308,17 +333,7 @@ impl Recorder {
         let factor = if self.merge_by_five { 5 } else { 2 };
         self.merge_by_five = !self.merge_by_five;
         for column in &mut self.columns {
-            let kind = column.source.kind();
-            for bin in 0..self.bins / factor {
-                let merged = &column.values[bin * factor..(bin + 1) * factor];
-                column.values[bin] = match kind {
-                    Kind::Count => merged.iter().sum(),
-                    Kind::Max => merged.iter().copied().fold(0.0, f64::max),
-                    // Bins that are merged are all of one length.
-                    Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
-                };
-            }
-            column.values.truncate(self.bins / factor);
+            column.source.kind().merge(&mut column.values, factor);
         }
         self.bins /= factor;
         self.bin = Time(self.bin.0 * factor as u64);
@@ -395,11 +410,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         QpAlpha(qp) => return peek(world, qp).1,
     };
     let difference = counter - std::mem::replace(before, counter);
-    match source.kind() {
-        Kind::Rate => super::bits_per_second(difference, span),
-        Kind::Share => difference as f64 / span.0 as f64,
-        _ => difference as f64,
-    }
+    source.kind().of_difference(difference, span)
 }
 
 /// Packets dropped at a lane, by its ingress group or by its egress queue.

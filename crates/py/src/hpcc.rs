@@ -1,0 +1,106 @@
+//! The profile of the HPCC ns-3 simulator.
+
+use arrow::array::{ArrayRef, Int64Array, UInt32Array, UInt64Array, UInt8Array};
+use arrow::pyarrow::ToPyArrow;
+use arrow::record_batch::RecordBatch;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::Arc;
+use tailback_sim::compat::hpcc::{self, Fct, HpccPlan, PfcEvent};
+
+use crate::{failed, finished, tables, Progress, Recording};
+
+/// What was recorded, and that simulator's own output files as tables.
+#[pyclass(frozen)]
+pub struct HpccRecording {
+    #[pyo3(get)]
+    recording: Py<Recording>,
+    fct: RecordBatch,
+    pfc: RecordBatch,
+    #[pyo3(get)]
+    origin_ns: u64,
+}
+
+#[pymethods]
+impl HpccRecording {
+    /// A row a finished message, in the order in which they finished.
+    #[getter]
+    fn fct<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.fct.to_pyarrow(py)
+    }
+
+    /// A row a PFC frame received.
+    #[getter]
+    fn pfc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.pfc.to_pyarrow(py)
+    }
+}
+
+/// A run under way.
+#[pyclass]
+pub struct HpccSimulation(Option<hpcc::HpccSimulation>);
+
+#[pymethods]
+impl HpccSimulation {
+    /// ValueError with one line where the plan is impossible.
+    #[new]
+    fn new(py: Python<'_>, plan_json: &str) -> PyResult<Self> {
+        py.detach(|| HpccPlan::from_json(plan_json).and_then(|plan| hpcc::HpccSimulation::new(&plan)))
+            .map(|simulation| HpccSimulation(Some(simulation)))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Executes up to `max_events` events, without the interpreter's lock.
+    fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<Progress> {
+        let simulation = self.0.as_mut().ok_or_else(finished)?;
+        Ok(py.detach(|| simulation.advance(max_events)).into())
+    }
+
+    /// Ends the run where it stands and hands over what was recorded; once.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<HpccRecording> {
+        let simulation = self.0.take().ok_or_else(finished)?;
+        let (recording, fct, pfc, origin_ns) = py
+            .detach(|| {
+                let recorded = simulation.finish();
+                let recording = Recording::new(&recorded.recording)?;
+                Ok((recording, fct_table(&recorded.fct)?, pfc_table(&recorded.pfc)?, recorded.origin_ns))
+            })
+            .map_err(failed)?;
+        Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, origin_ns })
+    }
+}
+
+fn fct_table(rows: &[Fct]) -> tables::Table {
+    let u32s = |value: fn(&Fct) -> u32| -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(rows.iter().map(value)))
+    };
+    let ns = |value: fn(&Fct) -> u64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| value(row) as i64)))
+    };
+    tables::table(vec![
+        ("src", u32s(|row| row.src)),
+        ("dst", u32s(|row| row.dst)),
+        ("sport", u32s(|row| row.sport as u32)),
+        ("dport", u32s(|row| row.dport as u32)),
+        ("bytes", Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.bytes)))),
+        ("start_ns", ns(|row| row.start_ns)),
+        ("fct_ns", ns(|row| row.fct_ns)),
+        ("standalone_ns", ns(|row| row.standalone_ns)),
+    ])
+}
+
+fn pfc_table(rows: &[PfcEvent]) -> tables::Table {
+    let u8s = |value: fn(&PfcEvent) -> u8| -> ArrayRef {
+        Arc::new(UInt8Array::from_iter_values(rows.iter().map(value)))
+    };
+    let u32s = |value: fn(&PfcEvent) -> u32| -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(rows.iter().map(value)))
+    };
+    tables::table(vec![
+        ("t_ns", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.t_ns as i64)))),
+        ("node", u32s(|row| row.node)),
+        ("node_type", u8s(|row| row.is_switch as u8)),
+        ("port", u32s(|row| row.port as u32)),
+        ("pause", u8s(|row| row.pause as u8)),
+    ])
+}

@@ -1,0 +1,54 @@
+//! The books: every queue and every switch holds what it says, and every data packet is somewhere.
+
+use super::packet::{Fifo, Kind};
+use super::world::{World, LANES};
+use crate::record::{Conservation, DataPackets};
+
+/// The result, and what did not add up: place and text.
+pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
+    let mut errors = Vec::new();
+    let bytes = |list: &Fifo| list.iter(&world.packets).map(|packet| packet.wire as u64).sum::<u64>();
+    let data =
+        |list: &Fifo| list.iter(&world.packets).filter(|packet| packet.kind == Kind::Data).count() as u64;
+    let mut checked_queues = 0;
+    let mut held = vec![(0u64, 0u64); world.switches.len()];
+    for (at, lane) in world.lanes.iter().enumerate() {
+        let port = &world.ports[at / LANES];
+        let priority = (at % LANES) as u8;
+        checked_queues += (lane.tx_packets > 0) as u64;
+        // What a link took down with it is not given back to the buffer.
+        if !port.is_switch || priority == 0 || world.rerouted {
+            continue;
+        }
+        if bytes(&lane.queue) != lane.egress as u64 {
+            let text = format!("counts {} B but holds {} B", lane.egress, bytes(&lane.queue));
+            errors.push((world.egress_name(at / LANES, priority), text));
+        }
+        let (ingress, egress) = &mut held[port.owner as usize];
+        *ingress += lane.ingress as u64 + lane.headroom as u64;
+        *egress += lane.egress as u64;
+    }
+    for (switch, (ingress, egress)) in held.into_iter().enumerate().filter(|(_, (i, e))| i != e) {
+        let text = format!("accounts for {ingress} B that came in and {egress} B that wait to go out");
+        errors.push((world.node_name(world.plan.switches[switch]), text));
+    }
+    let in_flight = world.lanes.iter().map(|lane| data(&lane.queue)).sum::<u64>()
+        + world.ports.iter().map(|port| data(&port.flight)).sum::<u64>();
+    let packets = DataPackets {
+        sent: world.send.iter().map(|qp| qp.packets_sent).sum(),
+        delivered: world.delivered,
+        dropped: world.data_lost,
+        discarded_out_of_order: world.recv.iter().map(|qp| qp.out_of_sequence).sum(),
+        discarded_duplicate: world.recv.iter().map(|qp| qp.duplicate).sum(),
+        in_flight,
+    };
+    let found = packets.delivered
+        + packets.dropped
+        + packets.discarded_out_of_order
+        + packets.discarded_duplicate
+        + packets.in_flight;
+    if found != packets.sent {
+        errors.push(("the run".into(), format!("sent {} data packets and knows of {found}", packets.sent)));
+    }
+    (Conservation { checked_queues, data_packets: packets, ok: errors.is_empty() }, errors)
+}

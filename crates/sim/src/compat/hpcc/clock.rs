@@ -1,0 +1,39 @@
+//! Serialization times. The engine counts picoseconds; that simulator's clock counts nanoseconds.
+
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// Time that `bytes` take at `rate` bit/s, in ps.
+///
+/// Unless `exact`, as ns-3 has it: seconds as a double, cut to a multiple of 2^-64 s, cut again to whole nanoseconds.
+/// So 1000 B at 100 Gbit/s take 79 ns.
+pub(super) fn serialization(bytes: u32, rate: u64, exact: bool) -> u64 {
+    if exact {
+        return (bytes as u128 * 8 * PS_PER_S / rate as u128) as u64;
+    }
+    let seconds = bytes as f64 * 8.0 / rate as f64;
+    let fixed = (seconds * 18_446_744_073_709_551_616.0) as u128;
+    ((fixed * 1_000_000_000) >> 64) as u64 * 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::serialization;
+
+    #[test]
+    fn times_are_cut_as_in_ns3() {
+        let g100 = 100_000_000_000;
+        for (bytes, rate, ns) in [
+            (1000, g100, 79),
+            (1250, g100, 99),
+            (1500, g100, 119),
+            (4096, g100, 327),
+            (1048, g100, 83),
+            (60, g100, 4),
+            (43, g100, 3),
+            (1048, 4 * g100, 20),
+        ] {
+            assert_eq!(serialization(bytes, rate, false), ns * 1000, "{bytes} B");
+        }
+        assert_eq!(serialization(1048, g100, true), 83_840);
+    }
+}

@@ -1,0 +1,474 @@
+//! Hosts: flows start, data and ACKs are sent and received.
+
+use super::clock::serialization;
+use super::packet::{Kind, Packet, CE, CNP, NONE};
+use super::plan::{Flow, DATA_HEADER_BYTES};
+use super::qp::{RecvQp, SendQp};
+use super::reaction::ReactionPoint;
+use super::routing::{murmur3, NIC_SEED};
+use super::world::{Event, Fct, World};
+
+/// Time in which a receiver repeats no NACK for the same byte.
+const NACK_INTERVAL: u64 = 500_000_000;
+/// First source port of a pair of hosts.
+const FIRST_SPORT: u16 = 10_000;
+/// The priority whose pause also stops a host's ACKs, unless they have a priority of their own.
+const ACK_PRIORITY: u8 = 3;
+
+impl World {
+    /// Reads the list of flows on: sets up all that start now, then waits for the next.
+    pub fn on_flow_input(&mut self) {
+        while let Some(flow) = self.plan.flows.get(self.next_flow) {
+            if flow.5 * 1000 != self.now {
+                self.schedule(flow.5 * 1000, Event::FlowInput, 0);
+                return;
+            }
+            let (src, dst) = (self.routes.host(flow.0), self.routes.host(flow.1));
+            let mut qp = SendQp::new(flow, src, dst);
+            let sport = self.sports.entry((src, dst)).or_insert(FIRST_SPORT);
+            qp.sport = *sport;
+            *sport = sport.wrapping_add(1);
+            self.send.push(qp);
+            self.recv.push(RecvQp::new());
+            // The application's set-up and its start are an event each, both at this instant.
+            self.schedule(self.now, Event::AppStart, self.next_flow as u32);
+            self.next_flow += 1;
+        }
+    }
+
+    pub fn on_app_start(&mut self, flow: u32) {
+        self.schedule(self.now, Event::QpStart, flow);
+    }
+
+    pub fn on_qp_start(&mut self, flow: u32) {
+        let mut qp = self.send[flow as usize].clone();
+        qp.started = true;
+        let port = self.nic_of(qp.src_node, qp.key(false), qp.dst);
+        if port == NONE {
+            // No way since a link failed; that simulator's behaviour is undefined here.
+            self.send[flow as usize] = qp;
+            return;
+        }
+        qp.port = port;
+        self.recv[flow as usize].port = self.nic_of(qp.dst_node, qp.key(true), qp.src);
+        qp.line_rate = self.ports[port as usize].rate;
+        qp.reaction = ReactionPoint::new(qp.line_rate);
+        qp.next_avail = self.now;
+        let window = self.plan.window;
+        if window.enabled {
+            let bdp =
+                if window.global { self.routes.largest().1 } else { self.routes.pair(qp.src, qp.dst).bdp() };
+            qp.window = bdp as u32;
+        }
+        qp.data_path = self.add_path(port, qp.key(false), qp.dst);
+        qp.ack_path = self.add_path(self.recv[flow as usize].port, qp.key(true), qp.src);
+        self.send[flow as usize] = qp;
+        self.join(flow);
+        self.transmit(port);
+    }
+
+    /// The port that a host uses for a flow.
+    pub fn nic_of(&self, node: u32, key: [u32; 3], towards: u32) -> u32 {
+        match self.routes.next_ports(node, towards) {
+            [] => NONE,
+            ports => ports[murmur3(key, NIC_SEED) as usize % ports.len()],
+        }
+    }
+
+    /// Follows a flow from a host's port and notes the ports that it leaves the switches by.
+    fn add_path(&mut self, first: u32, key: [u32; 3], host: u32) -> u32 {
+        let begin = self.paths.len() as u32;
+        let mut port = first;
+        while port != NONE {
+            let peer = &self.ports[self.ports[port as usize].peer as usize];
+            if !peer.is_switch {
+                break;
+            }
+            port = self.choose_for(peer.node, key, host);
+            self.paths.push(port);
+        }
+        begin
+    }
+
+    /// Puts a queue pair at the end of its port's round robin.
+    pub fn join(&mut self, flow: u32) {
+        let qp = &mut self.send[flow as usize];
+        let nic = &mut self.nics[self.ports[qp.port as usize].owner as usize];
+        qp.slot = nic.qps.len() as u32;
+        nic.qps.push(flow);
+        nic.ready.push(if qp.bytes_left() == 0 { u64::MAX } else { qp.next_avail });
+    }
+
+    /// Notes when a queue pair may send next.
+    #[inline]
+    fn update_ready(&mut self, flow: u32) {
+        let qp = &self.send[flow as usize];
+        if qp.slot != NONE {
+            let nic = &mut self.nics[self.ports[qp.port as usize].owner as usize];
+            nic.ready[qp.slot as usize] = if qp.bytes_left() == 0 { u64::MAX } else { qp.next_avail };
+        }
+    }
+
+    #[inline]
+    pub fn transmit_host(&mut self, port: u32) {
+        let p = &self.ports[port as usize];
+        let (owner, paused) = (p.owner as usize, p.paused);
+        let ack_priority = if self.plan.ack_high_priority { 0 } else { ACK_PRIORITY };
+        let nic = &mut self.nics[owner];
+        if paused & 1 << ack_priority == 0 {
+            if let Some(packet) = nic.acks.pop(&self.packets) {
+                self.start(port, packet);
+                return;
+            }
+        }
+        let found =
+            if nic.finished > 0 { self.pick_and_clean(owner, paused) } else { self.pick(owner, paused) };
+        if let Some(slot) = found {
+            let nic = &mut self.nics[owner];
+            nic.last_served = slot as u32;
+            let flow = nic.qps[slot];
+            self.send_data(port, flow);
+            return;
+        }
+        // Nothing to send: wake when the first pacing gap ends. A queue pair that is held back by a pause or by its
+        // window counts too; if its gap is over, nothing is scheduled.
+        let nic = &mut self.nics[owner];
+        let first = nic.ready.iter().copied().min().unwrap_or(u64::MAX);
+        if !nic.wake_pending && first < u64::MAX && first > self.now {
+            nic.wake_pending = true;
+            self.schedule(first, Event::Wake, port);
+        }
+    }
+
+    pub fn on_wake(&mut self, port: u32) {
+        let owner = self.ports[port as usize].owner as usize;
+        self.nics[owner].wake_pending = false;
+        self.transmit(port);
+    }
+
+    /// The next queue pair of the round robin that may send now.
+    #[inline]
+    fn pick(&self, owner: usize, paused: u8) -> Option<usize> {
+        let nic = &self.nics[owner];
+        let count = nic.qps.len();
+        if count == 0 {
+            return None;
+        }
+        let variable = self.plan.window.variable;
+        let first = (nic.last_served as usize + 1) % count;
+        let may = |slot: usize| {
+            nic.ready[slot] <= self.now && {
+                let qp = &self.send[nic.qps[slot] as usize];
+                paused & 1 << qp.priority == 0 && !qp.is_window_bound(variable)
+            }
+        };
+        (first..count).chain(0..first).find(|&slot| may(slot))
+    }
+
+    /// As [`Self::pick`], and drops finished queue pairs from the list if the search came past one that could not
+    /// send: then all of them, and the place found moves with them while the place served last does not.
+    #[cold]
+    fn pick_and_clean(&mut self, owner: usize, paused: u8) -> Option<usize> {
+        let variable = self.plan.window.variable;
+        let now = self.now;
+        let nic = &mut self.nics[owner];
+        let count = nic.qps.len();
+        let mut found = None;
+        let mut first_finished = None;
+        for step in 1..=count {
+            let slot = (nic.last_served as usize + step) % count;
+            let qp = &self.send[nic.qps[slot] as usize];
+            if paused & 1 << qp.priority == 0 && qp.bytes_left() > 0 && !qp.is_window_bound(variable) {
+                if qp.next_avail > now {
+                    continue;
+                }
+                found = Some(slot);
+                break;
+            } else if qp.done {
+                first_finished = Some(first_finished.map_or(slot, |first: usize| first.min(slot)));
+            }
+        }
+        let Some(mut kept) = first_finished else { return found };
+        self.send[nic.qps[kept] as usize].slot = NONE;
+        for slot in kept + 1..count {
+            let flow = nic.qps[slot];
+            let qp = &mut self.send[flow as usize];
+            if qp.done {
+                qp.slot = NONE;
+                continue;
+            }
+            if found == Some(slot) {
+                found = Some(kept);
+            }
+            qp.slot = kept as u32;
+            nic.qps[kept] = flow;
+            nic.ready[kept] = nic.ready[slot];
+            kept += 1;
+        }
+        nic.finished -= (count - kept) as u32;
+        nic.qps.truncate(kept);
+        nic.ready.truncate(kept);
+        found.filter(|&slot| slot < kept)
+    }
+
+    fn send_data(&mut self, port: u32, flow: u32) {
+        let (mtu, overhead) = (self.plan.payload_bytes, self.data_overhead);
+        let qp = &mut self.send[flow as usize];
+        let payload = qp.bytes_left().min(mtu);
+        let wire = payload + overhead;
+        let packet = Packet {
+            flow,
+            seq: qp.snd_nxt,
+            next: NONE,
+            ingress: NONE,
+            path: qp.data_path,
+            wire: wire as u16,
+            payload: payload as u16,
+            kind: Kind::Data,
+            priority: qp.priority,
+            flags: 0,
+        };
+        qp.snd_nxt += payload;
+        qp.furthest = qp.furthest.max(qp.snd_nxt);
+        qp.packets_sent += 1;
+        let packet = self.packets.add(packet);
+        self.start(port, packet);
+        let qp = &mut self.send[flow as usize];
+        let rate = if self.plan.rate_bound { qp.reaction.rate } else { qp.line_rate };
+        let gap = if payload < mtu {
+            serialization(wire, rate, self.exact)
+        } else {
+            if qp.gap_rate != rate {
+                qp.gap_rate = rate;
+                qp.gap = serialization(wire, rate, self.exact);
+            }
+            qp.gap
+        };
+        qp.next_avail = self.now + gap;
+        self.update_ready(flow);
+        self.restart_timeout(flow);
+    }
+
+    /// A data packet has come in at its receiver.
+    #[inline]
+    pub fn on_data(&mut self, packet: u32) {
+        let Packet { flow, seq, payload, flags, .. } = self.packets[packet];
+        let plan = &self.plan;
+        let recv = &mut self.recv[flow as usize];
+        let host = &mut self.host_counters[self.send[flow as usize].dst as usize];
+        let marked = flags & CE != 0;
+        host.marked += marked as u64;
+        recv.marked += marked as u64;
+        let kind = if seq == recv.expected {
+            recv.expected = recv.expected.wrapping_add(payload as u32);
+            recv.delivered += payload as u64;
+            self.delivered += 1;
+            host.goodput_rx += payload as u64;
+            let due = recv.expected >= plan.l2_ack_interval_bytes
+                || plan.l2_chunk_bytes > 0 && recv.expected.is_multiple_of(plan.l2_chunk_bytes);
+            due.then_some(Kind::Ack)
+        } else if seq > recv.expected {
+            recv.out_of_sequence += 1;
+            host.out_of_sequence += 1;
+            let due = self.now >= recv.nack_timer || recv.last_nack != recv.expected;
+            if due {
+                recv.nack_timer = self.now + NACK_INTERVAL;
+                recv.last_nack = recv.expected;
+                if plan.back_to_zero {
+                    recv.expected = recv.expected / plan.l2_chunk_bytes * plan.l2_chunk_bytes;
+                }
+            }
+            due.then_some(Kind::Nack)
+        } else {
+            recv.duplicate += 1;
+            host.duplicate += 1;
+            None
+        };
+        let (Some(kind), true) = (kind, recv.port != NONE) else {
+            self.packets.remove(packet);
+            return;
+        };
+        let mut flag = marked;
+        if flag && plan.departures.cnp_interval_ns > 0 {
+            let interval = plan.departures.cnp_interval_ns * 1000;
+            flag = recv.flagged.is_none_or(|last| self.now - last >= interval);
+            if flag {
+                recv.flagged = Some(self.now);
+            }
+        }
+        recv.cnp_sent += flag as u64;
+        host.cnp_sent += flag as u64;
+        // The packet becomes its own ACK.
+        let (expected, port) = (recv.expected, recv.port);
+        let ack = &mut self.packets[packet];
+        ack.kind = kind;
+        ack.seq = expected;
+        ack.wire = self.ack_bytes as u16;
+        ack.payload = 0;
+        ack.path = self.send[flow as usize].ack_path;
+        ack.flags = if flag { CNP } else { 0 };
+        let owner = self.ports[port as usize].owner as usize;
+        self.nics[owner].acks.push(&mut self.packets, packet);
+        self.transmit(port);
+    }
+
+    /// An ACK or NACK has come in at its sender; its last hop began at `sent`.
+    #[inline]
+    pub fn on_ack(&mut self, packet: u32, sent: u64) {
+        let Packet { flow, seq, kind, flags, .. } = self.packets[packet];
+        self.packets.remove(packet);
+        let plan = &self.plan;
+        let qp = &mut self.send[flow as usize];
+        if qp.done {
+            return;
+        }
+        let acknowledged =
+            if plan.back_to_zero { seq / plan.l2_chunk_bytes * plan.l2_chunk_bytes } else { seq };
+        if acknowledged > qp.snd_una {
+            self.host_counters[qp.src as usize].goodput_tx += (acknowledged - qp.snd_una) as u64;
+            qp.snd_una = acknowledged;
+        }
+        if qp.snd_una >= qp.size {
+            self.complete(flow);
+        }
+        let qp = &mut self.send[flow as usize];
+        if kind == Kind::Nack {
+            qp.snd_nxt = qp.snd_una;
+            qp.nacks += 1;
+            self.host_counters[qp.src as usize].packet_seq_err += 1;
+            self.update_ready(flow);
+        }
+        if flags & CNP != 0 {
+            self.on_cnp(flow, sent);
+        }
+        self.restart_timeout(flow);
+        let port = self.send[flow as usize].port;
+        self.transmit(port);
+    }
+
+    fn on_cnp(&mut self, flow: u32, sent: u64) {
+        let qp = &mut self.send[flow as usize];
+        qp.cnps += 1;
+        self.host_counters[qp.src as usize].cnp_handled += 1;
+        // There, timers that start after the last ACK run on for ever; nobody sees what they do.
+        let (Some(reaction), false) = (&self.reaction, qp.done) else { return };
+        if qp.reaction.on_cnp(reaction, self.now, sent) {
+            let first = self.now + reaction.first_cut();
+            self.schedule(first, Event::CutTimer, flow);
+        }
+    }
+
+    pub fn on_cut_timer(&mut self, flow: u32) {
+        let Some(reaction) = self.reaction else { return };
+        if self.send[flow as usize].done {
+            return;
+        }
+        self.schedule(self.now + reaction.cut_period, Event::CutTimer, flow);
+        let qp = &mut self.send[flow as usize];
+        if qp.reaction.on_cut_timer(&reaction, self.now) {
+            self.schedule_increase(flow, self.now + reaction.increase_period);
+        }
+    }
+
+    /// Cancels the increase that is due and schedules another.
+    fn schedule_increase(&mut self, flow: u32, due: u64) {
+        let qp = &mut self.send[flow as usize];
+        qp.increase_stale = if qp.increase_due == due { qp.increase_stale + 1 } else { 0 };
+        qp.increase_due = due;
+        self.schedule(due, Event::IncreaseTimer, flow);
+    }
+
+    pub fn on_increase_timer(&mut self, flow: u32) {
+        let Some(reaction) = self.reaction else { return };
+        let qp = &mut self.send[flow as usize];
+        if qp.done || qp.increase_due != self.now {
+            return;
+        }
+        if qp.increase_stale > 0 {
+            qp.increase_stale -= 1;
+            return;
+        }
+        self.schedule_increase(flow, self.now + reaction.increase_period);
+        let qp = &mut self.send[flow as usize];
+        qp.reaction.on_increase_timer(&reaction, qp.line_rate);
+    }
+
+    fn complete(&mut self, flow: u32) {
+        let qp = &mut self.send[flow as usize];
+        qp.done = true;
+        qp.end = self.now;
+        if qp.slot != NONE {
+            self.nics[self.ports[qp.port as usize].owner as usize].finished += 1;
+        }
+        self.recv[flow as usize].forget();
+        self.fct.push(Fct {
+            src: qp.src_node,
+            dst: qp.dst_node,
+            sport: qp.sport,
+            dport: qp.dport,
+            bytes: qp.size as u64,
+            start_ns: qp.start / 1000,
+            fct_ns: (self.now - qp.start) / 1000,
+            standalone_ns: self.standalone_ns(flow as usize),
+        });
+    }
+
+    /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted.
+    pub fn standalone_ns(&self, flow: usize) -> u64 {
+        let &Flow(src, dst, _, _, bytes, _) = &self.plan.flows[flow];
+        let pair = self.routes.pair(self.routes.host(src), self.routes.host(dst));
+        let size = bytes as u32;
+        let packets = (size - 1) / self.plan.payload_bytes + 1;
+        let total = size.wrapping_add(packets.wrapping_mul(DATA_HEADER_BYTES)) as u64;
+        pair.rtt_ns + total * 8_000_000_000 / pair.rate.max(1)
+    }
+
+    /// The ports that a flow's data leave by, from the sender on; none where there is no way.
+    pub fn path(&self, flow: usize) -> Option<Vec<usize>> {
+        let qp = &self.send[flow];
+        let mut hops = vec![qp.port as usize];
+        while let Some(&last) = hops.last().filter(|&&last| last != NONE as usize) {
+            let peer = &self.ports[self.ports[last].peer as usize];
+            if !peer.is_switch {
+                return Some(hops);
+            }
+            hops.push(self.choose_for(peer.node, qp.key(false), qp.dst) as usize);
+        }
+        None
+    }
+
+    /// Departure: puts the retransmission timer off.
+    #[inline]
+    fn restart_timeout(&mut self, flow: u32) {
+        let timeout = self.plan.departures.retransmission_timeout_ns * 1000;
+        if timeout == 0 {
+            return;
+        }
+        let qp = &mut self.send[flow as usize];
+        qp.timeout_at = self.now + timeout;
+        if !qp.timeout_pending && !qp.done {
+            qp.timeout_pending = true;
+            self.schedule(self.now + timeout, Event::RetransmissionTimer, flow);
+        }
+    }
+
+    pub fn on_retransmission_timer(&mut self, flow: u32) {
+        let qp = &mut self.send[flow as usize];
+        qp.timeout_pending = false;
+        if qp.done || qp.snd_nxt == qp.snd_una {
+            return;
+        }
+        if qp.timeout_at > self.now {
+            qp.timeout_pending = true;
+            let at = qp.timeout_at;
+            self.schedule(at, Event::RetransmissionTimer, flow);
+            return;
+        }
+        qp.snd_nxt = qp.snd_una;
+        qp.timeouts += 1;
+        self.host_counters[qp.src as usize].timeouts += 1;
+        let port = qp.port;
+        self.update_ready(flow);
+        self.transmit(port);
+    }
+}

@@ -1,0 +1,201 @@
+//! The HPCC RDMA simulator on ns-3 (github.com/alibaba-edu/High-Precision-Congestion-Control, commit 9f4be2a), as it
+//! behaves: an engine of its own whose results are that simulator's, to the nanosecond and to the random number.
+//!
+//! Two things make results equal. Events of one instant happen in the order in which they were scheduled, so every
+//! handler schedules what the handler there schedules, in its order; handlers call each other directly as there. And
+//! the random numbers are ns-3's, drawn in the same order (`random`).
+//!
+//! Leaves out: the packet trace and the queue length file; HPCC-PINT; the order in which queue pairs rejoin their
+//! NICs after a link went down, which there is that of a C++ hash table; the limit of 1000 MiB of a port's queue;
+//! timers of queue pairs that are done, which nobody can see.
+
+mod audit;
+mod clock;
+mod host;
+mod link_down;
+mod packet;
+pub mod plan;
+mod qp;
+mod random;
+pub mod reaction;
+mod recording;
+mod routing;
+mod series;
+mod switch;
+mod world;
+
+pub use plan::HpccPlan;
+pub use routing::address;
+pub use world::{Fct, PfcEvent};
+
+use tailback_proto::units::Time;
+
+use crate::plan::PlanError;
+use crate::record::Recording;
+use crate::simulation::Progress;
+use packet::Kind;
+use recording::recording;
+use series::Recorder;
+use world::{Event, World, INDEX_LIMIT};
+
+/// A run under way.
+pub struct HpccSimulation {
+    world: World,
+    recorder: Recorder,
+    executed: u64,
+    done: bool,
+}
+
+/// What a run counted, under the names of that simulator's own counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Totals {
+    pub host_data: u64,
+    pub host_ack: u64,
+    pub host_nack: u64,
+    pub switch_data: u64,
+    pub switch_ack: u64,
+    pub switch_nack: u64,
+    pub switch_pfc: u64,
+    pub packet_hops: u64,
+    pub byte_hops: u64,
+    /// Packets of any kind that a switch marked.
+    pub ecn_marked: u64,
+    pub ecn_random_draws: u64,
+    /// Flagged ACKs that senders received.
+    pub cnp_echo_rx: u64,
+    /// Packets that switches dropped for want of buffer.
+    pub drops: u64,
+}
+
+/// What is left of a run.
+#[derive(Debug)]
+pub struct HpccRecording {
+    /// As of any run; its times count from `origin_ns`.
+    pub recording: Recording,
+    /// Messages in the order in which they finished.
+    pub fct: Vec<Fct>,
+    /// PFC frames in the order in which they came in.
+    pub pfc: Vec<PfcEvent>,
+    /// When the first flow starts: where the recording's time begins.
+    pub origin_ns: u64,
+    /// Totals of the run.
+    pub totals: Totals,
+}
+
+impl HpccSimulation {
+    /// Builds the world of a plan.
+    ///
+    /// # Errors
+    /// Where the plan is impossible.
+    pub fn new(plan: &HpccPlan) -> Result<Self, PlanError> {
+        plan.check()?;
+        let impossible =
+            |place: &str, problem: String| PlanError::Impossible { place: place.into(), problem };
+        if plan.flows.len() >= INDEX_LIMIT {
+            return Err(impossible("flows", format!("{INDEX_LIMIT} or more")));
+        }
+        let mut world = World::new(plan);
+        for (index, flow) in plan.flows.iter().enumerate() {
+            if world.routes.pair(world.routes.host(flow.0), world.routes.host(flow.1)).rate == 0 {
+                return Err(impossible(
+                    &format!("flows[{index}]"),
+                    format!("no way from {} to {}", flow.0, flow.1),
+                ));
+            }
+        }
+        world.begin();
+        let recorder = Recorder::new(&world);
+        world.schedule(recorder.next_sample(), Event::Sample, 0);
+        Ok(HpccSimulation { world, recorder, executed: 0, done: false })
+    }
+
+    /// Executes up to `max_events` events.
+    pub fn advance(&mut self, max_events: u64) -> Progress {
+        for _ in 0..max_events {
+            if self.done {
+                break;
+            }
+            let Some((time, code)) = self.world.events.pop() else {
+                self.done = true;
+                break;
+            };
+            self.executed += 1;
+            self.world.now = time.0;
+            self.dispatch(code);
+        }
+        self.progress()
+    }
+
+    #[inline]
+    fn dispatch(&mut self, code: u32) {
+        let world = &mut self.world;
+        let (event, index) = Event::decode(code);
+        match event {
+            Event::Sent => world.on_sent(index),
+            Event::Arrival => world.on_arrival(index),
+            Event::Wake => world.on_wake(index),
+            Event::CutTimer => world.on_cut_timer(index),
+            Event::IncreaseTimer => world.on_increase_timer(index),
+            Event::FlowInput => world.on_flow_input(),
+            Event::AppStart => world.on_app_start(index),
+            Event::QpStart => world.on_qp_start(index),
+            Event::LinkDown => world.on_link_down(),
+            Event::RetransmissionTimer => world.on_retransmission_timer(index),
+            Event::Sample => self.on_sample(),
+            Event::Stop => self.done = true,
+        }
+    }
+
+    /// Ends a bin; and the run, once every flow is done and nothing but its end is still to come.
+    fn on_sample(&mut self) {
+        self.recorder.sample(&mut self.world);
+        self.done = self.world.fct.len() == self.world.plan.flows.len() && self.world.events.len() <= 1;
+        self.world.schedule(self.recorder.next_sample(), Event::Sample, 0);
+    }
+
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            time: Time(self.world.now),
+            packet_hops: self.world.transmissions.iter().flatten().sum(),
+            events: self.executed,
+            done: self.done,
+        }
+    }
+
+    /// Next hops of a node towards a host, as (node, port) pairs in the order in which the hash chooses among them.
+    pub fn next_hops(&self, node: u32, host: u32) -> Vec<(u32, u16)> {
+        let world = &self.world;
+        let ports = world.routes.next_ports(node, world.routes.host(host)).iter();
+        ports
+            .map(|&port| &world.ports[port as usize])
+            .map(|port| (world.ports[port.peer as usize].node, port.number))
+            .collect()
+    }
+
+    /// Ends the run where it stands and hands over what was recorded.
+    pub fn finish(mut self) -> HpccRecording {
+        let recording = recording(&mut self.world, self.recorder, self.executed, self.done);
+        let world = &self.world;
+        let [hosts, switches] = &world.transmissions;
+        let lanes = world.lanes.iter();
+        let totals = Totals {
+            host_data: hosts[Kind::Data as usize],
+            host_ack: hosts[Kind::Ack as usize],
+            host_nack: hosts[Kind::Nack as usize],
+            switch_data: switches[Kind::Data as usize],
+            switch_ack: switches[Kind::Ack as usize],
+            switch_nack: switches[Kind::Nack as usize],
+            switch_pfc: switches[Kind::Pfc as usize],
+            packet_hops: world.transmissions.iter().flatten().sum(),
+            byte_hops: world.ports.iter().map(|port| port.tx_bytes).sum(),
+            ecn_marked: lanes.clone().map(|lane| lane.marked).sum(),
+            ecn_random_draws: world.ecn_draws,
+            cnp_echo_rx: world.host_counters.iter().map(|host| host.cnp_handled).sum(),
+            drops: lanes.map(|lane| lane.dropped).sum(),
+        };
+        let origin_ns = world.origin / 1000;
+        HpccRecording { recording, fct: self.world.fct, pfc: self.world.pfc, origin_ns, totals }
+    }
+}

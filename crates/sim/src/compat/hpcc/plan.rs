@@ -1,0 +1,373 @@
+//! The plan: what a configuration, a topology and a flow file of that simulator say, in base units.
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+use crate::engine::EventQueue;
+use crate::plan::PlanError;
+
+/// Priorities of a port.
+pub(super) const PRIORITIES: u32 = 8;
+/// A PFC frame: Ethernet, IPv4 and 9 B of its own.
+pub(super) const PFC_BYTES: u32 = 43;
+/// An ACK before padding (Ethernet 14, IPv4 20, its own 12), and what it is padded to.
+const ACK_HEADER_BYTES: u32 = 46;
+const MIN_FRAME_BYTES: u32 = 60;
+/// Header bytes of a data packet: Ethernet 14, IPv4 20, UDP 8, sequence number and priority 6.
+pub(super) const DATA_HEADER_BYTES: u32 = 48;
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HpccPlan {
+    /// Name of the scenario.
+    pub name: String,
+    /// Kept for the recording; the draws follow `rng`.
+    pub seed: u64,
+    /// Hosts and switches.
+    pub nodes: u32,
+    /// Nodes that are switches.
+    pub switches: Vec<u32>,
+    /// Links; their order numbers the ports of a node.
+    pub links: Vec<Link>,
+    /// Messages, each on a queue pair of its own, in order of start.
+    pub flows: Vec<Flow>,
+    /// Where the run ends; events of this very instant no longer happen.
+    pub stop_ns: u64,
+    /// Payload of a full data packet.
+    pub payload_bytes: u32,
+    /// In-band telemetry in each data packet and each ACK.
+    pub telemetry_bytes: u32,
+    /// Congestion control.
+    pub cc: Cc,
+    /// Off: packets are paced at line rate whatever the rate says.
+    pub rate_bound: bool,
+    /// Cap on what is in flight.
+    pub window: Window,
+    /// Whether a pause of priority 3 leaves a host's ACKs alone.
+    pub ack_high_priority: bool,
+    /// Unit of back-to-zero; also acknowledged at its multiples. 0 = none.
+    pub l2_chunk_bytes: u32,
+    /// Packets are acknowledged from this many bytes of a message on.
+    pub l2_ack_interval_bytes: u32,
+    /// After a loss go back to the start of the chunk.
+    pub back_to_zero: bool,
+    /// Marking.
+    pub ecn: Ecn,
+    /// Buffer of a switch, 2^20 B.
+    pub buffer_mib: u32,
+    /// Time in a PFC frame. Only 0 has an effect: such a pause is read as a resume.
+    pub pause_time_us: u32,
+    /// A link that fails, its routes with it.
+    #[serde(default)]
+    pub link_down: Option<LinkDown>,
+    /// ns-3's generator.
+    pub rng: Rng,
+    /// Probability that a packet is lost on a link whose own error rate is 0; those links share one stream.
+    #[serde(default)]
+    pub error_rate_per_link: f64,
+    /// Deliberate differences.
+    #[serde(default)]
+    pub departures: Departures,
+    /// What to record.
+    pub record: Record,
+}
+
+/// A link: two nodes, bit/s, ns one way, probability that a packet is lost.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Link(pub u32, pub u32, pub u64, pub u64, pub f64);
+
+/// A message: source, destination, priority, destination port, bytes, start in ns.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Flow(pub u32, pub u32, pub u32, pub u32, pub u64, pub u64);
+
+/// When (ns), and which two nodes lose their link.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct LinkDown(pub u64, pub u32, pub u32);
+
+/// Congestion control of every host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Cc {
+    /// Line rate.
+    None {},
+    /// DCQCN's reaction point as that simulator has it.
+    Dcqcn(Dcqcn),
+}
+
+/// DCQCN under that simulator's names.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Dcqcn {
+    /// Period of alpha.
+    pub alpha_resume_us: u32,
+    /// Period of the cuts.
+    pub rate_decrease_us: u32,
+    /// Every cut sets the target, not only the first one after an increase.
+    pub clamp_target_rate: bool,
+    /// Period of the increases.
+    pub rp_timer_us: u32,
+    /// g.
+    pub ewma_gain: f64,
+    /// Increases that leave the target as it is.
+    pub fast_recovery_times: u32,
+    pub rate_ai_bps: u64,
+    pub rate_hai_bps: u64,
+    pub min_rate_bps: u64,
+}
+
+/// Cap on what is in flight.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Whether there is one.
+    pub enabled: bool,
+    /// The largest bandwidth-delay product of all pairs for every pair.
+    pub global: bool,
+    /// In proportion to the rate.
+    pub variable: bool,
+}
+
+/// Marking at the egress queues of switches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ecn {
+    /// Whether switches mark.
+    pub enabled: bool,
+    /// By rate of the link.
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Rate of the link in bit/s, kmin and kmax in 1000 B, probability at kmax.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Threshold(pub u64, pub u32, pub u32, pub f64);
+
+/// ns-3's `RngSeed` and `RngRun`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Rng {
+    pub seed: u32,
+    pub run: u32,
+}
+
+/// Deliberate differences from that simulator; nothing by default.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Departures {
+    /// Serialization to the picosecond, where that simulator drops what is below a nanosecond.
+    pub exact_time: bool,
+    /// A receiver flags at most one ACK of a queue pair in this time. 0 = every marked packet.
+    pub cnp_interval_ns: u64,
+    /// Goes back to the last byte acknowledged when nothing was sent or acknowledged for this long. 0 = never.
+    pub retransmission_timeout_ns: u64,
+    /// Header bytes of a data packet on the wire. 0 = 48.
+    pub wire_overhead_bytes: u32,
+}
+
+/// What to record.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Most bins of a time series.
+    pub max_bins: usize,
+    /// Queue pairs with a time series of their own.
+    pub tracked_qps: usize,
+}
+
+fn impossible(place: impl Into<String>, problem: impl Into<String>) -> PlanError {
+    PlanError::Impossible { place: place.into(), problem: problem.into() }
+}
+
+/// Refuses `place` with `problem` unless `ok`.
+fn require(ok: bool, place: impl Into<String>, problem: impl Into<String>) -> Result<(), PlanError> {
+    if ok {
+        Ok(())
+    } else {
+        Err(impossible(place, problem))
+    }
+}
+
+impl HpccPlan {
+    /// Reads and checks a plan.
+    ///
+    /// # Errors
+    /// One line, where it is not readable or impossible.
+    pub fn from_json(json: &str) -> Result<HpccPlan, PlanError> {
+        let plan: HpccPlan =
+            serde_json::from_str(json).map_err(|error| PlanError::Format(error.to_string()))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Bytes of a full data packet's headers on the wire.
+    pub(super) fn data_overhead(&self) -> u32 {
+        let header = match self.departures.wire_overhead_bytes {
+            0 => DATA_HEADER_BYTES,
+            bytes => bytes,
+        };
+        header + self.telemetry_bytes
+    }
+
+    /// Bytes of an ACK on the wire.
+    pub(super) fn ack_bytes(&self) -> u32 {
+        (ACK_HEADER_BYTES + self.telemetry_bytes).max(MIN_FRAME_BYTES)
+    }
+
+    /// Refuses what cannot run.
+    ///
+    /// # Errors
+    /// One line on the first thing that is impossible.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let last = EventQueue::HORIZON.0 / 2 / 1000;
+        require((1..=last).contains(&self.stop_ns), "stop_ns", format!("not in 1 to {last}"))?;
+        require((2..=65_536).contains(&self.nodes), "nodes", "not in 2 to 65,536: node ids are 16 bits")?;
+        let mut switches = HashSet::new();
+        for &id in &self.switches {
+            require(id < self.nodes, "switches", format!("{id} is not below nodes ({})", self.nodes))?;
+            require(switches.insert(id), "switches", format!("{id} is there twice"))?;
+        }
+        require(switches.len() < self.nodes as usize, "switches", "there is no host")?;
+        self.check_packets()?;
+        self.check_links(&switches)?;
+        self.check_cc()?;
+        for (index, flow) in self.flows.iter().enumerate() {
+            self.check_flow(index, flow, &switches)?;
+        }
+        if let Some(LinkDown(at, a, b)) = self.link_down {
+            require(at <= last, "link_down", format!("the time is above {last} ns"))?;
+            let known = self.links.iter().any(|l| (l.0, l.1) == (a, b) || (l.1, l.0) == (a, b));
+            require(known, "link_down", format!("there is no link between {a} and {b}"))?;
+        }
+        require((1..4_294_944_443).contains(&self.rng.seed), "rng", "seed is not in 1 to 4,294,944,442")?;
+        let d = &self.departures;
+        for (name, ns) in [
+            ("cnp_interval_ns", d.cnp_interval_ns),
+            ("retransmission_timeout_ns", d.retransmission_timeout_ns),
+        ] {
+            require(ns <= last, "departures", format!("{name} is above {last}"))?;
+        }
+        require(
+            (10..=1_000_000).contains(&self.record.max_bins),
+            "record",
+            "max_bins is not in 10 to 1,000,000",
+        )
+    }
+
+    fn check_packets(&self) -> Result<(), PlanError> {
+        let total = |bytes: u32| bytes as u64 + self.telemetry_bytes as u64;
+        let overhead = self.departures.wire_overhead_bytes.max(DATA_HEADER_BYTES);
+        let place = "payload_bytes";
+        require(self.payload_bytes > 0, place, "must be above 0")?;
+        require(
+            total(overhead) + self.payload_bytes as u64 <= u16::MAX as u64,
+            place,
+            "a packet with its headers is above 65,535 B",
+        )?;
+        require(
+            self.l2_ack_interval_bytes > 0,
+            "l2_ack_interval_bytes",
+            "must be above 0: nothing would be acknowledged",
+        )?;
+        let chunk_needed = self.back_to_zero || self.l2_ack_interval_bytes > 1;
+        require(
+            self.l2_chunk_bytes > 0 || !chunk_needed,
+            "l2_chunk_bytes",
+            "must be above 0 with back_to_zero or with an ACK interval above 1",
+        )?;
+        require((1..=4095).contains(&self.buffer_mib), "buffer_mib", "not in 1 to 4095")
+    }
+
+    fn check_links(&self, switches: &HashSet<u32>) -> Result<(), PlanError> {
+        require(self.links.len() <= 1 << 20, "links", "more than 1,048,576")?;
+        let mut ports = vec![0u32; self.nodes as usize];
+        let probability = |p: f64| (0.0..=1.0).contains(&p);
+        for (index, &Link(a, b, rate, delay, error)) in self.links.iter().enumerate() {
+            let place = || format!("links[{index}]");
+            for end in [a, b] {
+                require(
+                    end < self.nodes,
+                    place(),
+                    format!("node {end} is not below nodes ({})", self.nodes),
+                )?;
+                ports[end as usize] += 1;
+            }
+            require(a != b, place(), format!("both ends are {a}"))?;
+            require(
+                (1_000..=1_000_000_000_000_000).contains(&rate),
+                place(),
+                "the rate is not in 1 kbit/s to 1 Pbit/s",
+            )?;
+            require(delay <= 1_000_000_000_000, place(), "the delay is above 1000 s")?;
+            require(probability(error), place(), "the error rate is not in 0 to 1")?;
+            let known = self.ecn.thresholds.iter().any(|t| t.0 == rate);
+            let to_switch = switches.contains(&a) || switches.contains(&b);
+            require(
+                known || !to_switch || !self.ecn.enabled,
+                "ecn",
+                format!("there is no threshold for links of {rate} bit/s"),
+            )?;
+        }
+        require(
+            probability(self.error_rate_per_link),
+            "error_rate_per_link",
+            "the error rate is not in 0 to 1",
+        )?;
+        if let Some(node) = ports.iter().position(|&count| count > u16::MAX as u32 / 2) {
+            return Err(impossible("links", format!("node {node} has more than 32,767 ports")));
+        }
+        for Threshold(rate, kmin, kmax, pmax) in &self.ecn.thresholds {
+            let place = || format!("ecn threshold of {rate} bit/s");
+            require(kmin <= kmax, place(), format!("kmin ({kmin}) is above kmax ({kmax})"))?;
+            require(*kmax <= u32::MAX / 1000, place(), "kmax is above 4,294,967 kB")?;
+            require(probability(*pmax), place(), "the probability is not in 0 to 1")?;
+        }
+        Ok(())
+    }
+
+    fn check_cc(&self) -> Result<(), PlanError> {
+        let Cc::Dcqcn(cc) = &self.cc else { return Ok(()) };
+        for (name, value) in [
+            ("alpha_resume_us", cc.alpha_resume_us),
+            ("rate_decrease_us", cc.rate_decrease_us),
+            ("rp_timer_us", cc.rp_timer_us),
+        ] {
+            require(value > 0, "cc", format!("{name} must be above 0"))?;
+        }
+        require((0.0..=1.0).contains(&cc.ewma_gain), "cc", "ewma_gain is not in 0 to 1")?;
+        let top = 1_000_000_000_000_000;
+        require(
+            (1_000..=top).contains(&cc.min_rate_bps),
+            "cc",
+            "min_rate_bps is not in 1 kbit/s to 1 Pbit/s",
+        )?;
+        for (name, value) in [("rate_ai_bps", cc.rate_ai_bps), ("rate_hai_bps", cc.rate_hai_bps)] {
+            require(value <= top, "cc", format!("{name} is above 1 Pbit/s"))?;
+        }
+        Ok(())
+    }
+
+    fn check_flow(&self, index: usize, flow: &Flow, switches: &HashSet<u32>) -> Result<(), PlanError> {
+        let &Flow(src, dst, priority, port, bytes, start) = flow;
+        let place = || format!("flows[{index}]");
+        for end in [src, dst] {
+            require(end < self.nodes, place(), format!("node {end} is not below nodes ({})", self.nodes))?;
+            require(!switches.contains(&end), place(), format!("node {end} is a switch"))?;
+        }
+        require(src != dst, place(), format!("source and destination are both {src}"))?;
+        require(priority < PRIORITIES, place(), format!("priority {priority} is not in 0 to 7"))?;
+        require(port <= u16::MAX as u32, place(), format!("port {port} is above 65,535"))?;
+        require(
+            (1..=u32::MAX as u64).contains(&bytes),
+            place(),
+            format!("{bytes} B is not in 1 to 4,294,967,295: sizes are 32 bits"),
+        )?;
+        let before = index.checked_sub(1).map_or(0, |before| self.flows[before].5);
+        require(start >= before, place(), "starts before the flow above it: flows must be in order of start")
+    }
+}

@@ -1,0 +1,165 @@
+//! Queue pairs: one for each message.
+
+use super::packet::NONE;
+use super::plan::Flow;
+use super::reaction::ReactionPoint;
+use super::routing::flow_key;
+
+/// The sending half.
+#[derive(Clone, Debug)]
+pub(super) struct SendQp {
+    pub snd_nxt: u32,
+    pub snd_una: u32,
+    pub size: u32,
+    /// Port that it sends from.
+    pub port: u32,
+    /// Place in that port's round robin.
+    pub slot: u32,
+    pub priority: u8,
+    pub started: bool,
+    pub done: bool,
+    /// Cap on what is in flight at full rate; 0 = none.
+    pub window: u32,
+    pub line_rate: u64,
+    pub next_avail: u64,
+    pub reaction: ReactionPoint,
+    /// Rate that `gap` belongs to.
+    pub gap_rate: u64,
+    /// Time that a full packet takes at that rate.
+    pub gap: u64,
+    /// When the increase timer is due; an entry of the calendar for another time is a cancelled one.
+    pub increase_due: u64,
+    /// Cancelled entries at that very time, before the one that counts.
+    pub increase_stale: u32,
+    /// Where the paths of its data and of its ACKs begin.
+    pub data_path: u32,
+    pub ack_path: u32,
+    /// Numbers among the hosts.
+    pub src: u32,
+    pub dst: u32,
+    pub src_node: u32,
+    pub dst_node: u32,
+    pub sport: u16,
+    pub dport: u16,
+    pub start: u64,
+    pub end: u64,
+    /// Departure: when nothing sent or acknowledged counts as a loss.
+    pub timeout_at: u64,
+    pub timeout_pending: bool,
+    pub packets_sent: u64,
+    /// Furthest byte ever sent.
+    pub furthest: u32,
+    pub nacks: u64,
+    pub cnps: u64,
+    pub timeouts: u64,
+}
+
+impl SendQp {
+    pub fn new(flow: &Flow, src: u32, dst: u32) -> Self {
+        let &Flow(src_node, dst_node, priority, dport, bytes, start_ns) = flow;
+        SendQp {
+            snd_nxt: 0,
+            snd_una: 0,
+            size: bytes as u32,
+            port: NONE,
+            slot: NONE,
+            priority: priority as u8,
+            started: false,
+            done: false,
+            window: 0,
+            line_rate: 0,
+            next_avail: 0,
+            reaction: ReactionPoint::new(0),
+            gap_rate: 0,
+            gap: 0,
+            increase_due: 0,
+            increase_stale: 0,
+            data_path: 0,
+            ack_path: 0,
+            src,
+            dst,
+            src_node,
+            dst_node,
+            sport: 0,
+            dport: dport as u16,
+            start: start_ns * 1000,
+            end: 0,
+            timeout_at: 0,
+            timeout_pending: false,
+            packets_sent: 0,
+            furthest: 0,
+            nacks: 0,
+            cnps: 0,
+            timeouts: 0,
+        }
+    }
+
+    #[inline]
+    pub fn bytes_left(&self) -> u32 {
+        self.size.saturating_sub(self.snd_nxt)
+    }
+
+    /// Whether the window holds it back. What is in flight is unsigned there, too: after a go-back that a late ACK
+    /// overtook it is huge, and the queue pair stands for ever.
+    #[inline]
+    pub fn is_window_bound(&self, variable: bool) -> bool {
+        if self.window == 0 {
+            return false;
+        }
+        let mut window = self.window as u64;
+        if variable {
+            window = (window.wrapping_mul(self.reaction.rate) / self.line_rate).max(1);
+        }
+        (self.snd_nxt as u64).wrapping_sub(self.snd_una as u64) >= window
+    }
+
+    /// What is hashed of its data packets, or of its ACKs.
+    pub fn key(&self, ack: bool) -> [u32; 3] {
+        if ack {
+            flow_key(self.dst_node, self.src_node, self.dport, self.sport)
+        } else {
+            flow_key(self.src_node, self.dst_node, self.sport, self.dport)
+        }
+    }
+}
+
+/// The receiving half. It is made by the first packet and deleted when the sender is done, so a new one equals this.
+#[derive(Clone, Debug)]
+pub(super) struct RecvQp {
+    pub expected: u32,
+    pub last_nack: u32,
+    pub nack_timer: u64,
+    /// Port that its ACKs leave by.
+    pub port: u32,
+    /// Departure: when it last flagged an ACK.
+    pub flagged: Option<u64>,
+    pub delivered: u64,
+    pub marked: u64,
+    pub cnp_sent: u64,
+    pub out_of_sequence: u64,
+    pub duplicate: u64,
+}
+
+impl RecvQp {
+    pub fn new() -> Self {
+        RecvQp {
+            expected: 0,
+            last_nack: 0,
+            nack_timer: 0,
+            port: NONE,
+            flagged: None,
+            delivered: 0,
+            marked: 0,
+            cnp_sent: 0,
+            out_of_sequence: 0,
+            duplicate: 0,
+        }
+    }
+
+    /// The sender is done: a late packet would find a new queue pair.
+    pub fn forget(&mut self) {
+        self.expected = 0;
+        self.last_nack = 0;
+        self.nack_timer = 0;
+    }
+}

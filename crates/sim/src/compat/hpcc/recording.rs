@@ -1,0 +1,299 @@
+//! The recording of a run in the form that all runs have.
+//!
+//! Hosts are called h and their number, switches s and theirs, ports `node:peer`. Times count from the start of the
+//! first flow.
+
+use std::collections::BTreeMap;
+use tailback_proto::units::Time;
+
+use super::audit::audit;
+use super::packet::Kind;
+use super::plan::Flow as FlowPlan;
+use super::series::Recorder;
+use super::world::{Heard, World, LANES};
+use crate::record::{bits_per_second, Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
+
+impl Heard {
+    /// Time paused, a pause that lasts included.
+    pub fn paused_until(&self, now: u64) -> u64 {
+        self.paused + self.since.map_or(0, |since| now - since)
+    }
+}
+
+impl World {
+    pub fn node_name(&self, node: u32) -> String {
+        let is_host = self.hosts.binary_search(&node).is_ok();
+        format!("{}{node}", if is_host { "h" } else { "s" })
+    }
+
+    pub fn port_name(&self, port: usize) -> String {
+        let p = &self.ports[port];
+        format!("{}:{}", self.node_name(p.node), self.node_name(self.ports[p.peer as usize].node))
+    }
+
+    pub fn egress_name(&self, port: usize, priority: u8) -> String {
+        format!("{}/tc{priority}", self.port_name(port))
+    }
+
+    fn ingress_name(&self, port: usize, priority: u8) -> String {
+        format!("{}/pg{priority}", self.port_name(port))
+    }
+
+    pub fn send_queue_name(&self, port: usize, priority: u8) -> String {
+        format!("{}/sq{priority}", self.node_name(self.ports[port].node))
+    }
+
+    /// Priorities that flows have.
+    pub fn priorities(&self) -> Vec<u8> {
+        let mut priorities: Vec<u8> = self.plan.flows.iter().map(|flow| flow.2 as u8).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        priorities
+    }
+
+    /// Rate and alpha of a flow's queue pair now; 0 before it starts and after it is done.
+    pub fn rate_and_alpha(&self, flow: usize) -> (f64, f64) {
+        match self.send.get(flow) {
+            Some(qp) if qp.started && !qp.done => {
+                let mut reaction = qp.reaction.clone();
+                if let Some(parameters) = &self.reaction {
+                    reaction.update_alpha(parameters, self.now);
+                }
+                (reaction.rate as f64, if self.reaction.is_some() { reaction.alpha } else { 0.0 })
+            }
+            _ => (0.0, 0.0),
+        }
+    }
+}
+
+/// Collects the recording at the end of a run.
+pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, complete: bool) -> Recording {
+    let origin = world.origin;
+    world.now = world.now.max(origin);
+    for lane in 0..world.heard.len() {
+        if let Some(since) = world.heard[lane].since {
+            let until = Time(world.now - origin);
+            world.pause_logs.entry(lane).or_default().add(Time(since - origin), until);
+        }
+    }
+    let series = recorder.into_series(world);
+    let (conservation, errors) = audit(world);
+    let mut faults = lossless_drops(world);
+    faults.extend(errors.into_iter().map(|(place, text)| Fault {
+        kind: "conservation",
+        text: format!("{place} {text}"),
+        r#where: place,
+    }));
+    let sent = |kind: Kind| world.transmissions.iter().map(|kinds| kinds[kind as usize]).sum();
+    let kinds = [("data", Kind::Data), ("ack", Kind::Ack), ("nak", Kind::Nack), ("pfc", Kind::Pfc)];
+    let line_rate = |node: u32| world.ports.iter().find(|port| port.node == node).map_or(0, |port| port.rate);
+    let meta = Meta {
+        name: world.plan.name.clone(),
+        seed: world.plan.seed,
+        end_ps: world.now - origin,
+        complete,
+        bin_ps: series.bin.0,
+        recorded: series.detail,
+        packet_hops: world.transmissions.iter().flatten().sum(),
+        events,
+        // That simulator has no CNP packets: the flag travels in ACKs.
+        packets: kinds.into_iter().map(|(name, kind)| (name, sent(kind))).chain([("cnp", 0)]).collect(),
+        line_rate_bps: world.hosts.iter().map(|&node| (world.node_name(node), line_rate(node))).collect(),
+        faults,
+        drops: drops(world),
+        conservation,
+        pauses: pauses(world),
+        queues: queues(world),
+    };
+    Recording { flows: flows(world), series, counters: counters(world), meta }
+}
+
+/// Every flow of the plan, those that had not started included. They are grouped by destination port, by which that
+/// simulator's users tell kinds of traffic apart.
+fn flows(world: &World) -> Vec<Flow> {
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    let plans = world.plan.flows.iter().enumerate();
+    plans
+        .map(|(index, &FlowPlan(src, dst, priority, dport, bytes, _))| {
+            let number = numbers.entry(dport).or_default();
+            *number += 1;
+            let pair = (world.send.get(index), world.recv.get(index));
+            let started = pair.0.is_some_and(|qp| qp.started);
+            let done = pair.0.is_some_and(|qp| qp.done);
+            let send = |value: fn(&super::qp::SendQp) -> u64| pair.0.map_or(0, value);
+            let recv = |value: fn(&super::qp::RecvQp) -> u64| pair.1.map_or(0, value);
+            let (start, end) = (send(|qp| qp.start), if done { send(|qp| qp.end) } else { world.now });
+            let ideal = world.standalone_ns(index) * 1000;
+            let needed = send(|qp| qp.furthest as u64).div_ceil(world.plan.payload_bytes as u64);
+            Flow {
+                writer: format!("port {dport}"),
+                src: world.node_name(src),
+                dst: world.node_name(dst),
+                qp: *number - 1,
+                priority: priority as u8,
+                start_ps: started.then(|| start - world.origin),
+                end_ps: done.then(|| end - world.origin),
+                state: match (started, done) {
+                    (false, _) => "waiting",
+                    (true, false) => "running",
+                    (true, true) => "done",
+                },
+                error: None,
+                message_bytes: bytes,
+                messages_posted: started as u64,
+                messages_completed: done as u64,
+                bytes_delivered: recv(|qp| qp.delivered),
+                fct_ps: done.then(|| end - start),
+                ideal_fct_ps: Some(ideal),
+                goodput_bps: bits_per_second(recv(|qp| qp.delivered), Time(end.saturating_sub(start))),
+                packets_sent: send(|qp| qp.packets_sent),
+                packets_retransmitted: send(|qp| qp.packets_sent).saturating_sub(needed),
+                packet_seq_err: send(|qp| qp.nacks),
+                out_of_sequence: recv(|qp| qp.out_of_sequence),
+                duplicate_request: recv(|qp| qp.duplicate),
+                local_ack_timeout_err: send(|qp| qp.timeouts),
+                rp_cnp_handled: send(|qp| qp.cnps),
+                np_cnp_sent: recv(|qp| qp.cnp_sent),
+                np_ecn_marked_roce_packets: recv(|qp| qp.marked),
+                rate_bps: send(|qp| qp.reaction.rate) as f64,
+            }
+        })
+        .collect()
+}
+
+fn lossless_drops(world: &World) -> Vec<Fault> {
+    let lanes = world.lanes.iter().enumerate().filter(|(_, lane)| lane.dropped > 0);
+    lanes
+        .map(|(at, lane)| {
+            let name = world.ingress_name(at / LANES, (at % LANES) as u8);
+            let text = format!(
+                "{name} dropped {} packets: no room in the shared buffer and in its headroom",
+                lane.dropped
+            );
+            Fault { kind: "lossless_drop", r#where: name, text }
+        })
+        .collect()
+}
+
+fn drops(world: &World) -> Vec<Drop> {
+    let full = world.lanes.iter().enumerate().map(|(at, lane)| Drop {
+        r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
+        reason: "no room in the shared buffer and in the headroom",
+        packets: lane.dropped,
+        bytes: lane.dropped_bytes,
+    });
+    let lost = world.ports.iter().enumerate().map(|(port, p)| Drop {
+        r#where: world.port_name(port),
+        reason: "lost on the link, or the link was down",
+        packets: p.lost,
+        bytes: p.lost_bytes,
+    });
+    full.chain(lost).filter(|drop| drop.packets > 0).collect()
+}
+
+fn pauses(world: &World) -> Vec<Pause> {
+    let logs = world.pause_logs.iter();
+    logs.map(|(&at, log)| {
+        let heard = &world.heard[at];
+        Pause {
+            port: world.port_name(at / LANES),
+            priority: (at % LANES) as u8,
+            rx_frames: heard.pauses + heard.resumes,
+            transitions: heard.transitions,
+            paused_ps: heard.paused_until(world.now),
+            max_share_of_a_second: log.max_share_of_a_second(),
+            last_pause_ps: log.last.0,
+        }
+    })
+    .collect()
+}
+
+/// Every queue that lies on the path of a flow, receivers first.
+fn queues(world: &World) -> Vec<Queue> {
+    let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
+    for (flow, qp) in world.send.iter().enumerate().filter(|(_, qp)| qp.started) {
+        let Some(hops) = world.path(flow) else { continue };
+        let mut order = 0;
+        let mut add = |kind: &'static str, port: usize, order: u32| {
+            let at = port * LANES + qp.priority as usize;
+            found.entry((order, at, kind)).or_insert_with(|| queue(world, kind, port, qp.priority, order));
+        };
+        for window in (1..hops.len()).rev() {
+            add("egress", hops[window], order + 1);
+            add("ingress", world.ports[hops[window - 1]].peer as usize, order + 2);
+            order += 2;
+        }
+        add("send", hops[0], order + 1);
+    }
+    found.into_values().collect()
+}
+
+fn queue(world: &World, kind: &'static str, port: usize, priority: u8, order: u32) -> Queue {
+    let p = &world.ports[port];
+    let marks = kind == "egress" && world.plan.ecn.enabled && priority != 0;
+    Queue {
+        queue: match kind {
+            "send" => world.send_queue_name(port, priority),
+            "egress" => world.egress_name(port, priority),
+            _ => world.ingress_name(port, priority),
+        },
+        kind,
+        node: world.node_name(p.node),
+        port: world.port_name(port),
+        priority,
+        order,
+        k_min_bytes: marks.then_some(p.kmin as u64),
+        k_max_bytes: marks.then_some(p.kmax as u64),
+        limit_bytes: p.is_switch.then_some((world.plan.buffer_mib as u64) << 20),
+    }
+}
+
+fn counters(world: &World) -> Vec<Counter> {
+    let mut rows = Vec::new();
+    for (host, &node) in world.hosts.iter().enumerate() {
+        let c = &world.host_counters[host];
+        for (name, value) in [
+            ("np_ecn_marked_roce_packets", c.marked),
+            ("np_cnp_sent", c.cnp_sent),
+            ("rp_cnp_handled", c.cnp_handled),
+            ("out_of_sequence", c.out_of_sequence),
+            ("packet_seq_err", c.packet_seq_err),
+            ("local_ack_timeout_err", c.timeouts),
+            ("duplicate_request", c.duplicate),
+        ] {
+            let node = world.node_name(node);
+            rows.push(Counter { node, port: String::new(), counter: name.into(), value });
+        }
+    }
+    for (at, (lane, heard)) in world.lanes.iter().zip(&world.heard).enumerate() {
+        let traffic = lane.tx_packets + lane.rx_packets + lane.dropped;
+        if traffic + heard.pauses + heard.resumes + heard.sent == 0 {
+            continue;
+        }
+        let (port, class) = (at / LANES, at % LANES);
+        let p = &world.ports[port];
+        let mut values = vec![
+            (format!("tx_prio{class}_packets"), lane.tx_packets),
+            (format!("tx_prio{class}_bytes"), lane.tx_bytes),
+            (format!("rx_prio{class}_pause"), heard.pauses + heard.resumes),
+            (format!("rx_prio{class}_pause_duration"), heard.paused_until(world.now) / 1_000_000),
+            (format!("rx_prio{class}_pause_transition"), heard.transitions),
+            (format!("tx_prio{class}_pause"), heard.sent),
+        ];
+        if p.is_switch {
+            values.push((format!("rx_prio{class}_packets"), lane.rx_packets));
+            values.push((format!("rx_prio{class}_bytes"), lane.rx_bytes));
+            values.push((format!("ecn_marked_tc_{class}"), lane.marked));
+            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), lane.dropped));
+        }
+        let (node, port) = (world.node_name(p.node), world.port_name(port));
+        let port = if p.is_switch { port } else { String::new() };
+        rows.extend(values.into_iter().map(|(counter, value)| Counter {
+            node: node.clone(),
+            port: port.clone(),
+            counter,
+            value,
+        }));
+    }
+    rows
+}

@@ -1,0 +1,235 @@
+//! Time series of hosts, egress queues, pauses and queue pairs, in bins that are merged as they fill up.
+//!
+//! Their time begins when the first flow starts: the simulator's files start at 2 s by custom.
+
+use tailback_proto::units::Time;
+
+use super::world::{World, LANES};
+use crate::record::series::{Kind, FEW_BINS, FIRST_BIN, MAX_VALUES};
+use crate::record::Series;
+
+/// Where a value comes from: a host, a port, a lane, a flow.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    GoodputTx(usize),
+    GoodputRx(usize),
+    WireTx(usize),
+    PacketSeqErr(usize),
+    OutOfSequence(usize),
+    LocalAckTimeoutErr(usize),
+    CnpSent(usize),
+    CnpHandled(usize),
+    QueueMean(usize),
+    QueueMax(usize),
+    EcnMarked(usize),
+    PausedShare(usize),
+    QpRate(usize),
+    QpAlpha(usize),
+}
+
+struct Column {
+    entity: usize,
+    source: Source,
+    kind: Kind,
+    metric: &'static str,
+    before: u64,
+    values: Vec<f64>,
+}
+
+/// Reads the counters at the end of each bin.
+pub(super) struct Recorder {
+    columns: Vec<Column>,
+    entities: Vec<String>,
+    detail: &'static str,
+    bin: u64,
+    bin_start: u64,
+    bins: usize,
+    max_bins: usize,
+    merge_by_five: bool,
+}
+
+impl Recorder {
+    pub fn new(world: &World) -> Self {
+        let mut recorder = Recorder {
+            columns: Vec::new(),
+            entities: Vec::new(),
+            detail: "hosts, queue pairs and egress queues",
+            bin: FIRST_BIN.0,
+            bin_start: world.origin,
+            bins: 0,
+            max_bins: 0,
+            merge_by_five: true,
+        };
+        recorder.add_hosts(world);
+        let hosts = (recorder.columns.len(), recorder.entities.len());
+        recorder.add_queues(world);
+        if recorder.columns.len() * FEW_BINS.min(world.plan.record.max_bins) > MAX_VALUES {
+            recorder.columns.truncate(hosts.0);
+            recorder.entities.truncate(hosts.1);
+            recorder.detail = "hosts and queue pairs";
+        }
+        let flows = world.plan.flows.len();
+        let tracked = world.plan.record.tracked_qps.min(flows);
+        for flow in (0..tracked).map(|pick| pick * flows / tracked) {
+            let plan = &world.plan.flows[flow];
+            let name = format!("{}-{}/flow{flow}", world.node_name(plan.0), world.node_name(plan.1));
+            recorder.add(
+                name,
+                [
+                    (Source::QpRate(flow), Kind::Mean, "rate_bps"),
+                    (Source::QpAlpha(flow), Kind::Mean, "alpha"),
+                ],
+            );
+        }
+        let most = MAX_VALUES / recorder.columns.len().max(1);
+        // Merging by 5 and by 2 needs a multiple of 10.
+        recorder.max_bins = world.plan.record.max_bins.min(most).max(10) / 10 * 10;
+        recorder
+    }
+
+    fn add_hosts(&mut self, world: &World) {
+        for (host, &node) in world.hosts.iter().enumerate() {
+            use Source::*;
+            self.add(
+                world.node_name(node),
+                [
+                    (GoodputTx(host), Kind::Rate, "goodput_tx_bps"),
+                    (GoodputRx(host), Kind::Rate, "goodput_rx_bps"),
+                    (PacketSeqErr(host), Kind::Count, "packet_seq_err"),
+                    (OutOfSequence(host), Kind::Count, "out_of_sequence"),
+                    (LocalAckTimeoutErr(host), Kind::Count, "local_ack_timeout_err"),
+                    (CnpSent(host), Kind::Count, "np_cnp_sent"),
+                    (CnpHandled(host), Kind::Count, "rp_cnp_handled"),
+                ],
+            );
+            // Of several NICs the first: the series has one value for a host.
+            if let Some(port) = world.ports.iter().position(|port| port.node == node) {
+                let peer = world.ports[port].peer as usize;
+                let entity = self.entities.len() - 1;
+                self.add_to(entity, (WireTx(port), Kind::Rate, "wire_tx_bps"));
+                self.add_to(entity, (WireTx(peer), Kind::Rate, "wire_rx_bps"));
+            }
+        }
+    }
+
+    fn add_queues(&mut self, world: &World) {
+        let priorities = world.priorities();
+        for port in 0..world.ports.len() {
+            for &priority in &priorities {
+                use Source::*;
+                let at = port * LANES + priority as usize;
+                let paused = (PausedShare(at), Kind::Share, "paused_share");
+                if !world.ports[port].is_switch {
+                    self.add(world.send_queue_name(port, priority), [paused]);
+                    continue;
+                }
+                self.add(
+                    world.egress_name(port, priority),
+                    [
+                        (QueueMean(at), Kind::Mean, "queue_mean_bytes"),
+                        (QueueMax(at), Kind::Max, "queue_max_bytes"),
+                        (EcnMarked(at), Kind::Count, "ecn_marked"),
+                        paused,
+                    ],
+                );
+            }
+        }
+    }
+
+    fn add<const N: usize>(&mut self, entity: String, columns: [(Source, Kind, &'static str); N]) {
+        self.entities.push(entity);
+        for column in columns {
+            self.add_to(self.entities.len() - 1, column);
+        }
+    }
+
+    fn add_to(&mut self, entity: usize, (source, kind, metric): (Source, Kind, &'static str)) {
+        self.columns.push(Column { entity, source, kind, metric, before: 0, values: Vec::new() });
+    }
+
+    /// When the bin that is open ends.
+    pub fn next_sample(&self) -> u64 {
+        self.bin_start + self.bin
+    }
+
+    /// Closes the bin that ends now.
+    pub fn sample(&mut self, world: &mut World) {
+        self.close_bin(world);
+        if self.bins == self.max_bins {
+            let factor = if self.merge_by_five { 5 } else { 2 };
+            self.merge_by_five = !self.merge_by_five;
+            for column in &mut self.columns {
+                column.kind.merge(&mut column.values, factor);
+            }
+            self.bins /= factor;
+            self.bin *= factor as u64;
+        }
+    }
+
+    fn close_bin(&mut self, world: &mut World) {
+        let span = Time(world.now - self.bin_start);
+        for column in &mut self.columns {
+            let value = read(world, column, span);
+            column.values.push(value);
+        }
+        self.bins += 1;
+        self.bin_start = world.now;
+    }
+
+    /// Closes the last bin, which may be shorter, and gives out what was recorded. Queues that stayed empty are left
+    /// out.
+    pub fn into_series(mut self, world: &mut World) -> Series {
+        if world.now > self.bin_start {
+            self.close_bin(world);
+        }
+        let mut used = vec![false; self.entities.len()];
+        for column in &self.columns {
+            used[column.entity] |= match column.source {
+                Source::GoodputTx(_) | Source::QpRate(_) => true,
+                Source::QueueMax(_) | Source::PausedShare(_) => {
+                    column.values.iter().any(|&value| value > 0.0)
+                }
+                _ => false,
+            };
+        }
+        let bin = if self.bins == 0 { world.now.saturating_sub(world.origin) } else { self.bin };
+        let columns = self.columns.into_iter().filter(|column| used[column.entity]);
+        Series {
+            columns: columns.map(|column| (column.entity, column.metric, column.values)).collect(),
+            entities: self.entities,
+            bin: Time(bin),
+            bins: self.bins,
+            detail: self.detail,
+        }
+    }
+}
+
+fn read(world: &mut World, column: &mut Column, span: Time) -> f64 {
+    use Source::*;
+    let now = world.now;
+    let counter = match column.source {
+        GoodputTx(host) => world.host_counters[host].goodput_tx,
+        GoodputRx(host) => world.host_counters[host].goodput_rx,
+        WireTx(port) => world.ports[port].tx_bytes,
+        PacketSeqErr(host) => world.host_counters[host].packet_seq_err,
+        OutOfSequence(host) => world.host_counters[host].out_of_sequence,
+        LocalAckTimeoutErr(host) => world.host_counters[host].timeouts,
+        CnpSent(host) => world.host_counters[host].cnp_sent,
+        CnpHandled(host) => world.host_counters[host].cnp_handled,
+        EcnMarked(at) => world.lanes[at].marked,
+        PausedShare(at) => world.heard[at].paused_until(now),
+        QueueMean(at) => {
+            let lane = &mut world.lanes[at];
+            lane.integrate(now);
+            return std::mem::take(&mut lane.byte_ns) as f64 * 1000.0 / span.0 as f64;
+        }
+        QueueMax(at) => {
+            let lane = &mut world.lanes[at];
+            return std::mem::replace(&mut lane.max_egress, lane.egress) as f64;
+        }
+        QpRate(flow) => return world.rate_and_alpha(flow).0,
+        QpAlpha(flow) => return world.rate_and_alpha(flow).1,
+    };
+    let difference = counter - std::mem::replace(&mut column.before, counter);
+    column.kind.of_difference(difference, span)
+}

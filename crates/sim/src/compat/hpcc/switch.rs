@@ -1,0 +1,205 @@
+//! Switches: shared buffer, PFC, ECN, ECMP.
+
+use super::packet::{Kind, Packet, CE, NONE};
+use super::plan::PFC_BYTES;
+use super::routing::murmur3;
+use super::world::{World, LANES, RESERVE_BYTES};
+
+/// How far below the threshold a paused group must fall.
+const RESUME_OFFSET_BYTES: u32 = 3072;
+
+impl World {
+    /// What one group may hold of the shared buffer. 32-bit arithmetic as there: a buffer that is too small wraps.
+    #[inline]
+    fn threshold(&self, port: u32) -> u32 {
+        let p = &self.ports[port as usize];
+        let switch = &self.switches[p.owner as usize];
+        switch.shareable.wrapping_sub(switch.shared_used) >> p.shift
+    }
+
+    #[inline]
+    fn shared(&self, lane: usize) -> u32 {
+        self.lanes[lane].ingress.saturating_sub(RESERVE_BYTES)
+    }
+
+    /// A packet has come into a switch.
+    #[inline]
+    pub fn forward(&mut self, ingress: u32, packet: u32) {
+        let Packet { path, priority, wire, .. } = self.packets[packet];
+        let egress = match self.rerouted {
+            false => self.paths[path as usize],
+            true => self.choose(self.ports[ingress as usize].node, packet),
+        };
+        if egress == NONE {
+            self.lose(ingress, packet);
+            return;
+        }
+        let p = &mut self.packets[packet];
+        p.path += 1;
+        p.ingress = ingress;
+        let from = ingress as usize * LANES + priority as usize;
+        let to = egress as usize * LANES + priority as usize;
+        let now = self.now;
+        self.lanes[from].rx_packets += 1;
+        self.lanes[from].rx_bytes += wire as u64;
+        if priority != 0 {
+            let size = wire as u32;
+            let threshold = self.threshold(ingress);
+            let has_headroom =
+                size.wrapping_add(self.lanes[from].headroom) <= self.ports[ingress as usize].headroom;
+            if !has_headroom && size.wrapping_add(self.shared(from)) > threshold {
+                self.lanes[from].dropped += 1;
+                self.lanes[from].dropped_bytes += size as u64;
+                self.discard(packet);
+                return;
+            }
+            let lane = &mut self.lanes[from];
+            let held = lane.ingress.wrapping_add(size);
+            if held <= RESERVE_BYTES {
+                lane.ingress = held;
+            } else if held - RESERVE_BYTES > threshold {
+                lane.headroom = lane.headroom.wrapping_add(size);
+            } else {
+                lane.ingress = held;
+                let switch = &mut self.switches[self.ports[ingress as usize].owner as usize];
+                switch.shared_used = switch.shared_used.wrapping_add(size.min(held - RESERVE_BYTES));
+            }
+            let queue = &mut self.lanes[to];
+            queue.integrate(now);
+            queue.egress = queue.egress.wrapping_add(size);
+            queue.max_egress = queue.max_egress.max(queue.egress);
+            // Pause before the packet is queued: the frame may leave at once.
+            let lane = &self.lanes[from];
+            if !lane.pausing && (lane.headroom > 0 || self.shared(from) >= self.threshold(ingress)) {
+                self.send_pfc(ingress, priority, true);
+                self.lanes[from].pausing = true;
+            }
+        }
+        self.enqueue(egress, packet);
+    }
+
+    /// Queues a packet at a switch's port and lets the port send.
+    #[inline]
+    fn enqueue(&mut self, port: u32, packet: u32) {
+        let Packet { priority, wire, .. } = self.packets[packet];
+        let p = &mut self.ports[port as usize];
+        p.waiting |= 1 << priority;
+        p.queued = p.queued.wrapping_add(wire as u32);
+        self.lanes[port as usize * LANES + priority as usize].queue.push(&mut self.packets, packet);
+        self.transmit(port);
+    }
+
+    /// Sends a PFC frame out of an ingress port, in queue 0.
+    fn send_pfc(&mut self, port: u32, priority: u8, pause: bool) {
+        // For the frame's IPv4 identification.
+        self.streams.skip();
+        self.heard[port as usize * LANES + priority as usize].sent += 1;
+        let frame = self.packets.add(Packet {
+            flow: NONE,
+            seq: (pause && self.plan.pause_time_us > 0) as u32,
+            next: NONE,
+            ingress: NONE,
+            path: 0,
+            wire: PFC_BYTES as u16,
+            payload: priority as u16,
+            kind: Kind::Pfc,
+            priority: 0,
+            flags: 0,
+        });
+        self.enqueue(port, frame);
+    }
+
+    /// Takes the next packet of an idle port off its queue: queue 0 first, whatever is paused, then a round robin.
+    fn take(&mut self, port: u32) -> Option<u32> {
+        let p = &mut self.ports[port as usize];
+        let priority = if p.waiting & 1 != 0 {
+            0
+        } else {
+            let may = p.waiting & !p.paused;
+            if may == 0 {
+                return None;
+            }
+            let first = (p.last_served + 1) % LANES as u8;
+            let served = (may.rotate_right(first as u32).trailing_zeros() as u8 + first) % LANES as u8;
+            p.last_served = served;
+            served
+        };
+        let queue = &mut self.lanes[port as usize * LANES + priority as usize].queue;
+        let packet = queue.pop(&self.packets)?;
+        if queue.is_empty() {
+            p.waiting &= !(1 << priority);
+        }
+        p.queued = p.queued.wrapping_sub(self.packets[packet].wire as u32);
+        Some(packet)
+    }
+
+    #[inline]
+    pub fn transmit_switch(&mut self, port: u32) {
+        let Some(packet) = self.take(port) else { return };
+        if self.packets[packet].priority != 0 {
+            self.on_dequeue(port, packet);
+        }
+        self.start(port, packet);
+    }
+
+    /// Gives the packet's buffer back, marks, resumes: in this order, before it is sent.
+    #[inline]
+    fn on_dequeue(&mut self, port: u32, packet: u32) {
+        let Packet { ingress, priority, wire, .. } = self.packets[packet];
+        let size = wire as u32;
+        let from = ingress as usize * LANES + priority as usize;
+        let to = port as usize * LANES + priority as usize;
+        let lane = &mut self.lanes[from];
+        let from_headroom = lane.headroom.min(size);
+        let from_shared = (size - from_headroom).min(lane.ingress.saturating_sub(RESERVE_BYTES));
+        lane.headroom -= from_headroom;
+        lane.ingress = lane.ingress.wrapping_sub(size - from_headroom);
+        let switch = &mut self.switches[self.ports[ingress as usize].owner as usize];
+        switch.shared_used = switch.shared_used.wrapping_sub(from_shared);
+        let queue = &mut self.lanes[to];
+        queue.integrate(self.now);
+        queue.egress = queue.egress.wrapping_sub(size);
+        let left = queue.egress;
+        if self.plan.ecn.enabled && self.should_mark(port, left) {
+            self.packets[packet].flags |= CE;
+            self.lanes[to].marked += 1;
+        }
+        let lane = &self.lanes[from];
+        if lane.pausing && lane.headroom == 0 {
+            let shared = self.shared(from);
+            if shared == 0 || shared.wrapping_add(RESUME_OFFSET_BYTES) <= self.threshold(ingress) {
+                self.send_pfc(ingress, priority, false);
+                self.lanes[from].pausing = false;
+            }
+        }
+    }
+
+    #[inline]
+    fn should_mark(&mut self, port: u32, queued: u32) -> bool {
+        let p = &self.ports[port as usize];
+        if queued > p.kmax {
+            return true;
+        }
+        if queued <= p.kmin {
+            return false;
+        }
+        self.ecn_draws += 1;
+        let probability = p.pmax * (queued - p.kmin) as f64 / (p.kmax - p.kmin) as f64;
+        self.streams.draw() < probability
+    }
+
+    /// Next port of a packet, by the hash of its addresses and ports; none where there is no way.
+    pub fn choose(&self, node: u32, packet: u32) -> u32 {
+        let Packet { flow, kind, .. } = self.packets[packet];
+        let qp = &self.send[flow as usize];
+        self.choose_for(node, qp.key(kind != Kind::Data), if kind == Kind::Data { qp.dst } else { qp.src })
+    }
+
+    pub fn choose_for(&self, node: u32, key: [u32; 3], host: u32) -> u32 {
+        match self.routes.next_ports(node, host) {
+            [] => NONE,
+            [only] => *only,
+            ports => ports[murmur3(key, node) as usize % ports.len()],
+        }
+    }
+}

@@ -1,0 +1,547 @@
+//! Everything that a run consists of, and the transmitter that all ports share.
+
+use tailback_proto::units::Time;
+
+use super::clock::serialization;
+use super::packet::{Fifo, Kind, Packet, Packets, NONE};
+use super::plan::{HpccPlan, Link, PFC_BYTES};
+use super::qp::{RecvQp, SendQp};
+use super::random::{streams_before_start, FirstNumbers, Stream};
+use super::reaction;
+use super::routing::Routes;
+use crate::engine::EventQueue;
+use crate::fabric::pause::PauseLogs;
+
+/// Priorities of a port.
+pub(super) const LANES: usize = 8;
+/// Bytes of a port's buffer that are its own.
+pub(super) const RESERVE_BYTES: u32 = 4096;
+/// The explicit stream that all error models draw from.
+const ERROR_STREAM: u64 = 50;
+
+/// What can happen; an index beside it says where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Event {
+    /// A port has sent its packet.
+    Sent,
+    /// A packet has come in at a port.
+    Arrival,
+    /// A host's port may have something to send.
+    Wake,
+    /// DCQCN looks for a cut.
+    CutTimer,
+    /// DCQCN increases.
+    IncreaseTimer,
+    /// The flow list is read on.
+    FlowInput,
+    /// A flow's application is set up.
+    AppStart,
+    /// A flow's queue pair starts.
+    QpStart,
+    /// The plan's link fails.
+    LinkDown,
+    /// A departure: nothing was sent or acknowledged for long.
+    RetransmissionTimer,
+    /// A bin of the time series ends.
+    Sample,
+    /// The run ends.
+    Stop,
+}
+
+const EVENTS: [Event; 12] = [
+    Event::Sent,
+    Event::Arrival,
+    Event::Wake,
+    Event::CutTimer,
+    Event::IncreaseTimer,
+    Event::FlowInput,
+    Event::AppStart,
+    Event::QpStart,
+    Event::LinkDown,
+    Event::RetransmissionTimer,
+    Event::Sample,
+    Event::Stop,
+];
+const INDEX_BITS: u32 = 28;
+/// Ports and flows must stay below this.
+pub(super) const INDEX_LIMIT: usize = 1 << INDEX_BITS;
+
+impl Event {
+    #[inline]
+    pub fn decode(code: u32) -> (Event, u32) {
+        (EVENTS[(code >> INDEX_BITS) as usize % EVENTS.len()], code & ((1 << INDEX_BITS) - 1))
+    }
+}
+
+/// One end of a link: transmitter, and where it belongs.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub busy: bool,
+    pub up: bool,
+    pub is_switch: bool,
+    /// A bit for each priority that is paused.
+    pub paused: u8,
+    /// A bit for each queue that is not empty.
+    pub waiting: u8,
+    /// Queue served last, for the round robin.
+    pub last_served: u8,
+    /// Right shift from free buffer to threshold.
+    pub shift: u8,
+    pub peer: u32,
+    pub node: u32,
+    /// Number of the switch or of the host's port.
+    pub owner: u32,
+    /// Place of the first serialization time of its rate.
+    times: u32,
+    /// Packets on the wire.
+    pub flight: Fifo,
+    delay: u64,
+    pub headroom: u32,
+    pub kmin: u32,
+    pub kmax: u32,
+    /// Bytes in all queues.
+    pub queued: u32,
+    pub pmax: f64,
+    pub tx_bytes: u64,
+    pub rate: u64,
+    error_model: u32,
+    /// Packets that were lost on the way here, or in this port's own queues when it went down.
+    pub lost: u64,
+    pub lost_bytes: u64,
+    /// Number of the port at its node, from 1.
+    pub number: u16,
+}
+
+/// A priority of a port: its egress queue and its ingress accounting.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    pub queue: Fifo,
+    pub egress: u32,
+    pub ingress: u32,
+    pub headroom: u32,
+    /// Whether this port has paused its peer.
+    pub pausing: bool,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub marked: u64,
+    /// Packets that came in and found no room.
+    pub dropped: u64,
+    pub dropped_bytes: u64,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    /// Largest `egress` in this bin.
+    pub max_egress: u32,
+    /// Bytes times nanoseconds in this bin.
+    pub byte_ns: u64,
+    pub since: u64,
+}
+
+impl Lane {
+    /// Adds up what stood in the queue until now.
+    #[inline]
+    pub fn integrate(&mut self, now: u64) {
+        self.byte_ns += self.egress as u64 * ((now - self.since) / 1000);
+        self.since = now;
+    }
+}
+
+/// What a port was told about one priority.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    pub since: Option<u64>,
+    pub paused: u64,
+    pub pauses: u64,
+    pub resumes: u64,
+    /// Resumes that ended a pause.
+    pub transitions: u64,
+    /// Frames that the port sent about it.
+    pub sent: u64,
+}
+
+/// A switch's shared buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Switch {
+    /// Buffer less all headroom and reserve, in 32 bits as there.
+    pub shareable: u32,
+    pub shared_used: u32,
+}
+
+/// A host's port.
+#[derive(Debug, Default)]
+pub(super) struct Nic {
+    pub acks: Fifo,
+    /// Queue pairs in the order of the round robin; finished ones are dropped while looking for a packet.
+    pub qps: Vec<u32>,
+    /// When each may send next, `u64::MAX` when nothing is left to send.
+    pub ready: Vec<u64>,
+    pub last_served: u32,
+    /// Finished ones among `qps`.
+    pub finished: u32,
+    pub wake_pending: bool,
+}
+
+/// Counters of a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HostCounters {
+    pub goodput_tx: u64,
+    pub goodput_rx: u64,
+    pub marked: u64,
+    pub cnp_sent: u64,
+    pub cnp_handled: u64,
+    pub out_of_sequence: u64,
+    pub packet_seq_err: u64,
+    pub duplicate: u64,
+    pub timeouts: u64,
+}
+
+/// A finished message, as in that simulator's fct file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Fct {
+    pub src: u32,
+    pub dst: u32,
+    pub sport: u16,
+    pub dport: u16,
+    pub bytes: u64,
+    pub start_ns: u64,
+    pub fct_ns: u64,
+    /// By formula, in an empty network.
+    pub standalone_ns: u64,
+}
+
+/// A PFC frame received, as in that simulator's pfc file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct PfcEvent {
+    pub t_ns: u64,
+    pub node: u32,
+    pub is_switch: bool,
+    pub port: u16,
+    pub pause: bool,
+}
+
+pub(super) struct World {
+    pub plan: HpccPlan,
+    pub now: u64,
+    pub stop: u64,
+    pub events: EventQueue,
+    pub packets: Packets,
+    pub ports: Vec<Port>,
+    pub lanes: Vec<Lane>,
+    pub heard: Vec<Heard>,
+    pub switches: Vec<Switch>,
+    pub nics: Vec<Nic>,
+    /// By number among the hosts.
+    pub hosts: Vec<u32>,
+    pub host_counters: Vec<HostCounters>,
+    pub send: Vec<SendQp>,
+    pub recv: Vec<RecvQp>,
+    pub reaction: Option<reaction::Parameters>,
+    pub routes: Routes,
+    /// Ports that flows leave switches by, path after path.
+    pub paths: Vec<u32>,
+    /// A link has failed: packets under way no longer follow their path.
+    pub rerouted: bool,
+    pub streams: FirstNumbers,
+    times: Vec<u64>,
+    error_models: Vec<(f64, Stream)>,
+    pub fct: Vec<Fct>,
+    pub pfc: Vec<PfcEvent>,
+    pub pause_logs: PauseLogs,
+    /// When the first flow starts: where the recording's time begins.
+    pub origin: u64,
+    /// Transmissions by kind: hosts' and switches'.
+    pub transmissions: [[u64; 4]; 2],
+    pub ecn_draws: u64,
+    /// Data packets delivered in order, and dropped or lost anywhere.
+    pub delivered: u64,
+    pub data_lost: u64,
+    pub next_flow: usize,
+    /// Flow numbers seen per pair, for the source ports.
+    pub sports: std::collections::HashMap<(u32, u32), u16>,
+    pub exact: bool,
+    pub data_overhead: u32,
+    pub ack_bytes: u32,
+}
+
+impl World {
+    pub fn new(plan: &HpccPlan) -> World {
+        let mut is_switch = vec![NONE; plan.nodes as usize];
+        for (number, &id) in plan.switches.iter().enumerate() {
+            is_switch[id as usize] = number as u32;
+        }
+        let hosts: Vec<u32> = (0..plan.nodes).filter(|&id| is_switch[id as usize] == NONE).collect();
+        let exact = plan.departures.exact_time;
+        let data_overhead = plan.data_overhead();
+        let ack_bytes = plan.ack_bytes();
+        let largest = (plan.payload_bytes + data_overhead).max(ack_bytes).max(PFC_BYTES);
+        let own_errors = plan.links.iter().filter(|link| link.4 > 0.0).count() as u64;
+        let error_stream = || Stream::explicit(plan.rng.seed, plan.rng.run, ERROR_STREAM);
+        let mut world = World {
+            now: 0,
+            stop: plan.stop_ns * 1000,
+            events: EventQueue::for_ports(plan.links.len() * 2),
+            packets: Packets::default(),
+            ports: Vec::with_capacity(plan.links.len() * 2),
+            lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
+            heard: vec![Heard::default(); plan.links.len() * 2 * LANES],
+            switches: vec![Switch::default(); plan.switches.len()],
+            nics: Vec::new(),
+            host_counters: vec![HostCounters::default(); hosts.len()],
+            hosts,
+            send: Vec::new(),
+            recv: Vec::new(),
+            reaction: match &plan.cc {
+                super::plan::Cc::Dcqcn(cc) => Some(cc.into()),
+                super::plan::Cc::None {} => None,
+            },
+            routes: Routes::new(plan, None),
+            paths: Vec::new(),
+            rerouted: false,
+            streams: FirstNumbers::new(
+                plan.rng.seed,
+                plan.rng.run,
+                streams_before_start(plan.nodes as u64, own_errors),
+            ),
+            times: Vec::new(),
+            error_models: vec![(plan.error_rate_per_link, error_stream())],
+            fct: Vec::new(),
+            pfc: Vec::new(),
+            pause_logs: PauseLogs::default(),
+            origin: plan.flows.first().map_or(0, |flow| flow.5 * 1000),
+            transmissions: [[0; 4]; 2],
+            ecn_draws: 0,
+            delivered: 0,
+            data_lost: 0,
+            next_flow: 0,
+            sports: Default::default(),
+            exact,
+            data_overhead,
+            ack_bytes,
+            plan: plan.clone(),
+        };
+        let mut numbers = vec![0u16; plan.nodes as usize];
+        let mut known_rates: Vec<(u64, u32)> = Vec::new();
+        for (index, &Link(a, b, rate, delay_ns, error)) in plan.links.iter().enumerate() {
+            let times = match known_rates.iter().find(|known| known.0 == rate) {
+                Some(known) => known.1,
+                None => {
+                    let at = world.times.len() as u32;
+                    world.times.extend((0..=largest).map(|bytes| serialization(bytes, rate, exact)));
+                    known_rates.push((rate, at));
+                    at
+                }
+            };
+            let error_model = if error > 0.0 {
+                world.error_models.push((error, error_stream()));
+                world.error_models.len() as u32 - 1
+            } else if plan.error_rate_per_link > 0.0 {
+                0
+            } else {
+                NONE
+            };
+            let threshold = plan.ecn.thresholds.iter().rev().find(|known| known.0 == rate);
+            for (end, node) in [(0, a), (1, b)] {
+                numbers[node as usize] += 1;
+                let owner = match is_switch[node as usize] {
+                    NONE => {
+                        world.nics.push(Nic::default());
+                        world.nics.len() as u32 - 1
+                    }
+                    switch => switch,
+                };
+                world.ports.push(Port {
+                    busy: false,
+                    up: true,
+                    is_switch: is_switch[node as usize] != NONE,
+                    paused: 0,
+                    waiting: 0,
+                    last_served: 0,
+                    shift: 3,
+                    peer: (index * 2 + 1 - end) as u32,
+                    node,
+                    owner,
+                    times,
+                    flight: Fifo::default(),
+                    delay: delay_ns * 1000,
+                    headroom: ((rate as u128 * delay_ns as u128 / 8 / 1_000_000_000) as u32).wrapping_mul(3),
+                    kmin: threshold.map_or(0, |t| t.1 * 1000),
+                    kmax: threshold.map_or(0, |t| t.2 * 1000),
+                    pmax: threshold.map_or(0.0, |t| t.3),
+                    queued: 0,
+                    tx_bytes: 0,
+                    rate,
+                    error_model,
+                    lost: 0,
+                    lost_bytes: 0,
+                    number: numbers[node as usize],
+                });
+            }
+        }
+        world.size_buffers();
+        world
+    }
+
+    /// Headroom and reserve come off the buffer; thresholds follow a port's rate against the first host's NIC.
+    fn size_buffers(&mut self) {
+        let first = self.hosts.first().copied().unwrap_or_default();
+        let nic_rate = self.ports.iter().find(|port| port.node == first).map_or(u64::MAX, |port| port.rate);
+        for switch in &mut self.switches {
+            switch.shareable = (self.plan.buffer_mib as u64 * 1024 * 1024) as u32;
+        }
+        for port in self.ports.iter_mut().filter(|port| port.is_switch) {
+            let mut rate = port.rate;
+            while rate > nic_rate && port.shift > 0 {
+                port.shift -= 1;
+                rate /= 2;
+            }
+            let switch = &mut self.switches[port.owner as usize];
+            switch.shareable = switch.shareable.wrapping_sub(port.headroom).wrapping_sub(RESERVE_BYTES);
+        }
+    }
+
+    /// Schedules an event. What lies past the end of the run never happens.
+    #[inline]
+    pub fn schedule(&mut self, at: u64, event: Event, index: u32) {
+        if at <= self.stop {
+            self.events.push(Time(at), (event as u32) << INDEX_BITS | index);
+        }
+    }
+
+    /// Starts the list of flows and what else stands in the calendar from the beginning.
+    pub fn begin(&mut self) {
+        if let Some(flow) = self.plan.flows.first() {
+            self.schedule(flow.5 * 1000, Event::FlowInput, 0);
+        }
+        if let Some(down) = self.plan.link_down {
+            self.schedule(down.0 * 1000, Event::LinkDown, 0);
+        }
+        self.schedule(self.stop, Event::Stop, 0);
+    }
+
+    #[inline]
+    pub fn serialization(&self, port: u32, bytes: u16) -> u64 {
+        self.times[self.ports[port as usize].times as usize + bytes as usize]
+    }
+
+    /// Puts a packet on the wire. The end of the sending is scheduled before the arrival.
+    #[inline]
+    pub fn start(&mut self, port: u32, packet: u32) {
+        let Packet { wire, kind, priority, .. } = self.packets[packet];
+        let p = &mut self.ports[port as usize];
+        p.busy = true;
+        p.tx_bytes += wire as u64;
+        let sent = self.now + self.times[p.times as usize + wire as usize];
+        let arrived = sent + p.delay;
+        let peer = p.peer;
+        p.flight.push(&mut self.packets, packet);
+        self.transmissions[p.is_switch as usize][kind as usize] += 1;
+        let lane = &mut self.lanes[port as usize * LANES + priority as usize];
+        lane.tx_packets += 1;
+        lane.tx_bytes += wire as u64;
+        self.schedule(sent, Event::Sent, port);
+        self.schedule(arrived, Event::Arrival, peer);
+    }
+
+    /// The port may send its next packet, if it is idle.
+    #[inline]
+    pub fn transmit(&mut self, port: u32) {
+        let p = &self.ports[port as usize];
+        if p.busy || !p.up {
+            return;
+        }
+        if p.is_switch {
+            self.transmit_switch(port);
+        } else {
+            self.transmit_host(port);
+        }
+    }
+
+    #[inline]
+    pub fn on_sent(&mut self, port: u32) {
+        self.ports[port as usize].busy = false;
+        self.transmit(port);
+    }
+
+    pub fn on_arrival(&mut self, port: u32) {
+        let p = &self.ports[port as usize];
+        let (up, is_switch, error_model, peer) = (p.up, p.is_switch, p.error_model, p.peer);
+        let sender = &mut self.ports[peer as usize];
+        let Some(packet) = sender.flight.pop(&self.packets) else { return };
+        if !up {
+            self.lose(port, packet);
+            return;
+        }
+        if error_model != NONE {
+            let (rate, stream) = &mut self.error_models[error_model as usize];
+            if stream.draw() < *rate {
+                self.lose(port, packet);
+                return;
+            }
+        }
+        match (self.packets[packet].kind, is_switch) {
+            (Kind::Pfc, _) => self.on_pfc(port, packet),
+            (_, true) => self.forward(port, packet),
+            (Kind::Data, false) => self.on_data(packet),
+            (_, false) => {
+                let sent = self.now
+                    - self.serialization(peer, self.packets[packet].wire)
+                    - self.ports[peer as usize].delay;
+                self.on_ack(packet, sent);
+            }
+        }
+    }
+
+    /// A packet is lost at a port.
+    pub fn lose(&mut self, port: u32, packet: u32) {
+        let p = &mut self.ports[port as usize];
+        p.lost += 1;
+        p.lost_bytes += self.packets[packet].wire as u64;
+        self.discard(packet);
+    }
+
+    /// A packet ends before its destination.
+    pub fn discard(&mut self, packet: u32) {
+        self.data_lost += (self.packets[packet].kind == Kind::Data) as u64;
+        self.packets.remove(packet);
+    }
+
+    /// A PFC frame acts when it is here in full; a packet under way is not stopped.
+    fn on_pfc(&mut self, port: u32, packet: u32) {
+        let Packet { seq, payload: priority, .. } = self.packets[packet];
+        self.packets.remove(packet);
+        let pause = seq != 0;
+        let p = &mut self.ports[port as usize];
+        self.pfc.push(PfcEvent {
+            t_ns: self.now / 1000,
+            node: p.node,
+            is_switch: p.is_switch,
+            port: p.number,
+            pause,
+        });
+        let bit = 1 << priority;
+        let was_paused = p.paused & bit != 0;
+        let heard = &mut self.heard[port as usize * LANES + priority as usize];
+        if pause {
+            p.paused |= bit;
+            heard.pauses += 1;
+            if !was_paused {
+                heard.since = Some(self.now);
+            }
+            return;
+        }
+        p.paused &= !bit;
+        heard.resumes += 1;
+        if let Some(since) = heard.since.take() {
+            heard.paused += self.now - since;
+            heard.transitions += 1;
+            let lane = port as usize * LANES + priority as usize;
+            self.pause_logs
+                .entry(lane)
+                .or_default()
+                .add(Time(since - self.origin), Time(self.now - self.origin));
+        }
+        self.transmit(port);
+    }
+}

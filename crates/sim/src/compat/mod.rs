@@ -1,0 +1,3 @@
+//! Engines that behave as another simulator does, habits included, so that its users can compare like with like.
+
+pub mod hpcc;
