@@ -251,8 +251,8 @@ def test_a_buffer_that_is_too_small_names_its_switch() -> None:
     topology = {"kind": "leaf-spine", "leaves": 2, "spines": 3, "hosts_per_leaf": 4}
     found = problem(topology, switch={"buffer": "200KB"})
     assert found == (
-        "switch.buffer: found 200KB, expected more than 306.558KB: 43.794KB of headroom for each of 7 ports and "
-        "1 lossless priorities at leaf0"
+        "switch.buffer: found 200KB, expected more than 306.558KB: 43.794KB of headroom for each of 7 ports "
+        "and 1 lossless priorities at leaf0"
     )
 
 

@@ -96,7 +96,7 @@ def _nic(inputs: HpccInputs) -> dict[str, Any]:
         "rx_latency_ps": 0,
         "cnp_priority": CNP_PRIORITY,
         "transport": {"ack_every_packets": 1, **TRANSPORT},
-        "dcqcn": _dcqcn(inputs) if config["CC_MODE"] == DCQCN else None,
+        "congestion": {"dcqcn": _dcqcn(inputs)} if config["CC_MODE"] == DCQCN else "none",
     }
 
 
