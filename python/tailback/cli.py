@@ -145,12 +145,27 @@ def show(
     name: ScenarioName,
     sets: Sets = None,
     seed: Seed = None,
-    comments: Annotated[bool, typer.Option(help="Say beside each value where it comes from.")] = True,
+    comments: Annotated[
+        bool, typer.Option(help="Draw the network, and say beside each value where it comes from.")
+    ] = True,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the network to a file.")
+    ] = None,
 ) -> None:
     """Print a scenario with nothing left out, and where each value comes from. The output loads again."""
+    from tailback import drawing
+
     with _bad_input():
-        text = scenarios.show(scenarios.load(name, sets=sets or (), seed=seed), comments=comments)
+        scenario = scenarios.load(name, sets=sets or (), seed=seed)
+        text = scenarios.show(scenario, comments=comments)
+    title = drawing.title_of(scenario.name, scenario.topology.kind, scenario.network)
+    if comments:
+        for line in drawing.as_text(scenario.network, title).splitlines():
+            typer.echo(f"# {line}".rstrip())
+        typer.echo()
     typer.echo(text, nl=False)
+    if svg is not None:
+        svg.write_text(drawing.as_svg(scenario.network, title), encoding="utf-8")
 
 
 @app.command(name="list")

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from tailback import text
+from tailback import drawing, text
 from tailback.findings import findings
 from tailback.report import tables
 from tailback.report.completion import completion_table
@@ -73,8 +73,24 @@ def render(result: Result) -> str:
         figures_json=for_script(figures),
         tables=[table for table in (completion_table(result),) if table.rows] + tables.all_tables(result),
         faults=result.faults,
+        network=_network(result),
         shown=result.setup.shown,
     )
+
+
+def _network(result: Result) -> dict[str, str] | None:
+    """A picture of the network; none for a single switch, which needs no picture."""
+    network = result.setup.network
+    if len(network.switches) < 2:
+        return None
+    title = drawing.title_of(result.name, result.setup.network_form, network)
+    words = "Switches by their distance from the hosts. Rates and delays are those of each link."
+    failures = result.summary["link_events"]
+    if failures:
+        words += (
+            f" {text.plural(failures, 'failure or repair')} of links in this run; see the end of the page."
+        )
+    return {"svg": drawing.as_svg(network, title), "caption": words}
 
 
 def _line(result: Result) -> str:
