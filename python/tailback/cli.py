@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -84,12 +84,28 @@ def _main(
 
 @app.command()
 def run(
-    name: ScenarioName, sets: Sets = None, out: Out = None, seed: Seed = None, quiet: Quiet = False
+    name: ScenarioName,
+    sets: Sets = None,
+    out: Out = None,
+    seed: Seed = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="LIST", help="Several seeds, such as 1..4 or 1,5,9.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Runs at a time, with --seeds.", min=1, max=256)
+    ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario and write its result: report, tables, counters.
 
-    Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
+    Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated. With
+    --seeds there is a folder seed-N in it for each run, as many run at a time as there are CPUs, and Ctrl-C
+    keeps the runs that are complete.
     """
+    if seeds is not None:
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet)
+    if jobs is not None:
+        raise typer.BadParameter("--jobs needs --seeds")
     with _bad_input():
         scenario = scenarios.load(name, sets=sets or (), seed=seed)
         folder = _default_folder(scenario.name) if out is None else out
@@ -138,6 +154,35 @@ def _conclude(result: Result, folder: Path, quiet: bool) -> int:
     except (BrokenPipeError, SystemExit):  # whoever read along has seen enough: the status still tells
         _silence_stdout()
     return INTERRUPTED if interrupted else FAULT if result.faults else DONE
+
+
+def _run_seeds(
+    name: str, sets: list[str], out: Path | None, seed: int | None, given: str, jobs: int | None, quiet: bool
+) -> NoReturn:
+    """`run` with several seeds."""
+    from tailback.seeds import parse, run_seeds
+
+    if seed is not None:
+        raise typer.BadParameter("--seed and --seeds exclude each other")
+    with _bad_input():
+        seeds = parse(given)
+        folder = _default_folder(scenarios.load(name, sets=sets).name) if out is None else out
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        try:
+            with _bar(quiet) as bar:
+                shares = _shares(bar) if bar else None
+                tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
+                done = run_seeds(name, seeds, folder, sets=sets, jobs=jobs or cpus, progress=tell)
+        except RuntimeError as error:
+            typer.echo(f"tailback: {error}", err=True)
+            raise typer.Exit(FAULT) from None
+    for one, fault in done.faults:
+        typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+    if done.summaries and not quiet:
+        _print(done.table())
+    if done.summaries:
+        typer.echo(str(folder) if quiet else f"\n{folder}/seed-{min(done.summaries)}/report.html and others")
+    raise typer.Exit(INTERRUPTED if done.interrupted else FAULT if done.faults else DONE)
 
 
 @app.command()

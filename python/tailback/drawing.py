@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from tailback import text
 from tailback.scenario.network import Network, Wire
@@ -231,23 +233,28 @@ def _text(x: float, y: float, words: str, size: float, color: str, anchor: str, 
 
 
 def title_of(name: str, kind: str, network: Network) -> str:
-    """`leaf-spine-websearch: leaf-spine, 32 hosts, 12 switches, 96 links`."""
+    """`leaf-spine-websearch: leaf-spine, 32 hosts, 12 switches, 96 links`; `kind` may be empty."""
     counts = (
+        *([kind] if kind else []),
         text.plural(len(network.hosts), "host"),
         f"{text.count(len(network.switches))} switch{'es' if len(network.switches) > 1 else ''}",
         text.plural(len(network.wires), "link"),
     )
-    return f"{name}: {kind}, {', '.join(counts)}"
+    return f"{name}: {', '.join(counts)}"
 
 
-def of_plan(plan: dict[str, object]) -> Network:
-    """The network of a plan."""
-    hosts, switches, links = (plan[key] for key in ("hosts", "switches", "links"))
-    assert isinstance(hosts, list)
-    assert isinstance(switches, list)
-    assert isinstance(links, list)
+def of_plan(plan: Mapping[str, Any]) -> Network:
+    """The network of a plan, that of the HPCC profile included: there a node is a number."""
+    if "nodes" in plan:
+        switches = set(plan["switches"])
+        names = [f"{'s' if node in switches else 'h'}{node}" for node in range(plan["nodes"])]
+        return Network(
+            [name for name in names if name[0] == "h"],
+            [name for name in names if name[0] == "s"],
+            [Wire(names[a], names[b], rate, delay * 1000, loss) for a, b, rate, delay, loss in plan["links"]],
+        )
     wires = [
         Wire(link["a"], link["b"], link["rate_bps"], link["delay_ps"], link.get("loss", 0.0))
-        for link in links
+        for link in plan["links"]
     ]
-    return Network([host["name"] for host in hosts], [switch["name"] for switch in switches], wires)
+    return Network([host["name"] for host in plan["hosts"]], [one["name"] for one in plan["switches"]], wires)

@@ -78,7 +78,7 @@ def _nic(host: Host, rate_bps: int) -> dict[str, Any]:
             "adaptive_timeout_ps": None if first is None else min(first, full),
             "retry_count": host.transport.retry_count,
         },
-        "dcqcn": dcqcn if host.congestion == "dcqcn" else None,
+        "congestion": {"dcqcn": dcqcn} if host.congestion == "dcqcn" else "none",
     }
 
 

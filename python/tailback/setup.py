@@ -58,10 +58,6 @@ class Setup(Protocol):
         """Hosts, switches and links."""
 
     @property
-    def network_form(self) -> str:
-        """What form the network was described in, for headings."""
-
-    @property
     def writer_qps(self) -> int:
         """Queue pairs that are no single messages."""
 
@@ -123,11 +119,6 @@ class ScenarioSetup:
     def network(self) -> Network:
         """That of the plan."""
         return drawing.of_plan(self.plan)
-
-    @property
-    def network_form(self) -> str:
-        """The topology's kind."""
-        return str(yaml.safe_load(self.scenario_yaml)["topology"]["kind"])
 
     @property
     def writer_qps(self) -> int:

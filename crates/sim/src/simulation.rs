@@ -54,6 +54,7 @@ impl Simulation {
                 Some((time, code)) if time <= end => {
                     self.events += 1;
                     self.world.now = time;
+                    self.world.look_ahead();
                     self.dispatch(Event::decode(code));
                 }
                 _ => {

@@ -1,22 +1,23 @@
 //! Everything that exists in a run, in arenas; entities are named by index. Each model adds its own methods.
 
 use std::collections::{BTreeMap, HashMap};
-use tailback_proto::congestion::dcqcn::{NotificationPoint, ReactionPoint};
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::transport::rc::{RcParameters, Requester};
 use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{stream, EventQueue, Stream};
+use crate::engine::{prefetch, stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
-use crate::fabric::pause::PauseLogs;
+use crate::fabric::pause::{PauseLogs, Pausing};
 use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
 use crate::fabric::routing::Routes;
 use crate::fabric::switch::{IngressGroup, Switch};
+use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
-use crate::fabric::CLASSES;
-use crate::nic::{Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
-use crate::plan::{CnpInterval, Plan, PlanError};
+use crate::fabric::{lane, CLASSES};
+use crate::nic::{Congestion, Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
+use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
 
 /// What became of data packets.
@@ -34,6 +35,7 @@ pub(crate) struct World {
     pub now: Time,
     pub events: EventQueue,
     pub packets: Arena,
+    pub telemetry: Telemetry,
     pub ports: Vec<Port>,
     pub links: Vec<Link>,
     /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
@@ -46,6 +48,7 @@ pub(crate) struct World {
     /// By lane: packets marked CE.
     pub marked: Vec<u64>,
     pub groups: Vec<IngressGroup>,
+    pub pausing: Vec<Pausing>,
     pub pauses: Vec<PauseSink>,
     pub drops: Vec<Drops>,
     pub pause_logs: PauseLogs,
@@ -83,6 +86,8 @@ pub(crate) struct World {
 /// A deadlock is called when data waits behind a pause and no data packet moved anywhere for this long: ten times the
 /// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
 const STANDSTILL: Time = Time::from_ms(13);
+/// Ports from which on a fabric does not fit the nearest cache.
+const MANY_PORTS: usize = 256;
 /// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
 const PACKETS_OF_STANDSTILL: u64 = 10;
 
@@ -118,7 +123,7 @@ impl World {
                 Some(&model) => model,
                 None => {
                     let model = nic_model(&plan.nics[host.nic], Rate(rate))
-                        .map_err(|problem| impossible(&format!("nics[{}].dcqcn", host.nic), problem))?;
+                        .map_err(|problem| impossible(&format!("nics[{}].congestion", host.nic), problem))?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
                     nic_models.len() as u32 - 1
@@ -163,6 +168,7 @@ impl World {
                 in_flight: Fifo::EMPTY,
                 peer: end.peer as u32,
                 owner: end.node as u32,
+                peer_owner: peer_node as u32,
                 ps_per_byte: if 8_000_000_000_000 % link.rate_bps == 0 {
                     (8_000_000_000_000 / link.rate_bps) as u32
                 } else {
@@ -194,15 +200,19 @@ impl World {
             .iter()
             .map(|link| Time(PACKETS_OF_STANDSTILL * link.rate.serialization(4200).0))
             .fold(STANDSTILL, Time::max);
+        let needs_hops = |model: &NicModel| model.congestion.needs_hops();
+        let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
         let mut world = World {
             now: Time::ZERO,
             events: EventQueue::for_ports(ports_count),
             packets: Arena::new(),
+            telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
             wire_bytes: vec![0; ports_count],
             queues: lanes(ports_count, ClassQueue::EMPTY),
             marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),
+            pausing: lanes(ports_count, Pausing::IDLE),
             pauses: lanes(ports_count, PauseSink::default()),
             drops: lanes(ports_count, Drops::default()),
             pause_logs: PauseLogs::new(),
@@ -264,8 +274,13 @@ impl World {
             let qp = self.send_qps.len() as u32;
             let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
             self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
+            let telemetry_bytes = self.nic_models[self.nics[flow.src()].model as usize].telemetry_bytes;
             let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
-            self.ideal_fct.push(self.ideal_completion(&path, built.packets_per_message, built.frames()));
+            self.ideal_fct.push(self.ideal_completion(
+                &path,
+                built.packets_per_message,
+                built.frames(telemetry_bytes),
+            ));
             self.add_qp(flow.src(), flow.dst(), flow.priority(), self.writers.len() as u32);
             self.writers.push(built);
         }
@@ -295,10 +310,10 @@ impl World {
     }
 
     fn add_qp(&mut self, src: usize, dst: usize, class: u8, writer: u32) {
-        let reaction = self.nic_models[self.nics[src].model as usize].reaction.as_ref();
+        let congestion = &self.nic_models[self.nics[src].model as usize].congestion;
         self.send_qps.push(SendQp {
             requester: Requester::default(),
-            reaction: reaction.map(ReactionPoint::new),
+            controller: congestion.controller(),
             next_at: Time::ZERO,
             scheduled: false,
             state: QpState::Waiting,
@@ -316,6 +331,57 @@ impl World {
             local_ack_timeout_err: 0,
             rp_cnp_handled: 0,
         });
+    }
+
+    /// Asks for the memory that the next events will touch. In a large fabric little of it is in the nearest cache, and
+    /// waiting for it would take most of the time.
+    #[inline]
+    pub fn look_ahead(&mut self) {
+        if self.ports.len() < MANY_PORTS {
+            return;
+        }
+        if let Some(Event::Arrival(port) | Event::PortWake(port)) = self.events.upcoming(3).map(Event::decode)
+        {
+            prefetch(&self.ports, port as usize);
+        }
+        match self.events.upcoming(2).map(Event::decode) {
+            Some(Event::Arrival(port)) => {
+                self.packets.prefetch(self.ports[port as usize].in_flight.head());
+            }
+            Some(Event::PortWake(port)) => {
+                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
+                prefetch(&self.queues, lane(port as usize, 0) + class);
+            }
+            _ => {}
+        }
+        match self.events.upcoming(1).map(Event::decode) {
+            Some(Event::Arrival(port)) => {
+                let port = &self.ports[port as usize];
+                let Some(head) = port.in_flight.head() else { return };
+                let packet = &self.packets[head];
+                prefetch(&self.groups, lane(port.peer as usize, packet.class));
+                self.packets.prefetch(Some(packet.next));
+                match (port.peer_owner as usize).checked_sub(self.nics.len()) {
+                    Some(switch) => {
+                        if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
+                            prefetch(&self.ports, out);
+                            prefetch(&self.queues, lane(out, packet.class));
+                        }
+                    }
+                    None => {
+                        prefetch(&self.recv_qps, packet.qp as usize);
+                        prefetch(&self.send_qps, packet.qp as usize);
+                    }
+                }
+            }
+            Some(Event::PortWake(port)) => {
+                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
+                if let Some(queue) = self.queues.get(lane(port as usize, 0) + class) {
+                    self.packets.prefetch(queue.fifo.head());
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Schedules an event.
@@ -360,7 +426,10 @@ impl World {
 }
 
 fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String> {
-    let dcqcn = plan.dcqcn.as_ref();
+    let dcqcn = match &plan.congestion {
+        CongestionPlan::Dcqcn(dcqcn) => Some(dcqcn),
+        _ => None,
+    };
     Ok(NicModel {
         rc: RcParameters {
             ack_every: plan.transport.ack_every_packets,
@@ -368,7 +437,8 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String
             first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
             retry_count: plan.transport.retry_count,
         },
-        reaction: dcqcn.map(|dcqcn| dcqcn.reaction(rate)).transpose()?,
+        congestion: Congestion::new(&plan.congestion, rate)?,
+        telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
         cnp_interval_per_port: dcqcn.is_some_and(|d| d.cnp_interval_per == CnpInterval::Port),
         cnp_priority: plan.cnp_priority,

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
-use tailback_sim::plan::{LinkPlan, SwitchPlan};
+use tailback_sim::plan::{CongestionPlan, LinkPlan, SwitchPlan};
 
 /// One flow without contention: payload over payload plus exact overhead, of the line rate, to 0.1 %.
 #[test]
@@ -135,7 +135,7 @@ fn too_little_headroom_is_a_fault_that_names_what_would_have_been_enough() {
 #[test]
 fn a_ring_of_lossless_switches_ends_in_a_deadlock_and_not_in_a_hang() {
     let mut plan = star(5);
-    plan.nics[0].dcqcn = None;
+    plan.nics[0].congestion = CongestionPlan::None;
     plan.switches = (0..5).map(|i| SwitchPlan { name: format!("sw{i}"), model: 0 }).collect();
     plan.switch_models[0].buffer_bytes = 600_000;
     plan.switch_models[0].shared_bytes = 300_000;
@@ -325,7 +325,7 @@ proptest! {
         plan.duration_ps = MS / 2;
         plan.nics[0].mtu_bytes = [256, 1024, 4096][mtu];
         if !dcqcn {
-            plan.nics[0].dcqcn = None;
+            plan.nics[0].congestion = CongestionPlan::None;
         }
         let model = &mut plan.switch_models[0];
         model.shared_bytes = shared;

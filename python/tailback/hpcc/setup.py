@@ -59,11 +59,6 @@ class HpccSetup:
         return Network(hosts, [name[node] for node in topology.switches], wires)
 
     @property
-    def network_form(self) -> str:
-        """A file."""
-        return "topology.txt"
-
-    @property
     def writer_qps(self) -> int:
         """None: every flow is a single message."""
         return 0

@@ -48,13 +48,20 @@ def completion(result: Result) -> list[Plot]:
     figures = [_by_size(view, rows), _distribution(view, done)]
     caption = (
         f"Of {text.plural(len(done.sizes), 'flow')} that are done: completion time over that in an empty "
-        "network. Left: the distributions of both times. Right: each point is a tenth of all flows, at its "
-        "largest size; a percentile of fewer than a hundred flows is nearly their slowest one."
+        "network. Left: the distributions of both times. Right: each point is "
+        f"{_share(rows)} of all flows, at its largest size; a percentile of fewer than a hundred flows is "
+        "nearly their slowest one."
     )
     left = slowdown.unfinished(result)
     if left:
         caption += f" {text.plural(sum(left.values()), 'flow')} not done at the end left out."
     return [Plot("completion", "Completion of flows", caption, figures)]
+
+
+def _share(rows: list[slowdown.Bucket]) -> str:
+    if len(rows) == slowdown.BUCKETS:
+        return "a tenth"
+    return f"one of {len(rows)} groups (many flows have one size)" if len(rows) > 1 else "all"
 
 
 def _by_size(view: View, rows: list[slowdown.Bucket]) -> Figure:

@@ -83,13 +83,11 @@ def _network(result: Result) -> dict[str, str] | None:
     network = result.setup.network
     if len(network.switches) < 2:
         return None
-    title = drawing.title_of(result.name, result.setup.network_form, network)
+    title = drawing.title_of(result.name, "", network)
     words = "Switches by their distance from the hosts. Rates and delays are those of each link."
     failures = result.summary["link_events"]
     if failures:
-        words += (
-            f" {text.plural(failures, 'failure or repair')} of links in this run; see the end of the page."
-        )
+        words += f" {text.plural(failures, 'failure or repair')} of links in this run."
     return {"svg": drawing.as_svg(network, title), "caption": words}
 
 

@@ -100,7 +100,7 @@ def _checked(switches: list[str], wires: list[Wire], places: list[Path]) -> Netw
         if wire.a not in known and wire.b not in known:
             text = f"found a link between the hosts {wire.a} and {wire.b}, expected a switch at one end"
             raise NetworkError(place, text)
-    top: Path = places[0][:-1] if places else ()
+    top: Path = places[0][:1] if places else ()
     if not 2 <= len(hosts) <= MAX_HOSTS:
         raise NetworkError(top, f"found {len(hosts)} hosts, expected 2 to {MAX_HOSTS}")
     network = Network(list(hosts), switches, wires)
@@ -149,4 +149,25 @@ def _from_yaml(path: str, content: bytes, link: Link) -> Network:
 
 
 def _from_hpcc(path: str, content: bytes) -> Network:
-    raise NetworkError(("path",), f"{path}: found no .yaml file, expected one")
+    # The reader needs the errors of this package, so that it cannot be there first.
+    from tailback.hpcc.topology import read_topology
+
+    try:
+        topology = read_topology(path, content)
+    except ScenarioError as error:
+        raise NetworkError(("path",), str(error.problems[0])) from None
+    names = [f"{'h' if is_host else 's'}{node}" for node, is_host in enumerate(topology.is_host)]
+    switches = [names[node] for node in topology.switches]
+    wires = [
+        Wire(names[link.a], names[link.b], link.rate_bps, link.delay_ns * 1000, link.error_rate)
+        for link in topology.links
+    ]
+    for number, wire in enumerate(wires):
+        if not 10**6 <= wire.rate <= 10**14 or wire.delay > 10**12 or wire.loss >= 1:
+            text = f"{path}: found link {number} ({wire.name}) of {wire.rate} bit/s, {wire.delay} ps, loss "
+            raise NetworkError(
+                ("path",), f"{text}{wire.loss:g}, expected 1 Mbps to 100 Tbps, up to 1 s, below 1"
+            )
+    network = _checked(switches, wires, [("path",)] * len(wires))
+    # In the order of the numbers, which is that of the addresses.
+    return Network([name for name in names if name in network.host_number], switches, wires)

@@ -286,7 +286,7 @@ class File(Part):
     """A network from a file beside the scenario.
 
     A file that ends in .yaml or .yml holds the keys `switches`, `links` and, if wanted, `link` of a graph.
-    Any other file is a topology.txt of the HPCC simulator: its host 3 is h3, its switch 20 is sw20.
+    Any other file is a topology.txt of the HPCC simulator: its host 3 is h3, its switch 20 is s20.
     """
 
     kind: Literal["file"] = Field(description="The form of the network.")

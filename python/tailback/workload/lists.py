@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tailback.scenario.errors import found
+from tailback.scenario.errors import ScenarioError, found
 from tailback.scenario.network import Network
 from tailback.scenario.traffic import Flows
 from tailback.units import DURATION, SIZE, Quantity, UnitError
@@ -170,7 +171,27 @@ def _number(value: object) -> int:
 
 
 def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
-    raise ListError(f"{name}: expected a name that ends in .csv or .parquet")
+    from tailback.hpcc.flows import read_flows
+    from tailback.hpcc.topology import Topology
+
+    # Hosts there are numbers: those of the names h0, h1 and so on.
+    numbers = {
+        int(host[1:]): at for host, at in network.host_number.items() if re.fullmatch(r"h[0-9]+", host)
+    }
+    if not numbers:
+        raise ListError(f"{name}: found no hosts h0, h1, ... in the network, which such a file numbers")
+    nodes = max(numbers) + 1
+    known = Topology(nodes, [], [], [node in numbers for node in range(nodes)], [{0}] * nodes)
+    try:
+        rows = read_flows(name, content, known)
+    except ScenarioError as error:
+        raise ListError(str(error.problems[0])) from None
+    if not rows:
+        raise ListError(f"{name}: found no flow, expected one or more")
+    src, dst, priority, _, size, start = np.array(rows, dtype=np.int64).T
+    place = np.zeros(nodes, dtype=np.int64)
+    place[list(numbers)] = list(numbers.values())
+    return _checked(messages(place[src], place[dst], size, start * 1000, priority), name)
 
 
 def _checked(table: Messages, name: str | None) -> Messages:

@@ -25,9 +25,11 @@ const LONGEST_SLICE_BITS: u32 = 16;
 /// log2 of the shortest, 1 ns: the first wheel then still holds 4.2 us, which is more than a hop takes.
 const SHORTEST_SLICE_BITS: u32 = 10;
 /// Ports up to which slices are the longest.
-const FEW_PORTS: usize = 32;
+const FEW_PORTS: usize = 8;
 const FIRST_WHEEL_BITS: u32 = 12;
 const WHEEL_BITS: u32 = 8;
+const FIRST_SLOTS: usize = 1 << FIRST_WHEEL_BITS;
+const SLOTS: usize = 1 << WHEEL_BITS;
 const NONE: u32 = u32::MAX;
 
 /// A priority queue of `u32` payloads by (time, order of scheduling).
@@ -42,7 +44,9 @@ pub struct EventQueue {
     slice: u64,
     sequence: u64,
     len: usize,
-    wheels: [Wheel; 3],
+    /// The wheels, one slot array after the other: the first has 2^12 slots, the others 2^8.
+    first: Box<Wheel<FIRST_SLOTS, 64>>,
+    rest: [Box<Wheel<SLOTS, 4>>; 2],
     nodes: Vec<Node>,
     /// First of the free nodes.
     free: u32,
@@ -56,19 +60,19 @@ struct Node {
     next: u32,
 }
 
+/// A wheel of `SLOTS` slots, which are 64 times `WORDS`. Arrays of a power of two need no test of a masked index.
 #[derive(Debug)]
-struct Wheel {
+struct Wheel<const SLOTS: usize, const WORDS: usize> {
     /// First node of each slot's list.
-    slots: Vec<u32>,
+    slots: [u32; SLOTS],
     /// A bit for each slot that is not empty, and one for each word of them.
-    occupied: Vec<u64>,
+    occupied: [u64; WORDS],
     words: u64,
 }
 
-impl Wheel {
-    fn new(bits: u32) -> Self {
-        let slots = 1 << bits;
-        Wheel { slots: vec![NONE; slots], occupied: vec![0; slots / 64], words: 0 }
+impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
+    fn new() -> Box<Self> {
+        Box::new(Wheel { slots: [NONE; SLOTS], occupied: [0; WORDS], words: 0 })
     }
 
     /// The first occupied slot after `slot`.
@@ -89,18 +93,20 @@ impl Wheel {
 
     #[inline]
     fn fill(&mut self, slot: usize, node: u32) -> u32 {
-        self.occupied[slot / 64] |= 1 << (slot % 64);
-        self.words |= 1 << (slot / 64);
-        std::mem::replace(&mut self.slots[slot], node)
+        let word = slot / 64 % WORDS;
+        self.occupied[word] |= 1 << (slot % 64);
+        self.words |= 1 << word;
+        std::mem::replace(&mut self.slots[slot % SLOTS], node)
     }
 
     #[inline]
     fn empty(&mut self, slot: usize) -> u32 {
-        self.occupied[slot / 64] &= !(1 << (slot % 64));
-        if self.occupied[slot / 64] == 0 {
-            self.words &= !(1 << (slot / 64));
+        let word = slot / 64 % WORDS;
+        self.occupied[word] &= !(1 << (slot % 64));
+        if self.occupied[word] == 0 {
+            self.words &= !(1 << word);
         }
-        std::mem::replace(&mut self.slots[slot], NONE)
+        std::mem::replace(&mut self.slots[slot % SLOTS], NONE)
     }
 }
 
@@ -128,7 +134,8 @@ impl EventQueue {
             slice: 0,
             sequence: 0,
             len: 0,
-            wheels: [Wheel::new(FIRST_WHEEL_BITS), Wheel::new(WHEEL_BITS), Wheel::new(WHEEL_BITS)],
+            first: Wheel::new(),
+            rest: [Wheel::new(), Wheel::new()],
             nodes: Vec::new(),
             free: NONE,
             far: Heap::default(),
@@ -178,6 +185,12 @@ impl EventQueue {
         }
     }
 
+    /// The event that will be taken `ahead` events after the next one, as far as it is known: for looking ahead.
+    #[inline]
+    pub fn upcoming(&self, ahead: usize) -> Option<u32> {
+        self.run.len().checked_sub(ahead + 1).map(|at| self.run[at] as u32)
+    }
+
     /// Events pending.
     pub fn len(&self) -> usize {
         self.len
@@ -206,7 +219,10 @@ impl EventQueue {
 
     #[inline]
     fn link(&mut self, wheel: usize, slot: usize, node: u32) {
-        self.nodes[node as usize].next = self.wheels[wheel].fill(slot, node);
+        self.nodes[node as usize].next = match wheel {
+            0 => self.first.fill(slot, node),
+            _ => self.rest[wheel - 1].fill(slot, node),
+        };
     }
 
     /// Where a later slice belongs, seen from the current one: a wheel and a slot; `None`: beyond the last wheel.
@@ -238,7 +254,7 @@ impl EventQueue {
 
     /// Makes the next slice with events current, or moves a slot's events one wheel down.
     fn advance(&mut self) -> Option<()> {
-        if let Some(slot) = self.wheels[0].after(self.slice as usize % (1 << FIRST_WHEEL_BITS)) {
+        if let Some(slot) = self.first.after(self.slice as usize % (1 << FIRST_WHEEL_BITS)) {
             self.slice = self.slice >> FIRST_WHEEL_BITS << FIRST_WHEEL_BITS | slot as u64;
             self.begin_slice(slot);
             return Some(());
@@ -246,7 +262,7 @@ impl EventQueue {
         for wheel in 1..3u32 {
             let shift = FIRST_WHEEL_BITS + (wheel - 1) * WHEEL_BITS;
             let current = (self.slice >> shift) as usize % (1 << WHEEL_BITS);
-            if let Some(slot) = self.wheels[wheel as usize].after(current) {
+            if let Some(slot) = self.rest[wheel as usize - 1].after(current) {
                 let above = self.slice >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS);
                 self.slice = above | (slot as u64) << shift;
                 self.move_down(wheel as usize, slot);
@@ -270,7 +286,7 @@ impl EventQueue {
     /// The events of a slot of the first wheel are now the current ones; `run` is empty.
     #[inline]
     fn begin_slice(&mut self, slot: usize) {
-        let mut node = self.wheels[0].empty(slot);
+        let mut node = self.first.empty(slot);
         while node != NONE {
             let Node { entry, next } = self.nodes[node as usize];
             self.run.push(entry);
@@ -284,7 +300,7 @@ impl EventQueue {
     }
 
     fn move_down(&mut self, wheel: usize, slot: usize) {
-        let mut node = self.wheels[wheel].empty(slot);
+        let mut node = self.rest[wheel - 1].empty(slot);
         while node != NONE {
             let Node { entry, next } = self.nodes[node as usize];
             let slice = self.slice_of(entry);

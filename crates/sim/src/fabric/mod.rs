@@ -6,6 +6,7 @@ pub(crate) mod pause;
 pub(crate) mod port;
 pub(crate) mod routing;
 pub(crate) mod switch;
+pub(crate) mod telemetry;
 pub(crate) mod wiring;
 
 /// Traffic classes, priorities and priority groups: 802.1Q has eight of each.

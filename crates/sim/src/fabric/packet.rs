@@ -23,6 +23,8 @@ pub(crate) const KINDS: usize = 5;
 pub(crate) const CE: u8 = 1;
 /// BTH AckReq.
 pub(crate) const ACK_REQUEST: u8 = 2;
+/// The packet that this one answers was marked CE.
+pub(crate) const CE_ECHO: u8 = 4;
 
 /// A packet. Which host sent it follows from `qp` and `kind`.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +78,14 @@ impl Arena {
         self.free = self.packets[index as usize].next;
         self.packets[index as usize] = packet;
         index
+    }
+
+    /// Asks for a packet's memory.
+    #[inline]
+    pub fn prefetch(&self, index: Option<u32>) {
+        if let Some(index) = index {
+            crate::engine::prefetch(&self.packets, index as usize);
+        }
     }
 
     pub fn remove(&mut self, index: u32) {

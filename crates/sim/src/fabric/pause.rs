@@ -6,7 +6,7 @@
 //! Leaves out: loss of a PFC frame, and the buffer space that the frames themselves take.
 
 use std::collections::BTreeMap;
-use tailback_proto::flow_control::pfc::pause_span;
+use tailback_proto::flow_control::pfc::{pause_span, PauseSource};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
@@ -46,6 +46,26 @@ impl PauseLog {
     }
 }
 
+/// What a priority group of an ingress port asks its peer for.
+#[derive(Clone, Debug)]
+pub(crate) struct Pausing {
+    pub source: PauseSource,
+    /// Time that pauses were held, not counting one that still is.
+    pub held: Time,
+    pub frames: u64,
+    /// Bytes dropped since the pause that is held, or was held last, began.
+    pub overflow: u64,
+}
+
+impl Pausing {
+    pub const IDLE: Pausing = Pausing { source: PauseSource::IDLE, held: Time::ZERO, frames: 0, overflow: 0 };
+
+    /// Time that pauses were held up to now.
+    pub fn held_until(&self, now: Time) -> Time {
+        self.held + self.source.asserted_at().map_or(Time::ZERO, |since| now - since)
+    }
+}
+
 /// Pauses by lane, for those lanes that ever had one.
 pub(crate) type PauseLogs = BTreeMap<usize, PauseLog>;
 
@@ -54,24 +74,26 @@ impl World {
     pub(crate) fn assert_pause(&mut self, port: usize, class: u8) {
         let span = self.pause_span_of(port);
         let now = self.now;
-        let group = &mut self.groups[lane(port, class)];
-        group.pause.pause(now, span);
-        let refresh_at = group.pause.next_timeout().expect("a pause that is held is refreshed");
+        self.groups[lane(port, class)].asserted = true;
+        let source = &mut self.pausing[lane(port, class)].source;
+        source.pause(now, span);
+        let refresh_at = source.next_timeout().expect("a pause that is held is refreshed");
         self.schedule(refresh_at, Event::PauseRefresh(lane(port, class) as u32));
         self.queue_pfc(port, class);
     }
 
     /// An ingress group fell below xon: let the peer go on.
     pub(crate) fn release_pause(&mut self, port: usize, class: u8) {
-        let group = &mut self.groups[lane(port, class)];
-        group.held += group.pause.resume(self.now);
-        group.overflow = 0;
+        self.groups[lane(port, class)].asserted = false;
+        let pausing = &mut self.pausing[lane(port, class)];
+        pausing.held += pausing.source.resume(self.now);
+        pausing.overflow = 0;
         self.queue_pfc(port, class);
     }
 
     /// The refresh timer of a lane.
     pub(crate) fn on_pause_refresh(&mut self, lane: usize) {
-        if self.groups[lane].pause.next_timeout() == Some(self.now) {
+        if self.pausing[lane].source.next_timeout() == Some(self.now) {
             let (port, class) = port_and_class(lane);
             self.assert_pause(port, class);
         }
@@ -92,9 +114,9 @@ impl World {
         let named = std::mem::take(&mut self.ports[port].pfc_pending);
         let mut paused = 0u8;
         for class in (0..CLASSES as u8).filter(|class| named & (1 << class) != 0) {
-            let group = &mut self.groups[lane(port, class)];
-            group.pause_frames += 1;
-            paused |= (group.pause.asserted() as u8) << class;
+            let pausing = &mut self.pausing[lane(port, class)];
+            pausing.frames += 1;
+            paused |= (pausing.source.asserted() as u8) << class;
         }
         let wire_bytes = PFC_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;
         let left = self.now + self.serialization(port, wire_bytes);

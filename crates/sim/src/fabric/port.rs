@@ -15,6 +15,7 @@ use crate::world::World;
 
 /// The hot part of a port: one cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Port {
     /// When the transmitter is free.
     pub busy_until: Time,
@@ -28,6 +29,8 @@ pub(crate) struct Port {
     pub peer: u32,
     /// Node that it belongs to: hosts first, then switches.
     pub owner: u32,
+    /// Node at the other end.
+    pub peer_owner: u32,
     /// Time of a byte, where it is a whole number of picoseconds; else 0.
     pub ps_per_byte: u32,
     /// Classes with a packet in their queue.
@@ -69,6 +72,7 @@ pub(crate) fn ticks_between(from: Time, to: Time) -> u64 {
 
 /// One egress queue: a cache line, counters included.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct ClassQueue {
     pub fifo: Fifo,
     pub bytes: u32,
@@ -95,6 +99,14 @@ impl ClassQueue {
         tx_packets: 0,
         tx_bytes: 0,
     };
+
+    /// A packet comes in and leaves at once.
+    #[inline]
+    pub fn pass(&mut self, bytes: u32) {
+        self.max_bytes = self.max_bytes.max(bytes);
+        self.rx_packets += 1;
+        self.rx_bytes += bytes as u64;
+    }
 
     /// Brings the integral up to `now`, before `bytes` changes.
     #[inline]
@@ -232,7 +244,7 @@ impl World {
             _ => return, // the link failed with the packet on it
         }
         let index = p.in_flight.pop(&self.packets).expect("it has a head");
-        let (peer, lossy_link) = (p.peer as usize, p.lossy_link);
+        let (peer, node, lossy_link) = (p.peer as usize, p.peer_owner as usize, p.lossy_link);
         if let Some(next) = p.in_flight.head() {
             let arrival = self.packets[next].arrival;
             self.schedule(arrival, Event::Arrival(port as u32));
@@ -244,7 +256,6 @@ impl World {
         let group = &mut self.groups[lane(peer, self.packets[index].class)];
         group.rx_packets += 1;
         group.rx_bytes += self.packets[index].frame_bytes() as u64;
-        let node = self.ports[peer].owner as usize;
         if node < self.nics.len() {
             self.nic_receive(node, index);
         } else {
@@ -347,6 +358,7 @@ mod tests {
     #[test]
     fn hot_structures_fit_a_cache_line() {
         assert!(std::mem::size_of::<Port>() <= 64, "{}", std::mem::size_of::<Port>());
+        assert!(std::mem::size_of::<super::super::switch::IngressGroup>() <= 64);
         assert!(std::mem::size_of::<ClassQueue>() <= 64, "{}", std::mem::size_of::<ClassQueue>());
     }
 

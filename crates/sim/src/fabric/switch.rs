@@ -12,7 +12,7 @@
 //! Leaves out: guaranteed minima for each queue, cells and their rounding, separate pools, multicast.
 
 use tailback_proto::aqm::ecn::EcnThresholds;
-use tailback_proto::flow_control::pfc::PauseSource;
+use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::units::Time;
 
 use super::lane;
@@ -92,25 +92,23 @@ impl Switch {
     }
 }
 
-/// One priority group of an ingress port.
+/// One priority group of an ingress port: a cache line. What only a pause changes is in
+/// [`Pausing`](super::pause::Pausing).
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct IngressGroup {
     /// Bytes held in the shared buffer.
     pub shared: u32,
     /// Bytes held in the group's headroom.
     pub headroom: u32,
     pub max_bytes: u32,
-    /// Bytes dropped since the pause that is held, or was held last, began.
-    pub overflow: u64,
+    /// Whether it holds a pause.
+    pub asserted: bool,
     /// Integral of the bytes held over time since the last sample, byte-ticks.
     pub byte_ticks: u64,
     pub changed_at: Time,
     pub rx_packets: u64,
     pub rx_bytes: u64,
-    pub pause: PauseSource,
-    /// Time that pauses were held, not counting one that still is.
-    pub held: Time,
-    pub pause_frames: u64,
 }
 
 impl IngressGroup {
@@ -118,14 +116,11 @@ impl IngressGroup {
         shared: 0,
         headroom: 0,
         max_bytes: 0,
-        overflow: 0,
+        asserted: false,
         byte_ticks: 0,
         changed_at: Time::ZERO,
         rx_packets: 0,
         rx_bytes: 0,
-        pause: PauseSource::IDLE,
-        held: Time::ZERO,
-        pause_frames: 0,
     };
 
     /// Bytes held.
@@ -161,9 +156,10 @@ impl World {
             let overflows =
                 !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes;
             if overflows {
-                group.overflow += bytes as u64;
-                let enough = self.links[in_port].headroom_bytes + group.overflow;
-                let asserted = group.pause.asserted();
+                let overflow = &mut self.pausing[lane(in_port, class)].overflow;
+                *overflow += bytes as u64;
+                let enough = self.links[in_port].headroom_bytes + *overflow;
+                let asserted = group.asserted;
                 self.lossless_drop(in_port, class, enough);
                 self.drop_packet(in_port, index, DropReason::HeadroomOverflow);
                 if !asserted {
@@ -188,6 +184,20 @@ impl World {
                 return;
             }
         }
+        let p = &mut self.ports[out_port];
+        let idle = p.busy_until <= self.now && (p.backlogged | p.pfc_pending | (p.paused & 1 << class)) == 0;
+        if idle && fits_group && !group.asserted {
+            // It leaves at once: what follows would come to the same.
+            group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
+            p.last_class = class;
+            let is_data = packet.kind == Kind::Data;
+            self.queues[lane(out_port, class)].pass(bytes);
+            if self.telemetry.hops && is_data {
+                self.write_telemetry(out_port, class, index);
+            }
+            self.send(out_port, index);
+            return;
+        }
         group.integrate(self.now);
         if fits_group {
             group.shared += bytes;
@@ -196,11 +206,9 @@ impl World {
             group.headroom += bytes;
         }
         group.max_bytes = group.max_bytes.max(group.bytes());
-        if lossless
-            && !group.pause.asserted()
-            && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold())
+        if lossless && !group.asserted && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold())
         {
-            group.overflow = 0;
+            self.pausing[lane(in_port, class)].overflow = 0;
             self.assert_pause(in_port, class);
         }
         self.enqueue(out_port, index);
@@ -218,12 +226,27 @@ impl World {
         p.last_class = class;
         let index = self.dequeue(port, class);
         self.release(port, index);
+        if self.telemetry.hops && self.packets[index].kind == Kind::Data {
+            self.write_telemetry(port, class, index);
+        }
         self.send(port, index);
         let p = &self.ports[port];
         if p.backlogged & !p.paused != 0 || p.pfc_pending != 0 {
             let busy_until = p.busy_until;
             self.wake_port(port, busy_until);
         }
+    }
+
+    /// A data packet leaves a queue: it takes along how loaded the port is.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn write_telemetry(&mut self, port: usize, class: u8, packet: u32) {
+        let hop = HopTelemetry {
+            at: self.now,
+            tx_bytes: self.wire_bytes[port],
+            queue_bytes: self.queues[lane(port, class)].bytes as u64,
+            rate: self.links[port].rate,
+        };
+        self.telemetry.add_hop(packet, hop);
     }
 
     /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.
@@ -249,7 +272,7 @@ impl World {
                 }
             }
         }
-        if group.pause.asserted() && group.headroom == 0 && s.below_xon(group.shared as u64) {
+        if group.asserted && group.headroom == 0 && s.below_xon(group.shared as u64) {
             self.release_pause(in_port, class);
         }
     }

@@ -3,14 +3,16 @@
 //! The host behind the NIC is ideal: memory takes every byte at once, so the NIC never runs out of receive buffer and
 //! never asks for a pause itself. Leaves out: the PCIe link, the NIC's caches, and the time to fetch a packet again.
 
+mod congestion;
 mod qp;
 mod receive;
 mod transmit;
 
+pub(crate) use congestion::{Congestion, Controller};
 pub(crate) use qp::{QpState, RecvQp, SendQp};
 
 use std::collections::VecDeque;
-use tailback_proto::congestion::dcqcn::{NotificationPoint, ReactionParameters};
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
@@ -20,7 +22,9 @@ use crate::fabric::CLASSES;
 #[derive(Debug)]
 pub(crate) struct NicModel {
     pub rc: RcParameters,
-    pub reaction: Option<ReactionParameters>,
+    pub congestion: Congestion,
+    /// What packets of this NIC carry for it beyond their headers, bytes.
+    pub telemetry_bytes: u32,
     pub min_time_between_cnps: Time,
     pub cnp_interval_per_port: bool,
     pub cnp_priority: u8,

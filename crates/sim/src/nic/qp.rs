@@ -1,8 +1,11 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
-use tailback_proto::congestion::dcqcn::{NotificationPoint, ReactionPoint};
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
+
+use super::Controller;
+use crate::workload::Writer;
 
 /// Where a sending queue pair stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +23,7 @@ pub(crate) enum QpState {
 #[derive(Debug)]
 pub(crate) struct SendQp {
     pub requester: Requester,
-    /// Present where the NIC runs DCQCN.
-    pub reaction: Option<ReactionPoint>,
+    pub controller: Controller,
     /// Earliest time of its next packet.
     pub next_at: Time,
     /// Whether it is in the NIC's ready ring, or has an event that will put it there.
@@ -42,6 +44,22 @@ pub(crate) struct SendQp {
     pub packet_seq_err: u64,
     pub local_ack_timeout_err: u64,
     pub rp_cnp_handled: u64,
+}
+
+impl SendQp {
+    /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
+    #[inline]
+    pub fn may_send(&self, writers: &[Writer]) -> bool {
+        self.requester.has_work()
+            && (!self.controller.may_have_window() || self.window_is_open(&writers[self.writer as usize]))
+    }
+
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn window_is_open(&self, writer: &Writer) -> bool {
+        let [una, next] =
+            [self.requester.acknowledged(), self.requester.next_sequence()].map(|at| writer.position(at));
+        self.controller.window_bytes().is_none_or(|window| next - una < window)
+    }
 }
 
 /// The receiving half of a queue pair.

@@ -1,11 +1,15 @@
-//! The way in: notification point, responder, requester, reaction point.
+//! The way in: notification point, responder, requester, congestion control.
+//!
+//! An ACK or NAK echoes what the packet that it answers brought: its CE mark, and the timestamp and telemetry of NICs whose
+//! controllers use them.
 
+use tailback_proto::congestion::AckInfo;
 use tailback_proto::transport::rc::{Timeout, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
-use super::QpState;
-use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, CE, NONE};
+use super::{Congestion, Controller, QpState};
+use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
 use crate::world::World;
 
 impl World {
@@ -14,14 +18,14 @@ impl World {
         let packet = self.packets[index];
         self.packets.remove(index);
         match packet.kind {
-            Kind::Data => self.on_data(host, &packet),
-            Kind::Ack | Kind::Nak => self.on_ack(&packet),
+            Kind::Data => self.on_data(host, index, &packet),
+            Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
             Kind::Cnp => self.on_cnp(host, packet.qp),
             Kind::Pfc => unreachable!("PFC frames take effect at the port"),
         }
     }
 
-    fn on_data(&mut self, host: usize, packet: &Packet) {
+    fn on_data(&mut self, host: usize, index: u32, packet: &Packet) {
         let r = &mut self.recv_qps[packet.qp as usize];
         let src = r.src;
         let nic = &mut self.nics[host];
@@ -31,7 +35,7 @@ impl World {
         if packet.flags & CE != 0 {
             r.np_ecn_marked_roce_packets += 1;
             nic.counters.np_ecn_marked_roce_packets += 1;
-            if model.reaction.is_some() {
+            if matches!(model.congestion, Congestion::Dcqcn(_)) {
                 let point = if model.cnp_interval_per_port {
                     &mut nic.notification_point
                 } else {
@@ -62,10 +66,13 @@ impl World {
             }
         };
         let cnp_priority = model.cnp_priority;
+        let telemetry_bytes = model.telemetry_bytes;
+        let echoes = model.congestion.hears_acks();
         if cnp {
             self.recv_qps[packet.qp as usize].np_cnp_sent += 1;
             self.nics[host].counters.np_cnp_sent += 1;
-            self.reply(host, src, packet.qp, Kind::Cnp, cnp_priority, 0, CNP_FRAME_BYTES);
+            let notification = self.reply(src, packet.qp, Kind::Cnp, cnp_priority, 0, CNP_FRAME_BYTES);
+            self.queue_reply(host, notification);
         }
         if let Some(kind) = answer {
             let responder = &self.recv_qps[packet.qp as usize].responder;
@@ -73,14 +80,19 @@ impl World {
                 Kind::Nak => responder.nak_psn(),
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
             };
-            self.reply(host, src, packet.qp, kind, packet.class, psn, ACK_FRAME_BYTES);
+            let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
+            let answer = self.reply(src, packet.qp, kind, packet.class, psn, frame_bytes);
+            if echoes {
+                self.packets[answer].flags = if packet.flags & CE != 0 { CE_ECHO } else { 0 };
+                self.telemetry.echo(index, answer);
+            }
+            self.queue_reply(host, answer);
         }
     }
 
-    /// Queues a packet that the receive side made.
-    #[allow(clippy::too_many_arguments)] // the fields of the packet
-    fn reply(&mut self, host: usize, dst: u16, qp: u32, kind: Kind, class: u8, psn: u32, frame_bytes: u32) {
-        let index = self.packets.add(Packet {
+    /// Makes a packet that answers another.
+    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, class: u8, psn: u32, frame_bytes: u32) -> u32 {
+        self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
             psn,
@@ -92,19 +104,25 @@ impl World {
             kind,
             class,
             flags: 0,
-        });
+        })
+    }
+
+    /// Queues a packet that the receive side made.
+    fn queue_reply(&mut self, host: usize, index: u32) {
         let port = self.nics[host].port as usize;
         self.enqueue(port, index);
         self.kick(port);
     }
 
-    fn on_ack(&mut self, packet: &Packet) {
+    fn on_ack(&mut self, index: u32, packet: &Packet) {
         let qp = packet.qp;
         let s = &mut self.send_qps[qp as usize];
         if s.state != QpState::Running {
             return;
         }
-        let rc = &self.nic_models[self.nics[s.src as usize].model as usize].rc;
+        let model = &self.nic_models[self.nics[s.src as usize].model as usize];
+        let rc = &model.rc;
+        let hears_acks = model.congestion.hears_acks();
         let unsent = s.requester.posted() - s.requester.next_sequence();
         let newly = if packet.kind == Kind::Ack {
             s.requester.on_ack(rc, self.now, packet.psn)
@@ -114,6 +132,9 @@ impl World {
             s.requester.on_nak(rc, self.now, packet.psn)
         };
         self.account_backlog(qp, unsent);
+        if hears_acks {
+            self.inform_controller(index, packet, newly);
+        }
         if newly > 0 {
             self.on_progress(qp);
         }
@@ -121,11 +142,31 @@ impl World {
         self.activate(qp);
     }
 
+    /// Tells a queue pair's controller of an ACK or NAK that newly acknowledged so many packets.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn inform_controller(&mut self, index: u32, packet: &Packet, newly: u64) {
+        let s = &mut self.send_qps[packet.qp as usize];
+        let model = &self.nic_models[self.nics[s.src as usize].model as usize];
+        let writer = &self.writers[s.writer as usize];
+        let (sent_at, hops) = self.telemetry.of(index);
+        let acknowledged_bytes = writer.position(s.requester.acknowledged());
+        let ack = AckInfo {
+            now: self.now,
+            rtt: self.now - sent_at,
+            newly_acked_bytes: acknowledged_bytes - writer.position(s.requester.acknowledged() - newly),
+            acknowledged_bytes,
+            sent_bytes: writer.position(s.requester.next_sequence()),
+            marked: packet.flags & CE_ECHO != 0,
+            hops,
+        };
+        s.controller.on_ack(&model.congestion, &ack);
+    }
+
     fn on_cnp(&mut self, host: usize, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         let nic = &mut self.nics[host];
-        match (&mut s.reaction, &self.nic_models[nic.model as usize].reaction) {
-            (Some(reaction), Some(parameters)) if s.state == QpState::Running => {
+        match (&mut s.controller, &self.nic_models[nic.model as usize].congestion) {
+            (Controller::Dcqcn(reaction), Congestion::Dcqcn(parameters)) if s.state == QpState::Running => {
                 s.rp_cnp_handled += 1;
                 nic.counters.rp_cnp_handled += 1;
                 reaction.on_cnp(parameters, self.now);

@@ -1,8 +1,9 @@
 //! The way out: which class, which queue pair, when.
 //!
 //! Classes: strict ones first, then round robin. In a class: ACKs and CNPs, which the NIC's receive side made, before
-//! data; queue pairs take turns, a packet each. A queue pair under DCQCN is paced: after a packet of `b` bytes on the
-//! wire its next one may leave `8 b / rate` later, by the rate at that moment.
+//! data; queue pairs take turns, a packet each. A queue pair under congestion control is paced: after a packet of
+//! `b` bytes on the wire its next one may leave `8 b / rate` later, by the rate at that moment. Where its controller has a
+//! window, it sends while less than that is in flight.
 
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
@@ -37,11 +38,11 @@ impl World {
             if ring.is_empty() {
                 nic.ready_classes &= !(1 << class);
             }
-            if self.send_qps[qp as usize].requester.has_work() {
+            if self.send_qps[qp as usize].may_send(&self.writers) {
                 self.send_data(port, qp);
                 break;
             }
-            // An ACK took its work away while it waited.
+            // An ACK took its work away, or a smaller window closed, while it waited.
             self.send_qps[qp as usize].scheduled = false;
         }
         let p = &self.ports[port];
@@ -69,22 +70,17 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         let out = s.requester.send(&model.rc, self.now);
         let (payload, first) = writer.segment(out.sequence);
-        let wire_bytes = write_frame_bytes(payload, first) + PREAMBLE_AND_GAP_BYTES;
+        let wire_bytes = write_frame_bytes(payload, first) + model.telemetry_bytes + PREAMBLE_AND_GAP_BYTES;
         let class = s.class;
         s.packets_sent += 1;
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate = match (&mut s.reaction, &model.reaction) {
-            (Some(reaction), Some(parameters)) => {
-                reaction.on_sent(parameters, self.now, payload as u64);
-                reaction.rate()
-            }
-            _ => model.line_rate,
-        };
+        let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64, model.line_rate);
+        let timestamped = model.congestion.hears_acks();
         // Below 2^53 ps the product and the quotient are exact to a picosecond.
         s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as u64);
         let arm_timer = out.ack_request;
-        let (next_at, has_work) = (s.next_at, s.requester.has_work());
+        let (next_at, may_send) = (s.next_at, s.may_send(&self.writers));
         let packet = Packet {
             arrival: Time::ZERO,
             qp,
@@ -99,6 +95,9 @@ impl World {
             flags: if out.ack_request { ACK_REQUEST } else { 0 },
         };
         let packet = self.packets.add(packet);
+        if timestamped {
+            self.telemetry.begin(packet, self.now);
+        }
         self.data.sent += 1;
         let queue = &mut self.queues[lane(port, class)];
         queue.rx_packets += 1;
@@ -107,8 +106,8 @@ impl World {
         if arm_timer {
             self.arm_timer(qp);
         }
-        self.send_qps[qp as usize].scheduled = has_work;
-        if has_work {
+        self.send_qps[qp as usize].scheduled = may_send;
+        if may_send {
             let free_at = self.ports[port].busy_until;
             if next_at <= free_at {
                 let nic = &mut self.nics[self.ports[port].owner as usize];
@@ -123,7 +122,7 @@ impl World {
     /// A queue pair may have got work: schedule it, and let its port look.
     pub(crate) fn activate(&mut self, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
-        if s.scheduled || !s.requester.has_work() || s.state != QpState::Running {
+        if s.scheduled || !s.may_send(&self.writers) || s.state != QpState::Running {
             return;
         }
         s.scheduled = true;

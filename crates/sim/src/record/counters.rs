@@ -57,13 +57,13 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
 fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: &mut Vec<Counter>) {
     for class in 0..CLASSES as u8 {
         let at = lane(port, class);
-        let (queue, group, pause) = (&world.queues[at], &world.groups[at], &world.pauses[at]);
+        let (queue, group, pause, pausing) =
+            (&world.queues[at], &world.groups[at], &world.pauses[at], &world.pausing[at]);
         let dropped: u64 = world.drops[at].iter().map(|tally| tally.packets).sum();
-        if queue.tx_packets + group.rx_packets + pause.frames + group.pause_frames + dropped == 0 {
+        if queue.tx_packets + group.rx_packets + pause.frames + pausing.frames + dropped == 0 {
             continue;
         }
-        let held = group.held
-            + group.pause.asserted_at().map_or(tailback_proto::units::Time::ZERO, |since| world.now - since);
+        let held = pausing.held_until(world.now);
         let microseconds = |ps: u64| ps / PICOSECONDS_TO_MICROSECONDS;
         let mut values = vec![
             (format!("tx_prio{class}_packets"), queue.tx_packets),
@@ -73,7 +73,7 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
             (format!("rx_prio{class}_pause"), pause.frames),
             (format!("rx_prio{class}_pause_duration"), microseconds(pause.paused_until(world.now).0)),
             (format!("rx_prio{class}_pause_transition"), pause.transitions),
-            (format!("tx_prio{class}_pause"), group.pause_frames),
+            (format!("tx_prio{class}_pause"), pausing.frames),
             (format!("tx_prio{class}_pause_duration"), microseconds(held.0)),
         ];
         if !port_name.is_empty() {

@@ -1,6 +1,6 @@
 //! Time series with a bounded number of bins.
 //!
-//! Bins start at 1 us. When the most that a series may have are full, bins are merged, by 5 and by 2 in turn (1, 5,
+//! Bins start at 1 us (10 us where there are thousands of series). When the most that a series may have are full, bins are merged, by 5 and by 2 in turn (1, 5,
 //! 10, 50, 100 us, ...), so that a recording holds between a fifth and all of its bins however long the run. Counts
 //! add up, means are averaged, maxima stay maxima. Counters are read at the end of a bin; nothing is done per packet
 //! but what the counters and the queues' integrals over time cost anyway.
@@ -14,6 +14,9 @@ use crate::world::World;
 
 /// Length of a bin at the start of a run.
 pub(crate) const FIRST_BIN: Time = Time::from_us(1);
+/// The same where there are more than [`MANY_COLUMNS`], so that reading them all takes a small part of the run.
+const FIRST_BIN_OF_MANY: Time = Time::from_us(10);
+const MANY_COLUMNS: usize = 2_000;
 /// Most values that a recording holds (32 MB): many series have fewer bins each.
 pub(crate) const MAX_VALUES: usize = 4 << 20;
 /// Fewer bins than this show little: then less is recorded of each port.
@@ -211,6 +214,9 @@ impl Recorder {
         let bins =
             plan.record.max_bins.min(MAX_VALUES / recorder.columns.len().max(1)).max(crate::plan::MIN_BINS);
         recorder.max_bins = bins / 10 * 10;
+        if recorder.columns.len() > MANY_COLUMNS {
+            recorder.bin = FIRST_BIN_OF_MANY;
+        }
         recorder
     }
 
@@ -375,10 +381,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         Dropped(at) => dropped(world, at, false),
         IngressDropped(at) => dropped(world, at, true),
         PausedShare(at) => world.pauses[at].paused_until(now).0,
-        PausingShare(at) => {
-            let group = &world.groups[at];
-            (group.held + group.pause.asserted_at().map_or(Time::ZERO, |since| now - since)).0
-        }
+        PausingShare(at) => world.pausing[at].held_until(now).0,
         QueueMean(at) => {
             let queue = &mut world.queues[at];
             queue.integrate(now);
@@ -416,18 +419,11 @@ fn dropped(world: &World, at: usize, ingress: bool) -> u64 {
     reasons.map(|reason| world.drops[at][reason as usize].packets).sum()
 }
 
-/// Rate and alpha of a queue pair now. Works on a copy: looking must not change what is seen later.
+/// Rate and alpha of a queue pair now.
 pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
     let s = &world.send_qps[qp];
     let model = &world.nic_models[world.nics[s.src as usize].model as usize];
-    match (&s.reaction, &model.reaction) {
-        (Some(reaction), Some(parameters)) => {
-            let mut reaction = reaction.clone();
-            reaction.catch_up(parameters, world.now);
-            (reaction.rate(), reaction.alpha())
-        }
-        _ => (model.line_rate, 0.0),
-    }
+    s.controller.peek(&model.congestion, world.now, model.line_rate)
 }
 
 /// Classes that any packet of the plan can be in.

@@ -74,8 +74,8 @@ impl Writer {
         }
     }
 
-    /// Wire bytes of a message's first packet, of those between, of the last, and of an ACK.
-    pub fn frames(&self) -> [u32; 4] {
+    /// Wire bytes of a message's first packet, of those between, of the last, and of an ACK, each with `extra` of them.
+    pub fn frames(&self, extra: u32) -> [u32; 4] {
         let one = self.packets_per_message == 1;
         [
             write_frame_bytes(self.mtu, true),
@@ -83,7 +83,7 @@ impl Writer {
             write_frame_bytes(self.last_payload, one),
             ACK_FRAME_BYTES,
         ]
-        .map(|frame| frame + PREAMBLE_AND_GAP_BYTES)
+        .map(|frame| frame + PREAMBLE_AND_GAP_BYTES + extra)
     }
 
     /// Payload of a packet of the stream, and whether it is the first of its message.
@@ -95,6 +95,12 @@ impl Writer {
         let position = sequence % self.packets_per_message;
         let payload = if position + 1 == self.packets_per_message { self.last_payload } else { self.mtu };
         (payload, position == 0)
+    }
+
+    /// Bytes of the stream before a packet.
+    pub fn position(&self, sequence: u64) -> u64 {
+        let (messages, packets) = (sequence / self.packets_per_message, sequence % self.packets_per_message);
+        messages * self.message_bytes + packets * self.mtu as u64
     }
 
     /// How many messages to post now: up to the depth, of what the completions seen so far leave room for.

@@ -27,7 +27,7 @@ pub fn star(hosts: usize) -> Plan {
                 adaptive_timeout_ps: Some(2_097_152_000),
                 retry_count: 7,
             },
-            dcqcn: Some(connectx()),
+            congestion: CongestionPlan::Dcqcn(connectx()),
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {

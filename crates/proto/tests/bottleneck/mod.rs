@@ -1,0 +1,161 @@
+//! One bottleneck in simulated time: senders under a controller, one queue, and ACKs that come back after a fixed delay.
+
+#![allow(dead_code)] // each test file uses what it needs
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use tailback_proto::congestion::{AckInfo, HopTelemetry};
+use tailback_proto::units::{Rate, Time};
+
+/// Bytes of every packet.
+pub const PACKET: u64 = 1000;
+
+/// A controller with its parameters.
+pub trait Controller {
+    fn on_ack(&mut self, ack: &AckInfo);
+    fn rate(&self) -> f64;
+    fn window_bytes(&self) -> Option<u64>;
+}
+
+pub struct Bottleneck {
+    pub rate: Rate,
+    /// Round trip without queue and serialization.
+    pub delay: Time,
+    /// Packets that leave more than this behind are marked.
+    pub mark_above_bytes: u64,
+}
+
+/// What was seen from `from` on.
+#[derive(Default)]
+pub struct Seen {
+    pub utilisation: f64,
+    pub mean_queue: f64,
+    pub max_queue: u64,
+    /// RTTs that ACKs told, sorted.
+    pub rtts: Vec<Time>,
+    /// By sender.
+    pub bytes: Vec<u64>,
+}
+
+impl Seen {
+    /// Share `q` of the RTTs is at most this.
+    pub fn rtt(&self, q: f64) -> Time {
+        self.rtts[((self.rtts.len() - 1) as f64 * q) as usize]
+    }
+
+    /// Jain's index of the senders' throughput.
+    pub fn fairness(&self) -> f64 {
+        let sum: f64 = self.bytes.iter().map(|&b| b as f64).sum();
+        let squares: f64 = self.bytes.iter().map(|&b| (b * b) as f64).sum();
+        sum * sum / (self.bytes.len() as f64 * squares)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Pace(usize),
+    Departed,
+    Ack(usize),
+}
+
+struct Sender<C> {
+    controller: C,
+    next_at: Time,
+    pacing: bool,
+    sent: u64,
+    acked: u64,
+    /// Answers on their way: time sent, mark, telemetry.
+    answers: VecDeque<(Time, bool, HopTelemetry)>,
+}
+
+/// Runs until `until`; each sender starts at its time and never stops.
+pub fn run<C: Controller>(
+    link: &Bottleneck,
+    senders: Vec<(Time, C)>,
+    from: Time,
+    until: Time,
+) -> (Seen, Vec<C>) {
+    let mut events = BinaryHeap::new();
+    let mut order = 0u64;
+    let mut schedule = |events: &mut BinaryHeap<_>, at: Time, event: Event| {
+        order += 1;
+        events.push(Reverse((at, order, event)));
+    };
+    let mut seen = Seen { bytes: vec![0; senders.len()], ..Seen::default() };
+    let mut senders: Vec<Sender<C>> = senders
+        .into_iter()
+        .enumerate()
+        .map(|(i, (start, controller))| {
+            schedule(&mut events, start, Event::Pace(i));
+            let answers = VecDeque::new();
+            Sender { controller, next_at: start, pacing: true, sent: 0, acked: 0, answers }
+        })
+        .collect();
+    let mut queue: VecDeque<(usize, Time)> = VecDeque::new();
+    let (mut busy, mut tx_bytes, mut queue_integral, mut looked_at) = (false, 0u64, 0.0, from);
+    let serialization = link.rate.serialization(PACKET);
+
+    while let Some(Reverse((now, _, event))) = events.pop() {
+        if now >= until {
+            break;
+        }
+        let measured = now >= from;
+        if measured {
+            queue_integral += (queue.len() as u64 * PACKET) as f64 * (now - looked_at).0 as f64;
+            looked_at = now;
+            seen.max_queue = seen.max_queue.max(queue.len() as u64 * PACKET);
+        }
+        match event {
+            Event::Pace(i) => senders[i].pacing = false,
+            Event::Departed => busy = false,
+            Event::Ack(i) => {
+                let s = &mut senders[i];
+                let (sent_at, marked, hop) = s.answers.pop_front().unwrap();
+                s.acked += PACKET;
+                let ack = AckInfo {
+                    now,
+                    rtt: now - sent_at,
+                    newly_acked_bytes: PACKET,
+                    acknowledged_bytes: s.acked,
+                    sent_bytes: s.sent,
+                    marked,
+                    hops: &[hop],
+                };
+                s.controller.on_ack(&ack);
+                if measured {
+                    seen.rtts.push(ack.rtt);
+                    seen.bytes[i] += PACKET;
+                }
+            }
+        }
+        if let Event::Pace(i) | Event::Ack(i) = event {
+            let s = &mut senders[i];
+            let open = s.controller.window_bytes().is_none_or(|w| s.sent - s.acked < w);
+            if !s.pacing && open {
+                if s.next_at <= now {
+                    queue.push_back((i, now));
+                    s.sent += PACKET;
+                    s.next_at = now + Time((PACKET as f64 * 8e12 / s.controller.rate()) as u64);
+                }
+                s.pacing = true;
+                schedule(&mut events, s.next_at, Event::Pace(i));
+            }
+        }
+        if !busy {
+            if let Some((i, sent_at)) = queue.pop_front() {
+                busy = true;
+                let left = queue.len() as u64 * PACKET;
+                let hop = HopTelemetry { at: now, tx_bytes, queue_bytes: left, rate: link.rate };
+                tx_bytes += PACKET;
+                senders[i].answers.push_back((sent_at, left > link.mark_above_bytes, hop));
+                schedule(&mut events, now + serialization, Event::Departed);
+                schedule(&mut events, now + serialization + link.delay, Event::Ack(i));
+            }
+        }
+    }
+    seen.rtts.sort_unstable();
+    let span = (until - from).0 as f64;
+    seen.mean_queue = queue_integral / span;
+    seen.utilisation = seen.bytes.iter().sum::<u64>() as f64 * 8e12 / (link.rate.0 as f64 * span);
+    (seen, senders.into_iter().map(|s| s.controller).collect())
+}

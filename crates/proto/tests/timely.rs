@@ -1,0 +1,224 @@
+//! TIMELY against its paper: worked examples with the arithmetic shown, bounds under any input, and a closed loop.
+
+mod bottleneck;
+
+use bottleneck::{Bottleneck, Controller};
+use proptest::prelude::*;
+use tailback_proto::congestion::timely::*;
+use tailback_proto::congestion::AckInfo;
+use tailback_proto::units::{Rate, Time};
+
+const LINE: Rate = Rate::from_gbps(100);
+
+/// The paper's values, with delta at ten times its 10 Mbit/s.
+fn parameters() -> TimelyParameters {
+    TimelyParameters {
+        line_rate: LINE,
+        min_rate: 100e6,
+        alpha: 0.875,
+        beta: 0.8,
+        additive: 100e6,
+        hyper_additive: 500e6,
+        hyper_after: 5,
+        t_low: Time::from_us(50),
+        t_high: Time::from_us(500),
+        min_rtt: Time::from_us(20),
+        segment_bytes: 16_000,
+    }
+}
+
+/// A completion event with this RTT.
+fn completion(rtt_us: u64) -> AckInfo<'static> {
+    AckInfo {
+        now: Time::from_ms(1),
+        rtt: Time::from_us(rtt_us),
+        newly_acked_bytes: 16_000,
+        acknowledged_bytes: 0,
+        sent_bytes: 0,
+        marked: false,
+        hops: &[],
+    }
+}
+
+fn fed(p: &TimelyParameters, rtts: &[u64]) -> Timely {
+    let mut cc = Timely::new(p);
+    for &rtt in rtts {
+        cc.on_ack(p, &completion(rtt));
+    }
+    cc
+}
+
+fn close(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= expected.abs() * 1e-9, "found {found}, expected {expected}");
+}
+
+#[test]
+fn the_first_rtt_is_only_a_reference() {
+    let p = parameters();
+    assert_eq!(fed(&p, &[]).rate(), 100e9);
+    assert_eq!(fed(&p, &[900]).rate(), 100e9);
+    assert_eq!(fed(&p, &[]).window_bytes(), None);
+}
+
+#[test]
+fn a_growing_rtt_between_the_thresholds_decreases_by_the_gradient() {
+    let p = parameters();
+    // 100 to 110 us: the average is 0.875 * 10 us, over 20 us a gradient of 0.4375; 1 - 0.8 * 0.4375 = 0.65.
+    let mut cc = fed(&p, &[100, 110]);
+    close(cc.gradient(&p), 0.4375);
+    close(cc.rate(), 65e9);
+    // 110 to 108 us: 0.125 * 8.75 - 0.875 * 2 = -0.65625 us: the gradient is below 0, the rate gains delta.
+    cc.on_ack(&p, &completion(108));
+    close(cc.gradient(&p), -0.65625 / 20.0);
+    close(cc.rate(), 65.1e9);
+}
+
+#[test]
+fn above_t_high_the_rate_falls_whatever_the_gradient() {
+    let p = parameters();
+    // 1 - 0.8 * (1 - 500 / 1000) = 0.6, although the RTT falls.
+    close(fed(&p, &[2000, 1000]).rate(), 60e9);
+}
+
+#[test]
+fn below_t_low_the_rate_grows_whatever_the_gradient() {
+    let p = parameters();
+    close(fed(&p, &[1500, 1000, 20, 40]).rate(), 60e9 + 2.0 * 100e6);
+}
+
+#[test]
+fn five_calm_completion_events_make_the_increase_hyperactive() {
+    let p = parameters();
+    let mut cc = fed(&p, &[2000, 1000, 400]);
+    // The drop to 400 us was the first calm event: 60 + 0.1. Three more of delta, then N * delta.
+    close(cc.rate(), 60.1e9);
+    for rtt in [399, 398, 397] {
+        cc.on_ack(&p, &completion(rtt));
+    }
+    close(cc.rate(), 60.4e9);
+    cc.on_ack(&p, &completion(396));
+    close(cc.rate(), 60.9e9);
+    cc.on_ack(&p, &completion(395));
+    close(cc.rate(), 61.4e9);
+    // A rise ends it: 0.875 * 5 - 0.125 * about 1 us is above zero.
+    cc.on_ack(&p, &completion(400));
+    let after = cc.rate();
+    assert!(after < 61.4e9);
+    cc.on_ack(&p, &completion(390));
+    close(cc.rate(), after + 100e6);
+}
+
+#[test]
+fn a_segment_or_a_round_trip_is_one_completion_event() {
+    let p = parameters();
+    let mut cc = Timely::new(&p);
+    let quarter = |rtt| AckInfo { newly_acked_bytes: 4_000, ..completion(rtt) };
+    for rtt in [100, 101, 102, 103] {
+        cc.on_ack(&p, &quarter(rtt));
+    }
+    for rtt in [110, 120, 130] {
+        cc.on_ack(&p, &quarter(rtt));
+        assert_eq!(cc.rate(), 100e9);
+    }
+    // 103 to 107 us: 1 - 0.8 * 0.875 * 4 / 20 = 0.86.
+    cc.on_ack(&p, &quarter(107));
+    close(cc.rate(), 86e9);
+
+    let p = TimelyParameters { segment_bytes: 0, ..p };
+    let mut cc = Timely::new(&p);
+    let at = |acknowledged_bytes, rtt| AckInfo {
+        acknowledged_bytes,
+        sent_bytes: acknowledged_bytes + 10_000,
+        ..completion(rtt)
+    };
+    cc.on_ack(&p, &at(1_000, 100)); // the next round trip ends beyond 11,000
+    cc.on_ack(&p, &at(11_000, 110));
+    assert_eq!(cc.rate(), 100e9);
+    cc.on_ack(&p, &at(11_001, 110));
+    close(cc.rate(), 65e9);
+}
+
+#[test]
+fn impossible_parameters_are_named() {
+    let refuse = |p: TimelyParameters| p.check().unwrap_err();
+    assert!(parameters().check().is_ok());
+    assert!(refuse(TimelyParameters { alpha: 0.0, ..parameters() }).contains("alpha"));
+    assert!(refuse(TimelyParameters { beta: 1.5, ..parameters() }).contains("beta"));
+    assert!(refuse(TimelyParameters { t_low: Time::from_ms(1), ..parameters() }).contains("t_low"));
+    assert!(refuse(TimelyParameters { min_rtt: Time::ZERO, ..parameters() }).contains("min_rtt"));
+    assert!(refuse(TimelyParameters { min_rate: 0.0, ..parameters() }).contains("min_rate"));
+}
+
+struct Driven(TimelyParameters, Timely);
+
+impl Controller for Driven {
+    fn on_ack(&mut self, ack: &AckInfo) {
+        self.1.on_ack(&self.0, ack);
+    }
+    fn rate(&self) -> f64 {
+        self.1.rate()
+    }
+    fn window_bytes(&self) -> Option<u64> {
+        self.1.window_bytes()
+    }
+}
+
+fn closed_loop(p: TimelyParameters, flows: u64) -> bottleneck::Seen {
+    let link = Bottleneck { rate: LINE, delay: Time::from_us(20), mark_above_bytes: u64::MAX };
+    let senders = (0..flows).map(|i| (Time::from_us(i * 10), Driven(p, Timely::new(&p)))).collect();
+    let (seen, _) = bottleneck::run(&link, senders, Time::from_ms(60), Time::from_ms(160));
+    println!(
+        "utilisation {:.4}, RTT 1 % {}, 50 % {}, 99 % {}, fairness {:.4}",
+        seen.utilisation,
+        seen.rtt(0.01),
+        seen.rtt(0.5),
+        seen.rtt(0.99),
+        seen.fairness()
+    );
+    seen
+}
+
+/// The paper: the tail of the RTT stays near T_low, far below T_high, at high throughput (section 4). The RTT swings
+/// between an empty queue and T_low: only its tail lies between the thresholds.
+#[test]
+fn ten_flows_hold_the_rtt_near_t_low() {
+    let p = TimelyParameters { additive: 10e6, hyper_additive: 50e6, ..parameters() };
+    let seen = closed_loop(p, 10);
+    assert!(seen.utilisation > 0.95, "utilisation {}", seen.utilisation);
+    assert!((p.t_low..Time::from_us(60)).contains(&seen.rtt(0.99)), "99 % {}", seen.rtt(0.99));
+    assert!(seen.fairness() > 0.98, "fairness {}", seen.fairness());
+}
+
+/// CoNEXT 2016: any share of the link is as stable as a fair one. With a steeper delta the flow that fell last keeps
+/// most of the link.
+#[test]
+fn rates_have_no_fixed_point() {
+    let seen = closed_loop(parameters(), 2);
+    assert!(seen.utilisation > 0.99, "utilisation {}", seen.utilisation);
+    assert!(seen.fairness() < 0.6, "fairness {}", seen.fairness());
+}
+
+proptest! {
+    #[test]
+    fn the_rate_stays_in_its_bounds(
+        alpha in 1e-6f64..=1.0, beta in 1e-6f64..=1.0, additive in 0.0f64..1e12, hyper_after in 0u32..10,
+        times in (0u64..1_000_000_000, 0u64..1_000_000_000, 1u64..1_000_000_000), segment_bytes in 0u64..100_000,
+        min_share in 1e-6f64..1.0,
+        acks in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()), 1..200),
+    ) {
+        let p = TimelyParameters {
+            line_rate: LINE, min_rate: min_share * 100e9, alpha, beta, additive, hyper_additive: additive * 5.0,
+            hyper_after, t_low: Time(times.0), t_high: Time(times.0 + times.1), min_rtt: Time(times.2), segment_bytes,
+        };
+        p.check().unwrap();
+        let mut cc = Timely::new(&p);
+        for &(rtt, newly, acknowledged, sent) in &acks {
+            cc.on_ack(&p, &AckInfo {
+                rtt: Time(rtt), newly_acked_bytes: newly, acknowledged_bytes: acknowledged, sent_bytes: sent,
+                ..completion(0)
+            });
+            prop_assert!((p.min_rate..=100e9).contains(&cc.rate()), "rate {}", cc.rate());
+            prop_assert!(cc.gradient(&p).is_finite());
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The NIC's congestion control: which controller a queue pair has, and what it is told.
+
+use tailback_proto::congestion::dcqcn::{ReactionParameters, ReactionPoint};
+use tailback_proto::congestion::dctcp::{Dctcp, DctcpParameters};
+use tailback_proto::congestion::hpcc::{Hpcc, HpccParameters};
+use tailback_proto::congestion::timely::{Timely, TimelyParameters};
+use tailback_proto::congestion::AckInfo;
+use tailback_proto::units::{Rate, Time};
+
+use crate::plan::CongestionPlan;
+
+/// A kind of NIC's congestion control.
+#[derive(Debug)]
+#[repr(u8)] // a tag of its own is quicker to read than one hidden in a field's spare values
+pub(crate) enum Congestion {
+    None,
+    Dcqcn(ReactionParameters),
+    Hpcc(HpccParameters),
+    Timely(TimelyParameters),
+    Dctcp(DctcpParameters),
+}
+
+impl Congestion {
+    pub fn new(plan: &CongestionPlan, line_rate: Rate) -> Result<Self, String> {
+        Ok(match plan {
+            CongestionPlan::None => Congestion::None,
+            CongestionPlan::Dcqcn(dcqcn) => Congestion::Dcqcn(dcqcn.reaction(line_rate)?),
+            CongestionPlan::Hpcc(hpcc) => Congestion::Hpcc(hpcc.parameters(line_rate)?),
+            CongestionPlan::Timely(timely) => Congestion::Timely(timely.parameters(line_rate)?),
+            CongestionPlan::Dctcp(dctcp) => Congestion::Dctcp(dctcp.parameters(line_rate)?),
+        })
+    }
+
+    /// Whether controllers listen to acknowledgements.
+    pub fn hears_acks(&self) -> bool {
+        !matches!(self, Congestion::None | Congestion::Dcqcn(_))
+    }
+
+    /// Whether packets collect the telemetry of their path.
+    pub fn needs_hops(&self) -> bool {
+        matches!(self, Congestion::Hpcc(_))
+    }
+
+    /// The controller of a new queue pair.
+    pub fn controller(&self) -> Controller {
+        match self {
+            Congestion::None => Controller::None,
+            Congestion::Dcqcn(p) => Controller::Dcqcn(ReactionPoint::new(p)),
+            Congestion::Hpcc(p) => Controller::Hpcc(Box::new(Hpcc::new(p))),
+            Congestion::Timely(p) => Controller::Timely(Timely::new(p)),
+            Congestion::Dctcp(p) => Controller::Dctcp(Dctcp::new(p)),
+        }
+    }
+}
+
+/// A queue pair's controller: the state that belongs to its NIC's [`Congestion`].
+#[derive(Clone, Debug)]
+#[repr(u8)]
+pub(crate) enum Controller {
+    None,
+    Dcqcn(ReactionPoint),
+    /// Boxed: what it remembers of each link would make every queue pair large.
+    Hpcc(Box<Hpcc>),
+    Timely(Timely),
+    Dctcp(Dctcp),
+}
+
+impl Controller {
+    /// A packet with `payload` bytes is being sent: the rate that paces the next one.
+    #[inline]
+    pub fn on_sent(&mut self, congestion: &Congestion, now: Time, payload: u64, line_rate: f64) -> f64 {
+        match (self, congestion) {
+            (Controller::Dcqcn(reaction), Congestion::Dcqcn(p)) => {
+                reaction.on_sent(p, now, payload);
+                reaction.rate()
+            }
+            (other, _) => other.rate(line_rate),
+        }
+    }
+
+    fn rate(&self, line_rate: f64) -> f64 {
+        match self {
+            Controller::None => line_rate,
+            Controller::Dcqcn(reaction) => reaction.rate(),
+            Controller::Hpcc(hpcc) => hpcc.rate(),
+            Controller::Timely(timely) => timely.rate(),
+            Controller::Dctcp(dctcp) => dctcp.rate(),
+        }
+    }
+
+    /// Whether [`Self::window_bytes`] need be asked.
+    #[inline]
+    pub fn may_have_window(&self) -> bool {
+        matches!(self, Controller::Hpcc(_) | Controller::Dctcp(_))
+    }
+
+    /// Bytes that may be in flight; none: no limit.
+    pub fn window_bytes(&self) -> Option<u64> {
+        match self {
+            Controller::None | Controller::Dcqcn(_) | Controller::Timely(_) => None,
+            Controller::Hpcc(hpcc) => hpcc.window_bytes(),
+            Controller::Dctcp(dctcp) => dctcp.window_bytes(),
+        }
+    }
+
+    pub fn on_ack(&mut self, congestion: &Congestion, ack: &AckInfo) {
+        match (self, congestion) {
+            (Controller::Hpcc(hpcc), Congestion::Hpcc(p)) => hpcc.on_ack(p, ack),
+            (Controller::Timely(timely), Congestion::Timely(p)) => timely.on_ack(p, ack),
+            (Controller::Dctcp(dctcp), Congestion::Dctcp(p)) => dctcp.on_ack(p, ack),
+            _ => {}
+        }
+    }
+
+    /// Rate and alpha now, of those that have one. Looking must not change what is seen later.
+    pub fn peek(&self, congestion: &Congestion, now: Time, line_rate: f64) -> (f64, f64) {
+        match (self, congestion) {
+            (Controller::Dcqcn(reaction), Congestion::Dcqcn(p)) => {
+                let mut reaction = reaction.clone();
+                reaction.catch_up(p, now);
+                (reaction.rate(), reaction.alpha())
+            }
+            (Controller::Dctcp(dctcp), _) => (dctcp.rate(), dctcp.alpha()),
+            (other, _) => (other.rate(line_rate), 0.0),
+        }
+    }
+}

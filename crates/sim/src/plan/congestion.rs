@@ -1,0 +1,215 @@
+//! Congestion control in a plan: one kind a NIC.
+
+use serde::{Deserialize, Serialize};
+use tailback_proto::congestion::dcqcn::{MlnxParameters, ReactionParameters};
+use tailback_proto::congestion::dctcp::DctcpParameters;
+use tailback_proto::congestion::hpcc::HpccParameters;
+use tailback_proto::congestion::timely::TimelyParameters;
+use tailback_proto::units::{Rate, Time};
+
+/// The congestion control of a kind of NIC: `"none"`, or one key with its settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum CongestionPlan {
+    /// Line rate.
+    None,
+    /// Notification packets and rates.
+    Dcqcn(DcqcnPlan),
+    /// Telemetry of each hop, window and rate.
+    Hpcc(HpccPlan),
+    /// Gradient of the round-trip time, rate.
+    Timely(TimelyPlan),
+    /// Share of marked packets, rate and window.
+    Dctcp(DctcpPlan),
+}
+
+impl CongestionPlan {
+    /// Whether the controller takes an ACK of each packet: a window must not wait for an ACK that none asked for, and
+    /// a share of marks is one of all packets.
+    pub fn needs_each_ack(&self) -> bool {
+        matches!(self, CongestionPlan::Hpcc(_) | CongestionPlan::Dctcp(_))
+    }
+
+    /// What it adds to each data packet and each ACK.
+    pub fn telemetry_bytes(&self) -> u32 {
+        match self {
+            CongestionPlan::Hpcc(hpcc) => hpcc.telemetry_bytes,
+            CongestionPlan::Timely(timely) => timely.telemetry_bytes,
+            CongestionPlan::None | CongestionPlan::Dcqcn(_) | CongestionPlan::Dctcp(_) => 0,
+        }
+    }
+}
+
+/// HPCC; see [`HpccParameters`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct HpccPlan {
+    pub base_rtt_ps: u64,
+    pub eta: f64,
+    pub max_stage: u32,
+    pub additive_bytes: u64,
+    pub min_rate_bps: u64,
+    /// What telemetry adds to each data packet and each ACK.
+    pub telemetry_bytes: u32,
+}
+
+/// TIMELY; see [`TimelyParameters`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct TimelyPlan {
+    pub alpha: f64,
+    pub beta: f64,
+    pub additive_bps: u64,
+    pub hyper_additive_bps: u64,
+    pub hyper_after: u32,
+    pub t_low_ps: u64,
+    pub t_high_ps: u64,
+    pub min_rtt_ps: u64,
+    pub segment_bytes: u64,
+    pub min_rate_bps: u64,
+    /// What a timestamp adds to each data packet and each ACK.
+    pub telemetry_bytes: u32,
+}
+
+/// DCTCP; see [`DctcpParameters`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct DctcpPlan {
+    pub g: f64,
+    pub additive_bps: u64,
+    pub min_rate_bps: u64,
+    pub window_rtt_ps: Option<u64>,
+}
+
+/// Most bytes that telemetry may add: the largest packet stays below the 16 bits of its size.
+const MAX_TELEMETRY_BYTES: u32 = 1024;
+
+fn checked<P>(parameters: P, check: Result<(), String>, telemetry_bytes: u32) -> Result<P, String> {
+    check?;
+    if telemetry_bytes > MAX_TELEMETRY_BYTES {
+        return Err(format!("telemetry_bytes is above {MAX_TELEMETRY_BYTES}"));
+    }
+    Ok(parameters)
+}
+
+impl HpccPlan {
+    /// The controller's parameters on a link of `line_rate`.
+    pub fn parameters(&self, line_rate: Rate) -> Result<HpccParameters, String> {
+        let parameters = HpccParameters {
+            base_rtt: Time(self.base_rtt_ps),
+            line_rate,
+            eta: self.eta,
+            max_stage: self.max_stage,
+            additive_bytes: self.additive_bytes as f64,
+            min_rate: self.min_rate_bps as f64,
+        };
+        checked(parameters, parameters.check(), self.telemetry_bytes)
+    }
+}
+
+impl TimelyPlan {
+    /// The controller's parameters on a link of `line_rate`.
+    pub fn parameters(&self, line_rate: Rate) -> Result<TimelyParameters, String> {
+        let parameters = TimelyParameters {
+            line_rate,
+            min_rate: self.min_rate_bps as f64,
+            alpha: self.alpha,
+            beta: self.beta,
+            additive: self.additive_bps as f64,
+            hyper_additive: self.hyper_additive_bps as f64,
+            hyper_after: self.hyper_after,
+            t_low: Time(self.t_low_ps),
+            t_high: Time(self.t_high_ps),
+            min_rtt: Time(self.min_rtt_ps),
+            segment_bytes: self.segment_bytes,
+        };
+        checked(parameters, parameters.check(), self.telemetry_bytes)
+    }
+}
+
+impl DctcpPlan {
+    /// The controller's parameters on a link of `line_rate`.
+    pub fn parameters(&self, line_rate: Rate) -> Result<DctcpParameters, String> {
+        let parameters = DctcpParameters {
+            line_rate,
+            min_rate: self.min_rate_bps as f64,
+            g: self.g,
+            additive: self.additive_bps as f64,
+            window_rtt: self.window_rtt_ps.map(Time),
+        };
+        checked(parameters, parameters.check(), 0)
+    }
+}
+
+/// DCQCN by its mlnx names; see [`MlnxParameters`] for units.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct DcqcnPlan {
+    pub dce_tcp_g: u32,
+    pub dce_tcp_rtt: u32,
+    pub initial_alpha_value: u32,
+    pub rate_to_set_on_first_cnp: u32,
+    pub rpg_min_dec_fac: u32,
+    pub rpg_min_rate: u32,
+    pub rpg_gd: u32,
+    pub rate_reduce_monitor_period: u32,
+    pub clamp_tgt_rate: bool,
+    pub clamp_tgt_rate_after_time_inc: bool,
+    pub rpg_time_reset: u32,
+    pub rpg_byte_reset: u32,
+    pub rpg_threshold: u32,
+    pub rpg_ai_rate: u32,
+    pub rpg_hai_rate: u32,
+    pub rpg_max_rate: u32,
+    pub min_time_between_cnps: u32,
+    pub byte_reset_unit_bytes: u32,
+    pub release_at_max_rate: bool,
+    /// Reading: whether the CNP interval holds for a queue pair or for the port.
+    pub cnp_interval_per: CnpInterval,
+}
+
+/// What the minimum interval between CNPs holds for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CnpInterval {
+    /// Each queue pair.
+    Qp,
+    /// All queue pairs of a port together.
+    Port,
+}
+
+impl DcqcnPlan {
+    /// The reaction point's share of the parameters, for a NIC on a link of `line_rate`.
+    pub fn reaction(&self, line_rate: Rate) -> Result<ReactionParameters, String> {
+        if ![1, 64].contains(&self.byte_reset_unit_bytes) {
+            return Err("byte_reset_unit_bytes must be 1 or 64".into());
+        }
+        ReactionParameters::new(
+            &MlnxParameters {
+                dce_tcp_g: self.dce_tcp_g,
+                dce_tcp_rtt: self.dce_tcp_rtt,
+                initial_alpha_value: self.initial_alpha_value,
+                rate_to_set_on_first_cnp: self.rate_to_set_on_first_cnp,
+                rpg_min_dec_fac: self.rpg_min_dec_fac,
+                rpg_min_rate: self.rpg_min_rate,
+                rpg_gd: self.rpg_gd,
+                rate_reduce_monitor_period: self.rate_reduce_monitor_period,
+                clamp_tgt_rate: self.clamp_tgt_rate,
+                clamp_tgt_rate_after_time_inc: self.clamp_tgt_rate_after_time_inc,
+                rpg_time_reset: self.rpg_time_reset,
+                rpg_byte_reset: self.rpg_byte_reset,
+                rpg_threshold: self.rpg_threshold,
+                rpg_ai_rate: self.rpg_ai_rate,
+                rpg_hai_rate: self.rpg_hai_rate,
+                rpg_max_rate: self.rpg_max_rate,
+                byte_reset_unit_bytes: self.byte_reset_unit_bytes,
+                release_at_max_rate: self.release_at_max_rate,
+            },
+            line_rate,
+        )
+    }
+}
