@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import yaml
 
+from tailback import drawing
+from tailback.scenario.network import Network
 from tailback.scenario.show import INPUTS
 
 # Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
@@ -50,6 +52,10 @@ class Setup(Protocol):
     @property
     def lossless(self) -> list[int]:
         """Priorities under PFC."""
+
+    @property
+    def network(self) -> Network:
+        """Hosts, switches and links."""
 
     @property
     def writer_qps(self) -> int:
@@ -110,9 +116,14 @@ class ScenarioSetup:
         return sorted({prio for model in self.plan["switch_models"] for prio in model["lossless"]})
 
     @property
+    def network(self) -> Network:
+        """That of the plan."""
+        return drawing.of_plan(self.plan)
+
+    @property
     def writer_qps(self) -> int:
         """Of all writers."""
-        return sum(writer["qps"] for writer in self.plan["writers"])
+        return sum(writer["qps"] for writer in self.plan.get("writers", []))
 
     @property
     def tags(self) -> list[str]:
@@ -172,9 +183,9 @@ def _plan_text(plan: dict[str, Any]) -> str:
     """JSON in which messages and links have a line each: there may be very many."""
     flows, links = plan.get("flows"), plan.get("links")
     short, long = dict(plan), {}
-    if flows:
+    if flows is not None:
         short["flows"], long["@list"] = {**flows, "list": "@list"}, flows["list"]
-    if links:
+    if links is not None:
         short["links"], long["@links"] = "@links", links
     words = json.dumps(short, indent=1, sort_keys=True, allow_nan=False)
     for mark, rows in long.items():

@@ -9,6 +9,7 @@ from typing import Any
 
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, make_plan, span_ps
+from tailback.scenario.network import Network, Wire
 from tailback.setup import Shown
 
 FILES = (CONFIG, "topology.txt", "flow.txt")
@@ -44,6 +45,18 @@ class HpccSetup:
     def lossless(self) -> list[int]:
         """All but the strict queue."""
         return list(range(1, 8))
+
+    @property
+    def network(self) -> Network:
+        """Hosts h0, h1, ... and switches s0, s1, ... by node id, as the recording names them."""
+        topology = self.inputs.topology
+        name = [f"{'h' if host else 's'}{node}" for node, host in enumerate(topology.is_host)]
+        wires = [
+            Wire(name[link.a], name[link.b], link.rate_bps, link.delay_ns * 1000, link.error_rate)
+            for link in topology.links
+        ]
+        hosts = [name[node] for node, host in enumerate(topology.is_host) if host]
+        return Network(hosts, [name[node] for node in topology.switches], wires)
 
     @property
     def writer_qps(self) -> int:

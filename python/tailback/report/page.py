@@ -80,9 +80,9 @@ def render(result: Result) -> str:
 
 def _network(result: Result) -> dict[str, str] | None:
     """A picture of the network; none for a single switch, which needs no picture."""
-    if len(result.plan["switches"]) < 2:
+    network = result.setup.network
+    if len(network.switches) < 2:
         return None
-    network = drawing.of_plan(result.plan)
     title = drawing.title_of(result.name, "", network)
     words = "Switches by their distance from the hosts. Rates and delays are those of each link."
     failures = result.summary["link_events"]
