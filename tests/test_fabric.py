@@ -11,6 +11,7 @@ import pytest
 import tailback
 from tailback import cli, drawing
 from tailback.report import render
+from tailback.report.tailback_chart import MOST_ROWS, choose
 from tailback.scenario import load, loads
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -144,6 +145,18 @@ def test_the_terminal_shows_tiers_and_ratios(capsys: pytest.CaptureFixture[str],
         "#   32 x h  h0..h31",
     ]
     ET.parse(picture)
+
+
+def test_the_tailback_of_a_fabric_shows_each_queue_once_and_those_of_switches_first() -> None:
+    fabric = {"kind": "leaf-spine", "leaves": 4, "spines": 2, "hosts_per_leaf": 4}
+    traffic = {"kind": "poisson", "load": 0.6, "sizes": "websearch"}
+    chosen = choose(tailback.run(data(fabric, traffic, duration="5ms")))
+    names = [row.queue for row in chosen.rows]
+    assert len(names) == len(set(names)) == MOST_ROWS
+    kinds = [row.kind for row in chosen.rows]
+    assert kinds.count("egress") >= 20
+    assert kinds.count("ingress") >= 8
+    assert kinds.count("send") >= 8
 
 
 def test_the_report_of_a_fabric_stays_small_and_says_what_it_leaves_out() -> None:

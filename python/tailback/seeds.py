@@ -165,7 +165,11 @@ def run_seeds(
                 seed = waiting.pop(0)
                 arguments = (scenario, tuple(sets), seed, str(_folder(out, seed)), reports)
                 running[seed] = context.Process(target=_one, args=arguments, daemon=True)
+                # An interrupt reaches all processes of a terminal: a child that is only just starting must
+                # not be the one that it is told to.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 running[seed].start()
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             _listen(reports, running, done, progress)
     except KeyboardInterrupt:
         done.interrupted = True

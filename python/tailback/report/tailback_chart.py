@@ -18,6 +18,8 @@ from tailback.report.figures import GREEN, INK, MONO, MUTED, VERMILLION, Figure,
 from tailback.results import Result
 
 MOST_ROWS = 40
+SHARES = {"receive": 4, "egress": 20, "ingress": 8, "send": 8}
+"""Rows that each kind of queue has for itself where there are too many."""
 FEW_RECEIVERS = 4
 """Of more receivers, those whose memory stayed empty have no row."""
 POINTS = 1024
@@ -86,15 +88,24 @@ class Chosen:
 
 def choose(result: Result) -> Chosen:
     """Queues in the order of the path; those that stayed nearly empty and, above forty, the least full are
-    left out.
+    left out: half of the rows are for queues out of switches, which are where traffic stands.
 
-    The receiver's memory stays in, empty or not, where there are few: it is where the path ends.
+    A queue that is on several paths is at its place on the shortest. The receiver's memory stays in,
+    empty or not, where there are few: it is where the path ends.
     """
     bins = result.bins
-    ordered = sorted(result.meta["queues"], key=lambda queue: (queue["order"], text.natural(queue["queue"])))
+    # Senders stand last, however short the path from some of them is.
+    ordered = sorted(
+        result.meta["queues"],
+        key=lambda queue: (queue["kind"] == "send", queue["order"], text.natural(queue["queue"])),
+    )
     rows = []
+    seen: set[str] = set()
     for queue in ordered:
         name = queue["queue"]
+        if name in seen:
+            continue
+        seen.add(name)
         # An ingress group pauses others, an egress or send queue is paused: one lane, "a pause is at work
         # here".
         paused = bins.values(name, "pausing_share" if queue["kind"] == "ingress" else "paused_share")
@@ -112,8 +123,14 @@ def choose(result: Result) -> Chosen:
         for row in rows
         if not row.empty or (few and row.kind == "receive" and row.queue.split("/")[0] in result.receivers)
     ]
-    kept = sorted(used, key=lambda row: (row.kind != "receive", -bins.mean(row.mean)))[:MOST_ROWS]
-    drawn = [row for row in used if any(row is other for other in kept)]
+    kept: set[int] = set()
+    if len(used) > MOST_ROWS:
+        fullest = sorted(range(len(used)), key=lambda number: -bins.mean(used[number].mean))
+        # Send queues are deep by design and would take all rows: every kind has its share first.
+        for kind, share in SHARES.items():
+            kept.update([number for number in fullest if used[number].kind == kind][:share])
+        kept.update([number for number in fullest if number not in kept][: MOST_ROWS - len(kept)])
+    drawn = [row for number, row in enumerate(used) if not kept or number in kept]
     return Chosen(drawn, len(rows) - len(used), len(used) - len(drawn))
 
 
@@ -177,7 +194,8 @@ def tailback_chart(view: View, chosen: Chosen) -> Figure:
             "rangemode": "normal",
         },
     )
-    look["margin"] = {"l": 96, "r": 14, "t": 4, "b": 46}
+    longest = max((len(place.row.queue) for place in plan.places), default=0)
+    look["margin"] = {"l": max(96, 14 + round(6.6 * longest)), "r": 14, "t": 4, "b": 46}
     look["height"] = height
     for axis, colors in (("coloraxis", COLORS), ("coloraxis2", GREYS)):
         look[axis] = {
