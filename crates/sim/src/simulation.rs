@@ -13,7 +13,6 @@ pub struct Simulation {
     recorder: Recorder,
     plan: Plan,
     events: u64,
-    done: bool,
 }
 
 /// How far a run is.
@@ -40,16 +39,14 @@ impl Simulation {
         let recorder = Recorder::new(&plan, &world);
         world.schedule(recorder.next_sample(), Event::Sample);
         crate::workload::schedule(&mut world, &plan);
-        Ok(Simulation { world, recorder, plan, events: 0, done: false })
+        Ok(Simulation { world, recorder, plan, events: 0 })
     }
 
     /// Executes up to `max_events` events.
     pub fn advance(&mut self, max_events: u64) -> Progress {
         let end = self.plan.duration();
-        for _ in 0..max_events {
-            if self.done {
-                break;
-            }
+        let last = self.events + max_events;
+        while self.events < last && !self.world.finished {
             match self.world.events.pop() {
                 Some((time, code)) if time <= end => {
                     self.events += 1;
@@ -59,7 +56,7 @@ impl Simulation {
                 }
                 _ => {
                     self.world.now = end;
-                    self.done = true;
+                    self.world.finished = true;
                 }
             }
         }
@@ -84,12 +81,8 @@ impl Simulation {
             Event::Sample => {
                 self.recorder.sample(world);
                 world.schedule(self.recorder.next_sample(), Event::Sample);
-                self.done = world.look_for_deadlock();
+                world.finished |= world.look_for_deadlock();
             }
-        }
-        // Once every message is acknowledged nothing more can happen that anybody waits for.
-        if self.world.finished_at.is_some() {
-            self.done = true;
         }
     }
 
@@ -104,13 +97,13 @@ impl Simulation {
             time: self.world.now,
             packet_hops: self.world.packet_hops(),
             events: self.events,
-            done: self.done,
+            done: self.world.finished,
         }
     }
 
     /// Ends the run where it stands, checks the books and returns what was recorded.
     pub fn finish(mut self) -> Recording {
-        let complete = self.done && self.world.deadlock.is_none();
+        let complete = self.world.finished && self.world.deadlock.is_none();
         self.recorder.close(&mut self.world);
         crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete)
     }

@@ -41,8 +41,6 @@ pub(crate) struct World {
     /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
     pub pfc_response_delay: Vec<Time>,
     pub ecn_streams: Vec<Stream>,
-    /// By port: bytes put on the wire, preamble and gap included.
-    pub wire_bytes: Vec<u64>,
     /// By lane: egress queues, ingress groups, pauses received, drops.
     pub queues: Vec<ClassQueue>,
     /// By lane: packets marked CE.
@@ -70,7 +68,8 @@ pub(crate) struct World {
     pub first_flow_qp: u32,
     /// Queue pairs not yet done.
     pub active_qps: usize,
-    pub finished_at: Option<Time>,
+    /// Nothing more can happen that anybody waits for.
+    pub finished: bool,
     pub transmissions: [u64; KINDS],
     pub data: DataTally,
     /// By lane of a lossless group that overflowed: the headroom that would have been enough.
@@ -87,7 +86,7 @@ pub(crate) struct World {
 /// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
 const STANDSTILL: Time = Time::from_ms(13);
 /// Ports from which on a fabric does not fit the nearest cache.
-const MANY_PORTS: usize = 256;
+const MANY_PORTS: usize = 2048;
 /// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
 const PACKETS_OF_STANDSTILL: u64 = 10;
 
@@ -166,6 +165,7 @@ impl World {
                 wake_at: Time::NEVER,
                 arrival_delay: Time(link.delay_ps + latency),
                 in_flight: Fifo::EMPTY,
+                wire_bytes: 0,
                 peer: end.peer as u32,
                 owner: end.node as u32,
                 peer_owner: peer_node as u32,
@@ -208,7 +208,6 @@ impl World {
             packets: Arena::new(),
             telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
-            wire_bytes: vec![0; ports_count],
             queues: lanes(ports_count, ClassQueue::EMPTY),
             marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),
@@ -231,7 +230,7 @@ impl World {
             ideal_fct: Vec::new(),
             first_flow_qp: 0,
             active_qps: 0,
-            finished_at: None,
+            finished: false,
             transmissions: [0; KINDS],
             data: DataTally::default(),
             lossless_drops: BTreeMap::new(),
@@ -334,27 +333,30 @@ impl World {
     }
 
     /// Asks for the memory that the next events will touch. In a large fabric little of it is in the nearest cache, and
-    /// waiting for it would take most of the time.
+    /// waiting for it would take most of the time. What an event touches is found step by step, from what was asked
+    /// for one event earlier.
     #[inline]
-    pub fn look_ahead(&mut self) {
+    pub fn look_ahead(&self) {
         if self.ports.len() < MANY_PORTS {
             return;
         }
-        if let Some(Event::Arrival(port) | Event::PortWake(port)) = self.events.upcoming(3).map(Event::decode)
-        {
-            prefetch(&self.ports, port as usize);
+        let event = |ahead| self.events.upcoming(ahead).map(Event::decode);
+        match event(4) {
+            Some(Event::Arrival(port) | Event::PortWake(port)) => prefetch(&self.ports, port as usize),
+            Some(Event::PacingDue(qp)) => prefetch(&self.send_qps, qp as usize),
+            _ => {}
         }
-        match self.events.upcoming(2).map(Event::decode) {
-            Some(Event::Arrival(port)) => {
-                self.packets.prefetch(self.ports[port as usize].in_flight.head());
-            }
-            Some(Event::PortWake(port)) => {
-                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
-                prefetch(&self.queues, lane(port as usize, 0) + class);
+        match event(3) {
+            Some(Event::Arrival(port)) => self.packets.prefetch(self.ports[port as usize].in_flight.head()),
+            Some(Event::PortWake(port)) => prefetch(&self.queues, self.first_lane(port)),
+            Some(Event::PacingDue(qp)) => {
+                let s = &self.send_qps[qp as usize];
+                prefetch(&self.nics, s.src as usize);
+                prefetch(&self.writers, s.writer as usize);
             }
             _ => {}
         }
-        match self.events.upcoming(1).map(Event::decode) {
+        match event(2) {
             Some(Event::Arrival(port)) => {
                 let port = &self.ports[port as usize];
                 let Some(head) = port.in_flight.head() else { return };
@@ -362,12 +364,7 @@ impl World {
                 prefetch(&self.groups, lane(port.peer as usize, packet.class));
                 self.packets.prefetch(Some(packet.next));
                 match (port.peer_owner as usize).checked_sub(self.nics.len()) {
-                    Some(switch) => {
-                        if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
-                            prefetch(&self.ports, out);
-                            prefetch(&self.queues, lane(out, packet.class));
-                        }
-                    }
+                    Some(switch) => self.routes.prefetch(switch, packet.dst),
                     None => {
                         prefetch(&self.recv_qps, packet.qp as usize);
                         prefetch(&self.send_qps, packet.qp as usize);
@@ -375,13 +372,32 @@ impl World {
                 }
             }
             Some(Event::PortWake(port)) => {
-                let class = self.ports[port as usize].backlogged.trailing_zeros() as usize;
-                if let Some(queue) = self.queues.get(lane(port as usize, 0) + class) {
+                if let Some(queue) = self.queues.get(self.first_lane(port)) {
                     self.packets.prefetch(queue.fifo.head());
                 }
             }
+            Some(Event::PacingDue(qp)) => {
+                let nic = &self.nics[self.send_qps[qp as usize].src as usize];
+                prefetch(&self.ports, nic.port as usize);
+            }
             _ => {}
         }
+        if let Some(Event::Arrival(port)) = event(1) {
+            let port = &self.ports[port as usize];
+            let Some(head) = port.in_flight.head() else { return };
+            let packet = &self.packets[head];
+            if let Some(switch) = (port.peer_owner as usize).checked_sub(self.nics.len()) {
+                if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
+                    prefetch(&self.ports, out);
+                    prefetch(&self.queues, lane(out, packet.class));
+                }
+            }
+        }
+    }
+
+    /// The first lane of a port with a packet in its queue; past the last lane of the port where there is none.
+    fn first_lane(&self, port: u32) -> usize {
+        lane(port as usize, 0) + self.ports[port as usize].backlogged.trailing_zeros() as usize
     }
 
     /// Schedules an event.

@@ -135,7 +135,7 @@ impl World {
             flags: 0,
         });
         self.ports[port].busy_until = left;
-        self.wire_bytes[port] += wire_bytes as u64;
+        self.ports[port].wire_bytes += wire_bytes as u64;
         self.transmissions[Kind::Pfc as usize] += 1;
         self.schedule(takes_effect, Event::PauseEffect(index));
     }

@@ -25,6 +25,8 @@ pub(crate) struct Port {
     pub arrival_delay: Time,
     /// Packets on the link.
     pub in_flight: Fifo,
+    /// Bytes put on the wire, preamble and gap included.
+    pub wire_bytes: u64,
     /// Port at the other end.
     pub peer: u32,
     /// Node that it belongs to: hosts first, then switches.
@@ -219,6 +221,7 @@ impl World {
         let busy_until = self.now + self.serialization(port, wire_bytes);
         let p = &mut self.ports[port];
         p.busy_until = busy_until;
+        p.wire_bytes += wire_bytes as u64;
         let arrival = busy_until + p.arrival_delay;
         let first = p.in_flight.is_empty();
         let packet = &mut self.packets[index];
@@ -228,7 +231,6 @@ impl World {
         let queue = &mut self.queues[lane(port, class)];
         queue.tx_packets += 1;
         queue.tx_bytes += frame_bytes as u64;
-        self.wire_bytes[port] += wire_bytes as u64;
         self.transmissions[kind as usize] += 1;
         if first {
             self.schedule(arrival, Event::Arrival(port as u32));

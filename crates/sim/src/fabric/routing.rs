@@ -119,6 +119,13 @@ impl Routes {
         &self.ports[first..first + count]
     }
 
+    /// Asks for the memory that [`Self::next_ports`] will read.
+    #[inline]
+    pub fn prefetch(&self, switch: usize, host: u16) {
+        let edge = self.homes[host as usize].edge as usize;
+        crate::engine::prefetch(&self.table, switch * self.edges + edge);
+    }
+
     /// The port by which `switch` forwards a packet of connection `qp` to host `dst`, if it knows a way.
     #[inline]
     pub fn next_port(&self, switch: usize, dst: u16, qp: u32) -> Option<usize> {

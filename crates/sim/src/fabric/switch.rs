@@ -242,7 +242,7 @@ impl World {
     fn write_telemetry(&mut self, port: usize, class: u8, packet: u32) {
         let hop = HopTelemetry {
             at: self.now,
-            tx_bytes: self.wire_bytes[port],
+            tx_bytes: self.ports[port].wire_bytes,
             queue_bytes: self.queues[lane(port, class)].bytes as u64,
             rate: self.links[port].rate,
         };

@@ -371,7 +371,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
     let counter = match source {
         GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
         GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
-        WireTx(port) | WireRx(port) => world.wire_bytes[port],
+        WireTx(port) | WireRx(port) => world.ports[port].wire_bytes,
         PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
         OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
         LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,

@@ -197,7 +197,7 @@ impl World {
         s.end = self.now;
         self.active_qps -= 1;
         if self.active_qps == 0 {
-            self.finished_at = Some(self.now);
+            self.finished = true;
         }
     }
 }
