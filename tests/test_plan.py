@@ -91,7 +91,7 @@ def test_everything_set() -> None:
                     "adaptive_timeout_ps": 5 * 10**8,
                     "retry_count": 2,
                 },
-                "dcqcn": DCQCN,
+                "congestion": {"dcqcn": DCQCN},
             }
         ],
         "switches": [{"name": "sw0", "model": 0}],
@@ -130,7 +130,7 @@ def test_everything_set() -> None:
 
 def test_defaults() -> None:
     plan = make_plan(load("first-flow"))
-    assert plan["nics"][0]["dcqcn"] == DCQCN
+    assert plan["nics"][0]["congestion"] == {"dcqcn": DCQCN}
     assert plan["switch_models"][0]["ecn"] == {"k_min_bytes": 150_000, "k_max_bytes": 1_500_000, "p_max": 1.0}
     assert plan["switch_models"][0]["pfc"]["xoff_bytes"] is None
     # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 2 * (1024 + 98) B + 84 B
@@ -165,7 +165,7 @@ def test_a_short_timeout_does_not_adapt() -> None:
 
 
 def test_no_congestion_control() -> None:
-    assert make_plan(load("first-flow", sets=["host.congestion=none"]))["nics"][0]["dcqcn"] is None
+    assert make_plan(load("first-flow", sets=["host.congestion=none"]))["nics"][0]["congestion"] == "none"
 
 
 def test_incast() -> None:

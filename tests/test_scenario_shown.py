@@ -23,7 +23,7 @@ traffic:
 
 @pytest.mark.parametrize("name", builtin_names())
 @pytest.mark.parametrize(
-    "sets", [[], ["host.dcqcn.profile=alibaba", "switch.ecn=null", "traffic.0.to=[h1, h0]"]]
+    "sets", [[], ["host.dcqcn.profile=alibaba", "switch.ecn=null", "traffic.0.priority=4"]]
 )
 def test_shown_scenarios_load_again(name: str, sets: list[str]) -> None:
     scenario = load(name, sets=sets)

@@ -213,8 +213,7 @@ def _stop(running: dict[int, BaseProcess], out: Path) -> None:
     for seed, process in running.items():
         process.join()
         for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
-            if not (rest / "summary.json").is_file() or rest.name.startswith("."):
-                shutil.rmtree(rest, ignore_errors=True)
+            shutil.rmtree(rest, ignore_errors=True)
 
 
 def _one(scenario: str, sets: tuple[str, ...], seed: int, out: str, reports: Any) -> None:

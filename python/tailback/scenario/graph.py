@@ -62,7 +62,9 @@ def _wires(line: str, link: Link) -> list[Wire]:
         try:
             own["loss"] = float(own["loss"])
         except ValueError:
-            raise ValueError(f"found {found(own['loss'])} as the loss, expected a number") from None
+            own["loss"] = float("nan")
+        if not 0.0 <= own["loss"] < 1.0:
+            raise ValueError(f"found {found(rest[2])}, expected a loss of 0 to below 1")
     if own:
         try:
             given = Link.model_validate(own)

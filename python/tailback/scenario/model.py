@@ -62,10 +62,11 @@ Priorities = Annotated[list[Priority], AfterValidator(_each_once)]
 class Run(Part):
     """How long, and with which random numbers."""
 
-    duration: RunTime = Field(description="Simulated time; the run ends earlier if all writers are done.")
+    duration: RunTime = Field(description="Simulated time; the run ends earlier if everything is sent.")
     seed: int = setting(
         1,
-        "Seed of all random numbers: starts of writers, ECN marks, lost packets.",
+        "Seed of all random numbers: starts of writers; times, sizes and receivers of messages; ECN marks; "
+        "lost packets.",
         "assumption: any number would do",
         ge=0,
         le=I64_MAX,

@@ -90,6 +90,11 @@ class Flows(Part):
         max_length=1000,
     )
     priority: Priority = setting(3, "Priority of data and ACKs, where the list gives none.", _PRIORITY)
+    start: Start | None = setting(
+        None,
+        "When the first message is posted; all others move with it. null: as the list has it.",
+        "assumption: the list means what it says",
+    )
 
     model_config = ConfigDict(populate_by_name=False)
 

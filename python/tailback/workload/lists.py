@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,20 @@ def from_item(item: Flows, network: Network, read: Callable[[str], bytes]) -> Me
     Raises:
         ListError: not readable, hosts that are not there, sizes or times out of range.
     """
+    found = _read(item, network, read).in_order()
+    if item.start is None:
+        return found
+    return replace(found, start=found.start + (item.start - found.start[0]))
+
+
+def _read(item: Flows, network: Network, read: Callable[[str], bytes]) -> Messages:
     if item.list_ is not None:
-        return _from_lines(item.list_, network, item.priority).in_order()
+        return _from_lines(item.list_, network, item.priority)
     assert item.file is not None
     content = read(item.file)
     if item.file.endswith((".csv", ".parquet")):
-        return _from_table(item.file, content, network, item.priority).in_order()
-    return _from_hpcc(item.file, content, network).in_order()
+        return _from_table(item.file, content, network, item.priority)
+    return _from_hpcc(item.file, content, network)
 
 
 def _from_lines(lines: list[str], network: Network, priority: int) -> Messages:
