@@ -196,7 +196,7 @@ def quantity_in_words(quantity: Quantity) -> str:
 
 
 def models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a key's value is a mapping of, or a list of mappings of: several where `kind` chooses."""
+    """The models that a key's value, or an item of it, is a mapping of: several where `kind` chooses."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) is Literal:

@@ -128,6 +128,10 @@ class Result:
         """Take over what the engine recorded."""
         meta = json.loads(recording.meta_json)
         meta["complete"] = bool(meta["complete"]) and not interrupted
+        recorded = str(meta.get("recorded", "everything"))
+        if recorded != "everything":  # tens of thousands of queues without a curve say nothing
+            kept = {"receive", "send", *(("egress",) if "egress queues" in recorded else ())}
+            meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
         order: list[tuple[str, Any]] = [
             ("node", "ascending"),
             ("port", "ascending"),
