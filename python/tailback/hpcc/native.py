@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailback.hpcc.config import DCQCN, PINT
+from tailback.hpcc.config import DCQCN, NATIVE, PINT
 from tailback.hpcc.inputs import HpccInputs
-from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, NATIVE, RECORD, RESERVE_BYTES, span_ps
+from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
 
 PS = 1000
