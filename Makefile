@@ -78,6 +78,7 @@ fuzz: $(VENV)/.fuzz ## a bounded fuzz of the readers of other simulators' files
 
 docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	@$(BIN)/python tools/make_reference.py
+	@$(BIN)/python tools/hpcc_departures.py
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 

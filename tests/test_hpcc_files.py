@@ -134,7 +134,13 @@ def test_what_is_not_honoured_is_told_only_where_it_matters() -> None:
     quiet = read_config("c", b"ENABLE_TRACE 0 TRACE_FILE t FCT_OUTPUT_FILE fct.txt FAST_REACT 0 PINT_PROB 1")
     assert quiet.not_honoured() == {}
     loud = read_config("c", b"TRACE_FILE t FCT_OUTPUT_FILE out/f.txt FAST_REACT 0 CC_MODE 3 QLEN_MON_FILE q")
-    assert set(loud.not_honoured()) == {"TRACE_FILE", "FCT_OUTPUT_FILE", "FAST_REACT", "QLEN_MON_FILE"}
+    assert set(loud.not_honoured()) == {
+        "TRACE_FILE",
+        "FCT_OUTPUT_FILE",
+        "FAST_REACT",
+        "QLEN_MON_FILE",
+        "CC_MODE",
+    }
 
 
 def test_names_are_looked_up_here_first_and_then_beside_the_config(

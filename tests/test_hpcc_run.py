@@ -232,3 +232,22 @@ def test_addresses() -> None:
         "0b010001",
         "0bffff01",
     ]
+
+
+@pytest.mark.parametrize(("mode", "name"), [(3, "HPCC"), (7, "TIMELY"), (8, "DCTCP")])
+def test_other_controllers_are_tailbacks_own_and_say_so(
+    mode: int, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(CASES / "incast16_4MB_noqlen", tmp_path / "in")
+    config = tmp_path / "in" / "config.txt"
+    with config.open("a") as file:
+        file.write(f"\nCC_MODE {mode}\n")
+    assert cli.main(["hpcc", str(config), "--out", str(tmp_path / "x"), "-q"]) == 0
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning == (
+        f"{config}:60: warning: {name} is Tailback's own controller, after the paper: results are not those "
+        "of that simulator"
+    )
+    sent = {line.split()[0] for line in (tmp_path / "x" / "fct.txt").read_text().splitlines()}
+    assert len(sent) == 16
+    assert Result.load(tmp_path / "x").setup.wire_bytes("h2", 1000) == {3: 1090, 7: 1056, 8: 1048}[mode]

@@ -20,6 +20,7 @@ from engine_assumptions import CHOICES, CONSTANTS
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from tailback.hpcc.keys import KEYS, KINDS
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import PATH_MTUS, Scenario
@@ -56,7 +57,7 @@ def main() -> int:
 
 def pages() -> dict[str, str]:
     """The text of each page by its file name."""
-    return {"scenario.md": scenario_page(), "assumptions.md": assumptions_page()}
+    return {"scenario.md": scenario_page(), "assumptions.md": assumptions_page(), "hpcc-keys.md": hpcc_page()}
 
 
 # What a key takes
@@ -327,6 +328,26 @@ def as_yaml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+# Keys of the HPCC simulator
+
+
+def hpcc_page() -> str:
+    """docs/reference/hpcc-keys.md."""
+    rows = []
+    for key in KEYS.values():
+        default = "must be given" if key.default is None else hpcc_default(key.default)
+        rows.append([f"`{key.name}`", KINDS[key.kind], default, key.effect, key.note])
+    text = table(["Key", "Takes", "Default", "Here", "What it does, or why it does nothing"], rows)
+    return f"{MADE}{HPCC_TOP}{text}".rstrip("\n") + "\n"
+
+
+def hpcc_default(default: object) -> str:
+    """A default as a file has it."""
+    if isinstance(default, bytes):
+        return f"`{default.decode()}`" if default else "none"
+    return f"`{' '.join(map(str, default)) if isinstance(default, tuple) else default}`"
+
+
 # The assumptions
 
 
@@ -432,6 +453,21 @@ has copies of these files in its folder `inputs`, and its scenario.yaml names th
 ## YAML
 
 YAML is read by the rules of version 1.2: `no` is a text, `1:30` is not 90. A file has at most 1 MiB.
+
+"""
+
+HPCC_TOP = """# Keys of config.txt
+
+What `tailback hpcc` makes of each key of the HPCC simulator's `config.txt`, see
+[the drop-in](../hpcc.md). The page is made from the table that reads the file.
+
+- *as there*: it does what it does in that simulator.
+- *native model*: it reaches a controller of Tailback's own, which is no replica of that simulator's.
+- *not honoured*: it would do something there and does not here. A run lists those that it was given.
+- *none there either*: that simulator reads it, too, and does nothing with it.
+
+Defaults are that simulator's. A key that *must be given* has none there that could be used; of the keys of
+one controller, those of the chosen one must be given.
 
 """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailback.hpcc.config import DCQCN
+from tailback.hpcc.config import DCQCN, NATIVE, PINT
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
@@ -96,8 +96,17 @@ def _nic(inputs: HpccInputs) -> dict[str, Any]:
         "rx_latency_ps": 0,
         "cnp_priority": CNP_PRIORITY,
         "transport": {"ack_every_packets": 1, **TRANSPORT},
-        "congestion": {"dcqcn": _dcqcn(inputs)} if config["CC_MODE"] == DCQCN else "none",
+        "congestion": _congestion(inputs),
     }
+
+
+def _congestion(inputs: HpccInputs) -> Any:
+    mode = inputs.config["CC_MODE"]
+    if mode in (*NATIVE, PINT):
+        raise inputs.config.refuse(
+            "CC_MODE", f"{mode} has no plan of Tailback's own; expected 1, or no control"
+        )
+    return {"dcqcn": _dcqcn(inputs)} if mode == DCQCN else "none"
 
 
 def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:

@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tailback.hpcc.config import DCQCN, DCTCP, HPCC, PINT, TIMELY, Config
+from tailback.hpcc.config import DCQCN, DCTCP, HPCC, NATIVE, PINT, TIMELY, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.quantities import nanoseconds
 from tailback.hpcc.topology import Topology
 
 TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8}
 """In-band telemetry in each packet by CC_MODE; other modes have none."""
-NATIVE = {HPCC: "HPCC", TIMELY: "TIMELY", DCTCP: "DCTCP"}
-"""Modes that run on Tailback's own controllers."""
 RECORD = {"max_bins": 2048, "tracked_qps": 64}
 RESERVE_BYTES = 4096
 LINK_DOWN_AFTER_NS = 2_000_000_000

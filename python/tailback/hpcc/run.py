@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback.hpcc.inputs import HpccInputs, load_inputs
-from tailback.hpcc.plan import NATIVE, make_plan
+from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
 from tailback.plan import plan_json
@@ -60,8 +60,4 @@ def _simulation(inputs: HpccInputs, plan: str) -> HpccSimulation:
     try:
         return HpccSimulation(plan)
     except ValueError as error:
-        if inputs.config["CC_MODE"] in NATIVE and "unknown variant" in str(error):
-            name = NATIVE[inputs.config["CC_MODE"]]
-            text = f"{name} is not simulated yet: expected 1, or a number for no control"
-            raise inputs.config.refuse("CC_MODE", text) from None
         raise InputError(inputs.config.file, str(error)) from None
