@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format docs bench lock clean help
+.PHONY: demo install test test-rust test-python browser lint format fuzz docs bench lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -39,6 +39,10 @@ $(VENV)/.test: $(INSTALLED)
 
 $(VENV)/.lint: $(INSTALLED)
 	@$(PIP_INSTALL) --group lint
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.test
+	@$(PIP_INSTALL) --only-binary atheris --group fuzz || true
 	@touch $@
 
 $(VENV)/.docs: $(INSTALLED)
@@ -69,8 +73,12 @@ format: $(VENV)/.lint ## format all sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+fuzz: $(VENV)/.fuzz ## a bounded fuzz of the readers of other simulators' files
+	$(BIN)/python fuzz/hpcc_readers.py
+
 docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	@$(BIN)/python tools/make_reference.py
+	@$(BIN)/python tools/hpcc_departures.py
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
@@ -79,7 +87,7 @@ bench: ## packet-hops per CPU-second beside the bare event queue
 
 lock: ## pin the newest versions of all Python packages, for every Python from 3.10 on
 	@$(PIP) install uv
-	@$(BIN)/uv pip compile pyproject.toml --group test --group lint --group docs --group build \
+	@$(BIN)/uv pip compile pyproject.toml --group test --group lint --group docs --group build --group fuzz \
 		--universal --python-version 3.10 --upgrade --no-annotate --no-emit-index-url --quiet \
 		--custom-compile-command "make lock" --output-file requirements.txt
 

@@ -65,10 +65,10 @@ def test_schema_is_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_is_a_scenario_that_the_schema_accepts(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["schema"])
     schema = json.loads(capsys.readouterr().out)
-    status, out, err = lines(["show", name, "--set", "traffic.0.qps=3", "--seed", "5"], capsys)
+    status, out, err = lines(["show", name, "--set", "traffic.0.priority=4", "--seed", "5"], capsys)
     assert (status, err) == (0, [])
     text = "\n".join(out)
-    assert loads(text).traffic[0].qps == 3
+    assert loads(text).traffic[0].priority == 4
     assert loads(text).run.seed == 5
     Draft202012Validator(schema).validate(yaml.safe_load(text))
     assert any(line.endswith("# --set") for line in out)

@@ -13,11 +13,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+FABRICS = (ROOT / "docs" / "fabrics.md").read_text(encoding="utf-8")
 
 
 def shown_runs() -> Iterator[tuple[str, list[str]]]:
-    """Commands of the tutorial with the parts of their output that it shows, cut at lines of dots."""
-    for block in re.findall(r"```console\n(.*?)```", TUTORIAL, re.DOTALL):
+    """Commands of both tutorials with the parts of their output that it shows, cut at lines of dots."""
+    for block in re.findall(r"```console\n(.*?)```", TUTORIAL + FABRICS, re.DOTALL):
         for command, output in re.findall(r"^\$ (tailback (?:run|show) .*)\n((?:(?!\$ ).*\n)*)", block, re.M):
             parts = [part.strip() for part in re.split(r"^\.\.\.$", output, flags=re.M) if part.strip()]
             if parts:
@@ -31,7 +32,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize(("command", "parts"), list(shown_runs()))
-def test_the_tutorial_shows_what_comes_out(command: str, parts: list[str], tmp_path: Path) -> None:
+def test_the_tutorials_show_what_comes_out(command: str, parts: list[str], tmp_path: Path) -> None:
     scenario = re.search(r"```yaml\n(# Four.*?)```", TUTORIAL, re.DOTALL)
     assert scenario is not None
     (tmp_path / "four-to-one.yaml").write_text(scenario[1], encoding="utf-8")

@@ -23,6 +23,11 @@ WORDS = [
     *NAMES,
     "write",
     "star",
+    "fat-tree",
+    "graph",
+    "poisson",
+    "flows",
+    "all",
     "auto",
     "none",
     "h0",
@@ -153,9 +158,49 @@ def test_any_set(path: str, value: str) -> None:
     answer(lambda: load("first-flow", sets=[f"{path}={value}", value]))
 
 
+FABRIC: dict[str, Any] = {
+    "name": "fabric",
+    "run": {"duration": "100us"},
+    "topology": {"kind": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+    "failures": [{"link": "leaf0-spine1", "at": "10us", "repair": "20us"}],
+    "traffic": [
+        {"kind": "poisson", "load": 0.1, "sizes": "fb_hadoop", "stop": "50us"},
+        {"kind": "incast", "fan_in": 2, "message": "1KB", "interval": "10us", "from": "all", "to": ["h0"]},
+        {"kind": "flows", "list": ["h0 h1 1KB 1us 3"]},
+        {"kind": "permutation", "message": "1KB", "hosts": "h0..h3", "repeat": 2, "interval": "1us"},
+        {"kind": "all-to-all", "message": "1KB", "stagger": "1us"},
+    ],
+}
+TOPOLOGIES: list[dict[str, Any]] = [
+    FABRIC["topology"],
+    {"kind": "dumbbell", "left": 2, "right": 2, "bottleneck": {"rate": "1Gbps"}},
+    {"kind": "fat-tree", "k": 4, "core": {"delay": "1us"}},
+    {"kind": "fat-tree-2level", "hosts": 4, "leaves": 2, "oversubscription": 2.0},
+    {"kind": "rail-optimised", "servers": 2, "nics": 2, "spines": 1, "units": 1},
+    {"kind": "graph", "switches": ["a", "b"], "links": ["h0..h2 a", "h3 b", "a b 1Gbps 1us 0.1"]},
+    {"kind": "file", "path": "none.yaml"},
+]
+small = st.one_of(scalars, st.integers(-2, 9), st.sampled_from(["all", "h0", "s0n1", "h0 h1 1B 0", "a b"]))
+
+
+@given(st.sampled_from(TOPOLOGIES), st.data())
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_one_value_of_a_fabric(topology: dict[str, Any], draw: st.DataObject) -> None:
+    data = copy.deepcopy({**FABRIC, "topology": topology})
+    path = draw.draw(
+        st.sampled_from([p for p in paths(data) if p and p[0] in ("topology", "traffic", "failures")])
+    )
+    holder: Any = data
+    for part in path[:-1]:
+        holder = holder[part]
+    holder[path[-1]] = draw.draw(st.one_of(small, st.lists(small, max_size=3)))
+    answer(lambda: load(data))
+
+
 def test_the_unchanged_scenario_loads() -> None:
     assert answer(lambda: loads(BASE)) is not None
     assert answer(lambda: load(DATA)) is not None
+    assert answer(lambda: load(FABRIC)) is not None
 
 
 @pytest.mark.parametrize("depth", [10, 100, 100_000])

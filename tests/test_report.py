@@ -15,7 +15,7 @@ from synthetic import SyntheticScenario, incast, plan
 from tailback.findings import findings
 from tailback.report import render
 from tailback.report.figures import Labels, pack, start_of, views
-from tailback.report.plots import _starts, _while_running, all_plots
+from tailback.report.plots import _spans, _while_running, all_plots
 from tailback.report.tailback_chart import MOST_ROWS, choose, tailback_chart
 from tailback.results import Result
 
@@ -134,12 +134,16 @@ def test_a_long_start_is_shown_around_its_first_congestion() -> None:
 
 
 def test_a_rate_begins_with_its_queue_pair(lossless: Result) -> None:
-    starts = _starts(lossless)
-    rates = _while_running(lossless, "h3-h16/qp0", starts["h3-h16/qp0"])
-    before = lossless.bins.start_s + lossless.bins.width_s <= starts["h3-h16/qp0"]
+    start, end = _spans(lossless, {"h3-h16/qp0"})["h3-h16/qp0"]
+    rates = _while_running(lossless, "h3-h16/qp0", start, end)
+    before = lossless.bins.start_s + lossless.bins.width_s <= start
     assert before.any()
     assert np.isnan(rates[before]).all()
     assert np.isfinite(rates[~before]).all()
+    ended = _while_running(lossless, "h3-h16/qp0", start, 1.0)
+    after = lossless.bins.start_s >= 1.0
+    assert after.any()
+    assert np.isnan(ended[after]).all()
 
 
 def test_thinning_keeps_means_and_peaks(lossless: Result) -> None:

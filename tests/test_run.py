@@ -57,7 +57,7 @@ def test_data_in_results_out(tmp_path: Path) -> None:
         ["host.dcqcn={profile: alibaba, cnp_interval_per: port, byte_reset_unit_bytes: 64}", "host.mtu=4KiB"],
         ["host.dcqcn.profile=sigcomm15", "switch.pfc={xoff: 100KB, xon: 50KB, headroom: 60KB}"],
         ["host.transport.adaptive_timeout=null", "topology.link={rate: 400Gbps, loss: 0.01}"],
-        ["traffic.0={kind: write, from: h0, to: h1, bidirectional: true, messages: 5, stop: 5us}"],
+        ["traffic.0={kind: write, from: all, to: all, messages: 5, stop: 5us}"],
     ],
 )  # fmt: skip
 def test_the_engine_takes_every_plan(name: str, sets: list[str]) -> None:

@@ -76,10 +76,11 @@ traffic:
         "x.yaml:9: switch.ecn.k_min: found 2MB, expected at most k_max, 1MB",
         'x.yaml:12: traffic.0.from: found "h5..h2", expected a range from the lower number to the higher',
         "x.yaml:11: traffic.0.to: found nothing, "
-        "expected a value: receiving hosts: h0, h0..h15, or a list of these",
+        "expected a value: receiving hosts: h0, h0..h15, all, or a list of these",
         "x.yaml:13: traffic.0.retries: found an unknown field, expected one of kind, from, to, priority, "
         "qps, message, depth, messages, start, start_interval, start_spread, stop, bidirectional",
-        'x.yaml:14: traffic.1.kind: found "read", expected write',
+        'x.yaml:14: traffic.1.kind: found "read", expected one of write, flows, poisson, incast, '
+        "permutation, all-to-all",
     ]
 
 
@@ -163,7 +164,7 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, topology, host, switch, traffic, record",
+            "name, about, run, topology, failures, host, switch, traffic, record",
         ),
     ],
 )
@@ -182,12 +183,15 @@ def test_one_problem(line: str, problem: str) -> None:
         ("from: h0, to: h0", 'traffic.0.to: found only the sender, "h0", expected another host'),
         (
             "from: sw0, to: h0",
-            'traffic.0.from: found "sw0", expected a host such as h0, a range such as',
+            'traffic.0.from: found "sw0", expected hosts of h0..h1',
         ),
         ("from: [h0, h0..h1], to: h1", 'traffic.0.from: found "h0..h1", expected every host once'),
         ("from: [], to: h1", "traffic.0.from: found an empty list, expected at least one host"),
-        ("from: h0..h99999, to: h1", 'traffic.0.from: found "h0..h99999", expected hosts up to h1023'),
-        ("from: h00, to: h1", 'traffic.0.from: found "h00", expected a host such as h0'),
+        ("from: h0..h99999, to: h1", 'traffic.0.from: found "h0..h99999", expected a range of at most 65535'),
+        ("from: h00, to: h1", 'traffic.0.from: found "h00", expected hosts of h0..h1'),
+        ("from: 0h, to: h1", 'traffic.0.from: found "0h", expected a host such as h0, a range such as'),
+        ("from: h0..x1, to: h1", 'traffic.0.from: found "h0..x1", expected a range of two names that differ'),
+        ("from: [all, h0], to: h1", 'traffic.0.from: found "all", expected every host once'),
         (
             "from: h0, to: h1, message: 1GiB, depth: 5",
             "traffic.0.depth: found 5, expected at most 4, with 1048576 packets a message",

@@ -19,6 +19,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from engine_assumptions import CHOICES, CONSTANTS
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from tailback.hpcc.keys import KEYS, KINDS
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import PATH_MTUS, Scenario
@@ -55,7 +57,7 @@ def main() -> int:
 
 def pages() -> dict[str, str]:
     """The text of each page by its file name."""
-    return {"scenario.md": scenario_page(), "assumptions.md": assumptions_page()}
+    return {"scenario.md": scenario_page(), "assumptions.md": assumptions_page(), "hpcc-keys.md": hpcc_page()}
 
 
 # What a key takes
@@ -83,7 +85,7 @@ class Setting:
             return "required"
         if issubclass(self.holder, Dcqcn) and self.key != "profile":
             return FROM_PROFILE
-        if section(self.field.annotation):
+        if section(self.field.annotation) and self.field.default is PydanticUndefined:
             return "the section's defaults"
         return f"`{as_written(self.key, self.field)}`"
 
@@ -98,6 +100,8 @@ def as_written(key: str, field: FieldInfo) -> str:
         return f"{value}B"
     if quantity is not None and isinstance(value, int):
         return quantity.format(value)
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return '""' if value == "" else str(value)
 
 
@@ -117,7 +121,9 @@ def inner_rules(annotation: Any) -> list[Any]:
 def takes(field: FieldInfo, key: str) -> str:
     """What may stand after a key, in words."""
     words = kind(field.annotation, rules(field), key)
-    if type(None) in get_args(field.annotation) and not section(field.annotation):
+    if type(None) in get_args(field.annotation) and not (
+        section(field.annotation) and field.default is not None
+    ):
         words += OR_NULL
     return words
 
@@ -131,12 +137,15 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
         return quantity_in_words(quantity)
     plain = strip(annotation)
     if annotation in (get_args(HostSet)[0], HostSet):
-        return "hosts: `h0`, `h0..h15`, or a list of these"
-    if section(annotation):
+        return "hosts: `h0`, `h0..h15`, `all`, or a list of these"
+    if found := models(annotation):
         what = "a list of mappings" if get_origin(plain) is list else "a mapping"
-        return f"{what}, see [{key}](#{anchor(key)})"
+        if len(found) == 1:
+            return f"{what}, see [{anchor_of(found[0])}](#{anchor_of(found[0])})"
+        kinds = ", ".join(f"[{kind_of(model)}](#{anchor_of(model)})" for model in found)
+        return f"{what}, by `kind`: {kinds}"
     if get_origin(plain) is list:
-        return "a list of priorities, 0 to 7"
+        return "a list of texts" if str in get_args(plain) else "a list of priorities, 0 to 7"
     if get_origin(plain) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(plain))
     if plain is bool:
@@ -186,20 +195,47 @@ def quantity_in_words(quantity: Quantity) -> str:
 # The sections
 
 
-def section(annotation: Any) -> type[BaseModel] | None:
-    """The model that a key's value is a mapping of, or a list of mappings of."""
+def models(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a key's value, or an item of it, is a mapping of: several where `kind` chooses."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    inside = (section(part) for part in get_args(annotation))
-    return next((model for model in inside if model), None)
+        return [annotation]
+    if get_origin(annotation) is Literal:
+        return []
+    return [model for part in get_args(annotation) for model in models(part)]
 
 
-def sections(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
-    """All mappings of a scenario, each before what it holds."""
-    yield path, model
-    for setting in settings(model, path):
-        if inner := section(setting.field.annotation):
-            yield from sections(inner, setting.path)
+def section(annotation: Any) -> bool:
+    """Whether a key's value is a mapping or a list of mappings."""
+    return bool(models(annotation))
+
+
+def kind_of(model: type[BaseModel]) -> str:
+    """The `kind` of a model; empty for one that is not chosen by it."""
+    field = model.model_fields.get("kind")
+    return str(get_args(field.annotation)[0]) if field else ""
+
+
+def sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    """All mappings of a scenario with their paths, each before what it holds, and each model once."""
+    seen: set[type[BaseModel]] = set()
+
+    def walk(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+        if model in seen:
+            return
+        seen.add(model)
+        yield path, model
+        inner = f"{path} ({kind_of(model)})" if kind_of(model) else path
+        for setting in settings(model, inner):
+            for below in models(setting.field.annotation):
+                yield from walk(below, setting.path.replace(f" ({kind_of(model)})", ""))
+
+    return walk(Scenario, "")
+
+
+def anchor_of(model: type[BaseModel]) -> str:
+    """The anchor of a model's section."""
+    path = next(path for path, other in sections() if other is model)
+    return anchor(kind_of(model) or path.split(".")[-1]) or "scenario"
 
 
 def settings(model: type[BaseModel], path: str) -> Iterator[Setting]:
@@ -213,7 +249,11 @@ def settings(model: type[BaseModel], path: str) -> Iterator[Setting]:
 
 def all_settings() -> list[Setting]:
     """Every key of a scenario, in the order of a file."""
-    return [setting for path, model in sections(Scenario) for setting in settings(model, path)]
+    return [
+        setting
+        for path, model in sections()
+        for setting in settings(model, f"{path} ({kind_of(model)})" if kind_of(model) else path)
+    ]
 
 
 def anchor(text: str) -> str:
@@ -235,11 +275,13 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def scenario_page() -> str:
     """docs/reference/scenario.md."""
     parts = [MADE, SCENARIO_TOP]
-    for path, model in sections(Scenario):
+    for path, model in sections():
         title = f"`{path}`" if path else "The file"
-        about = (model.__doc__ or "").strip().split("\n\n")[0]
-        name = anchor(path.split(".")[-1]) or "file"
-        parts.append(f"## {title} {{ #{name} }}\n\n{cell(about)}\n\n")
+        title += f" with `kind: {kind_of(model)}`" if kind_of(model) else ""
+        paragraphs = (model.__doc__ or "").strip().split("\n\n")
+        about = "\n\n".join(map(cell, paragraphs if kind_of(model) else paragraphs[:1]))
+        name = anchor_of(model)
+        parts.append(f"## {title} {{ #{name} }}\n\n{about}\n\n")
         rows = []
         for setting in settings(model, path):
             meaning = setting.field.description or ""
@@ -284,6 +326,26 @@ def profiles() -> str:
 def as_yaml(value: object) -> str:
     """A value as a file has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# Keys of the HPCC simulator
+
+
+def hpcc_page() -> str:
+    """docs/reference/hpcc-keys.md."""
+    rows = []
+    for key in KEYS.values():
+        default = "must be given" if key.default is None else hpcc_default(key.default)
+        rows.append([f"`{key.name}`", KINDS[key.kind], default, key.effect, key.note])
+    text = table(["Key", "Takes", "Default", "Here", "What it does, or why it does nothing"], rows)
+    return f"{MADE}{HPCC_TOP}{text}".rstrip("\n") + "\n"
+
+
+def hpcc_default(default: object) -> str:
+    """A default as a file has it."""
+    if isinstance(default, bytes):
+        return f"`{default.decode()}`" if default else "none"
+    return f"`{' '.join(map(str, default)) if isinstance(default, tuple) else default}`"
 
 
 # The assumptions
@@ -361,9 +423,51 @@ picoseconds, is refused.
 All errors of a file are reported at once, one line each: file and line, field, what was found, what was
 expected. The exit status is then 2, and nothing was run. What is impossible only as a whole is refused in
 the same way: headroom of all ports larger than the buffer, `k_min` above `k_max`, `xon` not below `xoff`,
-a host that does not exist, traffic that stops before it starts, a lowest DCQCN rate above the link's.
+a host or a link that does not exist, a network in two parts, traffic that stops before it starts, a
+lowest DCQCN rate above the link's.
+
+## Hosts and links
+
+`from`, `to` and `hosts` take a name, a range, a list of both, or `all`. In a range every number goes from
+that of the first name to that of the last: `h0..h15` are 16 hosts, `s0n3..s7n3` NIC 3 of eight servers,
+`s0n0..s1n7` all eight NICs of two.
+
+| Form | Hosts | Switches |
+| --- | --- | --- |
+| star | `h0` to `hN` | `sw0` |
+| dumbbell | `left0` ..., `right0` ... | `sw0` with the left hosts, `sw1` with the right ones |
+| leaf-spine, fat-tree-2level | `h0` ..., leaf by leaf | `leaf0` ..., `spine0` ... |
+| fat-tree | `h0` ..., edge switch by edge switch | `edge0` ..., `agg0` ..., `core0` ..., pod by pod |
+| rail-optimised | `s0n0`: NIC 0 of server 0 | `rail0` ..., `spine0` ... |
+| graph, YAML file | as the links name them | as listed |
+| topology.txt | `h3`: node 3 | `s20`: node 20 |
+
+A link is named by its two ends, either way round: `leaf0-spine1`. `tailback show NAME` draws the network in
+the terminal, and `tailback show NAME --svg FILE` as a picture.
+
+## Files that a scenario names
+
+`topology.path`, `traffic[].file` and `traffic[].sizes` are relative to the folder of the scenario. A result
+has copies of these files in its folder `inputs`, and its scenario.yaml names those.
+
+## YAML
 
 YAML is read by the rules of version 1.2: `no` is a text, `1:30` is not 90. A file has at most 1 MiB.
+
+"""
+
+HPCC_TOP = """# Keys of config.txt
+
+What `tailback hpcc` makes of each key of the HPCC simulator's `config.txt`, see
+[the drop-in](../hpcc.md). The page is made from the table that reads the file.
+
+- *as there*: it does what it does in that simulator.
+- *native model*: it reaches a controller of Tailback's own, which is no replica of that simulator's.
+- *not honoured*: it would do something there and does not here. A run lists those that it was given.
+- *none there either*: that simulator reads it, too, and does nothing with it.
+
+Defaults are that simulator's. A key that *must be given* has none there that could be used; of the keys of
+one controller, those of the chosen one must be given.
 
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
+from tailback.hpcc.run import run_hpcc
 from tailback.run import run
 from tailback.scenario import Scenario, ScenarioError, load
 
@@ -18,4 +19,4 @@ try:
 except metadata.PackageNotFoundError:  # a source tree on the path
     __version__ = "unknown"
 
-__all__ = ["Scenario", "ScenarioError", "__version__", "load", "run"]
+__all__ = ["Scenario", "ScenarioError", "__version__", "load", "run", "run_hpcc"]

@@ -30,6 +30,10 @@ class Bins:
         self.bin_s = bin_ps / PS_PER_S
         self.end_s = end_ps / PS_PER_S
         self._values = self._index(series, bin_ps)
+        self._totals: dict[str, Array] = {}
+        # There may be very many series without a row: they share one of zeros, which nobody can change.
+        self._zeros = np.zeros(self.count)
+        self._zeros.setflags(write=False)
 
     @property
     def middle_s(self) -> Array:
@@ -63,7 +67,7 @@ class Bins:
     def values(self, entity: str, metric: str) -> Array:
         """One value a bin; zeros where nothing was recorded."""
         found = self._values.get((entity, metric))
-        return np.zeros(self.count) if found is None else found
+        return self._zeros if found is None else found
 
     def has(self, entity: str, metric: str) -> bool:
         """Whether this series was recorded."""
@@ -75,8 +79,14 @@ class Bins:
 
     def total(self, metric: str) -> Array:
         """The sum over all entities, one value a bin."""
-        rows = [row for (_, name), row in self._values.items() if name == metric]
-        return np.sum(rows, axis=0) if rows else np.zeros(self.count)
+        if metric not in self._totals:
+            total = np.zeros(self.count)
+            for (_, name), row in self._values.items():
+                if name == metric:
+                    total += row
+            total.setflags(write=False)
+            self._totals[metric] = total
+        return self._totals[metric]
 
     def windows(
         self, values: Array, window_s: float, since_s: float = 0.0, until_s: float | None = None

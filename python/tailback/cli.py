@@ -1,4 +1,4 @@
-"""The command line: `tailback run`, `show`, `list`, `schema`, `reproduce`.
+"""The command line: `tailback run`, `hpcc`, `show`, `list`, `schema`, `reproduce`.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
 problem on stderr), 130 interrupted.
@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 import tailback
 from tailback import scenario as scenarios
-from tailback.scenario import Scenario, ScenarioError
+from tailback.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from tailback._engine import Progress
+    from tailback.results import Result
 
 DONE, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -83,22 +84,68 @@ def _main(
 
 @app.command()
 def run(
-    name: ScenarioName, sets: Sets = None, out: Out = None, seed: Seed = None, quiet: Quiet = False
+    name: ScenarioName,
+    sets: Sets = None,
+    out: Out = None,
+    seed: Seed = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="LIST", help="Several seeds, such as 1..4 or 1,5,9.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Runs at a time, with --seeds.", min=1, max=256)
+    ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario and write its result: report, tables, counters.
 
-    Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
+    Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated. With
+    --seeds there is a folder seed-N in it for each run, as many run at a time as there are CPUs, and Ctrl-C
+    keeps the runs that are complete.
     """
+    if seeds is not None:
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet)
+    if jobs is not None:
+        raise typer.BadParameter("--jobs needs --seeds")
     with _bad_input():
         scenario = scenarios.load(name, sets=sets or (), seed=seed)
         folder = _default_folder(scenario.name) if out is None else out
         with _bar(quiet) as bar:
-            result = tailback.run(scenario, out=folder, progress=_steps(bar, scenario) if bar else None)
+            steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
+            result = tailback.run(scenario, out=folder, progress=steps)
+    raise typer.Exit(_conclude(result, folder, quiet))
+
+
+@app.command()
+def hpcc(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="That simulator's config file.")],
+    out: Out = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the files of the HPCC ns-3 simulator as they are: config, topology and flows.
+
+    The folder gets fct.txt and pfc.txt in that simulator's format, beside report, tables and counters.
+    Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
+    """
+    from tailback.hpcc.inputs import load_inputs
+    from tailback.hpcc.plan import span_ps, warnings
+
+    with _bad_input():
+        inputs = load_inputs(config)
+        folder = _default_folder(inputs.name) if out is None else out
+        for warning in warnings(inputs):
+            typer.echo(warning, err=True)
+        with _bar(quiet) as bar:
+            steps = _steps(bar, inputs.name, *span_ps(inputs)) if bar else None
+            result = tailback.run_hpcc(inputs, out=folder, progress=steps)
+    raise typer.Exit(_conclude(result, folder, quiet))
+
+
+def _conclude(result: Result, folder: Path, quiet: bool) -> int:
+    """Prints what a run came to. Gives the exit status."""
     for fault in result.faults:
         typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.
     interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
-    status = INTERRUPTED if interrupted else FAULT if result.faults else DONE
     try:
         if not quiet:
             _print(result.closing_table())
@@ -106,7 +153,36 @@ def run(
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # whoever read along has seen enough: the status still tells
         _silence_stdout()
-    raise typer.Exit(status)
+    return INTERRUPTED if interrupted else FAULT if result.faults else DONE
+
+
+def _run_seeds(
+    name: str, sets: list[str], out: Path | None, seed: int | None, given: str, jobs: int | None, quiet: bool
+) -> NoReturn:
+    """`run` with several seeds."""
+    from tailback.seeds import parse, run_seeds
+
+    if seed is not None:
+        raise typer.BadParameter("--seed and --seeds exclude each other")
+    with _bad_input():
+        seeds = parse(given)
+        folder = _default_folder(scenarios.load(name, sets=sets).name) if out is None else out
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        try:
+            with _bar(quiet) as bar:
+                shares = _shares(bar) if bar else None
+                tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
+                done = run_seeds(name, seeds, folder, sets=sets, jobs=jobs or cpus, progress=tell)
+        except RuntimeError as error:
+            typer.echo(f"tailback: {error}", err=True)
+            raise typer.Exit(FAULT) from None
+    for one, fault in done.faults:
+        typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+    if done.summaries and not quiet:
+        _print(done.table())
+    if done.summaries:
+        typer.echo(str(folder) if quiet else f"\n{folder}/seed-{min(done.summaries)}/report.html and others")
+    raise typer.Exit(INTERRUPTED if done.interrupted else FAULT if done.faults else DONE)
 
 
 @app.command()
@@ -114,12 +190,27 @@ def show(
     name: ScenarioName,
     sets: Sets = None,
     seed: Seed = None,
-    comments: Annotated[bool, typer.Option(help="Say beside each value where it comes from.")] = True,
+    comments: Annotated[
+        bool, typer.Option(help="Draw the network, and say beside each value where it comes from.")
+    ] = True,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the network to a file.")
+    ] = None,
 ) -> None:
     """Print a scenario with nothing left out, and where each value comes from. The output loads again."""
+    from tailback import drawing
+
     with _bad_input():
-        text = scenarios.show(scenarios.load(name, sets=sets or (), seed=seed), comments=comments)
+        scenario = scenarios.load(name, sets=sets or (), seed=seed)
+        text = scenarios.show(scenario, comments=comments)
+    title = drawing.title_of(scenario.name, scenario.topology.kind, scenario.network)
+    if comments:
+        for line in drawing.as_text(scenario.network, title).splitlines():
+            typer.echo(f"# {line}".rstrip())
+        typer.echo()
     typer.echo(text, nl=False)
+    if svg is not None:
+        svg.write_text(drawing.as_svg(scenario.network, title), encoding="utf-8")
 
 
 @app.command(name="list")
@@ -204,15 +295,16 @@ def _bar(quiet: bool) -> Iterator[Bar | None]:
         yield bar
 
 
-def _steps(bar: Bar, scenario: Scenario) -> Callable[[Progress], None]:
+def _steps(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progress], None]:
     """Moves the bar as a run goes on: simulated time, packet-hops and their speed."""
-    task = bar.add_task(scenario.name, total=scenario.run.duration, state="")
+    task = bar.add_task(name, total=end_ps - begin_ps, state="")
     begin = time.perf_counter()
 
     def step(state: Progress) -> None:
         speed = state.packet_hops / max(time.perf_counter() - begin, 1e-9) / 1e6
-        text = f"{state.time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
-        bar.update(task, completed=state.time_ps, state=text)
+        time_ps = max(state.time_ps - begin_ps, 0)
+        text = f"{time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
+        bar.update(task, completed=time_ps, state=text)
 
     return step
 

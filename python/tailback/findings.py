@@ -31,14 +31,19 @@ def findings(result: Result) -> list[Finding]:
     if not result.complete:
         found.append(_partial(summary))
     found.extend(_faults(summary))
+    fct = summary["fct"]
+    if fct is not None:
+        found += _completion(fct)
     found.append(_throughput(summary))
-    if summary["fairness"]["senders"] > 1:
+    # Senders of single messages send what they drew: that they differ says nothing of the network.
+    if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
         found.append(_fairness(summary))
     found += [_drops(summary), _pauses(summary), _signals(summary), _standing(summary)]
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
         found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found.extend(_not_honoured(result.setup.not_honoured))
     return found
 
 
@@ -62,8 +67,47 @@ def _faults(summary: dict[str, Any]) -> list[Finding]:
     return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
 
 
+def _completion(fct: dict[str, Any]) -> list[Finding]:
+    """Slowdown of the flows that are done, and how many are not."""
+    found = []
+    if fct["all"] is not None:
+        slowdown, times = fct["all"]["slowdown"], fct["all"]["fct_s"]
+        words = (
+            f"is the median slowdown of {text.plural(fct['finished'], 'flow')}, completion time over that in "
+            f"an empty network; 95th percentile {text.significant(slowdown['p95'])}, 99th "
+            f"{text.significant(slowdown['p99'])}, 99.9th {text.significant(slowdown['p999'])}, mean "
+            f"{text.significant(slowdown['mean'])}. Completion times: mean {text.duration(times['mean'])}, "
+            f"median {text.duration(times['p50'])}, 99th percentile {text.duration(times['p99'])}, longest "
+            f"{text.duration(times['max'])}."
+        )
+        found.append(Finding("Slowdown", text.significant(slowdown["p50"]), words))
+    if fct["unfinished"]:
+        left = sum(fct["unfinished"].values())
+        states = {"waiting": "not started", "running": "under way", "error": "failed"}
+        parts = [f"{text.count(n)} {states[state]}" for state, n in sorted(fct["unfinished"].items())]
+        names = ", ".join(fct["unfinished_first"])
+        words = (
+            f"{'flow was' if left == 1 else 'flows were'} not done at the end, and in no slowdown: "
+            f"{', '.join(parts)}. {'The first: ' if left > 1 else ''}{names}."
+        )
+        found.append(Finding("Unfinished", text.count(left), words, "warning"))
+    return found
+
+
+def _not_honoured(names: dict[str, str]) -> list[Finding]:
+    if not names:
+        return []
+    groups: dict[str, list[str]] = {}
+    for name, why in names.items():
+        groups.setdefault(why, []).append(name)
+    words = "; ".join(f"{', '.join(keys)}: {why}" for why, keys in groups.items())
+    return [Finding("Not honoured", text.plural(len(names), "key"), f"{words}.", "warning")]
+
+
 def _since(summary: dict[str, Any]) -> str:
     if summary["convergence_s"] is None:
+        if not summary["flows"]["writers"]:
+            return "over the whole run"
         return "over the whole run: the total never became steady"
     if summary["convergence_s"] == 0:
         return "over the whole run"
@@ -72,7 +116,8 @@ def _since(summary: dict[str, Any]) -> str:
 
 def _throughput(summary: dict[str, Any]) -> Finding:
     goodput = summary["goodput"]
-    if goodput["total_bps"] is None:
+    # Without a sender there is no line rate to be a share of.
+    if goodput["total_bps"] is None or goodput["of_line_rate"] is None:
         return Finding("Throughput", text.MISSING, "No flow ran.", "warning")
     words = (
         f"of payload in total, {text.share(goodput['of_line_rate'])} of the line rate and "
@@ -144,6 +189,9 @@ def _signals(summary: dict[str, Any]) -> Finding:
 
 def _standing(summary: dict[str, Any]) -> Finding:
     standing = summary["standing_queue"]
+    if standing is None and not summary["queues_recorded"]:
+        words = f"In a fabric of this size only {summary['recorded']} are recorded."
+        return Finding("Standing queue", text.MISSING, words)
     if standing is None:
         return Finding("Standing queue", "none", "The queues of the network stayed empty.")
     words = (

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
 from tailback.text import natural
@@ -33,12 +34,6 @@ SETTLING_S = 0.1
 """What is let pass after the last flow's start before a run counts as settled: a tenth of the one-second
 samples that published measurements are mostly given in.
 """
-
-# Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
-# preamble 8, inter-frame gap 12 (IEEE 802.3, InfiniBand annex A17); the RETH of 16 is in the first (or only)
-# packet of a WRITE.
-PACKET_OVERHEAD_BYTES = 82
-RETH_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -95,15 +90,23 @@ def since_s(result: Result, since: Since) -> float:
 @measure("s")
 def last_start(result: Result) -> float:
     """When the last flow started."""
-    starts = [ps for ps in result.flows.column("start_ps").to_pylist() if ps is not None]
-    return max(starts) / PS_PER_S if starts else NAN
+    last = pc.max(_lasting(result).column("start_ps")).as_py()
+    return NAN if last is None else float(last / PS_PER_S)
 
 
 def first_end(result: Result) -> float:
     """When the first flow was done, in seconds; the end of the run if none was. A failed flow is not done."""
-    columns = (result.flows.column(name).to_pylist() for name in ("end_ps", "state"))
-    ends = [ps / PS_PER_S for ps, state in zip(*columns, strict=True) if state == "done"]
-    return float(min([*ends, result.bins.end_s]))
+    flows = _lasting(result)
+    first = pc.min(flows.filter(pc.equal(flows.column("state"), "done")).column("end_ps")).as_py()
+    return float(result.bins.end_s if first is None else min(first / PS_PER_S, result.bins.end_s))
+
+
+def _lasting(result: Result) -> Any:
+    """The flows that a steady state can be one of: writers', or all flows where there are no writers."""
+    flows = result.flows
+    if not result.setup.writer_qps or "ideal_fct_ps" not in flows.column_names:
+        return flows
+    return flows.filter(pc.is_null(flows.column("ideal_fct_ps")))
 
 
 def _span(result: Result, since: Since) -> tuple[float, float]:
@@ -159,17 +162,17 @@ def link_utilisation(result: Result, since: Since = "all_started") -> float:
 def ideal_payload_share(result: Result) -> float:
     """Payload as a share of what the wire carries when every packet arrives once.
 
-    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `PACKET_OVERHEAD_BYTES`.
-    Writers of different sizes are weighted by the bytes that they delivered.
+    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `tailback.setup`. Writers of
+    different sizes are weighted by the bytes that they delivered.
     """
-    mtu_of = {host["name"]: result.plan["nics"][host["nic"]]["mtu_bytes"] for host in result.plan["hosts"]}
-    columns = (result.flows.column(name).to_pylist() for name in ("src", "message_bytes", "bytes_delivered"))
+    # Flows of the same message size from hosts of the same MTU are alike: there may be very many.
+    groups = result.flows.group_by(["src", "message_bytes"]).aggregate([("bytes_delivered", "sum")])
+    columns = (groups.column(name).to_pylist() for name in ("src", "message_bytes", "bytes_delivered_sum"))
     payload = wire = 0.0
-    for src, message, delivered in zip(*columns, strict=True):
-        packets = -(-message // mtu_of[src])
+    for src, message, delivered in sorted(zip(*columns, strict=True)):
         messages = max(delivered, 1) / message
         payload += message * messages
-        wire += (message + packets * PACKET_OVERHEAD_BYTES + RETH_BYTES) * messages
+        wire += result.setup.wire_bytes(src, message) * messages
     return payload / wire if wire else NAN
 
 
@@ -332,6 +335,10 @@ def naks_after_last_start(result: Result) -> float:
 @measure("count")
 def marked_packets(result: Result, since: Since = "start") -> float:
     """Packets that a queue marked CE."""
+    if since == "start" and not result.records_all:
+        counters = result.counters
+        names = pc.starts_with(counters.column("counter"), "ecn_marked_tc_")
+        return float(pc.sum(counters.filter(names).column("value")).as_py() or 0)
     return _counted(result, "ecn_marked", since)
 
 
@@ -344,14 +351,14 @@ def cnps(result: Result, since: Since = "start") -> float:
 @measure("share")
 def retransmitted_share(result: Result) -> float:
     """Data packets sent again as a share of all data packets sent, over the whole run."""
-    sent = sum(result.flows.column("packets_sent").to_pylist())
-    return sum(result.flows.column("packets_retransmitted").to_pylist()) / sent if sent else NAN
+    sent = pc.sum(result.flows.column("packets_sent")).as_py()
+    return float(pc.sum(result.flows.column("packets_retransmitted")).as_py() / sent) if sent else NAN
 
 
 @measure("count")
 def failed_flows(result: Result) -> float:
     """Queue pairs that ended in error."""
-    return float(sum(state == "error" for state in result.flows.column("state").to_pylist()))
+    return float(pc.sum(pc.equal(result.flows.column("state"), "error")).as_py() or 0)
 
 
 # Pauses

@@ -7,45 +7,55 @@ from typing import Any
 
 from tailback.scenario.checks import pairs
 from tailback.scenario.congestion import ack_every, congestion_plan
-from tailback.scenario.headroom import headroom, shared
+from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.hosts import names
-from tailback.scenario.model import Host, Scenario, Switch, Write
-
-SWITCH = "sw0"
-"""Name of the one switch of a star."""
+from tailback.scenario.model import Host, Scenario, Switch
+from tailback.scenario.traffic import Write
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
     """The plan of a scenario: plain data, times in ps, sizes in bytes, rates in bit/s, no defaults.
 
-    Hosts, links and writers are in the order of the hosts and of the traffic list, which is also the order of
-    their random streams.
+    Hosts, links, writers and messages are in the order of the network and of the traffic list, which is also
+    the order of their random streams. Hosts of one link rate share a kind of NIC, switches with as much
+    shared buffer a kind of switch.
     """
-    link = scenario.topology.link
-    hosts = [f"h{index}" for index in range(scenario.topology.hosts)]
-    reserved = headroom(scenario)
+    network = scenario.network
+    rates = list(dict.fromkeys(network.host_rates))
+    nic_of = {rate: number for number, rate in enumerate(rates)}
+    pools = shared(scenario)
+    kinds = list(dict.fromkeys(pools.values()))
+    kind_of = {pool: number for number, pool in enumerate(kinds)}
     return {
         "name": scenario.name,
         "seed": scenario.run.seed,
         "duration_ps": scenario.run.duration,
-        "hosts": [{"name": name, "nic": 0} for name in hosts],
-        "nics": [_nic(scenario.host, link.rate)],
-        "switches": [{"name": SWITCH, "model": 0}],
-        "switch_models": [_switch(scenario.switch, shared(scenario))],
+        "hosts": [
+            {"name": name, "nic": nic_of[rate]}
+            for name, rate in zip(network.hosts, network.host_rates, strict=True)
+        ],
+        "nics": [_nic(scenario.host, rate) for rate in rates],
+        "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
+        "switch_models": [_switch(scenario.switch, pool) for pool in kinds],
         "links": [
             {
-                "a": name,
-                "b": SWITCH,
-                "rate_bps": link.rate,
-                "delay_ps": link.delay,
-                "loss": link.loss,
-                "headroom_bytes": reserved,
+                "a": wire.a,
+                "b": wire.b,
+                "rate_bps": wire.rate,
+                "delay_ps": wire.delay,
+                "loss": wire.loss,
+                "headroom_bytes": headroom,
             }
-            for name in hosts
+            for wire, headroom in zip(network.wires, headrooms(scenario), strict=True)
         ],
-        "writers": [writer for i, item in enumerate(scenario.traffic) for writer in _writers(item, i)],
-        "flows": {"tags": [], "list": []},
-        "link_events": [],
+        "writers": [
+            writer
+            for index, item in enumerate(scenario.traffic)
+            if isinstance(item, Write)
+            for writer in _writers(item, index, network.hosts)
+        ],
+        "flows": _flows(scenario),
+        "link_events": _link_events(scenario),
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
     }
 
@@ -92,8 +102,8 @@ def _switch(switch: Switch, shared_bytes: int) -> dict[str, Any]:
     }
 
 
-def _writers(item: Write, index: int) -> list[dict[str, Any]]:
-    turns = {host: turn for turn, host in enumerate(names(item.from_))}
+def _writers(item: Write, index: int, every: list[str]) -> list[dict[str, Any]]:
+    turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
     return [
         {
             "name": f"{item.kind}{index}",
@@ -109,5 +119,36 @@ def _writers(item: Write, index: int) -> list[dict[str, Any]]:
             "start_spread_ps": item.start_spread,
             "stop_ps": item.stop,
         }
-        for source, to in pairs(item)
+        for source, to in pairs(item, every)
     ]
+
+
+def _flows(scenario: Scenario) -> dict[str, Any]:
+    """Single messages, item by item, each by start: rows of src, dst, tag, priority, bytes, start."""
+    tags: list[str] = []
+    rows: list[list[int]] = []
+    for index, item in enumerate(scenario.traffic):
+        if isinstance(item, Write):
+            continue
+        import numpy as np  # takes a while to load, and writers do not need it
+
+        from tailback.workload import messages_of
+
+        table = messages_of(scenario, index)
+        assert table is not None
+        tag = np.full(len(table), len(tags))
+        columns = (table.src, table.dst, tag, table.priority, table.size, table.start)
+        rows += np.column_stack(columns).tolist()
+        tags.append(f"{item.kind}{index}")
+    return {"tags": tags, "list": rows}
+
+
+def _link_events(scenario: Scenario) -> list[list[Any]]:
+    """Failures and repairs by time; at the same time, in the order of the scenario."""
+    events: list[list[Any]] = []
+    for failure in scenario.failures:
+        number = scenario.network.wire_number[failure.link]
+        events.append([failure.at, number, False])
+        if failure.repair is not None:
+            events.append([failure.repair, number, True])
+    return sorted(events, key=lambda event: int(event[0]))

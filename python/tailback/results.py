@@ -1,7 +1,8 @@
 """What a run gives: tables, figures, and the folder that keeps them.
 
 The folder of a run: `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`,
-`counters.json`, `scenario.yaml` (resolved: it alone repeats the run), `plan.json`, and `timing.json`. The
+`counters.json` and `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, with
+the files that the scenario names under `inputs`; or the files of another simulator, with its outputs. The
 same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock figures and the
 tool's version.
 """
@@ -26,19 +27,13 @@ from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
 from tailback.scenario import Scenario, show
+from tailback.scenario.show import input_names
+from tailback.setup import ScenarioSetup, Setup, read_setup
 from tailback.summary import summarise
 from tailback.text import natural
 
-FILES = (
-    "report.html",
-    "summary.json",
-    "flows.parquet",
-    "series.parquet",
-    "counters.json",
-    "scenario.yaml",
-    "plan.json",
-    "timing.json",
-)
+FILES = ("report.html", "summary.json", "flows.parquet", "series.parquet", "counters.json", "timing.json")
+"""What every folder has, however the run was set up."""
 
 
 class Recording(Protocol):
@@ -72,10 +67,9 @@ class Result:
     """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `counters` a row a
     counter.
 
-    `meta` is what the engine says of the run as a whole, `plan` what it was given, `summary` the figures of
+    `meta` is what the engine says of the run as a whole, `setup` what it was given, `summary` the figures of
     `tailback.summary`. `complete` is False for a run that was interrupted: everything then covers the part
-    that ran. `assumptions` are the settings at a default that no document gives: `setting`, `value` and `why`
-    each.
+    that ran. `outputs` are further files of results, by name.
     """
 
     def __init__(
@@ -85,22 +79,20 @@ class Result:
         series: pa.Table,
         counters: pa.Table,
         meta: dict[str, Any],
-        plan: dict[str, Any],
-        scenario_yaml: str,
+        setup: Setup,
         wall_s: float,
         cpu_s: float,
-        assumptions: list[dict[str, str]] | None = None,
+        outputs: Mapping[str, bytes] | None = None,
     ) -> None:
-        """From its parts; `from_recording` and `load` are the usual ways."""
+        """From its parts; `from_recording`, `of` and `load` are the usual ways."""
         self.flows = flows
         self.series = series
         self.counters = counters
         self.meta = meta
-        self.plan = plan
-        self.scenario_yaml = scenario_yaml
+        self.setup = setup
         self.wall_s = wall_s
         self.cpu_s = cpu_s
-        self.assumptions = assumptions or []
+        self.outputs = dict(outputs or {})
 
     @classmethod
     def from_recording(
@@ -112,11 +104,34 @@ class Result:
         cpu_s: float,
         interrupted: bool,
     ) -> Result:
-        """Take over what the engine recorded. `plan` is the dictionary that it was given, or the same as
-        JSON.
+        """Take over what the engine recorded of a scenario. `plan` is the dictionary that it was given, or
+        the same as JSON.
         """
+        setup = ScenarioSetup(
+            scenario.resolved_yaml(),
+            json.loads(plan) if isinstance(plan, str) else dict(plan),
+            assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+            _inputs(scenario) if isinstance(scenario, Scenario) else {},
+        )
+        return cls.of(setup, recording, wall_s, cpu_s, interrupted)
+
+    @classmethod
+    def of(
+        cls,
+        setup: Setup,
+        recording: Recording,
+        wall_s: float,
+        cpu_s: float,
+        interrupted: bool,
+        outputs: Mapping[str, bytes] | None = None,
+    ) -> Result:
+        """Take over what the engine recorded."""
         meta = json.loads(recording.meta_json)
         meta["complete"] = bool(meta["complete"]) and not interrupted
+        recorded = str(meta.get("recorded", "everything"))
+        if recorded != "everything":  # tens of thousands of queues without a curve say nothing
+            kept = {"receive", "send", *(("egress",) if "egress queues" in recorded else ())}
+            meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
         order: list[tuple[str, Any]] = [
             ("node", "ascending"),
             ("port", "ascending"),
@@ -127,12 +142,21 @@ class Result:
             series=pa.table(recording.series),
             counters=pa.table(recording.counters).sort_by(order),
             meta=meta,
-            plan=json.loads(plan) if isinstance(plan, str) else dict(plan),
-            scenario_yaml=scenario.resolved_yaml(),
+            setup=setup,
             wall_s=wall_s,
             cpu_s=cpu_s,
-            assumptions=assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+            outputs=outputs,
         )
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What the engine was given."""
+        return self.setup.plan
+
+    @property
+    def assumptions(self) -> list[dict[str, str]]:
+        """The settings at a default that no document gives: `setting`, `value` and `why` each."""
+        return self.setup.assumptions
 
     @property
     def name(self) -> str:
@@ -151,10 +175,26 @@ class Result:
         """
         return list(self.meta["faults"])
 
+    @property
+    def recorded(self) -> str:
+        """What the time series cover, in words: of a large fabric they leave out queues."""
+        return str(self.meta.get("recorded", "everything"))
+
+    @property
+    def records_all(self) -> bool:
+        """Whether every queue and signal has a time series."""
+        return self.recorded == "everything"
+
+    @property
+    def records_queues(self) -> bool:
+        """Whether egress queues have time series."""
+        return self.records_all or "egress queues" in self.recorded
+
     @cached_property
     def bins(self) -> Bins:
         """The series as arrays."""
-        return Bins(self.series, int(self.meta["bin_ps"]), int(self.meta["end_ps"]))
+        # A run that ends before its first flow starts has no time to divide.
+        return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
     def senders(self) -> list[str]:
@@ -197,12 +237,20 @@ class Result:
         try:
             fresh.chmod(0o755)
             _write_json(
-                fresh / "summary.json", {**self.summary, "assumptions": self.assumptions, "meta": self.meta}
+                fresh / "summary.json",
+                {
+                    **self.summary,
+                    "assumptions": self.assumptions,
+                    "not_honoured": self.setup.not_honoured,
+                    "outputs": sorted(self.outputs),
+                    "meta": self.meta,
+                },
             )
-            _write_json(fresh / "plan.json", self.plan)
             _write_json(fresh / "counters.json", _nested(self.counters))
             _write_json(fresh / "timing.json", self._timing())
-            (fresh / "scenario.yaml").write_text(self.scenario_yaml, encoding="utf-8")
+            for name, data in {**self.setup.files, **self.outputs}.items():
+                (fresh / name).parent.mkdir(exist_ok=True)
+                (fresh / name).write_bytes(data)
             _write_parquet(fresh / "flows.parquet", self.flows)
             _write_parquet(fresh / "series.parquet", self.series)
             (fresh / "report.html").write_text(render(self), encoding="utf-8")
@@ -220,16 +268,16 @@ class Result:
             if name != "report.html" and not (path / name).is_file():
                 raise FileNotFoundError(f"{path / name}: missing; {path} is not the folder of a run")
         timing, summary = _read_json(path / "timing.json"), _read_json(path / "summary.json")
+        setup = read_setup(path, summary)
         return cls(
             flows=pq.read_table(path / "flows.parquet"),
             series=pq.read_table(path / "series.parquet"),
             counters=_flat(_read_json(path / "counters.json")),
             meta=summary["meta"],
-            plan=_read_json(path / "plan.json"),
-            scenario_yaml=(path / "scenario.yaml").read_text(encoding="utf-8"),
+            setup=setup,
             wall_s=timing["wall_s"],
             cpu_s=timing["cpu_s"],
-            assumptions=summary["assumptions"],
+            outputs={name: (path / name).read_bytes() for name in summary["outputs"]},
         )
 
     def _timing(self) -> dict[str, Any]:
@@ -274,6 +322,11 @@ def _put_in_place(fresh: Path, out: Path) -> None:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _inputs(scenario: Scenario) -> dict[str, bytes]:
+    """The files that a scenario names, by their names in the folder."""
+    return {new: scenario.inputs[old] for old, new in input_names(scenario).items()}
 
 
 def _read_json(path: Path) -> Any:

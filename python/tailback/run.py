@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from tailback.plan import make_plan, plan_json
 from tailback.scenario import Problem, ScenarioError, Source, load
@@ -16,6 +16,8 @@ from tailback.scenario import Problem, ScenarioError, Source, load
 if TYPE_CHECKING:
     from tailback._engine import Progress, Simulation
     from tailback.results import Result
+
+Recorded = TypeVar("Recorded", covariant=True)
 
 EVENTS_PER_STEP = 200_000
 """Events between two looks at Ctrl-C and the progress bar: about 10 ms."""
@@ -46,7 +48,43 @@ def run(
 
     checked = load(scenario, sets=sets, seed=seed)
     plan = make_plan(checked)
-    simulation = _simulation(plan_json(plan))
+    return carry_out(
+        _simulation(plan_json(plan)),
+        lambda recording, took: Result.from_recording(checked, plan, recording, *took),
+        out,
+        progress,
+    )
+
+
+class Engine(Protocol[Recorded]):
+    """A run under way in the engine."""
+
+    def advance(self, max_events: int) -> Progress:
+        """Executes up to `max_events` events."""
+
+    def finish(self) -> Recorded:
+        """Ends the run where it stands and hands over what was recorded."""
+
+
+class Took(NamedTuple):
+    """What a run took, and whether it was cut short."""
+
+    wall_s: float
+    cpu_s: float
+    interrupted: bool
+
+
+def carry_out(
+    simulation: Engine[Recorded],
+    make: Callable[[Recorded, Took], Result],
+    out: str | os.PathLike[str] | None,
+    progress: Callable[[Progress], None] | None,
+) -> Result:
+    """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`.
+
+    Raises:
+        ScenarioError: `out` cannot be used; nothing was run and nothing written.
+    """
     folder = None if out is None else claim(Path(out))
     written = False
     try:
@@ -60,8 +98,8 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
         recording = simulation.finish()
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        result = Result.from_recording(checked, plan, recording, wall, cpu, interrupted)
+        took = Took(time.perf_counter() - wall, time.process_time() - cpu, interrupted)
+        result = make(recording, took)
         if folder is not None:
             result.write(folder)
             written = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tailback import measures
+from tailback import measures, slowdown
 from tailback.bins import PS_PER_S
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ def summarise(result: Result) -> dict[str, Any]:
         "seed": result.meta["seed"],
         "complete": result.complete,
         "simulated_s": result.bins.end_s,
-        "planned_s": result.plan["duration_ps"] / PS_PER_S,
+        "planned_s": result.setup.duration_ps / PS_PER_S,
         "bin_s": result.bins.bin_s,
+        "recorded": result.recorded,
+        "queues_recorded": result.records_queues,
         "convergence_s": number(converged),
         "steady_since_s": number(converged) or 0.0,
         "goodput": _goodput(result, since),
@@ -46,7 +48,13 @@ def summarise(result: Result) -> dict[str, Any]:
         },
         "standing_queue": _standing(result, since),
         "faults": result.faults,
-        "flows": {"all": result.flows.num_rows, "failed": int(measures.failed_flows(result))},
+        "fct": slowdown.summarise(result),
+        "link_events": result.setup.link_events,
+        "flows": {
+            "all": result.flows.num_rows,
+            "failed": int(measures.failed_flows(result)),
+            "writers": result.setup.writer_qps,
+        },
         "packets": result.meta["packets"],
         "packet_hops": result.meta["packet_hops"],
         "conservation": result.meta["conservation"],
@@ -96,9 +104,7 @@ def _pauses(result: Result) -> dict[str, Any]:
     pauses = [pause for pause in result.meta["pauses"] if pause["rx_frames"] or pause["paused_ps"]]
     worst = max(pauses, key=lambda pause: pause["max_share_of_a_second"], default=None)
     return {
-        "lossless_priorities": sorted(
-            {prio for model in result.plan["switch_models"] for prio in model["lossless"]}
-        ),
+        "lossless_priorities": result.setup.lossless,
         "frames": int(measures.pause_frames(result)),
         "transitions": sum(pause["transitions"] for pause in pauses),
         "ports": len(pauses),

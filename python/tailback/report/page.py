@@ -7,15 +7,16 @@ import math
 import re
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from tailback import text
+from tailback import drawing, text
 from tailback.findings import findings
 from tailback.report import tables
+from tailback.report.completion import completion_table
 from tailback.report.figures import Figure, View, views
-from tailback.report.plots import Plot, all_plots
+from tailback.report.plot import Plot
+from tailback.report.plots import all_plots
 from tailback.report.tailback_chart import (
     COLORS,
     GREYS,
@@ -63,23 +64,31 @@ def render(result: Result) -> str:
     template = environment().get_template("report.html.j2")
     return template.render(
         result=result,
-        about=_about(result),
+        about=result.setup.about,
         line=_line(result),
         findings=findings(result),
         key=scale_key(chosen),
         signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
         plots=plots,
         figures_json=for_script(figures),
-        tables=tables.all_tables(result),
+        tables=[table for table in (completion_table(result),) if table.rows] + tables.all_tables(result),
         faults=result.faults,
-        scenario=result.scenario_yaml,
+        network=_network(result),
+        shown=result.setup.shown,
     )
 
 
-def _about(result: Result) -> str:
-    """The scenario's own words about itself, from its resolved text."""
-    scenario = yaml.safe_load(result.scenario_yaml)
-    return str(scenario.get("about") or "") if isinstance(scenario, dict) else ""
+def _network(result: Result) -> dict[str, str] | None:
+    """A picture of the network; none for a single switch, which needs no picture."""
+    network = result.setup.network
+    if len(network.switches) < 2:
+        return None
+    title = drawing.title_of(result.name, "", network)
+    words = "Switches by their distance from the hosts. Rates and delays are those of each link."
+    failures = result.summary["link_events"]
+    if failures:
+        words += f" {text.plural(failures, 'failure or repair')} of links in this run."
+    return {"svg": drawing.as_svg(network, title), "caption": words}
 
 
 def _line(result: Result) -> str:
@@ -108,6 +117,8 @@ def _tailback(result: Result, chosen: Chosen) -> Plot:
         "port pauses its peer; a sender is paused) and when it dropped; "
         f"a tick is at least 0.4 % of the width wide. {chosen.note}"
     )
+    if not result.records_all:
+        caption = f"In a fabric of this size only {result.recorded} are recorded. {caption}"
     figures = [tailback_chart(view, chosen) for view in panels]
     return Plot("tailback", "The tailback", caption.strip(), figures)
 

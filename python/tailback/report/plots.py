@@ -6,12 +6,11 @@ something that never happened is a sentence instead of an empty frame.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from tailback import measures, text
 from tailback.bins import PS_PER_S, Array
+from tailback.report.completion import completion
 from tailback.report.figures import (
     BLUE,
     GREEN,
@@ -31,6 +30,7 @@ from tailback.report.figures import (
     pack,
     views,
 )
+from tailback.report.plot import Plot
 from tailback.results import Result
 
 POINTS = 1000  # of a plot with one or two lines
@@ -38,19 +38,10 @@ FEW_POINTS = 250  # of each of many lines
 MOST_LINES = 64
 
 
-@dataclass(frozen=True)
-class Plot:
-    """`heading` and `caption` around the `figures`; without figures, `caption` says why there are none."""
-
-    id: str
-    heading: str
-    caption: str
-    figures: list[Figure] = field(default_factory=list)
-
-
 def all_plots(result: Result) -> list[Plot]:
     """Every plot beneath the tailback chart, in the order of the report."""
     return [
+        *completion(result),
         throughput(result),
         per_sender(result),
         queue_depth(result),
@@ -77,6 +68,8 @@ def _sampling(panels: list[View], points: int) -> str:
 
 def throughput(result: Result) -> Plot:
     """Total goodput against the line rate and against what headers leave of it."""
+    if not result.senders:
+        return Plot("throughput", "Total throughput", "No flow started.")
     panels = views(result)
     total = result.bins.total("goodput_rx_bps") / 1e9
     limit = measures.capacity(result) / 1e9
@@ -111,6 +104,8 @@ def throughput(result: Result) -> Plot:
 
 def per_sender(result: Result) -> Plot:
     """Goodput of each sender; slowest and fastest stand out."""
+    if not result.senders:
+        return Plot("senders", "Throughput of each sender", "No flow started.")
     panels = views(result)
     rows = {host: result.bins.values(host, "goodput_tx_bps") / 1e9 for host in result.senders}
     fairness = result.summary["fairness"]
@@ -171,8 +166,8 @@ def qp_rates(result: Result) -> Plot:
     names = result.bins.entities("rate_bps")
     if not names:
         return Plot("rates", "Rates of queue pairs", "No queue pair's rate was recorded.")
-    starts = _starts(result)
-    rows = np.stack([_while_running(result, name, starts.get(name, 0.0)) for name in names])
+    spans = _spans(result, set(names))
+    rows = np.stack([_while_running(result, name, *spans.get(name, (0.0, np.inf))) for name in names])
     if np.isnan(rows).all():
         return Plot("rates", "Rates of queue pairs", "No tracked queue pair had started.")
     low, high = np.log10(max(np.nanmin(rows), 1e3)), np.log10(np.nanmax(rows))
@@ -216,19 +211,26 @@ def qp_rates(result: Result) -> Plot:
     return Plot("rates", "Rates of queue pairs", caption, figures)
 
 
-def _while_running(result: Result, name: str, start_s: float) -> Array:
-    """The rate of a queue pair from its start on; before it, there is no rate to speak of."""
+def _while_running(result: Result, name: str, start_s: float, end_s: float) -> Array:
+    """The rate of a queue pair from its start to its end; before and after, there is no rate to speak of."""
     rates = result.bins.values(name, "rate_bps")
-    there = (result.bins.start_s + result.bins.width_s > start_s) & (rates > 0)
+    bins = result.bins
+    there = (bins.start_s + bins.width_s > start_s) & (bins.start_s < end_s) & (rates > 0)
     return np.where(there, rates, np.nan)
 
 
-def _starts(result: Result) -> dict[str, float]:
-    columns = (result.flows.column(name).to_pylist() for name in ("src", "dst", "qp", "start_ps"))
+def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
+    """Start and end of these queue pairs in seconds."""
+    names = ("src", "dst", "qp", "start_ps", "end_ps")
+    columns = (result.flows.column(name).to_pylist() for name in names)
     never = float("inf")
     return {
-        f"{src}-{dst}/qp{qp}": never if start is None else start / PS_PER_S
-        for src, dst, qp, start in zip(*columns, strict=True)
+        name: (
+            never if start is None else start / PS_PER_S,
+            never if end is None else end / PS_PER_S,
+        )
+        for src, dst, qp, start, end in zip(*columns, strict=True)
+        if (name := f"{src}-{dst}/qp{qp}") in wanted
     }
 
 
@@ -265,7 +267,10 @@ def queue_depth(result: Result) -> Plot:
     panels = views(result)
     standing = measures.standing_queue(result, "start")
     if standing is None:
-        return Plot("queue", "Queue depth", "No packet ever waited in an egress queue.")
+        why = "No packet ever waited in an egress queue."
+        if not result.records_queues:
+            why = f"In a fabric of this size only {result.recorded} are recorded."
+        return Plot("queue", "Queue depth", why)
     name = standing.queue
     about = next(queue for queue in result.meta["queues"] if queue["queue"] == name)
     mean, peak = result.bins.values(name, "queue_mean_bytes"), result.bins.values(name, "queue_max_bytes")
@@ -389,6 +394,10 @@ def marks(result: Result) -> Plot:
         "ECN marks and CNPs",
         [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)],
     )
+    if plot.figures and not result.records_all:
+        marked = text.plural(int(measures.marked_packets(result)), "packet")
+        note = f" Marks are not recorded over time in a fabric of this size; {marked} were marked."
+        return Plot(plot.id, plot.heading, plot.caption + note, plot.figures)
     return plot if plot.figures else Plot(plot.id, plot.heading, "No packet was marked and no CNP was sent.")
 
 

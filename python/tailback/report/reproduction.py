@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tailback import text
 from tailback.report.figures import Figure, views
 from tailback.report.page import environment, for_script, scale_key
-from tailback.report.plots import Plot, losses, pauses, per_sender, throughput
+from tailback.report.plot import Plot
+from tailback.report.plots import losses, pauses, per_sender, throughput
 from tailback.report.tailback_chart import SIGNALS, choose, tailback_chart
 from tailback.results import Result
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback import measures, text
 from tailback.results import Result
 
 MOST_COUNTER_ROWS = 600
+MOST_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -41,54 +43,43 @@ def all_tables(result: Result) -> list[TextTable]:
 def senders(result: Result) -> TextTable:
     """A row a sender: what its queue pairs got, over the whole of their time."""
     flows = result.flows
-    columns = {
-        name: np.array(flows.column(name).to_pylist())
-        for name in (
-            "src",
-            "goodput_bps",
-            "packets_sent",
-            "packets_retransmitted",
-            "packet_seq_err",
-            "rp_cnp_handled",
-            "local_ack_timeout_err",
-            "messages_completed",
-        )
-    }
+    sums = (
+        "packets_sent",
+        "packets_retransmitted",
+        "packet_seq_err",
+        "rp_cnp_handled",
+        "local_ack_timeout_err",
+    )
+    wanted = ("messages_completed", *sums)
     since = "start" if result.summary["convergence_s"] is None else "convergence"
     goodputs = measures.sender_goodputs(result, since)
+    shown = _most(result.senders, goodputs)
+    source = flows.column("src").combine_chunks().dictionary_encode()
+    codes = source.indices.to_numpy(zero_copy_only=False)
+    code_of = {name: code for code, name in enumerate(source.dictionary.to_pylist())}
+    order = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes[order], np.arange(len(code_of) + 1))
+    rates = flows.column("goodput_bps").to_numpy()[order]
+    columns = {name: flows.column(name).to_numpy()[order] for name in wanted}
     rows = []
-    for host in result.senders:
-        mine = columns["src"] == host
-        rates = columns["goodput_bps"][mine].astype(float)
-        sums = {
-            name: int(values[mine].astype(np.int64).sum())
-            for name, values in columns.items()
-            if name not in ("src", "goodput_bps")
-        }
+    for host in shown:
+        mine = slice(int(edges[code_of[host]]), int(edges[code_of[host] + 1]))
         rows.append(
             [
                 host,
                 text.rate(goodputs.get(host, float("nan"))),
-                text.count(int(mine.sum())),
-                *(text.rate(float(np.quantile(rates, q))) for q in (0, 0.5, 1)),
-                *(
-                    text.count(sums[name])
-                    for name in (
-                        "messages_completed",
-                        "packets_sent",
-                        "packets_retransmitted",
-                        "packet_seq_err",
-                        "rp_cnp_handled",
-                        "local_ack_timeout_err",
-                    )
-                ),
+                text.count(mine.stop - mine.start),
+                *(text.rate(float(np.quantile(rates[mine], q))) for q in (0, 0.5, 1)),
+                *(text.count(int(columns[name][mine].sum())) for name in wanted),
             ]
         )
+    left_out = len(result.senders) - len(shown)
     return TextTable(
         "flows",
         "Flows, by sender",
         "Goodput of the sender as in the findings; of its queue pairs (QPs), least, median and most, each "
-        "over its own time. flows.parquet has a row a queue pair.",
+        "over its own time. flows.parquet has a row a queue pair."
+        + (f" The {len(shown) // 2} slowest and the {len(shown) // 2} fastest senders." if left_out else ""),
         [
             "Sender",
             "Goodput",
@@ -105,7 +96,17 @@ def senders(result: Result) -> TextTable:
         ],
         rows,
         [False] + [True] * 11,
+        folded=bool(left_out),
     )
+
+
+def _most(hosts: list[str], goodputs: dict[str, float]) -> list[str]:
+    """All hosts, or the slowest and the fastest where there are too many for a table."""
+    if len(hosts) <= MOST_ROWS:
+        return hosts
+    ordered = sorted(hosts, key=lambda host: goodputs.get(host, 0.0))
+    half = MOST_ROWS // 2
+    return sorted([*ordered[:half], *ordered[-half:]], key=text.natural)
 
 
 def drops(result: Result) -> TextTable:
@@ -115,18 +116,25 @@ def drops(result: Result) -> TextTable:
         for drop in result.summary["losses"]["by_queue"]
         if drop["packets"]
     ]
+    more = len(rows) - 2 * MOST_ROWS
     return TextTable(
         "drops",
         "Drops",
-        "Every packet dropped, by queue and reason.",
+        "Every packet dropped, by queue and reason."
+        + (
+            f" {text.count(more)} rows with fewer packets left out; summary.json has all." if more > 0 else ""
+        ),
         ["Queue", "Reason", "Packets", "Bytes"],
-        rows,
+        rows[: 2 * MOST_ROWS],
         [False, False, True, True],
     )
 
 
 def pauses(result: Result) -> TextTable:
     """A row a port and priority that was paused."""
+    paused = [pause for pause in result.meta["pauses"] if pause["rx_frames"]]
+    longest = sorted(paused, key=lambda pause: -pause["paused_ps"])[: 2 * MOST_ROWS]
+    more = len(paused) - len(longest)
     rows = [
         [
             pause["port"],
@@ -137,15 +145,17 @@ def pauses(result: Result) -> TextTable:
             text.share(pause["max_share_of_a_second"]),
             text.duration(pause["last_pause_ps"] / 1e12),
         ]
-        for pause in sorted(
-            result.meta["pauses"], key=lambda pause: (text.natural(pause["port"]), pause["priority"])
-        )
-        if pause["rx_frames"]
+        for pause in sorted(longest, key=lambda pause: (text.natural(pause["port"]), pause["priority"]))
     ]
     return TextTable(
         "pause-table",
         "Pauses, by port",
-        "Ports that received PFC frames. A transition is a change from paused to running.",
+        "Ports that received PFC frames. A transition is a change from paused to running."
+        + (
+            f" The {len(longest)} paused longest; {text.count(more)} others are in summary.json."
+            if more
+            else ""
+        ),
         ["Port", "Priority", "PFC frames", "Transitions", "Time paused", "Worst second", "Last pause ended"],
         rows,
         [False] + [True] * 6,
@@ -173,7 +183,7 @@ def packets(result: Result) -> TextTable:
 
 def counters(result: Result) -> TextTable:
     """Every counter that is not zero, under the name that mlx5, ethtool or the switch prints."""
-    table = [row for row in result.counters.to_pylist() if row["value"]]
+    table = result.counters.filter(pc.not_equal(result.counters.column("value"), 0)).to_pylist()
     table.sort(key=lambda row: (text.natural(row["node"]), text.natural(row["port"]), row["counter"]))
     rows = [
         [row["node"], row["port"], row["counter"], text.count(row["value"])]

@@ -18,6 +18,10 @@ from tailback.report.figures import GREEN, INK, MONO, MUTED, VERMILLION, Figure,
 from tailback.results import Result
 
 MOST_ROWS = 40
+SHARES = {"receive": 4, "egress": 20, "ingress": 8, "send": 8}
+"""Rows that each kind of queue has for itself where there are too many."""
+FEW_RECEIVERS = 4
+"""Of more receivers, those whose memory stayed empty have no row."""
 POINTS = 1024
 # cmocean "dense" (Thyng and others, Oceanography 29(3), 2016), perceptually uniform, from its second step on:
 # the first is too near to the white of an empty queue.
@@ -38,7 +42,7 @@ GROUPS = {
 LANE = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """A queue of the chart, with its bytes and signals a bin."""
 
@@ -84,15 +88,24 @@ class Chosen:
 
 def choose(result: Result) -> Chosen:
     """Queues in the order of the path; those that stayed nearly empty and, above forty, the least full are
-    left out.
+    left out: half of the rows are for queues out of switches, which are where traffic stands.
 
-    The receiver's memory stays in, empty or not: it is where the path ends.
+    A queue that is on several paths is at its place on the shortest. The receiver's memory stays in,
+    empty or not, where there are few: it is where the path ends.
     """
     bins = result.bins
-    ordered = sorted(result.meta["queues"], key=lambda queue: (queue["order"], text.natural(queue["queue"])))
+    # Senders stand last, however short the path from some of them is.
+    ordered = sorted(
+        result.meta["queues"],
+        key=lambda queue: (queue["kind"] == "send", queue["order"], text.natural(queue["queue"])),
+    )
     rows = []
+    seen: set[str] = set()
     for queue in ordered:
         name = queue["queue"]
+        if name in seen:
+            continue
+        seen.add(name)
         # An ingress group pauses others, an egress or send queue is paused: one lane, "a pause is at work
         # here".
         paused = bins.values(name, "pausing_share" if queue["kind"] == "ingress" else "paused_share")
@@ -103,14 +116,21 @@ def choose(result: Result) -> Chosen:
         }
         mean, peak = bins.values(name, "queue_mean_bytes"), bins.values(name, "queue_max_bytes")
         rows.append(Row(name, queue["kind"], mean, peak, signals))
+    few = len(result.receivers) <= FEW_RECEIVERS
     # Only a receiver of this run is on the path; other hosts' memories would be empty rows without a meaning.
     used = [
         row
         for row in rows
-        if not row.empty or (row.kind == "receive" and row.queue.split("/")[0] in result.receivers)
+        if not row.empty or (few and row.kind == "receive" and row.queue.split("/")[0] in result.receivers)
     ]
-    kept = sorted(used, key=lambda row: (row.kind != "receive", -bins.mean(row.mean)))[:MOST_ROWS]
-    drawn = [row for row in used if any(row is other for other in kept)]
+    kept: set[int] = set()
+    if len(used) > MOST_ROWS:
+        fullest = sorted(range(len(used)), key=lambda number: -bins.mean(used[number].mean))
+        # Send queues are deep by design and would take all rows: every kind has its share first.
+        for kind, share in SHARES.items():
+            kept.update([number for number in fullest if used[number].kind == kind][:share])
+        kept.update([number for number in fullest if number not in kept][: MOST_ROWS - len(kept)])
+    drawn = [row for number, row in enumerate(used) if not kept or number in kept]
     return Chosen(drawn, len(rows) - len(used), len(used) - len(drawn))
 
 
@@ -174,7 +194,8 @@ def tailback_chart(view: View, chosen: Chosen) -> Figure:
             "rangemode": "normal",
         },
     )
-    look["margin"] = {"l": 96, "r": 14, "t": 4, "b": 46}
+    longest = max((len(place.row.queue) for place in plan.places), default=0)
+    look["margin"] = {"l": max(96, 14 + round(6.6 * longest)), "r": 14, "t": 4, "b": 46}
     look["height"] = height
     for axis, colors in (("coloraxis", COLORS), ("coloraxis2", GREYS)):
         look[axis] = {
@@ -218,11 +239,11 @@ def _place(rows: list[Row]) -> _Plan:
     places: list[_Place] = []
     headings = []
     kind = ""
-    for row in rows:
+    for index, row in enumerate(rows):
         if row.kind != kind:
             kind = row.kind
             alike = 0
-            for other in rows[rows.index(row) :]:
+            for other in rows[index:]:
                 if other.kind != kind:
                     break
                 alike += 1

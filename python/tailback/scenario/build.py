@@ -6,6 +6,7 @@ import types
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from tailback.scenario.checks import conflicts
@@ -60,6 +61,7 @@ def build(document: Document) -> Scenario:
             refused += [problem.path for problem in fresh]
             data = taken_out
     if scenario is not None:
+        scenario._folder = document.folder
         found_out = [Problem(document.origin(path), path, text) for path, text in conflicts(scenario)]
         problems += [problem for problem in found_out if not _follows_from(problem, refused, conflict=True)]
     if problems or scenario is None:
@@ -79,6 +81,8 @@ _LEANS_ON: dict[str, list[Path]] = {
         *(("host", name) for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "transport")),
     ],
     "traffic": [("topology",), ("run",)],
+    "failures": [("topology",), ("run",)],
+    "topology": [],
 }
 """What the conflicts in a section are worked out from."""
 
@@ -115,7 +119,7 @@ def _without(data: Any, paths: list[Path]) -> Any:
 
 
 def _problem(details: ErrorDetails, document: Document) -> Problem:
-    path: Path = details["loc"]
+    path, holder = _real(details["loc"])
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     expected = _TYPES.get(kind)
     what = found(value)
@@ -128,10 +132,17 @@ def _problem(details: ErrorDetails, document: Document) -> Problem:
             what = found(context["found"])
     elif kind == "missing":
         what = "nothing"
-        expected = f"a value: {_description(path)}"
+        expected = f"a value: {_description(holder, path[-1])}"
     elif kind == "extra_forbidden":
         what = "an unknown field"
-        expected = one_of(path[-1], _fields(path[:-1]))
+        expected = one_of(path[-1], _fields(holder))
+    elif kind == "union_tag_not_found":
+        path, what = (*path, "kind"), "nothing"
+        expected = f"one of {', '.join(_kinds(holder, path))}"
+    elif kind == "union_tag_invalid":
+        path, what = (*path, "kind"), found(value["kind"]) if isinstance(value, dict) else what
+        name = value["kind"] if isinstance(value, dict) else value
+        expected = one_of(name, _kinds(holder, path))
     elif kind == "literal_error":
         expected = one_of(value, context["expected"].replace("'", "").replace(" or ", ", ").split(", "))
     elif kind in _BOUNDS:
@@ -142,32 +153,54 @@ def _problem(details: ErrorDetails, document: Document) -> Problem:
     return Problem(document.origin(path), path, f"found {what}, expected {expected or details['msg']}")
 
 
-def _model(annotation: Any) -> type[BaseModel] | None:
-    """The model that a field's type holds, through lists, unions and annotations."""
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a field's type may hold, through lists, unions and annotations."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
+        return [annotation]
     if get_origin(annotation) in (list, Union, types.UnionType, Annotated):
-        return next((model for part in get_args(annotation) if (model := _model(part))), None)
-    return None
+        return [model for part in get_args(annotation) for model in _models(part)]
+    return []
 
 
-def _holder(path: Path) -> type[BaseModel]:
-    """The model that the fields at `path` belong to."""
-    model: type[BaseModel] = Scenario
-    for part in path:
+def _kind_of(model: type[BaseModel]) -> str:
+    return str(get_args(model.model_fields["kind"].annotation)[0])
+
+
+def _by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _real(location: Path) -> tuple[Path, type[BaseModel]]:
+    """The path that a reader knows, without the kinds that pydantic puts in, and the model at its end or
+    around it.
+    """
+    path: list[str | int] = []
+    holder: type[BaseModel] = Scenario
+    choice: list[type[BaseModel]] = []
+    for part in location:
+        if len(choice) > 1 and isinstance(part, str):
+            holder, choice = next(model for model in choice if _kind_of(model) == part), []
+            continue
+        path.append(part)
         if isinstance(part, str):
-            by_name = {field.alias or name: field for name, field in model.model_fields.items()}
-            model = _model(by_name[part].annotation) or model
-    return model
+            field = _by_key(holder).get(part)
+            choice = _models(field.annotation) if field else []
+            if len(choice) == 1:
+                holder = choice[0]
+    return tuple(path), holder
 
 
-def _fields(path: Path) -> list[str]:
-    return [field.alias or name for name, field in _holder(path).model_fields.items()]
+def _kinds(holder: type[BaseModel], path: Path) -> list[str]:
+    """The kinds that the mapping around a `kind` may have."""
+    name = next(part for part in reversed(path[:-1]) if isinstance(part, str))
+    return [_kind_of(model) for model in _models(_by_key(holder)[name].annotation)]
 
 
-def _description(path: Path) -> str:
+def _fields(holder: type[BaseModel]) -> list[str]:
+    return list(_by_key(holder))
+
+
+def _description(holder: type[BaseModel], key: str | int) -> str:
     """What a missing field means."""
-    for name, field in _holder(path[:-1]).model_fields.items():
-        if (field.alias or name) == path[-1]:
-            return (field.description or "").rstrip(".").lower()
-    return "required"
+    field = _by_key(holder).get(str(key))
+    return (field.description or "").rstrip(".").lower() if field else "required"

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from tailback.scenario.congestion import congestion_conflicts
 from tailback.scenario.dcqcn import resolve
-from tailback.scenario.errors import Path
-from tailback.scenario.headroom import headroom, shared, total_headroom
-from tailback.scenario.hosts import indices, names
-from tailback.scenario.model import Scenario, Write
+from tailback.scenario.errors import Path, ScenarioError, found, nearest
+from tailback.scenario.graph import NetworkError
+from tailback.scenario.headroom import headrooms, reserved, shared
+from tailback.scenario.hosts import ALL, names
+from tailback.scenario.model import Scenario
+from tailback.scenario.network import Network
+from tailback.scenario.traffic import AllToAll, Flows, Incast, Permutation, Poisson, Write
 from tailback.units import format_duration, format_rate, format_size
 
 MAX_QPS = 1_000_000
@@ -17,97 +20,215 @@ MAX_QPS = 1_000_000
 MAX_OUTSTANDING = 2**22
 """Most packets outstanding on a queue pair: a quarter of all PSNs leaves no doubt about which are old."""
 
+Problems = Iterator[tuple[Path, str]]
 
-def conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+
+def conflicts(scenario: Scenario) -> Problems:
     """Every conflict: the path of the field that is named, and the text of the problem."""
+    try:
+        network = scenario.network
+    except NetworkError as error:
+        yield ("topology", *error.path), str(error)
+        return
+    except ScenarioError as error:
+        yield ("topology", "path"), error.problems[0].text
+        return
     yield from _buffer(scenario)
     yield from _rates(scenario)
-    yield from congestion_conflicts(scenario.host, [scenario.topology.link.rate])
-    for index, item in enumerate(scenario.traffic):
-        yield from _traffic(scenario, item, ("traffic", index))
-    total = sum(queue_pairs(item) for item in scenario.traffic)
+    yield from congestion_conflicts(scenario.host, network.host_rates)
+    yield from _failures(scenario, network)
+    total = 0
+    for index in range(len(scenario.traffic)):
+        problems = list(_traffic(scenario, network, index))
+        yield from problems
+        if not problems and total <= MAX_QPS:
+            total += queue_pairs(scenario, index)
     if total > MAX_QPS:
         yield ("traffic",), f"found {total} queue pairs, expected at most {MAX_QPS}"
 
 
-def pairs(item: Write) -> list[tuple[str, str]]:
-    """The pairs of hosts of a traffic item, each direction of its own."""
-    receivers = names(item.to)
-    one_way = [(source, to) for source in names(item.from_) for to in receivers if source != to]
+def pairs(item: Write, every: list[str]) -> list[tuple[str, str]]:
+    """The pairs of hosts of a writer, each direction of its own; `every` are the hosts of the network."""
+    receivers = names(item.to, every)
+    one_way = [(source, to) for source in names(item.from_, every) for to in receivers if source != to]
     if not item.bidirectional:
         return one_way
     return [direction for source, to in one_way for direction in ((source, to), (to, source))]
 
 
-def queue_pairs(item: Write) -> int:
-    """How many queue pairs a traffic item has, without making the list."""
-    senders = {i for entry in item.from_ for i in indices(entry)}
-    receivers = {i for entry in item.to for i in indices(entry)}
-    count = len(senders) * len(receivers) - len(senders & receivers)
-    return count * item.qps * (2 if item.bidirectional else 1)
+def queue_pairs(scenario: Scenario, index: int) -> int:
+    """How many queue pairs a traffic item has, or about how many, without making the list."""
+    item, network = scenario.traffic[index], scenario.network
+    end = scenario.run.duration
+    if isinstance(item, Write):
+        senders, receivers = (set(names(entry, network.hosts)) for entry in (item.from_, item.to))
+        count = len(senders) * len(receivers) - len(senders & receivers)
+        return count * item.qps * (2 if item.bidirectional else 1)
+    if isinstance(item, Permutation):
+        return len(names(item.hosts, network.hosts)) * item.repeat
+    if isinstance(item, AllToAll):
+        count = len(names(item.hosts, network.hosts))
+        return count * (count - 1)
+    if isinstance(item, Incast):
+        from tailback.workload.generate import incast_bursts
+
+        return item.fan_in * incast_bursts(item, network, end)
+    if isinstance(item, Poisson):
+        from tailback.workload.sizes import load_sizes
+
+        rates = [network.host_rates[network.host_number[name]] for name in names(item.hosts, network.hosts)]
+        span = (min(item.stop or end, end) - item.start) / 1e12
+        return int(sum(rates) * item.load / 8 / load_sizes(item.sizes, scenario.read).mean * span)
+    from tailback.workload import messages_of
+
+    return len(messages_of(scenario, index) or ())
 
 
-def _buffer(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    switch = scenario.switch
-    reserved = total_headroom(scenario)
-    if reserved >= switch.buffer:
-        how = (
-            f"{format_size(headroom(scenario))} of headroom for each of {scenario.topology.hosts} ports and "
-            f"{len(switch.lossless)} lossless priorities"
-        )
+def _buffer(scenario: Scenario) -> Problems:
+    switch, network = scenario.switch, scenario.network
+    kept = reserved(scenario)
+    worst = max(kept, key=lambda name: kept[name])
+    if kept[worst] >= switch.buffer:
+        each = dict(zip((wire.name for wire in network.wires), headrooms(scenario), strict=True))
+        own = [each[wire.name] for wire in network.wires_of[worst]]
+        of = f"{format_size(own[0])} of headroom" if len(set(own)) == 1 else f"{format_size(sum(own))} in all"
+        how = f"{of} for {'each of ' if len(set(own)) == 1 else ''}{len(own)} ports"
+        where = "" if len(kept) == 1 else f" at {worst}"
         yield (
             ("switch", "buffer"),
-            f"found {format_size(switch.buffer)}, expected more than {format_size(reserved)}: {how}",
+            f"found {format_size(switch.buffer)}, expected more than {format_size(kept[worst])}: "
+            f"{how} and {len(switch.lossless)} lossless priorities{where}",
         )
         return
-    left = switch.buffer - reserved
-    if shared(scenario) > left:
+    left, most = switch.buffer - kept[worst], shared(scenario)[worst]
+    if most > left:
         yield (
             ("switch", "shared"),
-            f"found {format_size(shared(scenario))}, expected at most {format_size(left)}, "
-            "the buffer without headroom",
+            f"found {format_size(most)}, expected at most {format_size(left)}, the buffer without headroom",
         )
-    elif switch.lossless and switch.pfc.xoff is not None and switch.pfc.xoff > shared(scenario):
+    elif switch.lossless and switch.pfc.xoff is not None and switch.pfc.xoff > most:
         yield (
             ("switch", "pfc", "xoff"),
-            f"found {format_size(switch.pfc.xoff)}, expected at most {format_size(shared(scenario))}, "
+            f"found {format_size(switch.pfc.xoff)}, expected at most {format_size(most)}, "
             "what is shared of the buffer",
         )
 
 
-def _rates(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+def _rates(scenario: Scenario) -> Problems:
     if scenario.host.congestion != "dcqcn":
         return
-    line = scenario.topology.link.rate
-    parameters = resolve(scenario.host.dcqcn, line)
-    lowest = int(parameters["rpg_min_rate"].value)
-    highest = int(parameters["rpg_max_rate"].value) * 10**6
-    limit, name = (highest, "rpg_max_rate") if 0 < highest < line else (line, "the link's rate")
-    if lowest * 10**6 > limit:
-        yield (
-            ("host", "dcqcn", "rpg_min_rate"),
-            f"found {lowest} (Mb/s), expected at most {name}, {format_rate(limit)}",
-        )
+    for line in sorted(set(scenario.network.host_rates)):
+        parameters = resolve(scenario.host.dcqcn, line)
+        lowest = int(parameters["rpg_min_rate"].value)
+        highest = int(parameters["rpg_max_rate"].value) * 10**6
+        limit, name = (highest, "rpg_max_rate") if 0 < highest < line else (line, "the link's rate")
+        if lowest * 10**6 > limit:
+            yield (
+                ("host", "dcqcn", "rpg_min_rate"),
+                f"found {lowest} (Mb/s), expected at most {name}, {format_rate(limit)}",
+            )
+            return
 
 
-def _traffic(scenario: Scenario, item: Write, path: Path) -> Iterator[tuple[Path, str]]:
-    hosts = scenario.topology.hosts
+def _failures(scenario: Scenario, network: Network) -> Problems:
+    for index, failure in enumerate(scenario.failures):
+        if failure.link not in network.wire_number:
+            likely = nearest(failure.link, list(network.wire_number)[:20_000]) or network.wires[-1].name
+            yield (
+                ("failures", index, "link"),
+                f"found {found(failure.link)}, expected a link of the network, such as {likely}",
+            )
+        elif failure.at >= scenario.run.duration:
+            yield ("failures", index, "at"), _late(failure.at, scenario.run.duration)
+
+
+def _late(start: int, duration: int) -> str:
+    return f"found {format_duration(start)}, expected less than run.duration, {format_duration(duration)}"
+
+
+def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
+    item, path = scenario.traffic[index], ("traffic", index)
     known = True
-    for field, entries in (("from", item.from_), ("to", item.to)):
+    sets = (
+        {}
+        if isinstance(item, Flows)
+        else {"from": item.from_, "to": item.to}
+        if isinstance(item, (Write, Incast))
+        else {"hosts": item.hosts}
+    )
+    for field, entries in sets.items():
         for entry in entries:
-            if indices(entry)[-1] >= hosts:
+            if any(name not in network.host_number for name in names((entry,), network.hosts)):
                 known = False
-                yield (*path, field), f'found "{entry}", expected hosts of h0..h{hosts - 1}'
-    if known and queue_pairs(item) == 0:
-        yield (*path, "to"), f'found only the sender, "{item.to[0]}", expected another host'
-    packets = -(-item.message // scenario.host.mtu)
-    if packets * item.depth > MAX_OUTSTANDING:
+                yield (*path, field), f"found {found(entry)}, expected hosts of {hosts_in_words(network)}"
+    if not isinstance(item, Flows) and item.start >= scenario.run.duration:
+        yield (*path, "start"), _late(item.start, scenario.run.duration)
+    elif known:
+        yield from _of_kind(scenario, network, index)
+
+
+def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
+    item, path = scenario.traffic[index], ("traffic", index)
+    if isinstance(item, Write):
+        if queue_pairs(scenario, index) == 0:
+            yield (*path, "to"), f'found only the sender, "{item.to[0]}", expected another host'
+        yield from _outstanding(scenario, path, item.message, item.depth)
+    elif isinstance(item, Flows):
+        yield from _listed(scenario, index)
+    elif isinstance(item, Incast):
+        sources, targets = (set(names(entry, network.hosts)) for entry in (item.from_, item.to))
+        most = len(sources) - (1 if sources & targets else 0)
+        if item.fan_in > most:
+            yield (*path, "fan_in"), f"found {item.fan_in}, expected at most {most}, the senders there are"
+        yield from _outstanding(scenario, path, item.message)
+    elif len(names(item.hosts, network.hosts)) < 2:
+        yield (*path, "hosts"), "found one host, expected two or more"
+    elif isinstance(item, Poisson):
+        yield from _sizes(scenario, item, path)
+    else:
+        yield from _outstanding(scenario, path, item.message)
+
+
+def _outstanding(scenario: Scenario, path: Path, message: int, depth: int = 1) -> Problems:
+    packets = -(-message // scenario.host.mtu)
+    if packets * depth <= MAX_OUTSTANDING:
+        return
+    if depth > 1:
         most = MAX_OUTSTANDING // packets
-        yield (
-            (*path, "depth"),
-            f"found {item.depth}, expected at most {most}, with {packets} packets a message",
-        )
-    duration = scenario.run.duration
-    if item.start >= duration:
-        when = format_duration(item.start)
-        yield (*path, "start"), f"found {when}, expected less than run.duration, {format_duration(duration)}"
+        yield (*path, "depth"), f"found {depth}, expected at most {most}, with {packets} packets a message"
+    else:
+        largest = format_size(MAX_OUTSTANDING * scenario.host.mtu)
+        yield (*path, "message"), f"found {format_size(message)}, expected at most {largest} at this MTU"
+
+
+def _listed(scenario: Scenario, index: int) -> Problems:
+    from tailback.workload import messages_of
+    from tailback.workload.lists import ListError
+
+    item = scenario.traffic[index]
+    assert isinstance(item, Flows)
+    path: Path = ("traffic", index, "file" if item.list_ is None else "list")
+    try:
+        messages_of(scenario, index)
+    except ListError as error:
+        yield (path if error.line is None else (*path, error.line)), str(error)
+    except ScenarioError as error:
+        yield path, error.problems[0].text
+
+
+def _sizes(scenario: Scenario, item: Poisson, path: Path) -> Problems:
+    from tailback.workload.sizes import built_in, load_sizes
+
+    try:
+        load_sizes(item.sizes, scenario.read)
+    except ScenarioError:
+        known = ", ".join(built_in())
+        yield (*path, "sizes"), f"found {found(item.sizes)}, expected one of {known}, or a file with one"
+    except ValueError as error:
+        yield (*path, "sizes"), str(error)
+
+
+def hosts_in_words(network: Network) -> str:
+    """`h0..h15`, or the first and the last name where that says as much."""
+    first, last = network.hosts[0], network.hosts[-1]
+    return f"{first}..{last}, or {ALL}" if len(network.switches) > 1 else f"{first}..{last}"

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
@@ -45,11 +46,13 @@ _WORDS: dict[str, bool | None] = {
 class Document:
     """Plain data (dict, list, str, int, float, bool, None), and where each value of it came from.
 
-    `origins` has `file:line`, `--set` or `""` (Python) for the path of every value given.
+    `origins` has `file:line`, `--set` or `""` (Python) for the path of every value given. Files that it names
+    are looked for in `folder`.
     """
 
     data: Any
     origins: dict[Path, str] = field(default_factory=dict)
+    folder: FilePath = field(default_factory=FilePath)
 
     def origin(self, path: Path) -> str:
         """Where the value at `path` came from; if it is not there, where what should hold it came from."""

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+
+from tailback.units import DURATION
+
+LONGEST = "36000s"
+"""Ten hours: half of what the engine's event queue can schedule."""
+RunTime = Annotated[int, DURATION.between("1ps", LONGEST)]
+Start = Annotated[int, DURATION.between(maximum=LONGEST)]
+Delay = Annotated[int, DURATION.between(maximum="1s")]
+Priority = Annotated[int, Field(ge=0, le=7)]
 
 
 class Part(BaseModel):

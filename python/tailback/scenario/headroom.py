@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.model import Scenario
+from tailback.scenario.network import Wire
 
 DATA_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 8 + 12
 """The most that a packet has beyond its payload: Ethernet, IPv4, UDP, BTH, RETH, ICRC, FCS, preamble, gap."""
@@ -16,32 +17,44 @@ def bytes_in(span_ps: int, rate_bps: int) -> int:
     return -(-span_ps * rate_bps // (8 * 10**12))
 
 
-def auto_headroom(scenario: Scenario) -> int:
-    """Bytes for each port and lossless priority.
+def auto_headroom(scenario: Scenario, wire: Wire) -> int:
+    """Bytes for each lossless priority of a port at this link.
 
     The pause waits for one packet in transmission, is itself a frame, travels, and takes effect after the
     peer's response delay and the end of the packet that the peer had begun; what was then under way still
     travels, and passes the switch's pipeline before it is accounted.
     """
-    link = scenario.topology.link
     pfc = scenario.switch.pfc
-    in_flight = bytes_in(2 * link.delay + pfc.response_delay + scenario.switch.latency, link.rate)
+    in_flight = bytes_in(2 * wire.delay + pfc.response_delay + scenario.switch.latency, wire.rate)
     packet = scenario.host.mtu + telemetry_bytes(scenario.host) + DATA_OVERHEAD_BYTES
     return in_flight + 2 * packet + PFC_FRAME_BYTES
 
 
-def headroom(scenario: Scenario) -> int:
-    """Bytes for each port and lossless priority, as set or worked out."""
+def headrooms(scenario: Scenario) -> list[int]:
+    """Bytes for each lossless priority, link by link in the order of the network, as set or worked out."""
     fixed = scenario.switch.pfc.headroom
-    return auto_headroom(scenario) if isinstance(fixed, str) else fixed
+    wires = scenario.network.wires
+    if not isinstance(fixed, str):
+        return [fixed] * len(wires)
+    kinds = {(wire.rate, wire.delay): wire for wire in wires}
+    known = {kind: auto_headroom(scenario, wire) for kind, wire in kinds.items()}
+    return [known[wire.rate, wire.delay] for wire in wires]
 
 
-def total_headroom(scenario: Scenario) -> int:
-    """Bytes of the switch's buffer that are headroom, over all its ports and lossless priorities."""
-    return headroom(scenario) * scenario.topology.hosts * len(scenario.switch.lossless)
+def reserved(scenario: Scenario) -> dict[str, int]:
+    """Bytes of each switch's buffer that are headroom, over all its ports and lossless priorities."""
+    totals = dict.fromkeys(scenario.network.switches, 0)
+    priorities = len(scenario.switch.lossless)
+    for wire, each in zip(scenario.network.wires, headrooms(scenario), strict=True):
+        for end in (wire.a, wire.b):
+            if end in totals:
+                totals[end] += each * priorities
+    return totals
 
 
-def shared(scenario: Scenario) -> int:
-    """Bytes of the switch's buffer that all queues share, as set or what headroom leaves."""
-    fixed = scenario.switch.shared
-    return scenario.switch.buffer - total_headroom(scenario) if isinstance(fixed, str) else fixed
+def shared(scenario: Scenario) -> dict[str, int]:
+    """Bytes of each switch's buffer that all its queues share, as set or what headroom leaves."""
+    fixed, buffer = scenario.switch.shared, scenario.switch.buffer
+    return {
+        name: buffer - kept if isinstance(fixed, str) else fixed for name, kept in reserved(scenario).items()
+    }

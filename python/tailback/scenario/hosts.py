@@ -1,32 +1,88 @@
-"""Sets of hosts as they are written in `from` and `to`: a name, a range `h0..h15`, or a list of these."""
+"""Sets of hosts as they are written: a name, a range `h0..h15`, `all`, or a list of these."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
-MAX_HOSTS = 1024
+MAX_HOSTS = 65_535
+"""Most hosts of a network: the engine names them by 16 bits."""
+MAX_STAR_HOSTS = 1024
 """Most hosts of a star; a switch with more ports does not exist."""
+ALL = "all"
+"""The word for every host of the network."""
 
-_ENTRY = re.compile(r"h(0|[1-9][0-9]{0,5})(?:\.\.h(0|[1-9][0-9]{0,5}))?")
-_EXPECTED = "a host such as h0, a range such as h0..h15, or a list of these"
+NAME = r"[A-Za-z][A-Za-z0-9_-]{0,40}"
+"""What a host or a switch may be called."""
+_ENTRY = re.compile(rf"({NAME})(?:\.\.({NAME}))?")
+_EXPECTED = "a host such as h0, a range such as h0..h15, all, or a list of these"
+_LONGEST = 120
 
 
-def indices(entry: str) -> range:
-    """The host numbers that an entry stands for; the entry must be one that `HostSet` accepts."""
-    match = _ENTRY.fullmatch(entry)
-    if match is None:
+def _parts(name: str) -> tuple[list[str], list[str]]:
+    """The words and the numbers of a name: `s0n3` has the words s and n and the numbers 0 and 3."""
+    pieces = re.split(r"([0-9]+)", name)
+    return pieces[::2], pieces[1::2]
+
+
+def _spans(first: str, last: str) -> list[range] | None:
+    """What each number of a range goes through; none if the two names differ in more than numbers."""
+    (words, low), (others, high) = _parts(first), _parts(last)
+    if words != others or any(len(a) > 6 or len(b) > 6 for a, b in zip(low, high, strict=True)):
+        return None
+    padded = [a[0] == "0" and len(a) > 1 for a in low]
+    if any(wide and len(a) != len(b) for wide, a, b in zip(padded, low, high, strict=True)):
+        return None
+    return [range(int(a), int(b) + 1) for a, b in zip(low, high, strict=True)]
+
+
+def split_entry(entry: str) -> tuple[str, str] | None:
+    """First and last name of an entry (the same for a single name); none if it is not one."""
+    match = _ENTRY.fullmatch(entry) if len(entry) <= _LONGEST else None
+    return (match[1], match[2] or match[1]) if match else None
+
+
+def expand(entry: str) -> Iterator[str]:
+    """The names that an entry stands for, in order; the entry must be one that `HostSet` accepts.
+
+    In a range every number goes from that of the first name to that of the last: `s0n0..s1n3` are the NICs 0
+    to 3 of the servers 0 and 1, server by server.
+    """
+    ends = split_entry(entry)
+    spans = _spans(*ends) if ends else None
+    if ends is None or spans is None:
         raise ValueError(entry)
-    first = int(match[1])
-    return range(first, int(match[2] or first) + 1)
+    words, digits = _parts(ends[0])
+    widths = [len(a) if a[0] == "0" and len(a) > 1 else 1 for a in digits]
+    for numbers in itertools.product(*spans):
+        middle = [f"{number:0{width}d}" for number, width in zip(numbers, widths, strict=True)]
+        yield "".join(piece for pair in itertools.zip_longest(words, middle, fillvalue="") for piece in pair)
 
 
-def names(hosts: tuple[str, ...]) -> list[str]:
-    """All hosts of a set, in the order in which they are written."""
-    return [f"h{index}" for entry in hosts for index in indices(entry)]
+def names(hosts: tuple[str, ...], every: list[str]) -> list[str]:
+    """All hosts of a set, in the order in which they are written; `every` are the hosts of the network."""
+    return [name for entry in hosts for name in (every if entry == ALL else expand(entry))]
+
+
+def check_entry(entry: object) -> str | None:
+    """What was expected instead of an entry; none if it is one."""
+    ends = split_entry(entry) if isinstance(entry, str) else None
+    if ends is None:
+        return _EXPECTED
+    spans = _spans(*ends)
+    if spans is None:
+        return "a range of two names that differ in their numbers only"
+    if not all(spans):
+        return "a range from the lower number to the higher"
+    if math.prod(map(len, spans)) > MAX_HOSTS:
+        return f"a range of at most {MAX_HOSTS} hosts"
+    return None
 
 
 class _Rule:
@@ -35,25 +91,18 @@ class _Rule:
     @staticmethod
     def _validate(value: Any) -> tuple[str, ...]:
         entries = value if isinstance(value, list) else [value]
-        seen: set[int] = set()
+        seen: set[str] = set()
         for entry in entries:
-            if not isinstance(entry, str) or not _ENTRY.fullmatch(entry):
-                raise PydanticCustomError(
-                    "found_expected", "{expected}", {"expected": _EXPECTED, "found": entry}
-                )
-            numbers = indices(entry)
-            expected = None
-            if not numbers:
-                expected = "a range from the lower number to the higher"
-            elif numbers[-1] >= MAX_HOSTS:
-                expected = f"hosts up to h{MAX_HOSTS - 1}"
-            elif not seen.isdisjoint(numbers):
-                expected = "every host once"
+            expected = check_entry(entry)
+            if expected is None:
+                found = {ALL} if entry == ALL else set(expand(entry))
+                if not seen.isdisjoint(found) or (ALL in seen | found and len(entries) > 1):
+                    expected = "every host once"
+                seen |= found
             if expected:
                 raise PydanticCustomError(
                     "found_expected", "{expected}", {"expected": expected, "found": entry}
                 )
-            seen.update(numbers)
         if not entries:
             raise PydanticCustomError("found_expected", "{expected}", {"expected": "at least one host"})
         return tuple(entries)
@@ -75,7 +124,7 @@ class _Rule:
         entry = {"type": "string", "pattern": f"^{_ENTRY.pattern}$".replace("(?:", "(")}
         return {
             "anyOf": [entry, {"type": "array", "items": entry, "minItems": 1}],
-            "examples": ["h16", "h0..h15", ["h0", "h4..h7"]],
+            "examples": ["h16", "h0..h15", ["h0", "h4..h7"], ALL],
         }
 
 

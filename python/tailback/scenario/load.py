@@ -61,6 +61,7 @@ def _document(source: Source) -> Document:
     if isinstance(source, Scenario):
         document = from_python(source.model_dump(by_alias=True, exclude_unset=True))
         document.origins.update({path: o for path, o in source.origins.items() if path in document.origins})
+        document.folder = source._folder
         return document
     if isinstance(source, Mapping):
         return from_python(source)
@@ -70,7 +71,9 @@ def _document(source: Source) -> Document:
     path = os.fspath(source)
     if isinstance(source, str) and source in library.names():
         return from_yaml(library.text(source), f"{source}.yaml")
-    return from_yaml(_read(path, is_name=isinstance(source, str)), path)
+    document = from_yaml(_read(path, is_name=isinstance(source, str)), path)
+    document.folder = FilePath(path).parent
+    return document
 
 
 def _read(path: str, is_name: bool) -> bytes:

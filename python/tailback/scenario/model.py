@@ -7,39 +7,34 @@ outside.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
 from tailback.scenario.dcqcn import Dcqcn
-from tailback.scenario.errors import Path
-from tailback.scenario.fields import Part, refuse, setting
-from tailback.scenario.hosts import MAX_HOSTS, HostSet
+from tailback.scenario.errors import Path, Problem, ScenarioError, plain
+from tailback.scenario.fields import Delay, Part, Priority, RunTime, Start, refuse, setting
+from tailback.scenario.network import Network
+from tailback.scenario.topology import Topology
+from tailback.scenario.traffic import Traffic
 from tailback.units import (
     DURATION,
     I64_MAX,
-    RATE,
     SIZE,
     DataSize,
     duration,
     format_duration,
     format_size,
-    rate,
     size,
 )
 
 _PERFTEST = "perftest, ib_write_bw"
 
-_LONGEST = "36000s"  # ten hours: half of what the engine's event queue can schedule
-_RunTime = Annotated[int, DURATION.between("1ps", _LONGEST)]
-_Start = Annotated[int, DURATION.between(maximum=_LONGEST)]
-_Delay = Annotated[int, DURATION.between(maximum="1s")]
 _Timeout = Annotated[int, DURATION.between("1ps", "549.755813888s")]  # code 27: the engine has 18 minutes
-_LinkRate = Annotated[int, RATE.between("1Mbps", "100Tbps")]
 _Buffer = Annotated[int, SIZE.between("1B", "4294967295B")]
-_Message = Annotated[int, SIZE.between("1B", "2GiB")]
 _Threshold = Annotated[int, SIZE.between("1B")]
 _Headroom = Annotated[int | Literal["auto"], SIZE.or_word("auto")]
 _Shared = Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")]
@@ -62,52 +57,21 @@ def _each_once(value: list[int]) -> list[int]:
     return value
 
 
-Priority = Annotated[int, Field(ge=0, le=7)]
 Priorities = Annotated[list[Priority], AfterValidator(_each_once)]
 
 
 class Run(Part):
     """How long, and with which random numbers."""
 
-    duration: _RunTime = Field(description="Simulated time; the run ends earlier if all writers are done.")
+    duration: RunTime = Field(description="Simulated time; the run ends earlier if everything is sent.")
     seed: int = setting(
         1,
-        "Seed of all random numbers: starts of writers, ECN marks, lost packets.",
+        "Seed of all random numbers: starts of writers; times, sizes and receivers of messages; ECN marks; "
+        "lost packets.",
         "assumption: any number would do",
         ge=0,
         le=I64_MAX,
     )
-
-
-class Link(Part):
-    """A full-duplex link between a host and the switch."""
-
-    rate: _LinkRate = setting(
-        rate("100Gbps"),
-        "Rate of each direction.",
-        'assumption: "RoCE Rocks without PFC" gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s',
-    )
-    delay: _Delay = setting(
-        duration("500ns"),
-        "Propagation, one way.",
-        "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks",
-    )
-    loss: float = setting(
-        0.0,
-        "Probability that a packet is lost on the link, each way. PFC frames never are.",
-        "assumption: a clean link",
-        ge=0.0,
-        lt=1.0,
-        allow_inf_nan=False,
-    )
-
-
-class Star(Part):
-    """Hosts h0, h1, ... around one switch sw0; host i is at its port i."""
-
-    kind: Literal["star"] = Field(description="The form of the network.")
-    hosts: int = Field(description="Number of hosts.", ge=2, le=MAX_HOSTS)
-    link: Link = Field(default_factory=Link, description="Every host's link.")
 
 
 class Transport(Part):
@@ -160,7 +124,7 @@ class Host(Part):
         "RoCE path MTU: payload of a full packet.",
         "the largest path MTU of the IB specification that fits into an Ethernet MTU of 1500 B",
     )
-    rx_latency: _Delay = setting(
+    rx_latency: Delay = setting(
         duration("300ns"),
         "From a packet's last bit on the wire to the transport.",
         "assumption: no vendor document says; the same order as a switch",
@@ -240,7 +204,7 @@ class Pfc(Part):
         ge=2,
         le=65535,
     )
-    response_delay: _Delay = setting(
+    response_delay: Delay = setting(
         duration("2.01728us"),
         "From a pause frame's last bit to the moment its receiver is quiet.",
         "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
@@ -270,7 +234,7 @@ class Switch(Part):
         "What all queues share of the buffer. auto: all that headroom leaves.",
         "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
     )
-    latency: _Delay = setting(
+    latency: Delay = setting(
         duration("300ns"),
         "From a packet's last bit at the ingress to the egress queue.",
         "assumption: no document separates it; the order of a data centre switch's port-to-port latency",
@@ -307,54 +271,21 @@ class Switch(Part):
     pfc: Pfc = Field(default_factory=Pfc, description="Priority flow control of the lossless priorities.")
 
 
-class Write(Part):
-    """RDMA WRITEs as ib_write_bw posts them, from every host in from to every other host in to."""
+class Failure(Part):
+    """A link that fails, both ways at once, and may be repaired.
 
-    # from is a keyword of Python; Arrow tables and the plan say src and dst.
-    model_config = ConfigDict(populate_by_name=False)
+    What is on the link and what waits at its two ports is lost. All switches know at once: the time that a
+    routing protocol takes is left out.
+    """
 
-    kind: Literal["write"] = Field(description="The kind of traffic.")
-    from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, or a list of these.")
-    to: HostSet = Field(description="Receiving hosts: h0, h0..h15, or a list of these.")
-    priority: Priority = setting(
-        3, "Priority of data and ACKs.", "Mellanox community DOC-2591: RoCE in priority 3"
-    )
-    qps: int = setting(1, "Queue pairs of each pair of hosts.", f"{_PERFTEST} -q", ge=1, le=1_000_000)
-    message: _Message = setting(size("64KiB"), "Size of a message.", f"{_PERFTEST} -s")
-    depth: int = setting(
-        128, "Messages outstanding on a queue pair.", f"{_PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
-    )
-    messages: int | None = setting(
-        None,
-        "Messages of each queue pair; null: until stop or the end of the run.",
-        f"{_PERFTEST} -D: for a duration",
-        ge=1,
-        le=2**40,
-    )
-    start: _Start = setting(0, "Earliest time of the first message.", "assumption: at once")
-    start_interval: _Start = setting(
-        0,
-        "Each sending host starts this much after the one before, in the order of from.",
-        "assumption: all at the same time",
-    )
-    start_spread: _Start = setting(
-        0,
-        "Each pair of hosts also draws a delay of its own, uniformly from 0 to this.",
-        "assumption: none",
-    )
-    stop: _RunTime | None = setting(
-        None, "No message is posted from here on; null: until the end of the run.", "assumption: never"
-    )
-    bidirectional: bool = setting(
-        False, "Every pair has as many queue pairs in the opposite direction.", f"{_PERFTEST} -b: off"
-    )
+    link: str = Field(description="The link, by its two ends: leaf0-spine1.", max_length=100)
+    at: Start = Field(description="When it fails.")
+    repair: RunTime | None = setting(None, "When it is repaired; null: never.", "assumption: never")
 
     @model_validator(mode="after")
-    def _ordered(self) -> Write:
-        if self.stop is not None and self.stop <= self.start:
-            raise refuse(
-                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
-            )
+    def _ordered(self) -> Failure:
+        if self.repair is not None and self.repair <= self.at:
+            raise refuse("repair", format_duration(self.repair), f"later than at, {format_duration(self.at)}")
         return self
 
 
@@ -388,25 +319,67 @@ class Scenario(Part):
         "", "What it is about, in a sentence.", "assumption: the name says it", max_length=2000
     )
     run: Run = Field(description="How long, and with which random numbers.")
-    topology: Star = Field(description="The hosts, switches and links.")
+    topology: Topology = Field(description="The hosts, switches and links.")
+    failures: list[Failure] = setting(
+        [], "Links that fail and are repaired.", "assumption: none", max_length=100_000
+    )
     host: Host = Field(default_factory=Host, description="Every host's NIC.")
     switch: Switch = Field(default_factory=Switch, description="Every switch.")
-    traffic: list[Write] = Field(description="What is sent.", min_length=1, max_length=1000)
+    traffic: list[Traffic] = Field(description="What is sent.", min_length=1, max_length=1000)
     record: Record = Field(default_factory=Record, description="What is recorded.")
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
+    _folder: FilePath = PrivateAttr(default_factory=FilePath)
+    _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
+    _network: Network | None = PrivateAttr(default=None)
+    _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
 
     @property
     def origins(self) -> dict[Path, str]:
         """Where each value that was given came from: `file:line`, `--set`, or `""` for Python."""
         return self._origins
 
+    @property
+    def network(self) -> Network:
+        """The topology as a graph; made once.
+
+        Raises:
+            NetworkError: a graph that cannot be; never for a scenario that `load` gave.
+            ScenarioError: a file that cannot be read, likewise.
+        """
+        if self._network is None:
+            self._network = self.topology.network(self.read)
+        return self._network
+
+    @property
+    def inputs(self) -> dict[str, bytes]:
+        """The files that it names, by their names in it, as far as they were read."""
+        return self._inputs
+
+    def read(self, name: str) -> bytes:
+        """The content of a file that it names, relative to its own folder; read once.
+
+        Raises:
+            ScenarioError: it cannot be read.
+        """
+        if name not in self._inputs:
+            try:
+                self._inputs[name] = (self._folder / name).read_bytes()
+            except (OSError, ValueError) as error:
+                what = (getattr(error, "strerror", None) or "a name that no file can have").lower()
+                text = f'found "{plain(name)}", {what}, expected a file that can be read'
+                raise ScenarioError([Problem("", (), text)]) from None
+        return self._inputs[name]
+
     def __eq__(self, other: object) -> bool:
         """Whether the values are the same, wherever they came from."""
         return isinstance(other, Scenario) and self.__dict__ == other.__dict__
 
     def resolved_yaml(self) -> str:
-        """The whole scenario with no default left out, without the origins: equal runs have equal texts."""
-        from tailback.scenario.show import show
+        """The whole scenario with no default left out, without the origins: equal runs have equal texts.
 
-        return show(self, comments=False)
+        The files that it names are called as in the folder of a result.
+        """
+        from tailback.scenario.show import input_names, show
+
+        return show(self, comments=False, files=input_names(self))

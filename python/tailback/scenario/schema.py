@@ -19,7 +19,7 @@ class _Untitled(GenerateJsonSchema):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
         """With defaults as a file has them: quantities with units."""
         result = super().default_schema(schema)
-        if "default" in result:
+        if "default" in result and schema["default"] not in (None, []):
             result["default"] = SchemaSerializer(schema["schema"]).to_python(schema["default"], mode="json")
         return result
 

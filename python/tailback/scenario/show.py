@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import yaml
@@ -14,12 +16,23 @@ from tailback.scenario.congestion import ack_every
 from tailback.scenario.dcqcn import Dcqcn, resolve
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
-from tailback.scenario.headroom import auto_headroom, shared
+from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.model import Scenario, Transport
 from tailback.units import format_size
 
-_AUTO: dict[str, Callable[[Scenario], int]] = {"headroom": auto_headroom, "shared": shared}
-"""What `auto` stands for, in bytes."""
+_AUTO: dict[str, Callable[[Scenario], Iterable[int]]] = {
+    "headroom": headrooms,
+    "shared": lambda scenario: shared(scenario).values(),
+}
+"""What `auto` stands for, in bytes, link by link or switch by switch."""
+
+_FILES = ("path", "file", "sizes")
+"""Keys that may name a file."""
+INPUTS = "inputs"
+"""Folder of a result with the files that its scenario names."""
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*[A-Za-z0-9_]")
+_LONG_LIST = 16
+"""Lists of more texts than this have a line for each."""
 
 _WIDEST = 44
 """Values longer than this do not push the comments of all other lines to the right."""
@@ -31,15 +44,15 @@ class _Line:
     comment: str = ""
 
 
-def show(scenario: Scenario, *, comments: bool = True) -> str:
+def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] | None = None) -> str:
     """The whole scenario with no default left out. It loads again, to the same plan.
 
     Args:
         comments: Whether each value is followed by where it came from: a file and line, an option, or the
-        source of
-            the default.
+            source of the default.
+        files: Other names for files that the scenario names.
     """
-    lines = list(_mapping(scenario, scenario, (), 0))
+    lines = list(_mapping(scenario, scenario, (), 0, files or {}))
     if not comments:
         return "".join(f"{line.text}\n" for line in lines)
     width = max(len(line.text) for line in lines if line.comment and len(line.text) <= _WIDEST)
@@ -48,7 +61,18 @@ def show(scenario: Scenario, *, comments: bool = True) -> str:
     )
 
 
-def _mapping(scenario: Scenario, part: BaseModel, path: Path, indent: int) -> Iterator[_Line]:
+def input_names(scenario: Scenario) -> dict[str, str]:
+    """What the files that a scenario names are called in the folder of a result."""
+    names: dict[str, str] = {}
+    for number, name in enumerate(scenario.inputs):
+        short = f"{INPUTS}/{PurePath(name).name}"
+        names[name] = f"{INPUTS}/{number}-{PurePath(name).name}" if short in names.values() else short
+    return names
+
+
+def _mapping(
+    scenario: Scenario, part: BaseModel, path: Path, indent: int, files: Mapping[str, str]
+) -> Iterator[_Line]:
     dumped = part.model_dump(by_alias=True)
     sources = _worked_out(scenario, part)
     for name, field in type(part).model_fields.items():
@@ -58,19 +82,30 @@ def _mapping(scenario: Scenario, part: BaseModel, path: Path, indent: int) -> It
         head = f"{' ' * indent}{key}:"
         if isinstance(value, BaseModel):
             yield _Line(head)
-            yield from _mapping(scenario, value, here, indent + 2)
+            yield from _mapping(scenario, value, here, indent + 2, files)
         elif isinstance(value, list) and value and isinstance(value[0], BaseModel):
             yield _Line(head)
             for index, item in enumerate(value):
-                for number, line in enumerate(_mapping(scenario, item, (*here, index), indent + 4)):
+                for number, line in enumerate(_mapping(scenario, item, (*here, index), indent + 4, files)):
                     text = line.text if number else f"{' ' * (indent + 2)}- {line.text.lstrip()}"
                     yield _Line(text, line.comment)
+        elif isinstance(value, list) and len(value) > _LONG_LIST:
+            yield _Line(head, _origin(scenario, here, ""))
+            for text in dumped[key]:
+                yield _Line(f"{' ' * (indent + 2)}- {_scalar(text)}")
         else:
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
             if value == "auto":
-                comment += f"; here {format_size(_AUTO[name](scenario))}"
+                comment += f"; here {_sizes(_AUTO[name](scenario))}"
+            if key in _FILES:
+                resolved = files.get(resolved, resolved)
             yield _Line(f"{head} {_scalar(resolved)}", comment)
+
+
+def _sizes(sizes: Iterable[int]) -> str:
+    low, *more = sorted(set(sizes))
+    return f"{format_size(low)} to {format_size(more[-1])}" if more else format_size(low)
 
 
 def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:
@@ -80,7 +115,7 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
         return {"ack_every": (packets, reason)} if reason else {}
     if not isinstance(part, Dcqcn):
         return {}
-    parameters = resolve(scenario.host.dcqcn, scenario.topology.link.rate)
+    parameters = resolve(scenario.host.dcqcn, scenario.network.host_rates[0])
     return {name: (parameter.value, parameter.source) for name, parameter in parameters.items()}
 
 
@@ -114,6 +149,8 @@ def _scalar(value: Any) -> str:
 
 def _is_plain(text: str) -> bool:
     """Whether the text means itself without quotes, in a list too."""
+    if _PLAIN.fullmatch(text) and text.lower() not in ("true", "false", "null"):
+        return True
     if "," in text or "\n" in text or not text:
         return False
     try:

@@ -1,0 +1,260 @@
+"""Pictures of a network: tiers of nodes with the hosts at the bottom, as text and as SVG.
+
+A tier is what is equally far from the nearest host. A tier with more nodes than fit is drawn as its first
+and last ones with the number of those between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from tailback import text
+from tailback.scenario.network import Network, Wire
+
+
+def kind_of(name: str) -> str:
+    """A name without its numbers: `leaf` of leaf12, `s*n*` of s0n3."""
+    stem = re.sub(r"\d+$", "", name)
+    return re.sub(r"\d+", "*", name) if re.search(r"\d", stem) else stem or name
+
+
+def span_of(names: list[str]) -> str:
+    """`leaf0..leaf7`, or the names where there are few or no such range."""
+    if len(names) == 1:
+        return names[0]
+    if len(names) > 3 or kind_of(names[0]) == kind_of(names[-1]):
+        return f"{names[0]}..{names[-1]}"
+    return ", ".join(names)
+
+
+def _kinds(names: list[str]) -> dict[str, list[str]]:
+    """Nodes of a tier by kind; one group where there are as many kinds as nodes."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(kind_of(name), []).append(name)
+    return groups if len(groups) <= 4 else {"": names}
+
+
+def link_words(wires: list[Wire]) -> str:
+    """`64 links, 100 Gbit/s, 500 ns`; the range where they differ."""
+    parts = [text.plural(len(wires), "link")]
+    for values, words in (
+        ([wire.rate for wire in wires], text.rate),
+        ([wire.delay / 1e12 for wire in wires], text.duration),
+    ):
+        low, high = min(values), max(values)
+        parts.append(words(low) if low == high else f"{words(low)} to {words(high)}")
+    losses = max(wire.loss for wire in wires)
+    if losses:
+        parts.append(f"loss up to {losses:g}")
+    return ", ".join(parts)
+
+
+def _between(network: Network) -> dict[tuple[int, int], list[Wire]]:
+    """Links by the tiers at their ends, the lower first."""
+    tier = network.tier_of
+    found: dict[tuple[int, int], list[Wire]] = {}
+    for wire in network.wires:
+        low, high = sorted((tier[wire.a], tier[wire.b]))
+        found.setdefault((low, high), []).append(wire)
+    return found
+
+
+def ratio_words(ratio: float) -> str:
+    """`2:1 oversubscribed`, `1:1`, or `1:2 (more up than down)`."""
+    if abs(ratio - 1) < 1e-9:
+        return "1:1, full bisection"
+    if ratio > 1:
+        return f"{text.significant(ratio)}:1 oversubscribed"
+    return f"1:{text.significant(1 / ratio)}, more up than down"
+
+
+def as_text(network: Network, title: str) -> str:
+    """A few lines: a tier a line, the links between two tiers on the line between them, hosts last."""
+    between, tiers = _between(network), network.tiers
+    lines = [title, *network.notes]
+    for number in range(len(tiers) - 1, -1, -1):
+        if not tiers[number]:
+            continue
+        names = [
+            f"{text.count(len(group))} {'x ' + kind if kind else 'nodes'}  {span_of(group)}"
+            if len(group) > 1
+            else group[0]
+            for kind, group in _kinds(tiers[number]).items()
+        ]
+        ports = Counter(len(network.wires_of[name]) for name in tiers[number])
+        low, high = min(ports), max(ports)
+        words = "   ".join(names)
+        if number:
+            words += f"   ({low if low == high else f'{low} to {high}'} port{'s' if high > 1 else ''} each)"
+        ratio = network.oversubscription(number) if number else None
+        lines.append(f"  {words}" + (f"   {ratio_words(ratio)}" if ratio is not None else ""))
+        same = between.get((number, number))
+        if same:
+            lines.append(f"    --  {link_words(same)} within")
+        for below in range(number - 1, -1, -1):
+            wires = between.get((below, number))
+            if wires:
+                jump = "" if below == number - 1 else f" (to tier {below})"
+                lines.append(f"    |   {link_words(wires)}{jump}")
+    return "\n".join(lines) + "\n"
+
+
+# SVG
+
+_WIDTH, _ROW, _TOP, _LEFT = 1000.0, 130.0, 10.0, 150.0
+_MOST_SWITCHES = 40
+_MOST_HOSTS = 160
+_COLORS = ("#5b6570", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#B87B00")
+_INK, _MUTED, _LINE = "#1c2127", "#5b6570", "#a9b2bb"
+
+
+@dataclass(frozen=True)
+class _Spot:
+    x: float
+    y: float
+    label: str
+
+
+def _shown(names: list[str], most: int) -> list[str | int]:
+    """The names of a tier that are drawn; a number stands for so many that are not."""
+    if len(names) <= most:
+        return list(names)
+    first = most // 2
+    last = most - first - 1
+    return [*names[:first], len(names) - first - last, *names[-last:]]
+
+
+def as_svg(network: Network, title: str) -> str:
+    """A picture of some 1000 x 400 points; a node that is not drawn has no links, and the caption says so."""
+    tiers = [names for names in network.tiers if names]
+    height = _TOP + _ROW * len(tiers) + 10
+    spots: dict[str, _Spot] = {}
+    nodes: list[str] = []
+    labels: list[str] = []
+    level = {number: row for row, number in enumerate(n for n, names in enumerate(network.tiers) if names)}
+    hidden = 0
+    for number, names in enumerate(network.tiers):
+        if not names:
+            continue
+        y = height - 60 - level[number] * _ROW
+        shown = _shown(names, _MOST_HOSTS if number == 0 else _MOST_SWITCHES)
+        step = (_WIDTH - _LEFT - 20) / len(shown)
+        color = _COLORS[min(number, len(_COLORS) - 1)]
+        # Narrow steps have room for every n-th label only.
+        widest = max(len(str(one)) for one in shown) * 6.2 + 4
+        every = max(1, int(-(-widest // step)))
+        for place, name in enumerate(shown):
+            x = _LEFT + step * (place + 0.5)
+            if isinstance(name, int):
+                hidden += name
+                nodes.append(
+                    _text(x, y + 4, f"… {text.count(name)} …" if step > 40 else "…", 11, _MUTED, "middle")
+                )
+                continue
+            spots[name] = _Spot(x, y, name)
+            nodes.append(_node(x, y, min(step * 0.72, 26.0 if number else 12.0), number == 0, color, name))
+            if place % every == 0:
+                below = y + (20 if number == 0 else -14)
+                nodes.append(_text(x, below, name, 10, _INK, "middle"))
+        kinds = list(_kinds(names))
+        heading = "hosts" if number == 0 else kinds[0] if len(kinds) == 1 and kinds[0] else "switches"
+        labels.append(_text(8, y - 4, f"{text.count(len(names))} {heading}", 13, color, "start", bold=True))
+        ratio = network.oversubscription(number) if number else None
+        if ratio is not None:
+            labels.append(_text(8, y + 12, ratio_words(ratio), 10.5, _MUTED, "start"))
+    for (low, high), wires in _between(network).items():
+        y = height - 60 - (level[low] + level[high]) / 2 * _ROW
+        words = link_words(wires).split(", ")
+        if low == high:  # above its tier, in one line: below it are the links down
+            labels.append(_text(8, y - 38, f"within: {', '.join(words)}", 10.5, _MUTED, "start"))
+            continue
+        for line, word in enumerate(words):
+            labels.append(_text(8, y - 14 + 13 * line, word, 10.5, _MUTED, "start"))
+    lines = [
+        _wire(spots[wire.a], spots[wire.b], network)
+        for wire in network.wires
+        if wire.a in spots and wire.b in spots
+    ]
+    note = f"; {text.count(hidden)} nodes not drawn" if hidden else ""
+    drawing = "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" '
+            f'aria-label="{escape(title)}" font-family="system-ui, sans-serif">',
+            f"<title>{escape(title)}</title>",
+            _text(8, 20, f"{title}{note}", 14, _INK, "start", bold=True),
+            *lines,
+            *nodes,
+            *labels,
+            "</svg>",
+        ]
+    )
+    return drawing + "\n"
+
+
+def _wire(a: _Spot, b: _Spot, network: Network) -> str:
+    tier = network.tier_of
+    faint = 0.9 if len(network.wires) < 80 else 0.55 if len(network.wires) < 600 else 0.3
+    if tier[a.label] == tier[b.label]:  # within a tier: an arc, so that it passes nobody's node
+        lift = 20 + abs(a.x - b.x) * 0.08
+        path = f"M{a.x:.1f} {a.y:.1f} Q{(a.x + b.x) / 2:.1f} {a.y - lift:.1f} {b.x:.1f} {b.y:.1f}"
+        return f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.4"/>'
+    return (
+        f'<path d="M{a.x:.1f} {a.y:.1f}L{b.x:.1f} {b.y:.1f}" stroke="{_LINE}" stroke-width="1" '
+        f'stroke-opacity="{faint}"/>'
+    )
+
+
+def _node(x: float, y: float, width: float, is_host: bool, color: str, name: str) -> str:
+    title = f"<title>{escape(name)}</title>"
+    if is_host:
+        radius = max(1.5, width / 2)
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{color}">{title}</circle>'
+    width = max(width, 4.0)
+    left, top = x - width / 2, y - 8
+    return (
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="16" rx="3" fill="{color}">'
+        f"{title}</rect>"
+    )
+
+
+def _text(x: float, y: float, words: str, size: float, color: str, anchor: str, bold: bool = False) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{color}" text-anchor="{anchor}"{weight} '
+        'stroke="#fff" stroke-width="3" paint-order="stroke">'
+        f"{escape(words)}</text>"
+    )
+
+
+def title_of(name: str, kind: str, network: Network) -> str:
+    """`leaf-spine-websearch: leaf-spine, 32 hosts, 12 switches, 96 links`; `kind` may be empty."""
+    counts = (
+        *([kind] if kind else []),
+        text.plural(len(network.hosts), "host"),
+        f"{text.count(len(network.switches))} switch{'es' if len(network.switches) > 1 else ''}",
+        text.plural(len(network.wires), "link"),
+    )
+    return f"{name}: {', '.join(counts)}"
+
+
+def of_plan(plan: Mapping[str, Any]) -> Network:
+    """The network of a plan, that of the HPCC profile included: there a node is a number."""
+    if "nodes" in plan:
+        switches = set(plan["switches"])
+        names = [f"{'s' if node in switches else 'h'}{node}" for node in range(plan["nodes"])]
+        return Network(
+            [name for name in names if name[0] == "h"],
+            [name for name in names if name[0] == "s"],
+            [Wire(names[a], names[b], rate, delay * 1000, loss) for a, b, rate, delay, loss in plan["links"]],
+        )
+    wires = [
+        Wire(link["a"], link["b"], link["rate_bps"], link["delay_ps"], link.get("loss", 0.0))
+        for link in plan["links"]
+    ]
+    return Network([host["name"] for host in plan["hosts"]], [one["name"] for one in plan["switches"]], wires)

@@ -1,0 +1,135 @@
+"""`config.txt`: `KEY value` pairs in any order; unknown tokens are skipped and the last of two keys wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailback.hpcc.keys import KEYS, Key
+from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
+from tailback.hpcc.tokens import U32_MAX, U64_MAX, InputError, Tokens
+from tailback.scenario.errors import nearest, plain
+
+MOST_WARNINGS = 20
+DCQCN, HPCC, TIMELY, DCTCP, PINT = 1, 3, 7, 8, 10
+"""Values of CC_MODE."""
+NATIVE = {HPCC: "HPCC", TIMELY: "TIMELY", DCTCP: "DCTCP"}
+"""Modes that run on Tailback's own controllers."""
+
+
+@dataclass
+class Config:
+    """A file that was read. `config["KEY"]` is its value or the default: int, float, bit/s, bytes (a path),
+    a dictionary (a map) or a tuple (LINK_DOWN).
+    """
+
+    file: str
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    spans: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Any:
+        """The value, or the default where there is a usable one.
+
+        Raises:
+            InputError: the key must be given and is not.
+        """
+        if name in self.values:
+            return self.values[name]
+        key = KEYS[name]
+        if key.default is None:
+            raise InputError(self.file, f"expected {name} ({key.note}): it has no usable default")
+        return rate_bps(key.default) if key.kind == "rate" else key.default
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the file gives this key."""
+        return name in self.values
+
+    def refuse(self, name: str, text: str) -> InputError:
+        """The error that this key's value is impossible."""
+        return InputError(self.places.get(name, self.file), f"{name}: {text}")
+
+    def not_honoured(self) -> dict[str, str]:
+        """The keys of the file that ask for something which this run does not do, and why it does not."""
+        found = {}
+        for name, value in self.values.items():
+            key = KEYS[name]
+            idle = value == key.off or (key.only_if and self[key.only_if[0]] != key.only_if[1])
+            if key.effect == "not honoured" and not idle:
+                found[name] = key.note
+        if control := NATIVE.get(self["CC_MODE"]):
+            found["CC_MODE"] = f"{control} is Tailback's own, after the paper, and not that simulator's"
+        return found
+
+
+def read_config(file: str, data: bytes) -> Config:
+    """Reads `config.txt`.
+
+    Raises:
+        InputError: a value is not what its key takes.
+    """
+    tokens = Tokens(file, data)
+    config = Config(file)
+    found: dict[str, int] = {}
+    unknown: list[int] = []
+    while tokens.at < len(tokens.words):
+        word = tokens.take("a key")
+        key = KEYS.get(word.decode("latin-1"))
+        if key is None:
+            unknown.append(tokens.at - 1)
+            continue
+        found[key.name] = tokens.at
+        config.values[key.name] = _value(tokens, key)
+    lines = list(tokens.lines())
+    config.spans = found
+    config.places = {name: f"{file}:{lines[index]}" for name, index in found.items()}
+    config.warnings = list(_warnings(file, tokens, unknown, lines))
+    return config
+
+
+def _value(tokens: Tokens, key: Key) -> Any:
+    what = f"the value of {key.name}"
+    low, high = int(key.low), int(key.high)
+    if key.kind == "flag":
+        return int(tokens.integer(what, 0, U32_MAX) != 0)
+    if key.kind in ("count", "count64"):
+        return tokens.integer(what, low, high)
+    if key.kind == "us":
+        return int(tokens.real(what, key.low, key.high))
+    if key.kind == "number":
+        return tokens.real(what, key.low, key.high)
+    if key.kind == "rate":
+        rate = rate_bps(tokens.take(what))
+        if rate is None:
+            raise tokens.refuse(tokens.at - 1, f"{what}, {RATE_IN_WORDS}")
+        return rate
+    if key.kind == "link":
+        time = tokens.integer(f"{what}: microseconds after 2 s", 0, 10**12)
+        return time, *(tokens.integer(f"{what}: a node id", 0, U32_MAX) for _ in range(2))
+    if key.kind in ("map", "shares"):
+        count = tokens.integer(f"{what}: the number of pairs", 0, U32_MAX)
+        values: dict[int, float] = {}
+        for _ in range(count):  # ends at the file's last token, whatever the count is
+            rate = tokens.integer(f"{what}: a rate in bit/s", 0, U64_MAX)
+            read = tokens.integer if key.kind == "map" else tokens.real
+            values[rate] = read(f"{what}: the value for {rate} bit/s", low, high)
+        return values
+    return tokens.take(what)
+
+
+def _warnings(file: str, tokens: Tokens, unknown: list[int], lines: list[int]) -> Iterator[str]:
+    """One for each key that nobody knows: the tokens behind it, on the same line, are taken for its value."""
+    keys = [
+        index
+        for number, index in enumerate(unknown)
+        if not (number and unknown[number - 1] == index - 1 and lines[index - 1] == lines[index])
+    ]
+    for index in keys[:MOST_WARNINGS]:
+        word = tokens.words[index].decode("utf-8", "backslashreplace")
+        likely = nearest(word, KEYS)
+        hint = f", did you mean {likely}?" if likely else ""
+        yield f"{file}:{lines[index]}: warning: unknown key '{plain(word)}', skipped{hint}"
+    if len(keys) > MOST_WARNINGS:
+        yield f"{file}: warning: {len(keys) - MOST_WARNINGS} more unknown keys, skipped"

@@ -1,0 +1,100 @@
+"""The files of one HPCC run, read and checked together; and as a folder that repeats the run by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailback.hpcc.config import Config, read_config
+from tailback.hpcc.flows import Flow, read_flows, read_trace
+from tailback.hpcc.tokens import InputError, named, read_bytes
+from tailback.hpcc.topology import Topology, read_topology
+from tailback.scenario.errors import plain
+
+CONFIG = "config.txt"
+COPIES = {"TOPOLOGY_FILE": "topology.txt", "FLOW_FILE": "flow.txt", "TRACE_FILE": "trace.txt"}
+"""Keys that name an input, and what its copy beside the results is called."""
+
+
+@dataclass
+class HpccInputs:
+    """What was read. `files` has the bytes of each copy by its name; its config.txt names the copies."""
+
+    name: str
+    config: Config
+    topology: Topology
+    flows: list[Flow]
+    files: dict[str, bytes]
+    warnings: list[str]
+
+
+def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> HpccInputs:
+    """Reads config.txt and the files that it names.
+
+    A relative name is looked up in the working directory, as in that simulator, and then in the folder of
+    config.txt. With `beside`, only there: so a result's folder is read again.
+
+    Raises:
+        InputError: a file is missing or not what it should be; one line says where.
+    """
+    path = Path(config)
+    file = named(path)
+    data = read_bytes(path, file)
+    read = read_config(file, data)
+    texts, files, warnings = {}, {}, list(read.warnings)
+    for key, copy in COPIES.items():
+        if not read[key]:
+            continue  # TRACE_FILE may be left out: no trace is written
+        found, more = _find(read, key, path.parent, beside)
+        texts[key] = (named(found), read_bytes(found, read.places[key], f"token '{_word(read, key)}': "))
+        files[copy] = texts[key][1]
+        warnings += more
+    topology = read_topology(*texts["TOPOLOGY_FILE"])
+    flows = read_flows(*texts["FLOW_FILE"], topology)
+    if "TRACE_FILE" in texts:
+        read_trace(*texts["TRACE_FILE"])
+    files[CONFIG] = _renamed(data, read)
+    return HpccInputs(_name(path), read, topology, flows, files, warnings)
+
+
+def _word(config: Config, key: str) -> str:
+    return plain(os.fsdecode(config[key]).encode("utf-8", "backslashreplace").decode())
+
+
+def _find(config: Config, key: str, folder: Path, beside: bool) -> tuple[Path, list[str]]:
+    """The file that a key names, and a warning where two files answer to the name."""
+    name = Path(os.fsdecode(config[key]))
+    here, there = Path.cwd() / name, folder / name
+    if beside:
+        return there, []
+    try:
+        in_both = here.is_file() and there.is_file() and here.read_bytes() != there.read_bytes()
+        found = name if here.exists() or not there.exists() else there
+    except (OSError, ValueError):
+        found, in_both = name, False
+    if not in_both:
+        return found, []
+    text = f"{named(name)} is in the working directory and, different, beside {CONFIG}: the first is taken"
+    return found, [f"{config.places[key]}: warning: {text}"]
+
+
+def _renamed(data: bytes, config: Config) -> bytes:
+    """config.txt with the names of the copies; not a byte of the rest is changed."""
+    wanted = {config.spans[key]: copy.encode() for key, copy in COPIES.items() if key in config.spans}
+    parts, end = [], 0
+    for index, match in enumerate(re.finditer(rb"\S+", data)):
+        if index in wanted:
+            parts += [data[end : match.start()], wanted[index]]
+            end = match.end()
+    return b"".join([*parts, data[end:]])
+
+
+def _name(path: Path) -> str:
+    """What the run is called: after the file, or after its folder if the file is just config.txt."""
+    folder = path.resolve().parent.name
+    return folder if path.name == CONFIG and folder else path.stem
+
+
+__all__ = ["CONFIG", "HpccInputs", "InputError", "load_inputs"]

@@ -1,0 +1,123 @@
+"""The keys of `config.txt`: what each holds, its default, and what becomes of it here.
+
+Defaults and meanings are those of the HPCC simulator's driver (alibaba-edu/High-Precision-Congestion-Control,
+simulation/scratch/third.cc). The reader, the list of what is not honoured, and the book's table all come from
+`KEYS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["flag", "count", "count64", "number", "us", "rate", "path", "word", "link", "map", "shares"]
+KINDS: dict[Kind, str] = {
+    "flag": "0 or 1",
+    "count": "whole number",
+    "count64": "whole number",
+    "number": "number",
+    "us": "µs, its fraction dropped",
+    "rate": "rate",
+    "path": "path",
+    "word": "text",
+    "link": "µs and two node ids",
+    "map": "n, then n pairs of bit/s and kB",
+    "shares": "n, then n pairs of bit/s and probability",
+}
+
+Effect = Literal["as there", "none there either", "not honoured", "native model"]
+"""What becomes of a key. `native model`: it reaches a controller of Tailback's own, see `docs/hpcc.md`."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key. `default` None: there is no usable one there, so the file must give it where it matters.
+
+    `note` says what it does, or why it is not honoured; `low` and `high` limit each number of the value.
+    A key that is not honoured matters only if its value is not `off`, and `only_if` this other key has this
+    value.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    effect: Effect
+    note: str
+    low: float = 0
+    high: float = 2**32 - 1
+    off: Any = None
+    only_if: tuple[str, int] | None = None
+
+
+def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as there", **more: Any) -> Key:
+    return Key(name, kind, default, effect, note, **more)
+
+
+_NO_TRACE = "no packet trace is written"
+_NO_MONITOR = "no queue-length histogram is written; series.parquet has queues over time"
+_NO_PINT = "HPCC-PINT only, which is refused"
+_TRACED, _HPCC, _PINT = ("ENABLE_TRACE", 1), ("CC_MODE", 3), ("CC_MODE", 10)
+_OWN_NAME = "the file is always {} in the output folder"
+
+_ALL = (
+    _key("TOPOLOGY_FILE", "path", None, "nodes, switches and links"),
+    _key("FLOW_FILE", "path", None, "the flows, sorted by start"),
+    _key("TRACE_FILE", "path", b"", "checked and copied, but no packet trace is written", "not honoured",
+         only_if=_TRACED),
+    _key("TRACE_OUTPUT_FILE", "path", b"", _NO_TRACE, "not honoured", only_if=_TRACED),
+    _key("ENABLE_TRACE", "flag", 1, _NO_TRACE, "not honoured", off=0),
+    _key("FCT_OUTPUT_FILE", "path", b"fct.txt", _OWN_NAME.format("fct.txt"), "not honoured",
+         off=b"fct.txt"),
+    _key("PFC_OUTPUT_FILE", "path", b"pfc.txt", _OWN_NAME.format("pfc.txt"), "not honoured",
+         off=b"pfc.txt"),
+    _key("SIMULATOR_STOP_TIME", "number", 3.01, "simulated time of the end, in seconds", low=0, high=36000),
+    _key("PACKET_PAYLOAD_SIZE", "count", 1000, "payload bytes of a data packet", low=1, high=65000),
+    _key("CC_MODE", "count", 1, "congestion control: 1 DCQCN; 3 HPCC, 7 TIMELY and 8 DCTCP by Tailback's own "
+         "controllers; 10 (HPCC-PINT) is refused; any other: none"),
+    _key("ENABLE_QCN", "flag", 1, "switches mark packets (ECN)"),
+    _key("KMIN_MAP", "map", None, "ECN threshold by the rate of the egress link, in 1000 B", low=0),
+    _key("KMAX_MAP", "map", None, "ECN threshold by the rate of the egress link, in 1000 B", low=0),
+    _key("PMAX_MAP", "shares", None, "marking probability at KMAX, by the rate of the egress link", high=1),
+    _key("ALPHA_RESUME_INTERVAL", "us", 55, "DCQCN: period of the update of alpha", low=1, high=1e9),
+    _key("RATE_DECREASE_INTERVAL", "us", 4, "DCQCN: period of the check for a rate cut", low=1, high=1e9),
+    _key("CLAMP_TARGET_RATE", "flag", 0, "DCQCN: every cut lowers the target rate, too"),
+    _key("RP_TIMER", "us", None, "DCQCN: period of the rate increase", low=1, high=1e9),
+    _key("EWMA_GAIN", "number", None, "DCQCN and DCTCP: g", low=0, high=1),
+    _key("FAST_RECOVERY_TIMES", "count", 5, "DCQCN: steps of fast recovery"),
+    _key("RATE_AI", "rate", None, "DCQCN, HPCC and TIMELY: additive increase"),
+    _key("RATE_HAI", "rate", None, "DCQCN and TIMELY: hyper increase"),
+    _key("MIN_RATE", "rate", b"100Mb/s", "lowest rate after a cut"),
+    _key("DCTCP_RATE_AI", "rate", b"1000Mb/s", "DCTCP: additive increase", "native model"),
+    _key("RATE_BOUND", "flag", 1, "senders keep to the controller's rate"),
+    _key("HAS_WIN", "flag", 1, "a window limits the bytes in flight"),
+    _key("GLOBAL_T", "flag", 1, "one window and base RTT, the largest of all pairs of hosts"),
+    _key("VAR_WIN", "flag", 0, "the window shrinks with the rate"),
+    _key("L2_CHUNK_SIZE", "count", 0, "bytes of a chunk of L2_BACK_TO_ZERO"),
+    _key("L2_ACK_INTERVAL", "count", 0, "at 1, every packet is acknowledged; with 0 nothing would be"),
+    _key("L2_BACK_TO_ZERO", "flag", 0, "1: a loss goes back to the start of the chunk; 0: go-back-N"),
+    _key("ACK_HIGH_PRIO", "flag", 0, "which pause holds back a host's ACKs: 1 priority 0's, 0 priority 3's"),
+    _key("ERROR_RATE_PER_LINK", "number", 0.0, "packet loss of links that give none themselves", high=1),
+    _key("LINK_DOWN", "link", (0, 0, 0), "a link goes down at 2 s plus these microseconds; 0: never"),
+    _key("BUFFER_SIZE", "count", 16, "buffer of a switch, in MiB", low=1, high=4095),
+    _key("U_TARGET", "number", 0.95, "HPCC: target utilization", "native model", low=0.01, high=1),
+    _key("MI_THRESH", "count", 5, "HPCC: additive steps before a multiplicative one", "native model"),
+    _key("FAST_REACT", "flag", 1, "HPCC: Tailback's controller always reacts to every ACK", "not honoured",
+         off=1, only_if=_HPCC),
+    _key("INT_MULTI", "count", 1, "HPCC: telemetry is exact here, without units", "not honoured", off=1,
+         only_if=_HPCC),
+    _key("MULTI_RATE", "flag", 1, "HPCC: Tailback's controller keeps one rate", "not honoured", off=0,
+         only_if=_HPCC),
+    _key("SAMPLE_FEEDBACK", "flag", 0, "HPCC: every ACK counts here", "not honoured", off=0, only_if=_HPCC),
+    _key("PINT_LOG_BASE", "number", 1.05, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
+    _key("PINT_PROB", "number", 1.0, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
+    _key("QLEN_MON_FILE", "path", b"", _NO_MONITOR, "not honoured"),
+    _key("QLEN_MON_START", "count64", 2_000_000_000, _NO_MONITOR, "not honoured", high=2**64 - 1),
+    _key("QLEN_MON_END", "count64", 2_100_000_000, _NO_MONITOR, "not honoured", high=2**64 - 1),
+    _key("USE_DYNAMIC_PFC_THRESHOLD", "flag", 1, "the threshold is always dynamic", "none there either"),
+    _key("PAUSE_TIME", "count", 5, "written into PFC frames; a pause lasts until its resume, 0 is a resume"),
+    _key("DATA_RATE", "word", b"", "read and not used", "none there either"),
+    _key("LINK_DELAY", "word", b"", "read and not used", "none there either"),
+)  # fmt: skip
+
+KEYS: dict[str, Key] = {key.name: key for key in _ALL}
+"""By name, in the order of the book's table."""

@@ -1,0 +1,185 @@
+"""The same network, flows and parameters under Tailback's own models: a plan for `tailback.run`'s engine.
+
+What the files do not say is as that simulator has it where Tailback has a setting for it (no latency in
+hosts and switches, a pause at once when its frame is there), and Tailback's default otherwise. Different
+remain: exact time, wire overhead, packets of a RoCE MTU, CNPs as packets of their own with an interval,
+timeouts, headroom per priority, ECMP's hash, and the order of events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailback.hpcc.config import DCQCN, NATIVE, PINT
+from tailback.hpcc.inputs import HpccInputs
+from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
+from tailback.hpcc.tokens import InputError
+
+PS = 1000
+"""Picoseconds of a nanosecond."""
+CNP_PRIORITY = 6
+MTUS = (256, 512, 1024, 2048, 4096)
+# Of perftest and Tailback's scenarios: see docs/reference/scenario.md.
+TRANSPORT = {"ack_timeout_ps": 67_108_864_000, "adaptive_timeout_ps": 4_194_304_000, "retry_count": 7}
+CNP_INTERVAL_US = 4
+MOST_MESSAGE_BYTES = 2**31
+
+
+def native_plan(inputs: HpccInputs) -> dict[str, Any]:
+    """The plan. Time begins at the first flow's start.
+
+    Raises:
+        InputError: the files ask for what Tailback's own models do not have.
+    """
+    topology = inputs.topology
+    rates = _host_rates(inputs)
+    kinds = sorted(set(rates.values()))
+    hosts = sorted(rates)
+    number = {host: index for index, host in enumerate(hosts)}
+    first = span_ps(inputs)[0] // PS
+    priorities = sorted({flow[2] for flow in inputs.flows})
+    name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
+    if any(flow[4] > MOST_MESSAGE_BYTES for flow in inputs.flows):
+        raise InputError(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
+    return {
+        "name": inputs.name,
+        "seed": 1,
+        "duration_ps": span_ps(inputs)[1] - first * PS,
+        "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
+        "nics": [_nic(inputs) for _ in kinds],
+        "switches": [{"name": name[node], "model": i} for i, node in enumerate(topology.switches)],
+        "switch_models": [_switch(inputs, node, priorities) for node in topology.switches],
+        "links": [
+            {
+                "a": name[link.a],
+                "b": name[link.b],
+                "rate_bps": link.rate_bps,
+                "delay_ps": link.delay_ns * PS,
+                "loss": link.error_rate or inputs.config["ERROR_RATE_PER_LINK"],
+                "headroom_bytes": _headroom(link.rate_bps, link.delay_ns),
+            }
+            for link in topology.links
+        ],
+        "writers": [],
+        "flows": {
+            "tags": ["flow"],
+            "list": [
+                [number[src], number[dst], 0, pg, size, (start - first) * PS]
+                for src, dst, pg, _, size, start in inputs.flows
+            ],
+        },
+        "link_events": _link_events(inputs, first),
+        "record": RECORD,
+    }
+
+
+def _host_rates(inputs: HpccInputs) -> dict[int, int]:
+    """The rate of each host's one link."""
+    topology = inputs.topology
+    rates: dict[int, int] = {}
+    for link in topology.links:
+        for node in (link.a, link.b):
+            if not topology.is_host[node]:
+                continue
+            if node in rates:
+                raise InputError(inputs.config.file, f"expected one link for each host; {node} has more")
+            rates[node] = link.rate_bps
+    return rates
+
+
+def _nic(inputs: HpccInputs) -> dict[str, Any]:
+    config = inputs.config
+    payload = config["PACKET_PAYLOAD_SIZE"]
+    return {
+        # The nearest path MTU of RoCE.
+        "mtu_bytes": min(MTUS, key=lambda mtu: abs(mtu - payload)),
+        "rx_latency_ps": 0,
+        "cnp_priority": CNP_PRIORITY,
+        "transport": {"ack_every_packets": 1, **TRANSPORT},
+        "congestion": _congestion(inputs),
+    }
+
+
+def _congestion(inputs: HpccInputs) -> Any:
+    mode = inputs.config["CC_MODE"]
+    if mode in (*NATIVE, PINT):
+        raise inputs.config.refuse(
+            "CC_MODE", f"{mode} has no plan of Tailback's own; expected 1, or no control"
+        )
+    return {"dcqcn": _dcqcn(inputs)} if mode == DCQCN else "none"
+
+
+def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:
+    """The mlnx names; rates in Mbit/s."""
+    config = inputs.config
+    return {
+        "dce_tcp_g": 1024 - round(config["EWMA_GAIN"] * 1024),
+        "dce_tcp_rtt": config["ALPHA_RESUME_INTERVAL"],
+        "initial_alpha_value": 1024,
+        "rate_to_set_on_first_cnp": 0,
+        "rpg_min_dec_fac": 50,
+        "rpg_min_rate": max(1, config["MIN_RATE"] // 10**6),
+        "rpg_gd": 11,
+        "rate_reduce_monitor_period": config["RATE_DECREASE_INTERVAL"],
+        "clamp_tgt_rate": bool(config["CLAMP_TARGET_RATE"]),
+        "clamp_tgt_rate_after_time_inc": True,
+        "rpg_time_reset": config["RP_TIMER"],
+        "rpg_byte_reset": 0,
+        "rpg_threshold": config["FAST_RECOVERY_TIMES"],
+        "rpg_ai_rate": config["RATE_AI"] // 10**6,
+        "rpg_hai_rate": config["RATE_HAI"] // 10**6,
+        "rpg_max_rate": 0,
+        "min_time_between_cnps": CNP_INTERVAL_US,
+        "byte_reset_unit_bytes": 1,
+        "release_at_max_rate": False,
+        "cnp_interval_per": "qp",
+    }
+
+
+def _headroom(rate_bps: int, delay_ns: int) -> int:
+    """Three times what a link holds in flight one way."""
+    return rate_bps * delay_ns // 8 // 10**9 * 3
+
+
+def _switch(inputs: HpccInputs, node: int, priorities: list[int]) -> dict[str, Any]:
+    config, topology = inputs.config, inputs.topology
+    ports = [link for link in topology.links if node in (link.a, link.b)]
+    buffer = config["BUFFER_SIZE"] << 20
+    lossless = [priority for priority in priorities if priority > 0]
+    kept = sum(_headroom(link.rate_bps, link.delay_ns) for link in ports) * max(1, len(lossless))
+    rate = max((link.rate_bps for link in ports), default=0)
+    thresholds = [config[name].get(rate) for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")]
+    marking = config["ENABLE_QCN"] and None not in thresholds
+    return {
+        "buffer_bytes": buffer,
+        "shared_bytes": max(1, buffer - kept - RESERVE_BYTES * len(ports)),
+        "latency_ps": 0,
+        "lossless": lossless,
+        "strict": [CNP_PRIORITY],
+        # One pair of thresholds for a switch: those of its fastest ports.
+        "ecn": {
+            "k_min_bytes": thresholds[0] * 1000,
+            "k_max_bytes": thresholds[1] * 1000,
+            "p_max": thresholds[2],
+        }
+        if marking
+        else None,
+        "ingress_alpha": 1 / 8,
+        "egress_alpha": 1024.0,
+        "pfc": {
+            "xoff_bytes": None,
+            "xon_bytes": None,
+            "xon_offset_bytes": 3072,
+            "quanta": 65535,
+            "response_delay_ps": 0,
+        },
+    }
+
+
+def _link_events(inputs: HpccInputs, first_ns: int) -> list[list[Any]]:
+    after_us, a, b = inputs.config["LINK_DOWN"]
+    if not after_us:
+        return []
+    at = max(0, LINK_DOWN_AFTER_NS + after_us * 1000 - first_ns)
+    numbers = [i for i, link in enumerate(inputs.topology.links) if {link.a, link.b} == {a, b}]
+    return [[at * PS, number, False] for number in numbers]

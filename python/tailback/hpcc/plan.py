@@ -1,0 +1,178 @@
+"""The plan of an HPCC run, as the engine takes it; and what is impossible only as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tailback.hpcc.config import DCQCN, DCTCP, HPCC, NATIVE, PINT, TIMELY, Config
+from tailback.hpcc.inputs import HpccInputs
+from tailback.hpcc.quantities import nanoseconds
+from tailback.hpcc.topology import Topology
+
+TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8}
+"""In-band telemetry in each packet by CC_MODE; other modes have none."""
+RECORD = {"max_bins": 2048, "tracked_qps": 64}
+RESERVE_BYTES = 4096
+LINK_DOWN_AFTER_NS = 2_000_000_000
+
+
+def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The plan: times in ns, rates in bit/s, nothing left out.
+
+    `departures` are deliberate differences from that simulator, by their names in the plan.
+
+    Raises:
+        InputError: values that are possible one by one and not together.
+    """
+    config, topology = inputs.config, inputs.topology
+    _check(config, topology)
+    return {
+        "name": inputs.name,
+        "seed": 1,
+        "nodes": topology.nodes,
+        "switches": topology.switches,
+        "links": [[link.a, link.b, link.rate_bps, link.delay_ns, link.error_rate] for link in topology.links],
+        "flows": inputs.flows,
+        "stop_ns": span_ps(inputs)[1] // 1000,
+        "payload_bytes": config["PACKET_PAYLOAD_SIZE"],
+        "telemetry_bytes": TELEMETRY_BYTES.get(config["CC_MODE"], 0),
+        "cc": _congestion_control(config),
+        "rate_bound": bool(config["RATE_BOUND"]),
+        "window": {
+            "enabled": bool(config["HAS_WIN"]),
+            "global": bool(config["GLOBAL_T"]),
+            "variable": bool(config["VAR_WIN"]),
+        },
+        "ack_high_priority": bool(config["ACK_HIGH_PRIO"]),
+        "l2_chunk_bytes": config["L2_CHUNK_SIZE"],
+        "l2_ack_interval_bytes": config["L2_ACK_INTERVAL"],
+        "back_to_zero": bool(config["L2_BACK_TO_ZERO"]),
+        "ecn": {"enabled": bool(config["ENABLE_QCN"]), "thresholds": _thresholds(config, topology)},
+        "buffer_mib": config["BUFFER_SIZE"],
+        "pause_time_us": config["PAUSE_TIME"],
+        "link_down": _link_down(config, topology),
+        "rng": {"seed": 1, "run": 1},
+        "error_rate_per_link": config["ERROR_RATE_PER_LINK"],
+        "departures": dict(departures or {}),
+        "record": RECORD,
+    }
+
+
+def span_ps(inputs: HpccInputs) -> tuple[int, int]:
+    """The first flow's start, which results count their times from, and the end."""
+    end = nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]) * 1000
+    return min(inputs.flows[0][5] * 1000 if inputs.flows else 0, end - 1), end
+
+
+def _congestion_control(config: Config) -> dict[str, Any]:
+    mode = config["CC_MODE"]
+    if mode == DCQCN:
+        return {
+            "kind": "dcqcn",
+            "alpha_resume_us": config["ALPHA_RESUME_INTERVAL"],
+            "rate_decrease_us": config["RATE_DECREASE_INTERVAL"],
+            "clamp_target_rate": bool(config["CLAMP_TARGET_RATE"]),
+            "rp_timer_us": config["RP_TIMER"],
+            "ewma_gain": config["EWMA_GAIN"],
+            "fast_recovery_times": config["FAST_RECOVERY_TIMES"],
+            "rate_ai_bps": config["RATE_AI"],
+            "rate_hai_bps": config["RATE_HAI"],
+            "min_rate_bps": config["MIN_RATE"],
+        }
+    if mode == PINT:
+        text = "10 (HPCC-PINT) is not simulated: expected 1, 3, 7 or 8, or another number for no control"
+        raise config.refuse("CC_MODE", text)
+    if mode == HPCC:
+        return {
+            "kind": "hpcc",
+            "target_utilization": config["U_TARGET"],
+            "max_stage": config["MI_THRESH"],
+            "rate_ai_bps": config["RATE_AI"],
+            "min_rate_bps": config["MIN_RATE"],
+        }
+    if mode == TIMELY:
+        return {
+            "kind": "timely",
+            "rate_ai_bps": config["RATE_AI"],
+            "rate_hai_bps": config["RATE_HAI"],
+            "min_rate_bps": config["MIN_RATE"],
+        }
+    if mode == DCTCP:
+        return {
+            "kind": "dctcp",
+            "ewma_gain": config["EWMA_GAIN"],
+            "rate_ai_bps": config["DCTCP_RATE_AI"],
+            "min_rate_bps": config["MIN_RATE"],
+        }
+    return {"kind": "none"}
+
+
+def _thresholds(config: Config, topology: Topology) -> list[list[float]]:
+    """`[rate_bps, kmin_kB, kmax_kB, pmax]` of every rate that a port of a switch has."""
+    if not config["ENABLE_QCN"]:
+        return []
+    kmin, kmax, pmax = (config[name] for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP"))
+    used: dict[int, int] = {}
+    for number, link in enumerate(topology.links):
+        if not (topology.is_host[link.a] and topology.is_host[link.b]):
+            used.setdefault(link.rate_bps, number)
+    for rate, number in used.items():
+        for name, known in (("KMIN_MAP", kmin), ("KMAX_MAP", kmax), ("PMAX_MAP", pmax)):
+            if rate not in known:
+                text = f"expected a value for {rate} bit/s, the rate of a switch's link (number {number + 1})"
+                raise config.refuse(name, text)
+        if kmin[rate] > kmax[rate]:
+            text = f"{kmin[rate]} for {rate} bit/s is above KMAX_MAP's {kmax[rate]}"
+            raise config.refuse("KMIN_MAP", text)
+    return [[rate, kmin[rate], kmax[rate], pmax[rate]] for rate in used]
+
+
+def _link_down(config: Config, topology: Topology) -> list[int] | None:
+    after_us, a, b = config["LINK_DOWN"]
+    if after_us == 0:
+        return None
+    if not any({link.a, link.b} == {a, b} for link in topology.links):
+        raise config.refuse("LINK_DOWN", f"expected two nodes with a link between them, found {a} and {b}")
+    return [LINK_DOWN_AFTER_NS + after_us * 1000, a, b]
+
+
+def _check(config: Config, topology: Topology) -> None:
+    if not nanoseconds(config["SIMULATOR_STOP_TIME"]):
+        raise config.refuse("SIMULATOR_STOP_TIME", "expected a time after 0 s")
+    if not config["L2_ACK_INTERVAL"]:
+        text = "expected at least 1: with 0 no packet is acknowledged, and no flow ends"
+        raise config.refuse("L2_ACK_INTERVAL", text)
+    chunks = config["L2_BACK_TO_ZERO"] or config["L2_ACK_INTERVAL"] > 1
+    if chunks and not config["L2_CHUNK_SIZE"]:
+        text = "expected at least 1: L2_BACK_TO_ZERO, and an L2_ACK_INTERVAL above 1, divide by it"
+        raise config.refuse("L2_CHUNK_SIZE", text)
+
+
+def warnings(inputs: HpccInputs) -> list[str]:
+    """What a user should know of a plan that runs all the same: a line each."""
+    config, topology = inputs.config, inputs.topology
+    found = list(inputs.warnings)
+    if name := NATIVE.get(config["CC_MODE"]):
+        place = config.places.get("CC_MODE", config.file)
+        found.append(
+            f"{place}: warning: {name} is Tailback's own controller, after the paper: results are not those "
+            "of that simulator"
+        )
+    if config["SIMULATOR_STOP_TIME"] * 1e9 <= min((flow[5] for flow in inputs.flows), default=math.inf):
+        found.append(f"{config.file}: warning: no flow starts before SIMULATOR_STOP_TIME")
+    reserved: dict[int, int] = dict.fromkeys(topology.switches, 0)
+    for link in topology.links:
+        # A port keeps back three times what its link holds in flight one way, and 4096 B.
+        headroom = link.rate_bps * link.delay_ns // 8 // 10**9 * 3
+        for node in (link.a, link.b):
+            if node in reserved:
+                reserved[node] += headroom + RESERVE_BYTES
+    short = [node for node, size in reserved.items() if size > config["BUFFER_SIZE"] << 20]
+    if short:
+        found.append(
+            f"{config.file}: warning: the headroom of switch {short[0]} is above BUFFER_SIZE; as there, the "
+            "space left wraps around to 4 GiB, and nothing is paused or dropped for want of it"
+        )
+    return found

@@ -1,0 +1,63 @@
+"""Running the HPCC simulator's files: from config.txt through the engine to a `Result`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tailback.hpcc.inputs import HpccInputs, load_inputs
+from tailback.hpcc.plan import make_plan
+from tailback.hpcc.setup import HpccSetup
+from tailback.hpcc.tokens import InputError
+from tailback.plan import plan_json
+from tailback.run import Took, carry_out
+
+if TYPE_CHECKING:
+    from tailback._engine import HpccRecording, HpccSimulation, Progress
+    from tailback.results import Result
+
+
+def run_hpcc(
+    config: str | os.PathLike[str] | HpccInputs,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    departures: Mapping[str, Any] | None = None,
+) -> Result:
+    """Runs a config.txt of the HPCC ns-3 simulator, with the files that it names, and gives the result.
+
+    Ctrl-C ends the run early; `result.complete` is then False, and fct.txt has the flows that were done.
+
+    Args:
+        config: A path, or inputs that were read already.
+        out: Folder to write the result to; new or empty. It gets fct.txt and pfc.txt, too.
+        progress: Called about a hundred times a second, as in `tailback.run`.
+        departures: Deliberate differences from that simulator: `exact_time`, `cnp_interval_ns`,
+            `retransmission_timeout_ns`, `wire_overhead_bytes`. A folder does not keep them.
+
+    Raises:
+        InputError: a file, or `out`, cannot be used; nothing was run and nothing written.
+    """
+    inputs = config if isinstance(config, HpccInputs) else load_inputs(config)
+    setup = HpccSetup(inputs, make_plan(inputs, departures))
+    simulation = _simulation(inputs, plan_json(setup.plan))
+
+    def result(recorded: HpccRecording, took: Took) -> Result:
+        # Arrow takes a while to load, and reading the files does not need it.
+        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
+        from tailback.results import Result
+
+        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
+        return Result.of(setup, recorded.recording, *took, outputs=outputs)
+
+    return carry_out(simulation, result, out, progress)
+
+
+def _simulation(inputs: HpccInputs, plan: str) -> HpccSimulation:
+    from tailback._engine import HpccSimulation
+
+    try:
+        return HpccSimulation(plan)
+    except ValueError as error:
+        raise InputError(inputs.config.file, str(error)) from None

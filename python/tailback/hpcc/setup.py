@@ -1,0 +1,113 @@
+"""An HPCC run as its results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
+from tailback.hpcc.plan import TELEMETRY_BYTES, make_plan, span_ps
+from tailback.scenario.network import Network, Wire
+from tailback.setup import Shown
+
+FILES = (CONFIG, "topology.txt", "flow.txt")
+HEADER_BYTES = 48
+"""Ethernet 14, IPv4 20, UDP 8, sequence number and priority 6: that simulator counts nothing else."""
+MOST_SHOWN = 20_000
+
+
+@dataclass(frozen=True)
+class HpccSetup:
+    """The inputs, and the plan made of them."""
+
+    inputs: HpccInputs
+    plan: dict[str, Any]
+
+    @property
+    def about(self) -> str:
+        """Its size: the files have no words about themselves."""
+        topology = self.inputs.topology
+        hosts = topology.nodes - len(topology.switches)
+        return (
+            f"Files of the HPCC ns-3 simulator: {hosts:,} hosts, {len(topology.switches):,} switches, "
+            f"{len(topology.links):,} links, {len(self.inputs.flows):,} flows"
+        )
+
+    @property
+    def duration_ps(self) -> int:
+        """From the first flow's start to SIMULATOR_STOP_TIME."""
+        begin, end = span_ps(self.inputs)
+        return end - begin
+
+    @property
+    def lossless(self) -> list[int]:
+        """All but the strict queue."""
+        return list(range(1, 8))
+
+    @property
+    def network(self) -> Network:
+        """Hosts h0, h1, ... and switches s0, s1, ... by node id, as the recording names them."""
+        topology = self.inputs.topology
+        name = [f"{'h' if host else 's'}{node}" for node, host in enumerate(topology.is_host)]
+        wires = [
+            Wire(name[link.a], name[link.b], link.rate_bps, link.delay_ns * 1000, link.error_rate)
+            for link in topology.links
+        ]
+        hosts = [name[node] for node, host in enumerate(topology.is_host) if host]
+        return Network(hosts, [name[node] for node in topology.switches], wires)
+
+    @property
+    def writer_qps(self) -> int:
+        """None: every flow is a single message."""
+        return 0
+
+    @property
+    def tags(self) -> list[str]:
+        """One for each destination port: by convention 100 is normal traffic, 200 incast."""
+        return [f"port {port}" for port in sorted({flow[3] for flow in self.inputs.flows})]
+
+    @property
+    def link_events(self) -> int:
+        """LINK_DOWN."""
+        return 0 if self.plan["link_down"] is None else 1
+
+    @property
+    def assumptions(self) -> list[dict[str, str]]:
+        """None: whatever the files leave out is as in that simulator."""
+        return []
+
+    @property
+    def not_honoured(self) -> dict[str, str]:
+        """Keys of config.txt."""
+        return self.inputs.config.not_honoured()
+
+    @property
+    def shown(self) -> Shown:
+        """config.txt."""
+        text = self.inputs.files[CONFIG].decode("utf-8", "backslashreplace")
+        return Shown(
+            "config.txt",
+            "As it was read, with the names of the copies beside this report: topology.txt and flow.txt. "
+            "These files alone repeat the run.",
+            text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}\n...",
+        )
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Copies of the inputs."""
+        return self.inputs.files
+
+    def wire_bytes(self, src: str, message_bytes: int) -> int:
+        """Payload and the headers of each packet, without preamble, FCS and gap, as that simulator has it."""
+        del src  # all hosts are alike
+        overhead = HEADER_BYTES + TELEMETRY_BYTES.get(self.inputs.config["CC_MODE"], 0)
+        return message_bytes + -(-message_bytes // int(self.plan["payload_bytes"])) * overhead
+
+    @classmethod
+    def read(cls, folder: Path, summary: Mapping[str, Any]) -> HpccSetup:
+        """From the folder of a run."""
+        inputs = load_inputs(folder / CONFIG, beside=True)
+        inputs.name = str(summary["name"])
+        return cls(inputs, make_plan(inputs))

@@ -1,0 +1,105 @@
+"""Text files as C++ streams read them (`stream >> value`): tokens between white space, line breaks or not.
+
+What follows the last token that is needed is never looked at. A number takes its whole token here: where a
+stream would read `3` of `3.5` and stumble over the rest at the next number, this reader names the token.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator
+from itertools import islice, repeat
+from pathlib import Path
+
+from tailback.scenario.errors import Problem, ScenarioError, one_line, plain
+
+_REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 400
+U32_MAX, U64_MAX, I64_MAX = 2**32 - 1, 2**64 - 1, 2**63 - 1
+
+
+class InputError(ScenarioError):
+    """A file of an HPCC run cannot be used; one line says where and why."""
+
+    def __init__(self, place: str, text: str) -> None:
+        """`place` is `file` or `file:line`."""
+        super().__init__([Problem(place, (), text)])
+
+
+def named(path: str | os.PathLike[str]) -> str:
+    """A path as a message names it."""
+    return one_line(os.fspath(path).encode("utf-8", "backslashreplace").decode())
+
+
+def read_bytes(path: Path, place: str, token: str = "") -> bytes:
+    """A whole regular file.
+
+    Raises:
+        InputError: there is none, or it cannot be read. `place` and `token` say where it is named.
+    """
+    found = f"{token}expected a text file, found"
+    try:
+        if stat.S_ISREG(path.stat().st_mode):
+            return path.read_bytes()
+    except OSError as error:
+        raise InputError(place, f"{found} none: {(error.strerror or str(error)).lower()}") from None
+    except ValueError:
+        raise InputError(place, f"{found} a name that no file can have") from None
+    raise InputError(place, f"{found} something else")
+
+
+class Tokens:
+    """The tokens of one file, one after the other. Every error is an `InputError` with file and line."""
+
+    def __init__(self, file: str, data: bytes) -> None:
+        """`file` is what messages call it."""
+        self.file = file
+        self.words = data.split()  # the white space of the C locale
+        self.at = 0
+        self._data = data
+
+    def lines(self) -> Iterator[int]:
+        """The line of each token; a walk through the file, which only messages ask for."""
+        for number, line in enumerate(self._data.split(b"\n"), start=1):
+            yield from repeat(number, len(line.split()))
+
+    def place(self, index: int) -> str:
+        """`file:line` of a token; of the last token's line behind it."""
+        line = 1
+        for line in islice(self.lines(), index + 1):  # noqa: B007 -- the last one is what is looked for
+            pass
+        return f"{self.file}:{line}"
+
+    def refuse(self, index: int, expected: str) -> InputError:
+        """The error that the token at `index` is not what it should be."""
+        if index >= len(self.words):
+            return InputError(self.place(index), f"end of file: expected {expected}")
+        word = self.words[index].decode("utf-8", "backslashreplace")
+        return InputError(self.place(index), f"token '{plain(word)}': expected {expected}")
+
+    def take(self, expected: str) -> bytes:
+        """The next token."""
+        if self.at >= len(self.words):
+            raise self.refuse(self.at, expected)
+        self.at += 1
+        return self.words[self.at - 1]
+
+    def integer(self, what: str, low: int, high: int) -> int:
+        """The next token as a whole number within `low` and `high`."""
+        word = self.take(what)
+        digits = word[1:] if word[:1] == b"+" else word
+        if not digits.isdigit() or len(digits) > 20 or not low <= (value := int(digits)) <= high:
+            raise self.refuse(self.at - 1, f"{what}, a whole number from {low} to {high}")
+        return value
+
+    def real(self, what: str, low: float, high: float) -> float:
+        """The next token as a decimal number within `low` and `high`."""
+        word = self.take(what)
+        matches = len(word) <= _LONGEST_NUMBER and _REAL.fullmatch(word)
+        if not matches or not low <= (value := float(word)) <= high:
+            limits = f"of at least {low:.15g}" if math.isinf(high) else f"from {low:.15g} to {high:.15g}"
+            raise self.refuse(self.at - 1, f"{what}, a number {limits}")
+        return value

@@ -1,0 +1,108 @@
+"""`topology.txt`: nodes, which of them are switches, and the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tailback.hpcc.quantities import RATE_IN_WORDS, TIME_IN_WORDS, rate_bps, time_ns
+from tailback.hpcc.tokens import U32_MAX, Tokens
+
+MOST_NODES = 65536
+"""A host's address is 11.(id / 256).(id % 256).1, so an id has 16 bits."""
+PER_LINK = 5
+
+
+@dataclass(frozen=True)
+class Link:
+    """A full-duplex link. The ports of a node are numbered in the order of its links."""
+
+    a: int
+    b: int
+    rate_bps: int
+    delay_ns: int
+    error_rate: float
+
+
+@dataclass
+class Topology:
+    """`is_host` by node id; `links` in the order of the file."""
+
+    nodes: int
+    switches: list[int]
+    links: list[Link]
+    is_host: list[bool]
+    _zones: list[set[int]] = field(default_factory=list)
+
+    def connected(self, a: int, b: int) -> bool:
+        """Whether two hosts have a path: hosts pass nothing on, so one of links and switches."""
+        if not self._zones:
+            self._zones = list(self._find_zones())
+        return not self._zones[a].isdisjoint(self._zones[b])
+
+    def _find_zones(self) -> Iterator[set[int]]:
+        """Of each node, the connected groups of switches that it touches; a link of two hosts is one, too."""
+        root = list(range(self.nodes + len(self.links)))
+
+        def find(node: int) -> int:
+            while root[node] != node:
+                root[node] = root[root[node]]
+                node = root[node]
+            return node
+
+        touched: list[list[int]] = [[] for _ in range(self.nodes)]
+        for number, link in enumerate(self.links):
+            switches = [node for node in (link.a, link.b) if not self.is_host[node]]
+            if len(switches) == 2:
+                root[find(link.a)] = find(link.b)
+            for node in (link.a, link.b):
+                touched[node].append(switches[0] if switches else self.nodes + number)
+        return ({find(node) for node in nodes} for nodes in touched)
+
+
+def _cached(known: dict[bytes, int | None], word: bytes, read: Callable[[bytes], int | None]) -> int | None:
+    """A topology has thousands of links and a handful of rates and delays."""
+    if word not in known:
+        known[word] = read(word)
+    return known[word]
+
+
+def read_topology(file: str, data: bytes) -> Topology:
+    """Reads `topology.txt`: `nodes switches links`, the switches' ids, `a b rate delay error_rate` a link.
+
+    Raises:
+        InputError: a token is not what belongs there.
+    """
+    tokens = Tokens(file, data)
+    nodes = tokens.integer("the number of nodes", 1, MOST_NODES)
+    switch_count = tokens.integer("the number of switches", 0, nodes)
+    link_count = tokens.integer("the number of links", 0, U32_MAX)
+    # Checked against the file before anything is made of the counts.
+    there = len(tokens.words) - 3 - switch_count
+    if there < link_count * PER_LINK:
+        fit = max(0, there) // PER_LINK
+        raise tokens.refuse(2, f"the number of links: {fit} of {PER_LINK} tokens each follow the switches")
+    is_host = [True] * nodes
+    switches = []
+    for _ in range(switch_count):
+        switch = tokens.integer("the id of a switch", 0, nodes - 1)
+        if not is_host[switch]:
+            raise tokens.refuse(tokens.at - 1, "a switch that is not yet listed")
+        is_host[switch] = False
+        switches.append(switch)
+    rates: dict[bytes, int | None] = {}
+    delays: dict[bytes, int | None] = {}
+    links = []
+    for _ in range(link_count):
+        a = tokens.integer("the id of a node", 0, nodes - 1)
+        b = tokens.integer("the id of a node", 0, nodes - 1)
+        if a == b:
+            raise tokens.refuse(tokens.at - 1, "another node than the link's first")
+        rate = _cached(rates, tokens.take(RATE_IN_WORDS), rate_bps)
+        if rate is None:
+            raise tokens.refuse(tokens.at - 1, RATE_IN_WORDS)
+        delay = _cached(delays, tokens.take(TIME_IN_WORDS), time_ns)
+        if delay is None:
+            raise tokens.refuse(tokens.at - 1, TIME_IN_WORDS)
+        links.append(Link(a, b, rate, delay, tokens.real("an error rate", 0.0, 1.0)))
+    return Topology(nodes, switches, links, is_host)

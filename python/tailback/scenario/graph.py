@@ -1,0 +1,175 @@
+"""Networks given link by link: in a scenario, in a YAML file, or in a topology.txt of the HPCC simulator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from tailback.scenario.document import from_yaml
+from tailback.scenario.errors import Path, ScenarioError, found, one_of
+from tailback.scenario.hosts import ALL, MAX_HOSTS, NAME, check_entry, expand
+from tailback.scenario.network import Network, Wire
+from tailback.scenario.topology import Graph, Link
+
+_NAME = re.compile(NAME)
+_LINE = 'a link such as "h0 sw0" or "sw0 sw1 400Gbps 1us 1e-6"'
+
+
+class NetworkError(ValueError):
+    """A network that cannot be. `path` is the key below `topology`, the text says what is wrong."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        """`text` is as in `Problem`."""
+        super().__init__(text)
+        self.path = path
+
+
+def from_lines(switches: list[str], lines: Iterable[str], link: Link) -> Network:
+    """The network of these links.
+
+    Raises:
+        NetworkError: the first link or name that is impossible.
+    """
+    for number, name in enumerate(switches):
+        if not _NAME.fullmatch(name) or name == ALL:
+            text = f"found {found(name)}, expected a name of letters, digits, '_' and '-', a letter first"
+            raise NetworkError(("switches", number), text)
+    if len(set(switches)) < len(switches):
+        raise NetworkError(("switches",), "found a switch twice, expected every switch once")
+    wires: list[Wire] = []
+    places: list[int] = []
+    for number, line in enumerate(lines):
+        try:
+            wires += _wires(line, link)
+        except ValueError as error:
+            raise NetworkError(("links", number), str(error)) from None
+        places += [number] * (len(wires) - len(places))
+    return _checked(switches, wires, [("links", place) for place in places])
+
+
+def _wires(line: str, link: Link) -> list[Wire]:
+    words = line.split()
+    if not 2 <= len(words) <= 5:
+        raise ValueError(f"found {found(line)}, expected {_LINE}")
+    left, right, *rest = words
+    if check_entry(left) is not None or ALL in (left, right) or not _NAME.fullmatch(right):
+        raise ValueError(f"found {found(line)}, expected {_LINE}")
+    own: dict[str, Any] = dict(zip(("rate", "delay", "loss"), rest, strict=False))
+    if "loss" in own:
+        try:
+            own["loss"] = float(own["loss"])
+        except ValueError:
+            own["loss"] = float("nan")
+        if not 0.0 <= own["loss"] < 1.0:
+            raise ValueError(f"found {found(rest[2])}, expected a loss of 0 to below 1")
+    if own:
+        try:
+            given = Link.model_validate(own)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            expected = first.get("ctx", {}).get("expected") or first["msg"].lower()
+            raise ValueError(
+                f"found {found(own[str(first['loc'][0])])}, expected {expected} as the {first['loc'][0]}"
+            ) from None
+        # What the line leaves out is the default link's, not the model's.
+        link = link.model_copy(update={name: getattr(given, name) for name in own})
+    return [Wire(name, right, link.rate, link.delay, link.loss) for name in expand(left)]
+
+
+def _checked(switches: list[str], wires: list[Wire], places: list[Path]) -> Network:
+    known = set(switches)
+    hosts: dict[str, None] = {}
+    seen: set[frozenset[str]] = set()
+    for wire, place in zip(wires, places, strict=True):
+        if wire.a == wire.b:
+            raise NetworkError(place, f"found {wire.a} at both ends of a link, expected two nodes")
+        ends = frozenset((wire.a, wire.b))
+        if ends in seen:
+            text = f"found a second link between {wire.a} and {wire.b}, expected one of the summed rate"
+            raise NetworkError(place, text)
+        seen.add(ends)
+        for name in (wire.a, wire.b):
+            if name in known:
+                continue
+            if name in hosts:
+                raise NetworkError(
+                    place, f"found a second link of {name}, expected one: a host has exactly one"
+                )
+            hosts[name] = None
+        if wire.a not in known and wire.b not in known:
+            text = f"found a link between the hosts {wire.a} and {wire.b}, expected a switch at one end"
+            raise NetworkError(place, text)
+    top: Path = places[0][:1] if places else ()
+    if not 2 <= len(hosts) <= MAX_HOSTS:
+        raise NetworkError(top, f"found {len(hosts)} hosts, expected 2 to {MAX_HOSTS}")
+    network = Network(list(hosts), switches, wires)
+    lost = network.unreachable()
+    if lost is not None:
+        raise NetworkError(top, f"found no way from {network.hosts[0]} to {lost}, expected one network")
+    return network
+
+
+def from_file(path: str, content: bytes, link: Link) -> Network:
+    """The network of a file.
+
+    Raises:
+        NetworkError: not readable, or impossible; the text has file and line.
+    """
+    if path.endswith((".yaml", ".yml")):
+        return _from_yaml(path, content, link)
+    return _from_hpcc(path, content)
+
+
+def _from_yaml(path: str, content: bytes, link: Link) -> Network:
+    try:
+        document = from_yaml(content, path)
+    except ScenarioError as error:
+        raise NetworkError(("path",), str(error.problems[0])) from None
+    data = document.data if isinstance(document.data, dict) else {}
+    unknown = next((key for key in data if key not in ("switches", "links", "link")), None)
+    if unknown is not None:
+        text = f"found an unknown field, expected {one_of(unknown, ['switches', 'links', 'link'])}"
+        raise NetworkError(("path",), f"{document.origin((unknown,))}: {unknown}: {text}")
+    given = {"link": link.model_dump(), **data, "kind": "graph"}
+    if isinstance(data.get("link"), dict):
+        given["link"] = {**link.model_dump(mode="json"), **data["link"]}
+    else:
+        given["link"] = link.model_dump(mode="json")
+    try:
+        graph = Graph.model_validate(given)
+        return from_lines(graph.switches, graph.links, graph.link)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where: Path = first["loc"]
+        text = f"{'.'.join(map(str, where))}: {first['msg'].lower()}"
+    except NetworkError as error:
+        where, text = error.path, str(error)
+    raise NetworkError(("path",), f"{document.origin(where)}: {text}")
+
+
+def _from_hpcc(path: str, content: bytes) -> Network:
+    # The reader needs the errors of this package, so that it cannot be there first.
+    from tailback.hpcc.topology import read_topology
+
+    try:
+        topology = read_topology(path, content)
+    except ScenarioError as error:
+        raise NetworkError(("path",), str(error.problems[0])) from None
+    names = [f"{'h' if is_host else 's'}{node}" for node, is_host in enumerate(topology.is_host)]
+    switches = [names[node] for node in topology.switches]
+    wires = [
+        Wire(names[link.a], names[link.b], link.rate_bps, link.delay_ns * 1000, link.error_rate)
+        for link in topology.links
+    ]
+    for number, wire in enumerate(wires):
+        if not 10**6 <= wire.rate <= 10**14 or wire.delay > 10**12 or wire.loss >= 1:
+            text = f"{path}: found link {number} ({wire.name}) of {wire.rate} bit/s, {wire.delay} ps, loss "
+            raise NetworkError(
+                ("path",), f"{text}{wire.loss:g}, expected 1 Mbps to 100 Tbps, up to 1 s, below 1"
+            )
+    network = _checked(switches, wires, [("path",)] * len(wires))
+    # In the order of the numbers, which is that of the addresses.
+    return Network([name for name in names if name in network.host_number], switches, wires)

@@ -1,0 +1,323 @@
+"""The forms of a network that a scenario can name: star, dumbbell, leaf-spine, fat trees, rails, any graph.
+
+Each form is a `Part` with its own keys and gives a `Network`. Hosts are numbered from the first switch to the
+last, `h0`, `h1` and so on, unless the form says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tailback.scenario.fields import Delay, Part, refuse, setting
+from tailback.scenario.hosts import MAX_HOSTS, MAX_STAR_HOSTS
+from tailback.scenario.network import Network, Wire, mesh
+from tailback.units import RATE, duration, format_rate, rate
+
+LinkRate = Annotated[int, RATE.between("1Mbps", "100Tbps")]
+Read = Callable[[str], bytes]
+"""Gives the content of a file that a scenario names."""
+
+MOST_PORTS = 1024
+"""Most ports of a switch: more do not exist."""
+_AS_LINK = "assumption: one kind of link everywhere"
+_AL_FARES = "Al-Fares et al., SIGCOMM 2008, section 2.2: all links of a fat tree are alike"
+
+
+class Link(Part):
+    """A full-duplex link."""
+
+    rate: LinkRate = setting(
+        rate("100Gbps"),
+        "Rate of each direction.",
+        'assumption: "RoCE Rocks without PFC" gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s',
+    )
+    delay: Delay = setting(
+        duration("500ns"),
+        "Propagation, one way.",
+        "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks",
+    )
+    loss: float = setting(
+        0.0,
+        "Probability that a packet is lost on the link, each way. PFC frames never are.",
+        "assumption: a clean link",
+        ge=0.0,
+        lt=1.0,
+        allow_inf_nan=False,
+    )
+
+
+def _numbered(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def _mesh(lower: list[str], upper: list[str], link: Link) -> list[Wire]:
+    return mesh(lower, upper, link.rate, link.delay, link.loss)
+
+
+def _attach(hosts: list[str], switches: list[str], link: Link) -> list[Wire]:
+    """Hosts at switches, as many at each, in order."""
+    each = len(hosts) // len(switches)
+    return [Wire(host, switches[i // each], link.rate, link.delay, link.loss) for i, host in enumerate(hosts)]
+
+
+def _too_many(field: str, hosts: int) -> Any:
+    return refuse(field, f"{hosts} hosts in all", f"at most {MAX_HOSTS}")
+
+
+class Star(Part):
+    """Hosts h0, h1, ... around one switch sw0; host i is at its port i."""
+
+    kind: Literal["star"] = Field(description="The form of the network.")
+    hosts: int = Field(description="Number of hosts.", ge=2, le=MAX_STAR_HOSTS)
+    link: Link = Field(default_factory=Link, description="Every host's link.")
+
+    def network(self, _read: Read) -> Network:
+        """Hosts and switch."""
+        hosts = _numbered("h", self.hosts)
+        return Network(hosts, ["sw0"], _mesh(hosts, ["sw0"], self.link))
+
+
+class Dumbbell(Part):
+    """Hosts left0, left1, ... at switch sw0 and right0, right1, ... at switch sw1, one link between both."""
+
+    kind: Literal["dumbbell"] = Field(description="The form of the network.")
+    left: int = Field(description="Number of hosts at sw0.", ge=1, le=MOST_PORTS - 1)
+    right: int = Field(description="Number of hosts at sw1.", ge=1, le=MOST_PORTS - 1)
+    link: Link = Field(default_factory=Link, description="Every host's link.")
+    bottleneck: Link | None = setting(
+        None, "The link between the switches, sw0-sw1. null: like a host's.", _AS_LINK
+    )
+
+    def network(self, _read: Read) -> Network:
+        """Hosts of the left side first."""
+        left, right = _numbered("left", self.left), _numbered("right", self.right)
+        wires = [*_mesh(left, ["sw0"], self.link), *_mesh(right, ["sw1"], self.link)]
+        wires += _mesh(["sw0"], ["sw1"], self.bottleneck or self.link)
+        return Network([*left, *right], ["sw0", "sw1"], wires)
+
+
+class LeafSpine(Part):
+    """Two tiers: every leaf switch leaf0, leaf1, ... has a link to every spine switch spine0, spine1, ..."""
+
+    kind: Literal["leaf-spine"] = Field(description="The form of the network.")
+    leaves: int = Field(description="Number of leaf switches.", ge=1, le=MOST_PORTS)
+    spines: int = Field(description="Number of spine switches.", ge=1, le=MOST_PORTS - 1)
+    hosts_per_leaf: int = Field(description="Hosts at each leaf switch.", ge=1, le=MOST_PORTS - 1)
+    link: Link = Field(default_factory=Link, description="Every host's link.")
+    fabric: Link | None = setting(
+        None, "Every link between a leaf and a spine, such as leaf0-spine1. null: like a host's.", _AS_LINK
+    )
+
+    @model_validator(mode="after")
+    def _sized(self) -> LeafSpine:
+        hosts = self.leaves * self.hosts_per_leaf
+        if hosts > MAX_HOSTS:
+            raise _too_many("hosts_per_leaf", hosts)
+        if hosts < 2:
+            raise refuse("hosts_per_leaf", "1 host in all", "at least 2")
+        return self
+
+    def network(self, _read: Read) -> Network:
+        """Leaf after leaf."""
+        leaves, spines = _numbered("leaf", self.leaves), _numbered("spine", self.spines)
+        hosts = _numbered("h", self.leaves * self.hosts_per_leaf)
+        wires = _attach(hosts, leaves, self.link) + _mesh(leaves, spines, self.fabric or self.link)
+        return Network(hosts, leaves + spines, wires)
+
+
+class TwoLevelFatTree(Part):
+    """A fat tree of two levels: as many spine switches as the oversubscription of the leaves asks for."""
+
+    kind: Literal["fat-tree-2level"] = Field(description="The form of the network.")
+    hosts: int = Field(description="Number of hosts, as many at each leaf.", ge=2, le=MAX_HOSTS)
+    leaves: int = Field(description="Number of leaf switches.", ge=1, le=MOST_PORTS)
+    oversubscription: float = setting(
+        1.0,
+        "Most that a leaf's links to hosts may carry, over what its links to spines carry; 1 is a full fat "
+        "tree. The number of spines is the least that keeps to it.",
+        "Al-Fares et al., SIGCOMM 2008, section 2.1: 1:1 gives every host its full rate",
+        gt=0.0,
+        le=1000.0,
+        allow_inf_nan=False,
+    )
+    link: Link = Field(default_factory=Link, description="Every host's link.")
+    fabric: Link | None = setting(
+        None, "Every link between a leaf and a spine, such as leaf0-spine1. null: like a host's.", _AS_LINK
+    )
+
+    @property
+    def spines(self) -> int:
+        """Number of spine switches."""
+        up = (self.fabric or self.link).rate * self.oversubscription
+        return max(1, _ceil(self.hosts // self.leaves * self.link.rate / up))
+
+    @model_validator(mode="after")
+    def _sized(self) -> TwoLevelFatTree:
+        if self.hosts % self.leaves:
+            raise refuse("leaves", str(self.leaves), f"a divisor of the {self.hosts} hosts")
+        if self.hosts // self.leaves + self.spines > MOST_PORTS:
+            ports = self.hosts // self.leaves + self.spines
+            raise refuse("leaves", f"{ports} ports at each of {self.leaves} leaves", f"at most {MOST_PORTS}")
+        return self
+
+    def network(self, _read: Read) -> Network:
+        """Leaf after leaf."""
+        leaves, spines = _numbered("leaf", self.leaves), _numbered("spine", self.spines)
+        hosts = _numbered("h", self.hosts)
+        wires = _attach(hosts, leaves, self.link) + _mesh(leaves, spines, self.fabric or self.link)
+        return Network(hosts, leaves + spines, wires)
+
+
+class FatTree(Part):
+    """A k-ary fat tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores, k^3/4 hosts.
+
+    Pod p holds edge and aggregation switches p*k/2 to (p+1)*k/2 - 1; the j-th aggregation switch of each pod
+    has links to core switches j*k/2 to (j+1)*k/2 - 1 (Al-Fares et al., SIGCOMM 2008, section 2.2).
+    """
+
+    kind: Literal["fat-tree"] = Field(description="The form of the network.")
+    k: int = Field(description="Ports of every switch, an even number.", ge=2, le=62)
+    link: Link = Field(default_factory=Link, description="Every host's link.")
+    aggregation: Link | None = setting(
+        None, "Every link of an edge to an aggregation switch, edge0-agg1. null: like a host's.", _AL_FARES
+    )
+    core: Link | None = setting(
+        None, "Every link of an aggregation to a core switch, agg0-core1. null: like a host's.", _AL_FARES
+    )
+
+    @model_validator(mode="after")
+    def _even(self) -> FatTree:
+        if self.k % 2:
+            raise refuse("k", str(self.k), "an even number")
+        return self
+
+    def network(self, _read: Read) -> Network:
+        """Pod after pod."""
+        half = self.k // 2
+        edges, aggs = _numbered("edge", self.k * half), _numbered("agg", self.k * half)
+        cores = _numbered("core", half * half)
+        hosts = _numbered("h", self.k * half * half)
+        wires = _attach(hosts, edges, self.link)
+        for pod in range(self.k):
+            own = slice(pod * half, (pod + 1) * half)
+            wires += _mesh(edges[own], aggs[own], self.aggregation or self.link)
+        for number, agg in enumerate(aggs):
+            first = number % half * half
+            wires += _mesh([agg], cores[first : first + half], self.core or self.link)
+        notes = [f"{self.k} pods of {half} edge and {half} aggregation switches, {half * half} hosts each"]
+        return Network(hosts, edges + aggs + cores, wires, notes)
+
+
+class RailOptimised(Part):
+    """Servers with several NICs: NIC i of every server of a unit is at rail switch i of that unit.
+
+    A host is one NIC: s0n3 is NIC 3 of server 0. Unit u has the rail switches u*nics to (u+1)*nics - 1, and
+    every rail switch has a link to every spine. Leaves out the links inside of a server (NVLink).
+    """
+
+    kind: Literal["rail-optimised"] = Field(description="The form of the network.")
+    servers: int = Field(description="Number of servers, as many in each unit.", ge=1, le=MAX_HOSTS)
+    nics: int = setting(
+        8,
+        "NICs of each server, one for each GPU; also the rail switches of a unit.",
+        "NVIDIA DGX H100 user guide: eight GPUs with a ConnectX-7 each for the compute network",
+        ge=1,
+        le=64,
+    )
+    units: int = setting(1, "Units of servers that share rail switches.", "assumption: one", ge=1, le=1024)
+    spines: int = Field(description="Number of spine switches.", ge=1, le=MOST_PORTS - 1)
+    link: Link = Field(default_factory=Link, description="Every NIC's link.")
+    fabric: Link | None = setting(
+        None, "Every link between a rail switch and a spine, rail0-spine1. null: like a NIC's.", _AS_LINK
+    )
+
+    @model_validator(mode="after")
+    def _sized(self) -> RailOptimised:
+        if self.servers * self.nics > MAX_HOSTS:
+            raise _too_many("servers", self.servers * self.nics)
+        if self.servers * self.nics < 2:
+            raise refuse("servers", "1 NIC in all", "at least 2")
+        if self.servers % self.units:
+            raise refuse("units", str(self.units), f"a divisor of the {self.servers} servers")
+        if self.servers // self.units + self.spines > MOST_PORTS:
+            ports = self.servers // self.units + self.spines
+            raise refuse("units", f"{ports} ports at each rail switch", f"at most {MOST_PORTS}")
+        return self
+
+    def network(self, _read: Read) -> Network:
+        """Server after server."""
+        rails, spines = _numbered("rail", self.units * self.nics), _numbered("spine", self.spines)
+        per_unit = self.servers // self.units
+        hosts, wires = [], []
+        for server in range(self.servers):
+            for nic in range(self.nics):
+                host = f"s{server}n{nic}"
+                hosts.append(host)
+                wires += _mesh([host], [rails[server // per_unit * self.nics + nic]], self.link)
+        wires += _mesh(rails, spines, self.fabric or self.link)
+        notes = [f"{self.servers} servers of {self.nics} NICs in {self.units} unit(s)"]
+        return Network(hosts, rails + spines, wires, notes)
+
+
+class Graph(Part):
+    """Any network, link by link. What is no switch is a host, and has exactly one link."""
+
+    kind: Literal["graph"] = Field(description="The form of the network.")
+    switches: list[str] = Field(description="Names of the switches.", min_length=1, max_length=20_000)
+    links: list[str] = Field(
+        description='Links: "h0 sw0", or with rate, delay and loss of their own "sw0 sw1 400Gbps 1us 1e-6". '
+        'A range on the left, "h0..h15 sw0", gives every host of it such a link.',
+        min_length=1,
+        max_length=100_000,
+    )
+    link: Link = Field(default_factory=Link, description="What a link has that its line does not give.")
+
+    def network(self, _read: Read) -> Network:
+        """Hosts in the order in which the links name them."""
+        from tailback.scenario.graph import from_lines
+
+        return from_lines(self.switches, self.links, self.link)
+
+
+class File(Part):
+    """A network from a file beside the scenario.
+
+    A file that ends in .yaml or .yml holds the keys `switches`, `links` and, if wanted, `link` of a graph.
+    Any other file is a topology.txt of the HPCC simulator: its host 3 is h3, its switch 20 is s20.
+    """
+
+    kind: Literal["file"] = Field(description="The form of the network.")
+    path: str = Field(
+        description="The file, relative to the folder of the scenario.", min_length=1, max_length=1000
+    )
+    link: Link = Field(
+        default_factory=Link, description="What a link has that its line in a YAML file does not give."
+    )
+
+    def network(self, read: Read) -> Network:
+        """As the file has it."""
+        from tailback.scenario.graph import from_file
+
+        return from_file(self.path, read(self.path), self.link)
+
+
+Topology = Annotated[
+    Star | Dumbbell | LeafSpine | FatTree | TwoLevelFatTree | RailOptimised | Graph | File,
+    Field(discriminator="kind"),
+]
+"""A network of one of the forms; `kind` says which."""
+
+
+def _ceil(value: float) -> int:
+    # A ratio of two rates may miss a whole number by rounding: that is no reason for one spine more.
+    whole = round(value)
+    return whole if abs(value - whole) < 1e-9 * max(value, 1.0) else int(value) + 1
+
+
+def rates_in_words(network: Network) -> str:
+    """`100Gbps`, or `25Gbps to 400Gbps`: the rates of the hosts' links."""
+    low, high = min(network.host_rates), max(network.host_rates)
+    return format_rate(low) if low == high else f"{format_rate(low)} to {format_rate(high)}"

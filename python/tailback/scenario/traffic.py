@@ -1,0 +1,230 @@
+"""What a scenario sends: writers that keep messages outstanding, and single messages listed or drawn."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from tailback.scenario.fields import Part, Priority, RunTime, Start, refuse, setting
+from tailback.scenario.hosts import ALL, HostSet
+from tailback.units import SIZE, format_duration, size
+
+PERFTEST = "perftest, ib_write_bw"
+Message = Annotated[int, SIZE.between("1B", "2GiB")]
+_PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
+_HOSTS = "assumption: the whole network takes part"
+
+
+class Write(Part):
+    """RDMA WRITEs as ib_write_bw posts them, from every host in from to every other host in to."""
+
+    # from is a keyword of Python; Arrow tables and the plan say src and dst.
+    model_config = ConfigDict(populate_by_name=False)
+
+    kind: Literal["write"] = Field(description="The kind of traffic.")
+    from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, all, or a list of these.")
+    to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
+    priority: Priority = setting(
+        3, "Priority of data and ACKs.", "Mellanox community DOC-2591: RoCE in priority 3"
+    )
+    qps: int = setting(1, "Queue pairs of each pair of hosts.", f"{PERFTEST} -q", ge=1, le=1_000_000)
+    message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
+    depth: int = setting(
+        128, "Messages outstanding on a queue pair.", f"{PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
+    )
+    messages: int | None = setting(
+        None,
+        "Messages of each queue pair; null: until stop or the end of the run.",
+        f"{PERFTEST} -D: for a duration",
+        ge=1,
+        le=2**40,
+    )
+    start: Start = setting(0, "Earliest time of the first message.", "assumption: at once")
+    start_interval: Start = setting(
+        0,
+        "Each sending host starts this much after the one before, in the order of from.",
+        "assumption: all at the same time",
+    )
+    start_spread: Start = setting(
+        0,
+        "Each pair of hosts also draws a delay of its own, uniformly from 0 to this.",
+        "assumption: none",
+    )
+    stop: RunTime | None = setting(
+        None, "No message is posted from here on; null: until the end of the run.", "assumption: never"
+    )
+    bidirectional: bool = setting(
+        False, "Every pair has as many queue pairs in the opposite direction.", f"{PERFTEST} -b: off"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Write:
+        if self.stop is not None and self.stop <= self.start:
+            raise refuse(
+                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
+            )
+        return self
+
+
+class Flows(Part):
+    """Single messages from a list, each on a queue pair of its own."""
+
+    kind: Literal["flows"] = Field(description="The kind of traffic.")
+    list_: list[str] | None = Field(
+        None,
+        alias="list",
+        description='The messages: "h0 h1 1MB 10us" is sender, receiver, size and start; a fifth word is the '
+        "priority.",
+        json_schema_extra={"source": "assumption: file has them"},
+        min_length=1,
+        max_length=50_000,
+    )
+    file: str | None = setting(
+        None,
+        "A file with them, relative to the folder of the scenario: .csv or .parquet with the columns src, "
+        "dst, bytes, start and, if wanted, priority; or a flow.txt of the HPCC simulator, with any other "
+        "ending.",
+        "assumption: list has them",
+        min_length=1,
+        max_length=1000,
+    )
+    priority: Priority = setting(3, "Priority of data and ACKs, where the list gives none.", _PRIORITY)
+    start: Start | None = setting(
+        None,
+        "When the first message is posted; all others move with it. null: as the list has it.",
+        "assumption: the list means what it says",
+    )
+
+    model_config = ConfigDict(populate_by_name=False)
+
+    @model_validator(mode="after")
+    def _one(self) -> Flows:
+        if (self.list_ is None) == (self.file is None):
+            what = "neither list nor file" if self.file is None else "list and file"
+            raise refuse("list", what, "one of the two")
+        return self
+
+
+class Poisson(Part):
+    """Messages of random sizes at random times between random hosts: an open system under a given load.
+
+    Every host posts messages with exponentially distributed gaps. Sizes are drawn from a distribution,
+    receivers uniformly from the other hosts. Each message is on a queue pair of its own. The load is that
+    of the generator of the HPCC simulator (traffic_gen.py): a host posts load * rate / (8 * mean size)
+    messages a second.
+    """
+
+    kind: Literal["poisson"] = Field(description="The kind of traffic.")
+    load: float = Field(
+        description="Payload that each host posts, as a share of the rate of its link.",
+        gt=0.0,
+        le=2.0,
+        allow_inf_nan=False,
+    )
+    sizes: str = Field(
+        description="Distribution of the sizes: websearch, fb_hadoop, alistorage, or a file with lines of "
+        "size in bytes and share of the messages up to it in %, relative to the folder of the scenario.",
+        min_length=1,
+        max_length=1000,
+    )
+    hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
+    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    start: Start = setting(0, "When the arrivals begin.", "assumption: at once")
+    stop: RunTime | None = setting(
+        None, "When the arrivals end; null: with the run.", "assumption: the load lasts"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Poisson:
+        _stop_after_start(self.start, self.stop)
+        return self
+
+
+class Incast(Part):
+    """Bursts: many hosts send a message to the same receiver at the same moment, at regular intervals.
+
+    Receiver and senders of each burst are drawn anew. Each message is on a queue pair of its own.
+    """
+
+    kind: Literal["incast"] = Field(description="The kind of traffic.")
+    fan_in: int = Field(description="Senders of each burst.", ge=1, le=65_535)
+    message: Message = Field(description="Bytes of each sender.")
+    load: float | None = setting(
+        None,
+        "Payload of all bursts as a share of the rate of all hosts in to and from together; sets the "
+        "interval.",
+        "assumption: interval is given",
+        gt=0.0,
+        le=2.0,
+        allow_inf_nan=False,
+    )
+    interval: RunTime | None = setting(None, "Time between two bursts.", "assumption: load is given")
+    from_: HostSet = Field(
+        (ALL,),
+        alias="from",
+        description="Hosts that senders are drawn from, without the receiver.",
+        json_schema_extra={"source": _HOSTS},
+    )
+    to: HostSet = setting((ALL,), "Hosts that receivers are drawn from.", _HOSTS)
+    bursts: int | None = setting(
+        None, "Number of bursts; null: until stop.", "assumption: the load lasts", ge=1, le=1_000_000
+    )
+    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    start: Start = setting(0, "The first burst.", "assumption: at once")
+    stop: RunTime | None = setting(
+        None, "No burst from here on; null: until the end of the run.", "assumption: the load lasts"
+    )
+
+    model_config = ConfigDict(populate_by_name=False)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Incast:
+        _stop_after_start(self.start, self.stop)
+        if (self.load is None) == (self.interval is None):
+            what = "neither load nor interval" if self.load is None else "load and interval"
+            raise refuse("interval", what, "one of the two")
+        return self
+
+
+class Permutation(Part):
+    """Every host sends one message to one other host, and receives one: a random derangement each round."""
+
+    kind: Literal["permutation"] = Field(description="The kind of traffic.")
+    message: Message = Field(description="Bytes of each message.")
+    hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
+    repeat: int = setting(
+        1, "Rounds, each with a derangement of its own.", "assumption: one", ge=1, le=10_000
+    )
+    interval: Start = setting(0, "Time between the starts of two rounds.", "assumption: all at once")
+    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    start: Start = setting(0, "The first round.", "assumption: at once")
+
+
+class AllToAll(Part):
+    """Every host sends one message to every other host.
+
+    In step k, host i sends to host i + k, counted round the list of hosts, so that no step has two senders
+    for one receiver.
+    """
+
+    kind: Literal["all-to-all"] = Field(description="The kind of traffic.")
+    message: Message = Field(description="Bytes of each pair.")
+    hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
+    stagger: Start = setting(
+        0, "Time between the starts of two steps; 0: all at once.", "assumption: not staggered"
+    )
+    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    start: Start = setting(0, "The first step.", "assumption: at once")
+
+
+Traffic = Annotated[
+    Write | Flows | Poisson | Incast | Permutation | AllToAll,
+    Field(discriminator="kind"),
+]
+"""Traffic of one of the kinds; `kind` says which."""
+
+
+def _stop_after_start(start: int, stop: int | None) -> None:
+    if stop is not None and stop <= start:
+        raise refuse("stop", format_duration(stop), f"later than start, {format_duration(start)}")

@@ -1,0 +1,241 @@
+"""One scenario with several seeds: a process for each run, a folder for each result, one table over all.
+
+Every run is what `tailback run --seed N` gives. An interrupt ends all runs and keeps the folders of those
+that were complete.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import queue
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailback import text
+from tailback.scenario import Problem, ScenarioError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MOST_SEEDS = 1000
+_REPORT_S = 0.1
+"""Time between two reports of a run's progress."""
+
+Progress = Callable[[int, float], None]
+"""Told the seed of a run and the share of it that is done."""
+
+# What the table shows: a name, the path of the figure in the summary, and its unit.
+_FIGURES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("Median slowdown", ("fct", "all", "slowdown", "p50"), "index"),
+    ("99 % slowdown", ("fct", "all", "slowdown", "p99"), "index"),
+    ("99.9 % slowdown", ("fct", "all", "slowdown", "p999"), "index"),
+    ("Flows done", ("fct", "finished"), "count"),
+    ("Throughput", ("goodput", "total_bps"), "bit/s"),
+    ("Fairness (Jain)", ("fairness", "jain"), "index"),
+    ("Packets dropped", ("losses", "dropped_packets"), "count"),
+    ("Packets sent again", ("losses", "retransmitted_share"), "share"),
+    ("Worst pause", ("pauses", "largest_share_of_a_second"), "share"),
+    ("Packets marked", ("signals", "ecn_marked_packets"), "count"),
+    ("CNPs", ("signals", "cnps"), "count"),
+    ("Fullest queue, mean", ("standing_queue", "mean_bytes"), "B"),
+)
+
+
+@dataclass
+class SeedRuns:
+    """What several seeds gave: the summary of each complete run by its seed."""
+
+    folder: Path
+    summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def faults(self) -> list[tuple[int, dict[str, Any]]]:
+        """Seed and fault of everything that must not happen and did."""
+        return [(seed, fault) for seed, one in sorted(self.summaries.items()) for fault in one["faults"]]
+
+    def figures(self) -> list[dict[str, Any]]:
+        """Mean, least and most of the main figures over all seeds that have them."""
+        rows = []
+        for name, path, unit in _FIGURES:
+            values = {
+                seed: value
+                for seed in sorted(self.summaries)
+                if (value := self._value(seed, path)) is not None
+            }
+            if values:
+                rows.append(
+                    {
+                        "figure": name,
+                        "unit": unit,
+                        "mean": sum(values.values()) / len(values),
+                        "min": min(values.values()),
+                        "max": max(values.values()),
+                        "seeds": len(values),
+                    }
+                )
+        return rows
+
+    def _value(self, seed: int, path: tuple[str, ...]) -> float | None:
+        value: Any = self.summaries[seed]
+        for key in path:
+            value = value[key] if isinstance(value, Mapping) else None
+        return None if value is None else float(value)
+
+    def table(self) -> Table:
+        """The figures for the terminal."""
+        from rich.table import Table
+
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        table.add_column(f"Over {text.plural(len(self.summaries), 'seed')}", style="bold", no_wrap=True)
+        for name in ("Mean", "Least", "Most"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in self.figures():
+            table.add_row(
+                row["figure"], *(_in_words(row[key], row["unit"]) for key in ("mean", "min", "max"))
+            )
+        return table
+
+
+def _in_words(value: float, unit: str) -> str:
+    if unit == "count" and value < 100 and not float(value).is_integer():
+        return text.significant(value)
+    return text.significant(value) if unit == "index" else text.by_unit(value, unit)
+
+
+def parse(given: str) -> list[int]:
+    """The seeds of `1..4` or `1,5,9`, or of both together.
+
+    Raises:
+        ScenarioError: not seeds, one twice, or too many.
+    """
+    seeds: list[int] = []
+    for part in given.split(","):
+        match = re.fullmatch(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first or last - first >= MOST_SEEDS:
+            raise _refused(given, "seeds such as 1..4 or 1,5,9")
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds) or len(seeds) > MOST_SEEDS:
+        raise _refused(given, f"every seed once, and at most {MOST_SEEDS}")
+    return seeds
+
+
+def _refused(given: str, expected: str) -> ScenarioError:
+    return ScenarioError([Problem("--seeds", (), f'found "{given[:60]}", expected {expected}')])
+
+
+def run_seeds(
+    scenario: str,
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    sets: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> SeedRuns:
+    """Runs a scenario with each seed, `jobs` at a time, into `out/seed-N`; `out/seeds.json` has the figures.
+
+    Raises:
+        ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
+        RuntimeError: a run ended without a result.
+    """
+    from tailback.run import claim
+    from tailback.scenario import load
+
+    for seed in seeds:
+        load(scenario, sets=sets, seed=seed)
+    claim(out)
+    done = SeedRuns(out)
+    context = multiprocessing.get_context("spawn")
+    reports: Any = context.Queue()
+    waiting, running = list(seeds), dict[int, BaseProcess]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                seed = waiting.pop(0)
+                arguments = (scenario, tuple(sets), seed, str(_folder(out, seed)), reports)
+                running[seed] = context.Process(target=_one, args=arguments, daemon=True)
+                # An interrupt reaches all processes of a terminal: a child that is only just starting must
+                # not be the one that it is told to.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                running[seed].start()
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            _listen(reports, running, done, progress)
+    except KeyboardInterrupt:
+        done.interrupted = True
+    finally:
+        _stop(running, out)
+    if done.summaries:
+        written = {"figures": done.figures(), "seeds": sorted(done.summaries)}
+        words = json.dumps(written, indent=1, sort_keys=True, allow_nan=False)
+        (out / "seeds.json").write_text(words + "\n", encoding="utf-8")
+    else:
+        with suppress(OSError):
+            out.rmdir()
+    return done
+
+
+def _folder(out: Path, seed: int) -> Path:
+    return out / f"seed-{seed}"
+
+
+def _listen(reports: Any, running: dict[int, BaseProcess], done: SeedRuns, progress: Progress | None) -> None:
+    """Takes one report, or sees after a while whether a process has gone without one."""
+    try:
+        seed, what, value = reports.get(timeout=0.5)
+    except queue.Empty:
+        for seed, process in running.items():
+            if not process.is_alive() and reports.empty():
+                raise RuntimeError(f"the run with seed {seed} ended with status {process.exitcode}") from None
+        return
+    if what == "share":
+        if progress is not None:
+            progress(seed, value)
+        return
+    running.pop(seed).join()
+    if what == "error":
+        raise RuntimeError(f"seed {seed}: {value}")
+    done.summaries[seed] = value
+    if progress is not None:
+        progress(seed, 1.0)
+
+
+def _stop(running: dict[int, BaseProcess], out: Path) -> None:
+    """Ends what still runs and removes what it had begun to write."""
+    for process in running.values():
+        process.terminate()
+    for seed, process in running.items():
+        process.join()
+        for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
+            shutil.rmtree(rest, ignore_errors=True)
+
+
+def _one(scenario: str, sets: tuple[str, ...], seed: int, out: str, reports: Any) -> None:
+    """A process: one run. An interrupt is for the parent, which ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import tailback
+
+    told = 0.0
+
+    def tell(state: Any) -> None:
+        nonlocal told
+        if time.monotonic() - told > _REPORT_S:
+            told = time.monotonic()
+            reports.put((seed, "share", state.time_ps / duration))
+
+    try:
+        duration = tailback.load(scenario, sets=sets, seed=seed).run.duration
+        result = tailback.run(scenario, sets=sets, seed=seed, out=out, progress=tell)
+        reports.put((seed, "done", result.summary))
+    except Exception as error:
+        reports.put((seed, "error", " ".join(str(error).split()) or type(error).__name__))

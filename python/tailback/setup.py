@@ -1,0 +1,216 @@
+"""What a run was set up from: a scenario, or the files of another simulator; and what its results need of it.
+
+Results, summary and report ask only what `Setup` answers, so they are the same for every form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from tailback import drawing
+from tailback.scenario.network import Network
+from tailback.scenario.show import INPUTS
+
+# Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
+# preamble 8, inter-frame gap 12 (IEEE 802.3, InfiniBand annex A17); the RETH of 16 is in the first (or only)
+# packet of a WRITE.
+PACKET_OVERHEAD_BYTES = 82
+RETH_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The text that a report ends with: what was run."""
+
+    heading: str
+    caption: str
+    text: str
+
+
+class Setup(Protocol):
+    """What a run was set up from."""
+
+    @property
+    def about(self) -> str:
+        """A line on the run, in its author's words; or nothing."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What the engine was given."""
+
+    @property
+    def duration_ps(self) -> int:
+        """The simulated time that was planned."""
+
+    @property
+    def lossless(self) -> list[int]:
+        """Priorities under PFC."""
+
+    @property
+    def network(self) -> Network:
+        """Hosts, switches and links."""
+
+    @property
+    def writer_qps(self) -> int:
+        """Queue pairs that are no single messages."""
+
+    @property
+    def tags(self) -> list[str]:
+        """Traffic items of single messages."""
+
+    @property
+    def link_events(self) -> int:
+        """How often a link was to fail or to be repaired."""
+
+    @property
+    def assumptions(self) -> list[dict[str, str]]:
+        """Settings at a default that no document gives: `setting`, `value` and `why` each."""
+
+    @property
+    def not_honoured(self) -> dict[str, str]:
+        """What was asked for and not done, and why."""
+
+    @property
+    def shown(self) -> Shown:
+        """The run as the report ends with it."""
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files that repeat the run, by name."""
+
+    def wire_bytes(self, src: str, message_bytes: int) -> int:
+        """What a message of this host takes on the wire when every packet arrives once."""
+
+
+@dataclass(frozen=True)
+class ScenarioSetup:
+    """A scenario with every default filled in, and the plan made of it."""
+
+    scenario_yaml: str
+    plan: dict[str, Any]
+    assumptions: list[dict[str, str]] = field(default_factory=list)
+    inputs: dict[str, bytes] = field(default_factory=dict)
+    """Files that the scenario names, by their names in the folder."""
+
+    @property
+    def about(self) -> str:
+        """The scenario's own words about itself."""
+        scenario = yaml.safe_load(self.scenario_yaml)
+        return str(scenario.get("about") or "") if isinstance(scenario, dict) else ""
+
+    @property
+    def duration_ps(self) -> int:
+        """As planned."""
+        return int(self.plan["duration_ps"])
+
+    @property
+    def lossless(self) -> list[int]:
+        """Of all kinds of switch."""
+        return sorted({prio for model in self.plan["switch_models"] for prio in model["lossless"]})
+
+    @property
+    def network(self) -> Network:
+        """That of the plan."""
+        return drawing.of_plan(self.plan)
+
+    @property
+    def writer_qps(self) -> int:
+        """Of all writers."""
+        return sum(writer["qps"] for writer in self.plan.get("writers", []))
+
+    @property
+    def tags(self) -> list[str]:
+        """In the order of the scenario."""
+        return [str(tag) for tag in self.plan.get("flows", {}).get("tags", [])]
+
+    @property
+    def link_events(self) -> int:
+        """As planned."""
+        return len(self.plan.get("link_events", []))
+
+    @property
+    def not_honoured(self) -> dict[str, str]:
+        """Nothing: a scenario with a key that is not known is refused."""
+        return {}
+
+    @property
+    def shown(self) -> Shown:
+        """The scenario."""
+        return Shown(
+            "The scenario, resolved",
+            "Every setting of this run, defaults filled in. This text alone repeats the run; it is also "
+            "scenario.yaml beside this report.",
+            self.scenario_yaml,
+        )
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The scenario and the files that it names, which repeat the run, and the plan."""
+        plan = _plan_text(self.plan)
+        return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
+
+    @cached_property
+    def _mtu_of(self) -> dict[str, int]:
+        return {host["name"]: self.plan["nics"][host["nic"]]["mtu_bytes"] for host in self.plan["hosts"]}
+
+    def wire_bytes(self, src: str, message_bytes: int) -> int:
+        """Payload, the headers of each packet, and the RETH of the first."""
+        packets = -(-message_bytes // self._mtu_of[src])
+        return message_bytes + packets * PACKET_OVERHEAD_BYTES + RETH_BYTES
+
+    @classmethod
+    def read(cls, folder: Path, summary: Mapping[str, Any]) -> ScenarioSetup:
+        """From the folder of a run."""
+        return cls(
+            (folder / "scenario.yaml").read_text(encoding="utf-8"),
+            json.loads((folder / "plan.json").read_text(encoding="utf-8")),
+            summary["assumptions"],
+            {
+                str(file.relative_to(folder)): file.read_bytes()
+                for file in sorted((folder / INPUTS).glob("*"))
+            },
+        )
+
+
+def _plan_text(plan: dict[str, Any]) -> str:
+    """JSON in which messages and links have a line each: there may be very many."""
+    flows, links = plan.get("flows"), plan.get("links")
+    short, long = dict(plan), {}
+    if flows is not None:
+        short["flows"], long["@list"] = {**flows, "list": "@list"}, flows["list"]
+    if links is not None:
+        short["links"], long["@links"] = "@links", links
+    words = json.dumps(short, indent=1, sort_keys=True, allow_nan=False)
+    for mark, rows in long.items():
+        lines = json.dumps(rows, sort_keys=True, allow_nan=False)
+        lines = lines.replace("], [", "],\n  [").replace("}, {", "},\n  {")
+        words = words.replace(f'"{mark}"', lines, 1)
+    return words + "\n"
+
+
+def read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:
+    """From the folder of a run, in whichever form it was set up.
+
+    Raises:
+        FileNotFoundError: names the file that is missing.
+    """
+    from tailback.hpcc.setup import FILES as HPCC_FILES
+    from tailback.hpcc.setup import HpccSetup
+
+    forms: list[tuple[tuple[str, ...], Callable[[Path, Mapping[str, Any]], Setup]]] = [
+        (HPCC_FILES, HpccSetup.read),
+        (("scenario.yaml", "plan.json"), ScenarioSetup.read),
+    ]
+    # The first file of a form is the one that tells it.
+    needed, read = next((form for form in forms if (folder / form[0][0]).is_file()), forms[-1])
+    for name in needed:
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{folder / name}: missing; {folder} is not the folder of a run")
+    return read(folder, summary)

@@ -1,0 +1,42 @@
+"""Single messages: how they are drawn from a seed, and how they are read from lists."""
+
+from __future__ import annotations
+
+from tailback.scenario.model import Scenario
+from tailback.workload import generate
+from tailback.workload.lists import from_item
+from tailback.workload.sizes import load_sizes
+from tailback.workload.table import Messages
+
+
+def messages_of(scenario: Scenario, index: int) -> Messages | None:
+    """The messages of traffic item `index`, by start; None for writers. Made once.
+
+    Raises:
+        ListError, ValueError: a list or a distribution that cannot be used.
+        ScenarioError: a file that cannot be read.
+    """
+    known: dict[int, Messages | None] = scenario._messages
+    if index not in known:
+        known[index] = _made(scenario, index)
+    return known[index]
+
+
+def _made(scenario: Scenario, index: int) -> Messages | None:
+    item, network = scenario.traffic[index], scenario.network
+    seed, end = scenario.run.seed, scenario.run.duration
+    if item.kind == "flows":
+        return from_item(item, network, scenario.read)
+    if item.kind == "poisson":
+        sizes = load_sizes(item.sizes, scenario.read)
+        return generate.poisson(item, sizes, network, seed, index, end)
+    if item.kind == "incast":
+        return generate.incast(item, network, seed, index, end)
+    if item.kind == "permutation":
+        return generate.permutation(item, network, seed, index)
+    if item.kind == "all-to-all":
+        return generate.all_to_all(item, network)
+    return None
+
+
+__all__ = ["Messages", "messages_of"]

@@ -1,0 +1,219 @@
+"""Messages from lists: lines in a scenario, CSV and Parquet files, flow.txt of the HPCC simulator."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tailback.scenario.errors import ScenarioError, found
+from tailback.scenario.network import Network
+from tailback.scenario.traffic import Flows
+from tailback.units import DURATION, SIZE, Quantity, UnitError
+from tailback.workload.draws import Ints
+from tailback.workload.table import Messages, messages
+
+_LINE = 'a message such as "h0 h1 1MB 10us", or with a priority as the fifth word'
+_FACTORS = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_s": 10**12}
+_MAX_BYTES = 2**31
+_LATEST = DURATION.parse("36000s")
+
+
+class ListError(ValueError):
+    """A list that cannot be used; `line` is the number of its line, from 0, where one is to blame."""
+
+    def __init__(self, text: str, line: int | None = None) -> None:
+        """`text` is as in `Problem`."""
+        super().__init__(text)
+        self.line = line
+
+
+def from_item(item: Flows, network: Network, read: Callable[[str], bytes]) -> Messages:
+    """The messages of a traffic item, by start.
+
+    Raises:
+        ListError: not readable, hosts that are not there, sizes or times out of range.
+    """
+    found = _read(item, network, read).in_order()
+    if item.start is None:
+        return found
+    return replace(found, start=found.start + (item.start - found.start[0]))
+
+
+def _read(item: Flows, network: Network, read: Callable[[str], bytes]) -> Messages:
+    if item.list_ is not None:
+        return _from_lines(item.list_, network, item.priority)
+    assert item.file is not None
+    content = read(item.file)
+    if item.file.endswith((".csv", ".parquet")):
+        return _from_table(item.file, content, network, item.priority)
+    return _from_hpcc(item.file, content, network)
+
+
+def _from_lines(lines: list[str], network: Network, priority: int) -> Messages:
+    rows = []
+    known = network.host_number
+    for number, line in enumerate(lines):
+        words = line.split()
+        if len(words) not in (4, 5):
+            raise ListError(f"found {found(line)}, expected {_LINE}", number)
+        for name in words[:2]:
+            if name not in known:
+                raise ListError(f"found {found(name)}, expected a host of the network", number)
+        try:
+            size, start = SIZE.parse(words[2]), DURATION.parse(words[3])
+        except UnitError as error:
+            raise ListError(str(error), number) from None
+        own = words[4] if len(words) == 5 else str(priority)
+        if own not in "01234567" or len(own) != 1:
+            raise ListError(f"found {found(own)}, expected a priority of 0 to 7", number)
+        rows.append((known[words[0]], known[words[1]], size, start, int(own)))
+    return _checked(messages(*np.array(rows, dtype=np.int64).T), None)
+
+
+def _from_table(name: str, content: bytes, network: Network, priority: int) -> Messages:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    try:
+        source = io.BytesIO(content)
+        table = csv.read_csv(source) if name.endswith(".csv") else pq.read_table(source)
+    except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
+        raise ListError(f"{name}: not readable: {' '.join(str(error).split())[:200]}") from None
+    columns = {column.strip(): table.column(i) for i, column in enumerate(table.column_names)}
+    starts = [column for column in ("start", *_FACTORS) if column in columns]
+    unknown = sorted(set(columns) - {"src", "dst", "bytes", "priority", "start", *_FACTORS})
+    if unknown or len(starts) != 1 or not {"src", "dst", "bytes"} <= set(columns):
+        raise ListError(
+            f"{name}: found the columns {', '.join(columns)}, expected src, dst, bytes, one of start, "
+            f"{', '.join(_FACTORS)}, and no other but priority"
+        )
+    if table.num_rows == 0:
+        raise ListError(f"{name}: found no message, expected one or more")
+    src = _column(name, "src", columns["src"], _host(network))
+    dst = _column(name, "dst", columns["dst"], _host(network))
+    size = _column(name, "bytes", columns["bytes"], _quantity(SIZE))
+    key = starts[0]
+    start = _column(name, key, columns[key], _quantity(DURATION) if key == "start" else _number)
+    if key == "start" and not _is_text(columns[key]) and start.any():
+        raise ListError(f"{name}: start: found numbers, expected texts with units, or one of {_starts()}")
+    if (start > _LATEST // _FACTORS.get(key, 1)).any():
+        raise ListError(f"{name}: {key}: found a start later than {DURATION.format(_LATEST)}")
+    own: Any = priority
+    if "priority" in columns:
+        own = _column(name, "priority", columns["priority"], _number)
+    return _checked(messages(src, dst, size, start * _FACTORS.get(key, 1), own), name)
+
+
+def _starts() -> str:
+    return ", ".join(_FACTORS)
+
+
+def _is_text(column: Any) -> bool:
+    import pyarrow as pa
+
+    kind = column.type
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or (pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))
+    )
+
+
+def _column(name: str, key: str, column: Any, convert: Callable[[object], int]) -> Ints:
+    """A column as whole numbers: each of its different values is converted once."""
+    import pyarrow as pa
+
+    if column.null_count:
+        raise ListError(f"{name}: {key}: found an empty value in line {_first_null(column) + 2}")
+    if pa.types.is_integer(column.type) and convert in (_number,):
+        return np.asarray(column.to_numpy().astype(np.int64))
+    if key == "bytes" and pa.types.is_integer(column.type):
+        return np.asarray(column.to_numpy().astype(np.int64))
+    encoded = column.combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    converted = np.zeros(len(values), dtype=np.int64)
+    for code, value in enumerate(values):
+        try:
+            converted[code] = convert(value.strip() if isinstance(value, str) else value)
+        except (ValueError, OverflowError) as error:
+            line = int(np.flatnonzero(codes == code)[0]) + 2
+            raise ListError(f"{name}:{line}: {key}: {error}") from None
+    return np.asarray(converted[codes])
+
+
+def _first_null(column: Any) -> int:
+    return int(np.flatnonzero(column.is_null().to_numpy())[0])
+
+
+def _host(network: Network) -> Callable[[object], int]:
+    known = network.host_number
+
+    def convert(value: object) -> int:
+        number = known.get(str(value)) if isinstance(value, str) else value
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(known):
+            raise ValueError(f"found {found(value)}, expected a host of the network")
+        return number
+
+    return convert
+
+
+def _quantity(quantity: Quantity) -> Callable[[object], int]:
+    return lambda value: quantity.parse(value)
+
+
+def _number(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, int):
+        raise ValueError(f"found {found(value)}, expected a whole number")
+    return value
+
+
+def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
+    from tailback.hpcc.flows import read_flows
+    from tailback.hpcc.topology import Topology
+
+    # Hosts there are numbers: those of the names h0, h1 and so on.
+    numbers = {
+        int(host[1:]): at for host, at in network.host_number.items() if re.fullmatch(r"h[0-9]+", host)
+    }
+    if not numbers:
+        raise ListError(f"{name}: found no hosts h0, h1, ... in the network, which such a file numbers")
+    nodes = max(numbers) + 1
+    known = Topology(nodes, [], [], [node in numbers for node in range(nodes)], [{0}] * nodes)
+    try:
+        rows = read_flows(name, content, known)
+    except ScenarioError as error:
+        raise ListError(str(error.problems[0])) from None
+    if not rows:
+        raise ListError(f"{name}: found no flow, expected one or more")
+    src, dst, priority, _, size, start = np.array(rows, dtype=np.int64).T
+    place = np.zeros(nodes, dtype=np.int64)
+    place[list(numbers)] = list(numbers.values())
+    return _checked(messages(place[src], place[dst], size, start * 1000, priority), name)
+
+
+def _checked(table: Messages, name: str | None) -> Messages:
+    """Refuses the first row that the engine would."""
+    problems = (
+        (table.src == table.dst, "found the same host as sender and receiver, expected two"),
+        ((table.size < 1) | (table.size > _MAX_BYTES), "found a size that is not in 1 B to 2 GiB"),
+        ((table.start < 0) | (table.start > _LATEST), "found a start that is not in 0 s to 36000 s"),
+        ((table.priority < 0) | (table.priority > 7), "found a priority that is not in 0 to 7"),
+    )
+    for wrong, text in problems:
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            if name is None:
+                raise ListError(text, row)
+            raise ListError(f"{name}:{row + 2}: {text}")
+    return table

@@ -1,0 +1,81 @@
+"""Distributions of message sizes: points of a cumulative distribution with straight lines between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+
+from tailback.workload.draws import Floats, Ints
+
+MAX_MESSAGE = 2**31
+"""Longest message of an RDMA WRITE (InfiniBand specification 9.7.6)."""
+_FOLDER = files("tailback") / "distributions"
+
+
+def built_in() -> list[str]:
+    """Names of the distributions that come with the package."""
+    return sorted(
+        entry.name.removesuffix(".txt") for entry in _FOLDER.iterdir() if entry.name.endswith(".txt")
+    )
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """`sizes` in bytes and `shares` of all messages up to them, 0 to 1, both rising."""
+
+    name: str
+    sizes: Floats
+    shares: Floats
+
+    @property
+    def mean(self) -> float:
+        """Mean size in bytes: between two points sizes are equally likely."""
+        middles = (self.sizes[1:] + self.sizes[:-1]) / 2
+        return float((middles * np.diff(self.shares)).sum()) + float(self.sizes[0] * self.shares[0])
+
+    def at(self, shares: Floats) -> Ints:
+        """The sizes that these shares of all messages do not exceed, whole bytes and at least 1."""
+        after = np.clip(np.searchsorted(self.shares, shares, side="right"), 1, len(self.shares) - 1)
+        low, high = self.shares[after - 1], self.shares[after]
+        width = np.where(high > low, high - low, 1.0)
+        step = (shares - low) / width * (self.sizes[after] - self.sizes[after - 1])
+        return np.maximum(1, (self.sizes[after - 1] + step).astype(np.int64))
+
+
+def load_sizes(name: str, read: Callable[[str], bytes]) -> Sizes:
+    """A distribution that comes with the package, or one from a file.
+
+    Raises:
+        ValueError: one line that says what is wrong, and where.
+    """
+    if name in built_in():
+        return parse((_FOLDER / f"{name}.txt").read_bytes(), name)
+    return parse(read(name), name)
+
+
+def parse(content: bytes, name: str) -> Sizes:
+    """Lines of two numbers, size in bytes and share in %; `#` begins a comment."""
+    points: list[tuple[float, float]] = []
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        try:
+            size, share = map(float, words)
+        except ValueError:
+            raise ValueError(f"{name}:{number}: expected a size in bytes and a share in %") from None
+        if not (math.isfinite(size) and 0 <= size <= MAX_MESSAGE and 0 <= share <= 100):
+            raise ValueError(f"{name}:{number}: expected 0 to 2^31 bytes and a share of 0 to 100 %")
+        if points and (size < points[-1][0] or share < points[-1][1]):
+            raise ValueError(f"{name}:{number}: expected sizes and shares that rise")
+        points.append((size, share))
+    if len(points) < 2 or points[-1][1] != 100 or points[-1][0] < 1:
+        raise ValueError(f"{name}: expected two points or more, the last one at 100 %")
+    if points[0][1] > 0:  # all of the first share have the first size
+        points.insert(0, (points[0][0], 0.0))
+    sizes, shares = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
+    return Sizes(name, sizes, shares / 100.0)

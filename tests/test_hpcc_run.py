@@ -1,0 +1,253 @@
+"""`tailback hpcc`: that simulator's own runs come out equal to the byte, and the folder repeats them.
+
+The cases, with the outputs of that simulator, are those of the engine's tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tailback
+from hpcc_files import CONFIG, FLOW, write
+from tailback import cli
+from tailback.hpcc.inputs import load_inputs
+from tailback.hpcc.native import native_plan
+from tailback.hpcc.outputs import address
+from tailback.hpcc.plan import make_plan
+from tailback.plan import plan_json
+from tailback.results import FILES, Result
+from tailback.run import _simulation
+
+CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
+NAMES = sorted(path.name for path in CASES.iterdir())
+
+# What the cases have in common (run.py's preset "dcqcn" at 100 Gbit/s), and what each changes.
+COMMON = {
+    "ENABLE_QCN": 1,
+    "PACKET_PAYLOAD_SIZE": 1000,
+    "CC_MODE": 1,
+    "ALPHA_RESUME_INTERVAL": 1,
+    "RATE_DECREASE_INTERVAL": 4,
+    "CLAMP_TARGET_RATE": 0,
+    "RP_TIMER": 300,
+    "EWMA_GAIN": 1 / 256,
+    "FAST_RECOVERY_TIMES": 1,
+    "RATE_AI": 20_000_000,
+    "RATE_HAI": 200_000_000,
+    "MIN_RATE": 1_000_000_000,
+    "ERROR_RATE_PER_LINK": 0.0,
+    "L2_CHUNK_SIZE": 4000,
+    "L2_ACK_INTERVAL": 1,
+    "L2_BACK_TO_ZERO": 0,
+    "HAS_WIN": 0,
+    "GLOBAL_T": 1,
+    "VAR_WIN": 0,
+    "RATE_BOUND": 1,
+    "ACK_HIGH_PRIO": 1,
+    "LINK_DOWN": (0, 0, 0),
+    "KMAX_MAP": {100_000_000_000: 1600, 400_000_000_000: 6400},
+    "KMIN_MAP": {100_000_000_000: 400, 400_000_000_000: 1600},
+    "PMAX_MAP": {100_000_000_000: 0.2, 400_000_000_000: 0.2},
+    "BUFFER_SIZE": 32,
+    "QLEN_MON_FILE": b"qlen.txt",
+}
+CHANGED: dict[str, dict[str, Any]] = {
+    "fatk4_16h_ws50_10ms": {"SIMULATOR_STOP_TIME": 2.02},
+    "incast16_4MB_pfconly": {"CC_MODE": 0, "ENABLE_QCN": 0, "BUFFER_SIZE": 2},
+    "qpscale2_128": {"MIN_RATE": 10_000_000},
+    "incast16_4MB_vwin": {"HAS_WIN": 1, "VAR_WIN": 1, "ACK_HIGH_PRIO": 0},
+    "rounding_952": {"PACKET_PAYLOAD_SIZE": 952},
+    "rounding_4048": {"PACKET_PAYLOAD_SIZE": 4048},
+}
+
+
+def expected(case: str, name: str) -> bytes:
+    """An output of that simulator; it is kept only where it is not empty."""
+    path = CASES / case / name
+    return path.read_bytes() if path.is_file() else b""
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_config_is_read_as_it_is(case: str) -> None:
+    config = load_inputs(CASES / case / "config.txt", beside=True).config
+    wanted = COMMON | CHANGED.get(case, {})
+    assert {name: config[name] for name in wanted} == wanted
+    assert config.warnings == []
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_outputs_are_equal_to_the_byte(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(CASES / case)
+    assert cli.main(["hpcc", "config.txt", "--out", str(tmp_path / "x"), "-q"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'x'}\n"
+    for name in ("fct.txt", "pfc.txt"):
+        assert (tmp_path / "x" / name).read_bytes() == expected(case, name), name
+    assert expected(case, "fct.txt") + expected(case, "pfc.txt") != b""
+
+
+def test_the_folder_repeats_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = "two_flows"
+    first = tailback.run_hpcc(CASES / case / "config.txt", out=tmp_path / "two_flows")
+    inputs = {"config.txt", "topology.txt", "flow.txt", "trace.txt"}
+    names = {*FILES, *inputs, "fct.txt", "pfc.txt"}
+    assert {path.name for path in (tmp_path / "two_flows").iterdir()} == names
+    for name in inputs:
+        assert (tmp_path / "two_flows" / name).read_bytes() == (CASES / case / name).read_bytes()
+    monkeypatch.chdir(tmp_path / "two_flows")
+    tailback.run_hpcc("config.txt", out=tmp_path / "again")
+    for name in names - {"timing.json"}:
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "two_flows" / name).read_bytes(), name
+    loaded = Result.load(tmp_path / "two_flows")
+    assert loaded.summary == first.summary
+    assert loaded.plan == first.plan
+    assert loaded.setup.files == first.setup.files
+    loaded.write(tmp_path / "third")
+    for name in names:
+        assert (tmp_path / "third" / name).read_bytes() == (tmp_path / "two_flows" / name).read_bytes(), name
+
+
+def test_summary_and_findings_speak_of_the_flows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    case = CASES / "fatk4_16h_ws50_10ms"
+    assert cli.main(["hpcc", str(case / "config.txt"), "--out", str(tmp_path / "x")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    summary = json.loads((tmp_path / "x" / "summary.json").read_text())
+    # By hand from that simulator's own output.
+    rows = [list(map(int, line.split()[4:])) for line in (case / "fct.txt").read_text().splitlines()]
+    slowdown = sorted(max(1.0, fct / standalone) for _, _, fct, standalone in rows)
+    assert summary["fct"]["finished"] == len(rows) == 559
+    assert summary["fct"]["unfinished"] == {"running": 2}
+    assert summary["fct"]["all"]["fct_s"]["mean"] == pytest.approx(sum(row[2] for row in rows) / 559 / 1e9)
+    assert summary["fct"]["all"]["slowdown"]["mean"] == pytest.approx(sum(slowdown) / 559)
+    assert summary["fct"]["all"]["slowdown"]["p50"] == pytest.approx(slowdown[279])
+    assert summary["planned_s"] == pytest.approx(0.02, abs=1e-6)
+    assert set(summary["not_honoured"]) == {"QLEN_MON_FILE", "QLEN_MON_START", "QLEN_MON_END"}
+    assert summary["conservation"]["ok"]
+    for words in ("2.54 is the median slowdown of 559 flows", "Unfinished 2", "Pauses none", "Drops none"):
+        assert words in out
+    assert "QLEN_MON_FILE, QLEN_MON_START, QLEN_MON_END: no queue-length histogram is written" in out
+    report = (tmp_path / "x" / "report.html").read_text()
+    assert "Slowdown" in report
+    assert "KMAX_MAP 2 100000000000 1600" in report
+
+
+def test_interrupted_run_is_partial(tmp_path: Path) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    case = "fatk4_16h_ws50_10ms"
+    result = tailback.run_hpcc(CASES / case / "config.txt", out=tmp_path / "x", progress=interrupt)
+    assert not result.complete
+    written = (tmp_path / "x" / "fct.txt").read_bytes()
+    assert expected(case, "fct.txt").startswith(written)
+    summary = json.loads((tmp_path / "x" / "summary.json").read_text())
+    assert summary["complete"] is False
+    assert summary["simulated_s"] < summary["planned_s"]
+
+
+def test_ctrl_c_leaves_a_valid_partial_result(tmp_path: Path) -> None:
+    """256 flows of 2 GB to one host, for 10 s: nobody waits for that."""
+    shutil.copytree(CASES / "qpscale2_128", tmp_path / "in")
+    with (tmp_path / "in" / "config.txt").open("a") as config:
+        config.write("\nSIMULATOR_STOP_TIME 12\n")
+    out = tmp_path / "x"
+    command = [sys.executable, "-m", "tailback.cli", "hpcc", str(tmp_path / "in" / "config.txt"), "-q"]
+    with subprocess.Popen(
+        [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
+    ) as process:
+        deadline = time.monotonic() + 30
+        while not out.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (130, b"")
+    assert stdout.decode().strip() == str(out)
+    assert json.loads((out / "summary.json").read_text())["complete"] is False
+    assert (out / "pfc.txt").read_bytes().startswith(expected("qpscale2_128", "pfc.txt"))
+
+
+def test_bad_input_is_one_line_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write(tmp_path / "in", flow=FLOW.replace("20000", "many"))
+    assert cli.main(["hpcc", str(config), "--out", str(tmp_path / "x")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    place = f"{tmp_path}/in/flow.txt:3"
+    assert err == f"{place}: token 'many': expected bytes to send, a whole number from 1 to 4294967295\n"
+    assert not (tmp_path / "x").exists()
+
+
+def test_warnings_go_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write(tmp_path / "in", config=CONFIG + "PFC_ALPHA 3\n")
+    assert cli.main(["hpcc", str(config), "--out", str(tmp_path / "x"), "-q"]) == 0
+    assert capsys.readouterr().err == f"{config}:18: warning: unknown key 'PFC_ALPHA', skipped\n"
+
+
+@pytest.mark.parametrize("stop", ["1", "2", "2.000000001", "2.0005", "36000"])
+@pytest.mark.parametrize("flow", [FLOW, "0", "1 0 1 0 7 1 0"])
+def test_ends_and_beginnings(stop: str, flow: str, tmp_path: Path) -> None:
+    config = write(tmp_path / "in", config=CONFIG + f"SIMULATOR_STOP_TIME {stop}\n", flow=flow)
+    result = tailback.run_hpcc(config, out=tmp_path / "x")
+    assert result.complete
+    lines = (tmp_path / "x" / "fct.txt").read_text().splitlines()
+    assert len(lines) <= int(flow.split()[0])
+
+
+def test_departures_change_what_they_say() -> None:
+    case = CASES / "incast16_4MB_noqlen" / "config.txt"
+    plain = tailback.run_hpcc(case)
+    same = tailback.run_hpcc(case, departures={"exact_time": False})
+    other = tailback.run_hpcc(case, departures={"exact_time": True})
+    assert plain.outputs == same.outputs
+    assert plain.outputs["fct.txt"] != other.outputs["fct.txt"]
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_native_plans_are_taken(case: str) -> None:
+    inputs = load_inputs(CASES / case / "config.txt", beside=True)
+    plan = native_plan(inputs)
+    assert len(plan["flows"]["list"]) == len(make_plan(inputs)["flows"])
+    assert plan["flows"]["list"][0][5] == 0
+    _simulation(plan_json(plan))
+
+
+def test_addresses() -> None:
+    assert [f"{address(node):08x}" for node in (0, 1, 255, 256, 65535)] == [
+        "0b000001",
+        "0b000101",
+        "0b00ff01",
+        "0b010001",
+        "0bffff01",
+    ]
+
+
+@pytest.mark.parametrize(("mode", "name"), [(3, "HPCC"), (7, "TIMELY"), (8, "DCTCP")])
+def test_other_controllers_are_tailbacks_own_and_say_so(
+    mode: int, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(CASES / "incast16_4MB_noqlen", tmp_path / "in")
+    config = tmp_path / "in" / "config.txt"
+    with config.open("a") as file:
+        file.write(f"\nCC_MODE {mode}\n")
+    assert cli.main(["hpcc", str(config), "--out", str(tmp_path / "x"), "-q"]) == 0
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning == (
+        f"{config}:60: warning: {name} is Tailback's own controller, after the paper: results are not those "
+        "of that simulator"
+    )
+    sent = {line.split()[0] for line in (tmp_path / "x" / "fct.txt").read_text().splitlines()}
+    assert len(sent) == 16
+    assert Result.load(tmp_path / "x").setup.wire_bytes("h2", 1000) == {3: 1090, 7: 1056, 8: 1048}[mode]
