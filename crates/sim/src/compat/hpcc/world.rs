@@ -10,7 +10,7 @@ use super::qp::{RecvQp, SendQp};
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::reaction;
 use super::routing::Routes;
-use crate::engine::{EventQueue, Place};
+use crate::engine::{prefetch, EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
 
 /// Priorities of a port.
@@ -112,35 +112,39 @@ pub(super) struct Port {
     pub tx_bytes: u64,
     pub rate: u64,
     error_model: u32,
-    /// Packets that were lost on the way here, or in this port's own queues when it went down.
-    pub lost: u64,
-    pub lost_bytes: u64,
     /// Number of the port at its node, from 1.
     pub number: u16,
 }
 
-/// A priority of a port: its egress queue and its ingress accounting.
+/// A priority of a port: its egress queue and its ingress accounting. One cache line.
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Lane {
     pub queue: Fifo,
     pub egress: u32,
     pub ingress: u32,
     pub headroom: u32,
-    /// Whether this port has paused its peer.
-    pub pausing: bool,
-    pub tx_packets: u64,
-    pub tx_bytes: u64,
-    pub marked: u64,
-    /// Packets that came in and found no room.
-    pub dropped: u64,
-    pub dropped_bytes: u64,
-    pub rx_packets: u64,
-    pub rx_bytes: u64,
     /// Largest `egress` in this bin.
     pub max_egress: u32,
     /// Bytes times nanoseconds in this bin.
     pub byte_ns: u64,
     pub since: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    /// Whether this port has paused its peer.
+    pub pausing: bool,
+}
+
+/// Counters of a lane that few packets change.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LaneCounters {
+    pub marked: u64,
+    /// Packets that came in and found no room.
+    pub dropped: u64,
+    pub dropped_bytes: u64,
+    /// Packets that were lost on the way here, or in this port's own queue when it went down.
+    pub lost: u64,
+    pub lost_bytes: u64,
 }
 
 impl Lane {
@@ -236,6 +240,7 @@ pub(super) struct World {
     pub packets: Packets,
     pub ports: Vec<Port>,
     pub lanes: Vec<Lane>,
+    pub lane_counters: Vec<LaneCounters>,
     pub heard: Vec<Heard>,
     pub switches: Vec<Switch>,
     pub nics: Vec<Nic>,
@@ -296,6 +301,7 @@ impl World {
             packets: Packets::default(),
             ports: Vec::with_capacity(plan.links.len() * 2),
             lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
+            lane_counters: vec![LaneCounters::default(); plan.links.len() * 2 * LANES],
             heard: vec![Heard::default(); plan.links.len() * 2 * LANES],
             switches: vec![Switch::default(); plan.switches.len()],
             nics: Vec::new(),
@@ -388,8 +394,6 @@ impl World {
                     tx_bytes: 0,
                     rate,
                     error_model,
-                    lost: 0,
-                    lost_bytes: 0,
                     number: numbers[node as usize],
                 });
             }
@@ -438,6 +442,18 @@ impl World {
     #[inline]
     pub fn serialization(&self, port: u32, bytes: u16) -> u64 {
         self.times[self.ports[port as usize].times as usize + bytes as usize]
+    }
+
+    /// Asks for the memory that the next events will need. Their own ports first, then what these name.
+    #[inline]
+    pub fn look_ahead(&self) {
+        if let Some((Event::Arrival | Event::Sent, port)) = self.events.upcoming(3).map(Event::decode) {
+            prefetch(&self.ports, port as usize);
+        }
+        if let Some((Event::Arrival, port)) = self.events.upcoming(1).map(Event::decode) {
+            let peer = self.ports[port as usize].peer;
+            self.packets.prefetch(self.ports[peer as usize].flight.first());
+        }
     }
 
     /// Puts a packet on the wire. The end of the sending comes before the arrival in the order of scheduling; it is an
@@ -527,9 +543,10 @@ impl World {
 
     /// A packet is lost at a port.
     pub fn lose(&mut self, port: u32, packet: u32) {
-        let p = &mut self.ports[port as usize];
-        p.lost += 1;
-        p.lost_bytes += self.packets[packet].wire as u64;
+        let Packet { priority, wire, .. } = self.packets[packet];
+        let counters = &mut self.lane_counters[port as usize * LANES + priority as usize];
+        counters.lost += 1;
+        counters.lost_bytes += wire as u64;
         self.discard(packet);
     }
 
