@@ -9,8 +9,9 @@ use tailback_proto::units::Time;
 use super::audit::audit;
 use super::packet::Kind;
 use super::plan::Flow as FlowPlan;
+use super::port::{Heard, LANES};
 use super::series::Recorder;
-use super::world::{Heard, World, LANES};
+use super::world::World;
 use crate::record::{bits_per_second, Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
 
 impl Heard {

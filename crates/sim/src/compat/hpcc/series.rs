@@ -4,7 +4,8 @@
 
 use tailback_proto::units::Time;
 
-use super::world::{World, LANES};
+use super::port::LANES;
+use super::world::World;
 use crate::record::series::{Kind, FEW_BINS, FIRST_BIN, MAX_VALUES};
 use crate::record::Series;
 

@@ -5,8 +5,9 @@ use tailback_proto::units::{Rate, Time};
 
 use super::packet::{Kind, Packet, CE, NONE};
 use super::plan::PFC_BYTES;
+use super::port::LANES;
 use super::routing::murmur3;
-use super::world::{World, LANES, RESERVE_BYTES};
+use super::world::{World, RESERVE_BYTES};
 
 /// How far below the threshold a paused group must fall.
 const RESUME_OFFSET_BYTES: u32 = 3072;
