@@ -1,7 +1,8 @@
 //! The books: every queue and every switch holds what it says, and every data packet is somewhere.
 
 use super::packet::{Fifo, Kind};
-use super::world::{World, LANES};
+use super::port::LANES;
+use super::world::World;
 use crate::record::{Conservation, DataPackets};
 
 /// The result, and what did not add up: place and text.

@@ -1,8 +1,9 @@
 //! A link fails during the run.
 
 use super::packet::NONE;
+use super::port::LANES;
 use super::routing::Routes;
-use super::world::{World, LANES};
+use super::world::World;
 
 impl World {
     /// Takes the plan's link down: new routes, empty queues at both ends, and every queue pair chooses its NIC anew.

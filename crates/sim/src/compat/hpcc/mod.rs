@@ -18,9 +18,11 @@ mod host;
 mod link_down;
 mod packet;
 pub mod plan;
+mod port;
 mod qp;
 mod random;
 pub mod reaction;
+mod receive;
 mod recording;
 mod routing;
 mod series;
@@ -129,6 +131,7 @@ impl HpccSimulation {
                 break;
             };
             self.executed += 1;
+            self.world.look_ahead();
             self.world.now = time.0;
             self.dispatch(code);
         }
@@ -187,7 +190,7 @@ impl HpccSimulation {
         let recording = recording(&mut self.world, self.recorder, self.executed, self.done);
         let world = &self.world;
         let [hosts, switches] = &world.transmissions;
-        let lanes = world.lanes.iter();
+        let lanes = world.lane_counters.iter();
         let totals = Totals {
             host_data: hosts[Kind::Data as usize],
             host_ack: hosts[Kind::Ack as usize],

@@ -1,5 +1,7 @@
 //! Packets and the lists they stand in.
 
+use crate::engine::prefetch;
+
 /// No packet, no path, no slot.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -78,6 +80,12 @@ impl Packets {
         at
     }
 
+    /// Asks for a packet's memory.
+    #[inline]
+    pub fn prefetch(&self, at: u32) {
+        prefetch(&self.slots, at as usize);
+    }
+
     #[inline]
     pub fn remove(&mut self, at: u32) {
         self[at].next = self.free;
@@ -99,6 +107,12 @@ impl Default for Fifo {
 }
 
 impl Fifo {
+    /// The first packet, or [`NONE`].
+    #[inline]
+    pub fn first(&self) -> u32 {
+        self.head
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE

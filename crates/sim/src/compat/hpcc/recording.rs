@@ -9,8 +9,9 @@ use tailback_proto::units::Time;
 use super::audit::audit;
 use super::packet::Kind;
 use super::plan::Flow as FlowPlan;
+use super::port::{Heard, LANES};
 use super::series::Recorder;
-use super::world::{Heard, World, LANES};
+use super::world::World;
 use crate::record::{bits_per_second, Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
 
 impl Heard {
@@ -162,7 +163,7 @@ fn flows(world: &World) -> Vec<Flow> {
 }
 
 fn lossless_drops(world: &World) -> Vec<Fault> {
-    let lanes = world.lanes.iter().enumerate().filter(|(_, lane)| lane.dropped > 0);
+    let lanes = world.lane_counters.iter().enumerate().filter(|(_, lane)| lane.dropped > 0);
     lanes
         .map(|(at, lane)| {
             let name = world.ingress_name(at / LANES, (at % LANES) as u8);
@@ -176,14 +177,14 @@ fn lossless_drops(world: &World) -> Vec<Fault> {
 }
 
 fn drops(world: &World) -> Vec<Drop> {
-    let full = world.lanes.iter().enumerate().map(|(at, lane)| Drop {
+    let full = world.lane_counters.iter().enumerate().map(|(at, lane)| Drop {
         r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
         reason: "no room in the shared buffer and in the headroom",
         packets: lane.dropped,
         bytes: lane.dropped_bytes,
     });
-    let lost = world.ports.iter().enumerate().map(|(port, p)| Drop {
-        r#where: world.port_name(port),
+    let lost = world.lane_counters.iter().enumerate().map(|(at, p)| Drop {
+        r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
         reason: "lost on the link, or the link was down",
         packets: p.lost,
         bytes: p.lost_bytes,
@@ -266,12 +267,13 @@ fn counters(world: &World) -> Vec<Counter> {
         }
     }
     for (at, (lane, heard)) in world.lanes.iter().zip(&world.heard).enumerate() {
-        let traffic = lane.tx_packets + lane.rx_packets + lane.dropped;
+        let received = received(world, at);
+        let traffic = lane.tx_packets + received.0;
         if traffic + heard.pauses + heard.resumes + heard.sent == 0 {
             continue;
         }
         let (port, class) = (at / LANES, at % LANES);
-        let p = &world.ports[port];
+        let (p, counters) = (&world.ports[port], &world.lane_counters[at]);
         let mut values = vec![
             (format!("tx_prio{class}_packets"), lane.tx_packets),
             (format!("tx_prio{class}_bytes"), lane.tx_bytes),
@@ -281,10 +283,10 @@ fn counters(world: &World) -> Vec<Counter> {
             (format!("tx_prio{class}_pause"), heard.sent),
         ];
         if p.is_switch {
-            values.push((format!("rx_prio{class}_packets"), lane.rx_packets));
-            values.push((format!("rx_prio{class}_bytes"), lane.rx_bytes));
-            values.push((format!("ecn_marked_tc_{class}"), lane.marked));
-            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), lane.dropped));
+            values.push((format!("rx_prio{class}_packets"), received.0));
+            values.push((format!("rx_prio{class}_bytes"), received.1));
+            values.push((format!("ecn_marked_tc_{class}"), counters.marked));
+            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), counters.dropped));
         }
         let (node, port) = (world.node_name(p.node), world.port_name(port));
         let port = if p.is_switch { port } else { String::new() };
@@ -296,4 +298,14 @@ fn counters(world: &World) -> Vec<Counter> {
         }));
     }
     rows
+}
+
+/// Packets and bytes that came in at a lane: what the peer sent, less what is on the wire.
+fn received(world: &World, at: usize) -> (u64, u64) {
+    let (port, priority) = (at / LANES, at % LANES);
+    let peer = world.ports[port].peer as usize;
+    let sent = &world.lanes[peer * LANES + priority];
+    let on_wire =
+        world.ports[peer].flight.iter(&world.packets).filter(|packet| packet.priority as usize == priority);
+    on_wire.fold((sent.tx_packets, sent.tx_bytes), |left, packet| (left.0 - 1, left.1 - packet.wire as u64))
 }

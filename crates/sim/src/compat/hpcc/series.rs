@@ -4,7 +4,8 @@
 
 use tailback_proto::units::Time;
 
-use super::world::{World, LANES};
+use super::port::LANES;
+use super::world::World;
 use crate::record::series::{Kind, FEW_BINS, FIRST_BIN, MAX_VALUES};
 use crate::record::Series;
 
@@ -216,7 +217,7 @@ fn read(world: &mut World, column: &mut Column, span: Time) -> f64 {
         LocalAckTimeoutErr(host) => world.host_counters[host].timeouts,
         CnpSent(host) => world.host_counters[host].cnp_sent,
         CnpHandled(host) => world.host_counters[host].cnp_handled,
-        EcnMarked(at) => world.lanes[at].marked,
+        EcnMarked(at) => world.lane_counters[at].marked,
         PausedShare(at) => world.heard[at].paused_until(now),
         QueueMean(at) => {
             let lane = &mut world.lanes[at];

@@ -5,8 +5,9 @@ use tailback_proto::units::{Rate, Time};
 
 use super::packet::{Kind, Packet, CE, NONE};
 use super::plan::PFC_BYTES;
+use super::port::LANES;
 use super::routing::murmur3;
-use super::world::{World, LANES, RESERVE_BYTES};
+use super::world::{World, RESERVE_BYTES};
 
 /// How far below the threshold a paused group must fall.
 const RESUME_OFFSET_BYTES: u32 = 3072;
@@ -43,16 +44,14 @@ impl World {
         let from = ingress as usize * LANES + priority as usize;
         let to = egress as usize * LANES + priority as usize;
         let now = self.now;
-        self.lanes[from].rx_packets += 1;
-        self.lanes[from].rx_bytes += wire as u64;
         if priority != 0 {
             let size = wire as u32;
             let threshold = self.threshold(ingress);
             let has_headroom =
                 size.wrapping_add(self.lanes[from].headroom) <= self.ports[ingress as usize].headroom;
             if !has_headroom && size.wrapping_add(self.shared(from)) > threshold {
-                self.lanes[from].dropped += 1;
-                self.lanes[from].dropped_bytes += size as u64;
+                self.lane_counters[from].dropped += 1;
+                self.lane_counters[from].dropped_bytes += size as u64;
                 self.discard(packet);
                 return;
             }
@@ -182,7 +181,7 @@ impl World {
         let left = queue.egress;
         if self.plan.ecn.enabled && self.should_mark(port, left) {
             self.packets[packet].flags |= CE;
-            self.lanes[to].marked += 1;
+            self.lane_counters[to].marked += 1;
         }
         let lane = &self.lanes[from];
         if lane.pausing && lane.headroom == 0 {

@@ -6,15 +6,14 @@ use super::ack_control::AckControl;
 use super::clock::serialization;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
 use super::plan::{HpccPlan, Link, PFC_BYTES};
+use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::reaction;
 use super::routing::Routes;
-use crate::engine::{EventQueue, Place};
+use crate::engine::{prefetch, EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
 
-/// Priorities of a port.
-pub(super) const LANES: usize = 8;
 /// Bytes of a port's buffer that are its own.
 pub(super) const RESERVE_BYTES: u32 = 4096;
 /// The explicit stream that all error models draw from.
@@ -75,133 +74,6 @@ impl Event {
     }
 }
 
-/// One end of a link: transmitter, and where it belongs.
-#[derive(Debug)]
-pub(super) struct Port {
-    /// It is sending, or was when it was last looked at.
-    pub busy: bool,
-    /// The end of what it sends stands in the calendar. Otherwise nobody waits for it, and its place is free.
-    awaited: bool,
-    pub up: bool,
-    pub is_switch: bool,
-    /// A bit for each priority that is paused.
-    pub paused: u8,
-    /// A bit for each queue that is not empty.
-    pub waiting: u8,
-    /// Queue served last, for the round robin.
-    pub last_served: u8,
-    /// Right shift from free buffer to threshold.
-    pub shift: u8,
-    pub peer: u32,
-    pub node: u32,
-    /// Number of the switch or of the host's port.
-    pub owner: u32,
-    /// Place of the first serialization time of its rate.
-    times: u32,
-    /// Place in the calendar of the end of what it sends.
-    free_at: Place,
-    /// Packets on the wire.
-    pub flight: Fifo,
-    delay: u64,
-    pub headroom: u32,
-    pub kmin: u32,
-    pub kmax: u32,
-    /// Bytes in all queues.
-    pub queued: u32,
-    pub pmax: f64,
-    pub tx_bytes: u64,
-    pub rate: u64,
-    error_model: u32,
-    /// Packets that were lost on the way here, or in this port's own queues when it went down.
-    pub lost: u64,
-    pub lost_bytes: u64,
-    /// Number of the port at its node, from 1.
-    pub number: u16,
-}
-
-/// A priority of a port: its egress queue and its ingress accounting.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lane {
-    pub queue: Fifo,
-    pub egress: u32,
-    pub ingress: u32,
-    pub headroom: u32,
-    /// Whether this port has paused its peer.
-    pub pausing: bool,
-    pub tx_packets: u64,
-    pub tx_bytes: u64,
-    pub marked: u64,
-    /// Packets that came in and found no room.
-    pub dropped: u64,
-    pub dropped_bytes: u64,
-    pub rx_packets: u64,
-    pub rx_bytes: u64,
-    /// Largest `egress` in this bin.
-    pub max_egress: u32,
-    /// Bytes times nanoseconds in this bin.
-    pub byte_ns: u64,
-    pub since: u64,
-}
-
-impl Lane {
-    /// Adds up what stood in the queue until now.
-    #[inline]
-    pub fn integrate(&mut self, now: u64) {
-        self.byte_ns += self.egress as u64 * ((now - self.since) / 1000);
-        self.since = now;
-    }
-}
-
-/// What a port was told about one priority.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heard {
-    pub since: Option<u64>,
-    pub paused: u64,
-    pub pauses: u64,
-    pub resumes: u64,
-    /// Resumes that ended a pause.
-    pub transitions: u64,
-    /// Frames that the port sent about it.
-    pub sent: u64,
-}
-
-/// A switch's shared buffer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Switch {
-    /// Buffer less all headroom and reserve, in 32 bits as there.
-    pub shareable: u32,
-    pub shared_used: u32,
-}
-
-/// A host's port.
-#[derive(Debug, Default)]
-pub(super) struct Nic {
-    pub acks: Fifo,
-    /// Queue pairs in the order of the round robin; finished ones are dropped while looking for a packet.
-    pub qps: Vec<u32>,
-    /// When each may send next, `u64::MAX` when nothing is left to send.
-    pub ready: Vec<u64>,
-    pub last_served: u32,
-    /// Finished ones among `qps`.
-    pub finished: u32,
-    /// When it wakes to send; an entry of the calendar for another time is a cancelled one.
-    pub wake_at: Option<u64>,
-}
-
-/// Counters of a host.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HostCounters {
-    pub goodput_tx: u64,
-    pub goodput_rx: u64,
-    pub marked: u64,
-    pub cnp_sent: u64,
-    pub cnp_handled: u64,
-    pub out_of_sequence: u64,
-    pub packet_seq_err: u64,
-    pub duplicate: u64,
-    pub timeouts: u64,
-}
-
 /// A finished message, as in that simulator's fct file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -236,6 +108,7 @@ pub(super) struct World {
     pub packets: Packets,
     pub ports: Vec<Port>,
     pub lanes: Vec<Lane>,
+    pub lane_counters: Vec<LaneCounters>,
     pub heard: Vec<Heard>,
     pub switches: Vec<Switch>,
     pub nics: Vec<Nic>,
@@ -296,6 +169,7 @@ impl World {
             packets: Packets::default(),
             ports: Vec::with_capacity(plan.links.len() * 2),
             lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
+            lane_counters: vec![LaneCounters::default(); plan.links.len() * 2 * LANES],
             heard: vec![Heard::default(); plan.links.len() * 2 * LANES],
             switches: vec![Switch::default(); plan.switches.len()],
             nics: Vec::new(),
@@ -388,8 +262,6 @@ impl World {
                     tx_bytes: 0,
                     rate,
                     error_model,
-                    lost: 0,
-                    lost_bytes: 0,
                     number: numbers[node as usize],
                 });
             }
@@ -438,6 +310,18 @@ impl World {
     #[inline]
     pub fn serialization(&self, port: u32, bytes: u16) -> u64 {
         self.times[self.ports[port as usize].times as usize + bytes as usize]
+    }
+
+    /// Asks for the memory that the next events will need. Their own ports first, then what these name.
+    #[inline]
+    pub fn look_ahead(&self) {
+        if let Some((Event::Arrival | Event::Sent, port)) = self.events.upcoming(3).map(Event::decode) {
+            prefetch(&self.ports, port as usize);
+        }
+        if let Some((Event::Arrival, port)) = self.events.upcoming(1).map(Event::decode) {
+            let peer = self.ports[port as usize].peer;
+            self.packets.prefetch(self.ports[peer as usize].flight.first());
+        }
     }
 
     /// Puts a packet on the wire. The end of the sending comes before the arrival in the order of scheduling; it is an
@@ -527,9 +411,10 @@ impl World {
 
     /// A packet is lost at a port.
     pub fn lose(&mut self, port: u32, packet: u32) {
-        let p = &mut self.ports[port as usize];
-        p.lost += 1;
-        p.lost_bytes += self.packets[packet].wire as u64;
+        let Packet { priority, wire, .. } = self.packets[packet];
+        let counters = &mut self.lane_counters[port as usize * LANES + priority as usize];
+        counters.lost += 1;
+        counters.lost_bytes += wire as u64;
         self.discard(packet);
     }
 

@@ -1,0 +1,138 @@
+//! Ports with their queues, switches' buffers, hosts' NICs: the state, without what happens to it.
+
+use super::packet::Fifo;
+use crate::engine::Place;
+
+/// Priorities of a port.
+pub(super) const LANES: usize = 8;
+
+/// One end of a link: transmitter, and where it belongs.
+#[derive(Debug)]
+pub(super) struct Port {
+    /// It is sending, or was when it was last looked at.
+    pub busy: bool,
+    /// The end of what it sends stands in the calendar. Otherwise nobody waits for it, and its place is free.
+    pub awaited: bool,
+    pub up: bool,
+    pub is_switch: bool,
+    /// A bit for each priority that is paused.
+    pub paused: u8,
+    /// A bit for each queue that is not empty.
+    pub waiting: u8,
+    /// Queue served last, for the round robin.
+    pub last_served: u8,
+    /// Right shift from free buffer to threshold.
+    pub shift: u8,
+    pub peer: u32,
+    pub node: u32,
+    /// Number of the switch or of the host's port.
+    pub owner: u32,
+    /// Place of the first serialization time of its rate.
+    pub times: u32,
+    /// Place in the calendar of the end of what it sends.
+    pub free_at: Place,
+    /// Packets on the wire.
+    pub flight: Fifo,
+    pub delay: u64,
+    pub headroom: u32,
+    pub kmin: u32,
+    pub kmax: u32,
+    /// Bytes in all queues.
+    pub queued: u32,
+    pub pmax: f64,
+    pub tx_bytes: u64,
+    pub rate: u64,
+    pub error_model: u32,
+    /// Number of the port at its node, from 1.
+    pub number: u16,
+}
+
+/// A priority of a port: its egress queue and its ingress accounting. One cache line.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Lane {
+    pub queue: Fifo,
+    pub egress: u32,
+    pub ingress: u32,
+    pub headroom: u32,
+    /// Largest `egress` in this bin.
+    pub max_egress: u32,
+    /// Bytes times nanoseconds in this bin.
+    pub byte_ns: u64,
+    pub since: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    /// Whether this port has paused its peer.
+    pub pausing: bool,
+}
+
+/// Counters of a lane that few packets change.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LaneCounters {
+    pub marked: u64,
+    /// Packets that came in and found no room.
+    pub dropped: u64,
+    pub dropped_bytes: u64,
+    /// Packets that were lost on the way here, or in this port's own queue when it went down.
+    pub lost: u64,
+    pub lost_bytes: u64,
+}
+
+impl Lane {
+    /// Adds up what stood in the queue until now.
+    #[inline]
+    pub fn integrate(&mut self, now: u64) {
+        self.byte_ns += self.egress as u64 * ((now - self.since) / 1000);
+        self.since = now;
+    }
+}
+
+/// What a port was told about one priority.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    pub since: Option<u64>,
+    pub paused: u64,
+    pub pauses: u64,
+    pub resumes: u64,
+    /// Resumes that ended a pause.
+    pub transitions: u64,
+    /// Frames that the port sent about it.
+    pub sent: u64,
+}
+
+/// A switch's shared buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Switch {
+    /// Buffer less all headroom and reserve, in 32 bits as there.
+    pub shareable: u32,
+    pub shared_used: u32,
+}
+
+/// A host's port.
+#[derive(Debug, Default)]
+pub(super) struct Nic {
+    pub acks: Fifo,
+    /// Queue pairs in the order of the round robin; finished ones are dropped while looking for a packet.
+    pub qps: Vec<u32>,
+    /// When each may send next, `u64::MAX` when nothing is left to send.
+    pub ready: Vec<u64>,
+    pub last_served: u32,
+    /// Finished ones among `qps`.
+    pub finished: u32,
+    /// When it wakes to send; an entry of the calendar for another time is a cancelled one.
+    pub wake_at: Option<u64>,
+}
+
+/// Counters of a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HostCounters {
+    pub goodput_tx: u64,
+    pub goodput_rx: u64,
+    pub marked: u64,
+    pub cnp_sent: u64,
+    pub cnp_handled: u64,
+    pub out_of_sequence: u64,
+    pub packet_seq_err: u64,
+    pub duplicate: u64,
+    pub timeouts: u64,
+}
