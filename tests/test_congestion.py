@@ -8,7 +8,7 @@ import pytest
 import tailback
 from tailback.plan import make_plan
 from tailback.scenario import ScenarioError, load, show
-from tailback.scenario.headroom import auto_headroom
+from tailback.scenario.headroom import headrooms
 
 
 def nic(*sets: str) -> Any:
@@ -99,7 +99,7 @@ def test_settings_of_another_kind_have_no_effect() -> None:
 
 
 def test_headroom_holds_telemetry() -> None:
-    plain, hpcc = (auto_headroom(load("first-flow", sets=sets)) for sets in ([], ["host.congestion=hpcc"]))
+    plain, hpcc = (headrooms(load("first-flow", sets=sets))[0] for sets in ([], ["host.congestion=hpcc"]))
     assert hpcc - plain == 2 * 42
 
 
