@@ -63,7 +63,7 @@ impl Simulation {
         self.progress()
     }
 
-    #[inline]
+    #[inline(always)] // it has one caller, the event loop
     fn dispatch(&mut self, event: Event) {
         let world = &mut self.world;
         match event {

@@ -44,6 +44,8 @@ pub struct EventQueue {
     /// Events of the current slice that came later.
     near: Heap,
     slice_bits: u32,
+    /// Whether slices are as short as they get, and still hold many events.
+    dense: bool,
     /// The current slice.
     slice: u64,
     sequence: u64,
@@ -143,10 +145,12 @@ impl EventQueue {
     /// A queue for a fabric of so many ports. The number sets the length of a slice and so the speed, not the order.
     pub fn for_ports(ports: usize) -> Self {
         let shorter = (ports / FEW_PORTS).max(1).ilog2();
+        let slice_bits = LONGEST_SLICE_BITS.saturating_sub(shorter);
         EventQueue {
             run: Vec::new(),
             near: Heap::default(),
-            slice_bits: LONGEST_SLICE_BITS.saturating_sub(shorter).max(SHORTEST_SLICE_BITS),
+            slice_bits: slice_bits.max(SHORTEST_SLICE_BITS),
+            dense: slice_bits < SHORTEST_SLICE_BITS,
             slice: 0,
             sequence: 0,
             len: 0,
@@ -163,10 +167,10 @@ impl EventQueue {
     ///
     /// # Panics
     /// Past 2^40 events, and in debug builds past [`Self::HORIZON`].
-    #[inline]
+    #[inline(never)] // there are many callers, and what they do leaves the registers no room for it
     pub fn push(&mut self, time: Time, payload: u32) {
         let place = self.reserve(time);
-        self.push_at(place, payload);
+        self.insert(time, place.0 | payload as u128);
     }
 
     /// Takes the next place in the order of events at `time` and leaves it empty: for an event that only matters if
@@ -193,9 +197,12 @@ impl EventQueue {
     #[inline]
     pub fn push_at(&mut self, place: Place, payload: u32) {
         debug_assert!(!self.is_past(place));
+        self.insert(time_of(place.0), place.0 | payload as u128);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, time: Time, entry: u128) {
         self.len += 1;
-        let entry = place.0 | payload as u128;
-        let time = time_of(entry);
         let slice = time.0 >> self.slice_bits;
         let differ = slice ^ self.slice;
         // Most events are of the current block.
@@ -248,11 +255,14 @@ impl EventQueue {
     /// Adds an entry to the list that begins with `head`, and returns where the list begins then.
     #[inline]
     fn add(&mut self, head: u32, entry: u128) -> u32 {
-        if let Some(node) = self.nodes.get_mut(head as usize) {
-            if let Some(place) = node.entries.get_mut(node.len as usize) {
-                *place = entry;
-                node.len += 1;
-                return head;
+        // Whether a list is empty cannot be foretold where about half of them are, so few events go without filling up.
+        if self.dense {
+            if let Some(node) = self.nodes.get_mut(head as usize) {
+                if let Some(place) = node.entries.get_mut(node.len as usize) {
+                    *place = entry;
+                    node.len += 1;
+                    return head;
+                }
             }
         }
         let new = self.free;
@@ -303,6 +313,7 @@ impl EventQueue {
     }
 
     /// An entry that is not of the first wheel's block.
+    #[inline(never)]
     fn place_far(&mut self, entry: u128) {
         let slice = self.slice_of(entry);
         if slice <= self.slice {
@@ -350,9 +361,14 @@ impl EventQueue {
     fn begin_slice(&mut self, slot: usize) {
         let mut at = self.first.empty(slot);
         while at != NONE {
-            let node = self.take_node(at);
-            self.run.extend_from_slice(&node.entries[..node.len as usize]);
-            at = node.next;
+            let node = &mut self.nodes[at as usize];
+            let next = std::mem::replace(&mut node.next, self.free);
+            self.run.push(node.entries[0]);
+            if self.dense {
+                self.run.extend_from_slice(&node.entries[1..node.len as usize]);
+            }
+            self.free = at;
+            at = next;
         }
         if self.run.len() > 1 {
             self.run.sort_unstable_by(|a, b| b.cmp(a));
