@@ -221,10 +221,10 @@ impl EventQueue {
                 (Some(&run), Some(near)) if near < run => self.near.pop()?,
                 (Some(_), _) => self.run.pop()?,
                 (None, Some(_)) => self.near.pop()?,
-                (None, None) => {
-                    self.advance()?;
-                    continue;
-                }
+                (None, None) => match self.advance()? {
+                    Some(only) => only,
+                    None => continue,
+                },
             };
             self.len -= 1;
             self.last = entry;
@@ -325,12 +325,12 @@ impl EventQueue {
         }
     }
 
-    /// Makes the next slice with events current, or moves a slot's events one wheel down.
-    fn advance(&mut self) -> Option<()> {
+    /// Makes the next slice with events current, or moves a slot's events one wheel down. Takes the event of a slice
+    /// that has only one. `None`: nothing is pending.
+    fn advance(&mut self) -> Option<Option<u128>> {
         if let Some(slot) = self.first.after(self.slice as usize % (1 << FIRST_WHEEL_BITS)) {
             self.slice = self.slice >> FIRST_WHEEL_BITS << FIRST_WHEEL_BITS | slot as u64;
-            self.begin_slice(slot);
-            return Some(());
+            return Some(self.begin_slice(slot));
         }
         for wheel in 1..3u32 {
             let shift = FIRST_WHEEL_BITS + (wheel - 1) * WHEEL_BITS;
@@ -339,7 +339,7 @@ impl EventQueue {
                 let above = self.slice >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS);
                 self.slice = above | (slot as u64) << shift;
                 self.move_down(wheel as usize, slot);
-                return Some(());
+                return Some(None);
             }
         }
         let first = self.far.pop()?;
@@ -353,13 +353,19 @@ impl EventQueue {
             self.far.pop();
             self.place_far(entry);
         }
-        Some(())
+        Some(None)
     }
 
-    /// The events of a slot of the first wheel are now the current ones; `run` is empty.
+    /// The events of a slot of the first wheel are now the current ones; `run` is empty. One alone is given back.
     #[inline]
-    fn begin_slice(&mut self, slot: usize) {
+    fn begin_slice(&mut self, slot: usize) -> Option<u128> {
         let mut at = self.first.empty(slot);
+        let node = &mut self.nodes[at as usize];
+        if node.next == NONE && node.len == 1 {
+            node.next = self.free;
+            self.free = at;
+            return Some(node.entries[0]);
+        }
         while at != NONE {
             let node = &mut self.nodes[at as usize];
             let next = std::mem::replace(&mut node.next, self.free);
@@ -373,6 +379,7 @@ impl EventQueue {
         if self.run.len() > 1 {
             self.run.sort_unstable_by(|a, b| b.cmp(a));
         }
+        None
     }
 
     fn move_down(&mut self, wheel: usize, slot: usize) {

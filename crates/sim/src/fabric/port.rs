@@ -51,6 +51,16 @@ pub(crate) struct Port {
     pub up: bool,
 }
 
+impl Port {
+    /// Whether a packet of `class` that comes now would be sent at once.
+    #[inline]
+    pub fn is_idle(&self, now: Time, class: u8) -> bool {
+        self.busy_until <= now
+            && self.up
+            && (self.backlogged | self.pfc_pending | (self.paused & 1 << class)) == 0
+    }
+}
+
 /// The cold part of a port.
 #[derive(Debug)]
 pub(crate) struct Link {

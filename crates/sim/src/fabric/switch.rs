@@ -185,8 +185,7 @@ impl World {
             }
         }
         let p = &mut self.ports[out_port];
-        let idle = p.busy_until <= self.now && (p.backlogged | p.pfc_pending | (p.paused & 1 << class)) == 0;
-        if idle && fits_group && !group.asserted {
+        if p.is_idle(self.now, class) && fits_group && !group.asserted {
             // It leaves at once: what follows would come to the same.
             group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
             p.last_class = class;

@@ -38,13 +38,27 @@ impl World {
             if ring.is_empty() {
                 nic.ready_classes &= !(1 << class);
             }
-            if self.send_qps[qp as usize].may_send(&self.writers) {
-                self.send_data(port, qp);
+            if self.send_if_it_may(port, qp) {
                 break;
             }
-            // An ACK took its work away, or a smaller window closed, while it waited.
+        }
+        self.wake_if_ready(port, host);
+    }
+
+    /// Sends the next packet of a queue pair whose turn it is. `false`: an ACK took its work away, or a smaller window
+    /// closed, while it waited.
+    fn send_if_it_may(&mut self, port: usize, qp: u32) -> bool {
+        let may = self.send_qps[qp as usize].may_send(&self.writers);
+        if may {
+            self.send_data(port, qp);
+        } else {
             self.send_qps[qp as usize].scheduled = false;
         }
+        may
+    }
+
+    /// A NIC's port looks again when it is free, if something waits for it.
+    fn wake_if_ready(&mut self, port: usize, host: usize) {
         let p = &self.ports[port];
         if (p.backlogged | self.nics[host].ready_classes) & !p.paused != 0 {
             let free_at = p.busy_until;
@@ -55,10 +69,19 @@ impl World {
     /// A queue pair may send again: it joins the end of its class's ring.
     pub(crate) fn on_pacing_due(&mut self, qp: u32) {
         let s = &self.send_qps[qp as usize];
-        let nic = &mut self.nics[s.src as usize];
-        nic.ready[s.class as usize].push_back(qp);
-        nic.ready_classes |= 1 << s.class;
+        let (host, class) = (s.src as usize, s.class);
+        let nic = &mut self.nics[host];
         let port = nic.port as usize;
+        let p = &mut self.ports[port];
+        if p.is_idle(self.now, class) && nic.ready_classes == 0 {
+            // It is its turn at once.
+            p.last_class = class;
+            self.send_if_it_may(port, qp);
+            self.wake_if_ready(port, host);
+            return;
+        }
+        nic.ready[class as usize].push_back(qp);
+        nic.ready_classes |= 1 << class;
         self.kick(port);
     }
 
