@@ -214,16 +214,31 @@ impl EventQueue {
     }
 
     /// Takes the first event.
-    #[inline]
+    #[inline(always)] // its one caller is an event loop; a result in memory would be waited for
     pub fn pop(&mut self) -> Option<(Time, u32)> {
         loop {
             let entry = match (self.run.last(), self.near.first()) {
                 (Some(&run), Some(near)) if near < run => self.near.pop()?,
                 (Some(_), _) => self.run.pop()?,
                 (None, Some(_)) => self.near.pop()?,
-                (None, None) => match self.advance()? {
-                    Some(only) => only,
-                    None => continue,
+                (None, None) => match self.first.after(self.slice as usize % FIRST_SLOTS) {
+                    Some(slot) => {
+                        self.slice = self.slice >> FIRST_WHEEL_BITS << FIRST_WHEEL_BITS | slot as u64;
+                        let at = self.first.empty(slot);
+                        let node = &mut self.nodes[at as usize];
+                        if node.next != NONE || node.len != 1 {
+                            self.begin_slice(at);
+                            continue;
+                        }
+                        // Alone in its slice, as most are in a small fabric.
+                        node.next = self.free;
+                        self.free = at;
+                        node.entries[0]
+                    }
+                    None => {
+                        self.advance()?;
+                        continue;
+                    }
                 },
             };
             self.len -= 1;
@@ -325,13 +340,9 @@ impl EventQueue {
         }
     }
 
-    /// Makes the next slice with events current, or moves a slot's events one wheel down. Takes the event of a slice
-    /// that has only one. `None`: nothing is pending.
-    fn advance(&mut self) -> Option<Option<u128>> {
-        if let Some(slot) = self.first.after(self.slice as usize % (1 << FIRST_WHEEL_BITS)) {
-            self.slice = self.slice >> FIRST_WHEEL_BITS << FIRST_WHEEL_BITS | slot as u64;
-            return Some(self.begin_slice(slot));
-        }
+    /// The first wheel is empty: moves the next events one wheel down, or back from beyond the last.
+    #[inline(never)]
+    fn advance(&mut self) -> Option<()> {
         for wheel in 1..3u32 {
             let shift = FIRST_WHEEL_BITS + (wheel - 1) * WHEEL_BITS;
             let current = (self.slice >> shift) as usize % (1 << WHEEL_BITS);
@@ -339,7 +350,7 @@ impl EventQueue {
                 let above = self.slice >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS);
                 self.slice = above | (slot as u64) << shift;
                 self.move_down(wheel as usize, slot);
-                return Some(None);
+                return Some(());
             }
         }
         let first = self.far.pop()?;
@@ -353,19 +364,12 @@ impl EventQueue {
             self.far.pop();
             self.place_far(entry);
         }
-        Some(None)
+        Some(())
     }
 
-    /// The events of a slot of the first wheel are now the current ones; `run` is empty. One alone is given back.
-    #[inline]
-    fn begin_slice(&mut self, slot: usize) -> Option<u128> {
-        let mut at = self.first.empty(slot);
-        let node = &mut self.nodes[at as usize];
-        if node.next == NONE && node.len == 1 {
-            node.next = self.free;
-            self.free = at;
-            return Some(node.entries[0]);
-        }
+    /// The events of a list that begins with `at` are now the current ones; `run` is empty.
+    #[inline(never)]
+    fn begin_slice(&mut self, mut at: u32) {
         while at != NONE {
             let node = &mut self.nodes[at as usize];
             let next = std::mem::replace(&mut node.next, self.free);
@@ -379,7 +383,6 @@ impl EventQueue {
         if self.run.len() > 1 {
             self.run.sort_unstable_by(|a, b| b.cmp(a));
         }
-        None
     }
 
     fn move_down(&mut self, wheel: usize, slot: usize) {
