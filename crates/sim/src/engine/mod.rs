@@ -1,5 +1,6 @@
 //! The event engine: a queue of events in order of (time, sequence), and one random stream for each entity.
 
+mod heap;
 mod prefetch;
 mod queue;
 mod random;

@@ -17,6 +17,8 @@
 
 use tailback_proto::units::Time;
 
+use super::heap::Heap;
+
 const TIME_BITS: u32 = 56;
 const SEQUENCE_BITS: u32 = 40;
 const PAYLOAD_BITS: u32 = 32;
@@ -400,70 +402,6 @@ impl EventQueue {
             }
             at = node.next;
         }
-    }
-}
-
-/// A 4-ary heap of entries: four children share a cache line.
-#[derive(Debug, Default)]
-struct Heap(Vec<u128>);
-
-const ARITY: usize = 4;
-
-impl Heap {
-    fn first(&self) -> Option<u128> {
-        self.0.first().copied()
-    }
-
-    #[inline]
-    fn push(&mut self, entry: u128) {
-        let mut hole = self.0.len();
-        self.0.push(entry);
-        while hole > 0 {
-            let parent = (hole - 1) / ARITY;
-            if self.0[parent] <= entry {
-                break;
-            }
-            self.0[hole] = self.0[parent];
-            hole = parent;
-        }
-        self.0[hole] = entry;
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<u128> {
-        let first = self.first()?;
-        let last = self.0.pop()?;
-        if !self.0.is_empty() {
-            self.sift_down(last);
-        }
-        Some(first)
-    }
-
-    fn sift_down(&mut self, entry: u128) {
-        let heap = &mut self.0[..];
-        let mut hole = 0;
-        loop {
-            let first = hole * ARITY + 1;
-            let smallest = if let Some(children) = heap.get(first..first + ARITY) {
-                let left = first + (children[1] < children[0]) as usize;
-                let right = first + 2 + (children[3] < children[2]) as usize;
-                if heap[right] < heap[left] {
-                    right
-                } else {
-                    left
-                }
-            } else if first < heap.len() {
-                (first + 1..heap.len()).fold(first, |best, i| if heap[i] < heap[best] { i } else { best })
-            } else {
-                break;
-            };
-            if heap[smallest] >= entry {
-                break;
-            }
-            heap[hole] = heap[smallest];
-            hole = smallest;
-        }
-        heap[hole] = entry;
     }
 }
 
