@@ -270,30 +270,48 @@ impl EventQueue {
     }
 
     /// Adds an entry to the list that begins with `head`, and returns where the list begins then.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, head: u32, entry: u128) -> u32 {
         // Whether a list is empty cannot be foretold where about half of them are, so few events go without filling up.
         if self.dense {
-            if let Some(node) = self.nodes.get_mut(head as usize) {
-                if let Some(place) = node.entries.get_mut(node.len as usize) {
-                    *place = entry;
-                    node.len += 1;
-                    return head;
-                }
+            return self.fill_up(head, entry);
+        }
+        self.begin_node(head, entry)
+    }
+
+    #[inline(never)]
+    fn fill_up(&mut self, head: u32, entry: u128) -> u32 {
+        if let Some(node) = self.nodes.get_mut(head as usize) {
+            if let Some(place) = node.entries.get_mut(node.len as usize) {
+                *place = entry;
+                node.len += 1;
+                return head;
             }
         }
-        let new = self.free;
-        if let Some(node) = self.nodes.get_mut(new as usize) {
-            self.free = node.next;
-            node.entries[0] = entry;
-            (node.len, node.next) = (1, head);
-            return new;
+        self.begin_node(head, entry)
+    }
+
+    #[inline(always)]
+    fn begin_node(&mut self, next: u32, entry: u128) -> u32 {
+        let free = self.free;
+        match self.nodes.get_mut(free as usize) {
+            Some(node) => {
+                self.free = node.next;
+                node.entries[0] = entry;
+                (node.len, node.next) = (1, next);
+                free
+            }
+            None => self.new_node(next, entry),
         }
-        self.nodes.push(Node { entries: [entry, 0, 0], len: 1, next: head });
+    }
+
+    #[cold]
+    fn new_node(&mut self, next: u32, entry: u128) -> u32 {
+        self.nodes.push(Node { entries: [entry, 0, 0], len: 1, next });
         self.nodes.len() as u32 - 1
     }
 
-    #[inline]
+    #[inline(always)]
     fn link(&mut self, wheel: usize, slot: usize, entry: u128) {
         let head = match wheel {
             0 => self.first.head(slot),
