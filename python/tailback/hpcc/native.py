@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailback.hpcc.config import DCQCN, NATIVE, PINT
+from tailback.hpcc.config import DCQCN, NATIVE, PINT, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
@@ -141,7 +141,7 @@ def _headroom(rate_bps: int, delay_ns: int) -> int:
     return rate_bps * delay_ns // 8 // 10**9 * 3
 
 
-def _ecn(config: Mapping[str, Any], rates: list[int]) -> list[dict[str, Any]]:
+def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
     maps = [config[name] for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")]
     return [
         {

@@ -34,12 +34,12 @@ class ByRate:
             try:
                 rate = RATE.parse(key)
             except UnitError as error:
-                raise self._error(error.expected, {"found": found(key)}) from None
+                raise self._error(error.expected, {"found": key}) from None
             if rate in values:
                 raise self._error("every rate once", at)
             values[rate] = self._one(one, at)
         if not values:
-            raise self._error("at least one rate", {"found": value})
+            raise self._error("at least one rate", {})
         return dict(sorted(values.items()))
 
     def _one(self, value: Any, at: dict[str, Any]) -> Any:
@@ -61,6 +61,7 @@ class ByRate:
     def __get_pydantic_core_schema__(
         self, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
+        """Text on the outside, base units inside."""
         return core_schema.no_info_plain_validator_function(
             self._validate, serialization=core_schema.plain_serializer_function_ser_schema(self._serialize)
         )
@@ -68,6 +69,7 @@ class ByRate:
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
+        """One value, or a mapping with rates as keys."""
         one = TypeAdapter(self.schema).json_schema()
         rates = TypeAdapter(Annotated[int, RATE]).json_schema()["pattern"]
         mapping = {
