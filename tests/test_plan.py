@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tailback.plan import make_plan, plan_json
-from tailback.scenario import load, loads
+from tailback.scenario import load, loads, show
 
 TEXT = """\
 name: two
@@ -102,7 +102,7 @@ def test_everything_set() -> None:
                 "latency_ps": 100_000,
                 "lossless": [3, 4],
                 "strict": [],
-                "ecn": None,
+                "ecn": [],
                 "ingress_alpha": 0.5,
                 "egress_alpha": 4.0,
                 "pfc": {
@@ -131,7 +131,9 @@ def test_everything_set() -> None:
 def test_defaults() -> None:
     plan = make_plan(load("first-flow"))
     assert plan["nics"][0]["congestion"] == {"dcqcn": DCQCN}
-    assert plan["switch_models"][0]["ecn"] == {"k_min_bytes": 150_000, "k_max_bytes": 1_500_000, "p_max": 1.0}
+    assert plan["switch_models"][0]["ecn"] == [
+        {"rate_bps": None, "k_min_bytes": 150_000, "k_max_bytes": 1_500_000, "p_max": 1.0}
+    ]
     assert plan["switch_models"][0]["pfc"]["xoff_bytes"] is None
     # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 2 * (1024 + 98) B + 84 B
     assert plan["links"][0]["headroom_bytes"] == 43794
@@ -197,3 +199,26 @@ def test_integers_stay_integers() -> None:
         1.0,
         2.0,
     }  # loss, p_max, alphas
+
+
+def test_ecn_by_rate() -> None:
+    text = """\
+name: mixed
+run: {duration: 1ms}
+topology: {kind: graph, switches: [s], links: [h0 s 25Gbps, h1 s 100Gbps]}
+switch:
+  ecn:
+    k_min: {100Gbps: 400KB, 25Gbps: 100KB, 10Gbps: 1KB}
+    k_max: 800KB
+    p_max: {25Gbps: 1, 100Gbps: 0.2}
+traffic: [{kind: write, from: h0, to: h1}]
+"""
+    expected = [
+        {"rate_bps": 25_000_000_000, "k_min_bytes": 100_000, "k_max_bytes": 800_000, "p_max": 1.0},
+        {"rate_bps": 100_000_000_000, "k_min_bytes": 400_000, "k_max_bytes": 800_000, "p_max": 0.2},
+    ]
+    scenario = loads(text)
+    assert make_plan(scenario)["switch_models"][0]["ecn"] == expected
+    shown = show(scenario)
+    assert "k_min: {10Gbps: 1KB, 25Gbps: 100KB, 100Gbps: 400KB}" in shown
+    assert make_plan(loads(shown)) == make_plan(scenario)

@@ -126,8 +126,29 @@ traffic:
         ("switch: {lossless: [8]}", "switch.lossless.0: found 8, expected at most 7"),
         ("switch: {lossless: [3, 3]}", 'switch.lossless: found "[3, 3]", expected every priority once'),
         ("switch: {lossless: 3}", "switch.lossless: found 3, expected a list"),
-        ("switch: {ecn: {p_max: 1.5}}", "switch.ecn.p_max: found 1.5, expected at most 1.0"),
-        ("switch: {ecn: {p_max: .nan}}", "switch.ecn.p_max: found nan, expected a finite number"),
+        ("switch: {ecn: {p_max: 1.5}}", "switch.ecn.p_max: found 1.5, expected a number, 0 to 1"),
+        ("switch: {ecn: {p_max: .nan}}", "switch.ecn.p_max: found nan, expected a number, 0 to 1"),
+        ("switch: {ecn: {k_min: {}}}", "switch.ecn.k_min: found an empty mapping, expected at least one rate"),
+        (
+            "switch: {ecn: {k_min: {fast: 1KB}}}",
+            'switch.ecn.k_min: found "fast", expected a rate with a unit, such as 100Gbps',
+        ),
+        (
+            "switch: {ecn: {k_min: {100Gbps: 5}}}",
+            "switch.ecn.k_min.100Gbps: found 5, expected a size with a unit, such as 150KB",
+        ),
+        (
+            "switch: {ecn: {k_min: {100Gbps: 1KB, 0.1Tbps: 2KB}}}",
+            'switch.ecn.k_min.0.1Tbps: found "2KB", expected every rate once',
+        ),
+        (
+            "switch: {ecn: {k_min: {100Gbps: 2KB}, k_max: {100Gbps: 1KB}}}",
+            "switch.ecn.k_min: found 2KB at 100Gbps, expected at most k_max, 1KB",
+        ),
+        (
+            "switch: {ecn: {k_max: {40Gbps: 2MB}}}",
+            "switch.ecn.k_max: found nothing for 100Gbps, expected a value for every rate of a link",
+        ),
         ("switch: {ingress_alpha: 0}", "switch.ingress_alpha: found 0, expected more than 0.0"),
         ("switch: {ingress_alpha: true}", "switch.ingress_alpha: found true, expected a number"),
         (

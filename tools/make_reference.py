@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from tailback.hpcc.keys import KEYS, KINDS
+from tailback.scenario.by_rate import ByRate
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import PATH_MTUS, Scenario
@@ -94,6 +95,8 @@ def as_written(key: str, field: FieldInfo) -> str:
     """A default in the words of YAML."""
     value = field.default
     quantity = next((rule for rule in rules(field) if isinstance(rule, Quantity)), None)
+    if by_rate := next((rule for rule in rules(field) if isinstance(rule, ByRate)), None):
+        return str(by_rate.format(value))
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if key == "mtu":  # powers of two are what people call MTUs by, in bytes
@@ -133,6 +136,9 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     quantity = next((rule for rule in limits if isinstance(rule, Quantity)), None)
     if key == "mtu":
         return f"size: {', '.join(f'`{mtu}B`' for mtu in PATH_MTUS)}"
+    if by_rate := next((rule for rule in limits if isinstance(rule, ByRate)), None):
+        what = by_rate.expected.removeprefix("a ")
+        return f"{what}; or a mapping of rates to such: `{{25Gbps: ..., 100Gbps: ...}}`"
     if quantity is not None:
         return quantity_in_words(quantity)
     plain = strip(annotation)

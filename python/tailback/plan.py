@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from tailback.scenario.checks import pairs
 from tailback.scenario.congestion import ack_every, congestion_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.hosts import names
-from tailback.scenario.model import Host, Scenario, Switch
+from tailback.scenario.model import Ecn, Host, Scenario, Switch
 from tailback.scenario.traffic import Write
 
 
@@ -23,6 +24,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     network = scenario.network
     rates = list(dict.fromkeys(network.host_rates))
     nic_of = {rate: number for number, rate in enumerate(rates)}
+    link_rates = {wire.rate for wire in network.wires}
     pools = shared(scenario)
     kinds = list(dict.fromkeys(pools.values()))
     kind_of = {pool: number for number, pool in enumerate(kinds)}
@@ -36,7 +38,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         ],
         "nics": [_nic(scenario.host, rate) for rate in rates],
         "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
-        "switch_models": [_switch(scenario.switch, pool) for pool in kinds],
+        "switch_models": [_switch(scenario.switch, pool, link_rates) for pool in kinds],
         "links": [
             {
                 "a": wire.a,
@@ -81,15 +83,27 @@ def _nic(host: Host, rate_bps: int) -> dict[str, Any]:
     }
 
 
-def _switch(switch: Switch, shared_bytes: int) -> dict[str, Any]:
-    ecn, pfc = switch.ecn, switch.pfc
+def _ecn(ecn: Ecn | None, rates: Iterable[int]) -> list[dict[str, Any]]:
+    """Thresholds: one entry for ports of all rates, or one for each rate."""
+    if ecn is None:
+        return []
+    kinds = sorted(set(rates)) if ecn.by_rate else [None]
+    return [
+        {"rate_bps": rate, "k_min_bytes": low, "k_max_bytes": high, "p_max": most}
+        for rate in kinds
+        for low, high, most in [ecn.at(rate or 0)]
+    ]
+
+
+def _switch(switch: Switch, shared_bytes: int, rates: Iterable[int]) -> dict[str, Any]:
+    pfc = switch.pfc
     return {
         "buffer_bytes": switch.buffer,
         "shared_bytes": shared_bytes,
         "latency_ps": switch.latency,
         "lossless": list(switch.lossless),
         "strict": list(switch.strict),
-        "ecn": ecn and {"k_min_bytes": ecn.k_min, "k_max_bytes": ecn.k_max, "p_max": ecn.p_max},
+        "ecn": _ecn(switch.ecn, rates),
         "ingress_alpha": switch.ingress_alpha,
         "egress_alpha": switch.egress_alpha,
         "pfc": {

@@ -123,8 +123,9 @@ pub struct SwitchModelPlan {
     pub lossless: Vec<u8>,
     /// Classes with strict priority, highest number first; the others share round robin.
     pub strict: Vec<u8>,
-    /// Marking, on every class that is not strict.
-    pub ecn: Option<EcnPlan>,
+    /// Marking, on every class that is not strict: each port has the entry of its rate, else that without a rate, else
+    /// none.
+    pub ecn: Vec<EcnPlan>,
     /// An ingress priority group may hold this many times the free shared buffer.
     pub ingress_alpha: f64,
     /// A lossy egress queue may hold this many times the free shared buffer.
@@ -133,11 +134,13 @@ pub struct SwitchModelPlan {
     pub pfc: PfcPlan,
 }
 
-/// ECN thresholds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// ECN thresholds of the ports of one rate, or of all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct EcnPlan {
+    /// None: of all ports whose rate has no entry.
+    pub rate_bps: Option<u64>,
     pub k_min_bytes: u64,
     pub k_max_bytes: u64,
     pub p_max: f64,
@@ -438,6 +441,12 @@ impl NicPlan {
 }
 
 impl SwitchModelPlan {
+    /// ECN thresholds of a port.
+    pub fn ecn_of(&self, rate_bps: u64) -> Option<&EcnPlan> {
+        let with = |rate| self.ecn.iter().find(|ecn| ecn.rate_bps == rate);
+        with(Some(rate_bps)).or_else(|| with(None))
+    }
+
     fn check(&self, place: &str) -> Result<(), PlanError> {
         if self.buffer_bytes > u32::MAX as u64 {
             return Err(impossible(place, "buffer_bytes is above 4 GiB"));
@@ -445,7 +454,10 @@ impl SwitchModelPlan {
         if self.lossless.iter().chain(&self.strict).any(|&priority| priority > 7) {
             return Err(impossible(place, "a priority is above 7"));
         }
-        if let Some(ecn) = &self.ecn {
+        for (index, ecn) in self.ecn.iter().enumerate() {
+            if self.ecn[..index].iter().any(|other| other.rate_bps == ecn.rate_bps) {
+                return Err(impossible(place, "two entries of ecn have the same rate_bps"));
+            }
             if ecn.k_min_bytes > ecn.k_max_bytes {
                 return Err(impossible(place, "k_min_bytes is above k_max_bytes"));
             }

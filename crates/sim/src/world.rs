@@ -12,7 +12,7 @@ use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
 use crate::fabric::pause::{PauseLogs, Pausing};
 use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
 use crate::fabric::routing::Routes;
-use crate::fabric::switch::{IngressGroup, Switch};
+use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
 use crate::fabric::{lane, CLASSES};
@@ -41,6 +41,7 @@ pub(crate) struct World {
     /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
     pub pfc_response_delay: Vec<Time>,
     pub ecn_streams: Vec<Stream>,
+    pub marking: Marking,
     /// By lane: egress queues, ingress groups, pauses received, drops.
     pub queues: Vec<ClassQueue>,
     /// By lane: packets marked CE.
@@ -148,6 +149,7 @@ impl World {
         let mut ports = Vec::with_capacity(ports_count);
         let mut links = Vec::with_capacity(ports_count);
         let mut pfc_response_delay = Vec::with_capacity(ports_count);
+        let mut marking = Marking::new();
         for (index, end) in wiring.ends.iter().enumerate() {
             let link = &plan.links[end.link];
             let rate = Rate(link.rate_bps);
@@ -190,10 +192,12 @@ impl World {
                 headroom_bytes: link.headroom_bytes,
                 loss_stream: stream(plan.seed, "link loss", index as u64),
             });
-            pfc_response_delay.push(match end.node.checked_sub(hosts) {
-                Some(switch) => Time(plan.switch_models[plan.switches[switch].model].pfc.response_delay_ps),
-                None => Time::ZERO,
-            });
+            let switch = end.node.checked_sub(hosts).map(|switch| plan.switches[switch].model);
+            let switch = switch.map(|model| &plan.switch_models[model]);
+            pfc_response_delay.push(switch.map_or(Time::ZERO, |model| Time(model.pfc.response_delay_ps)));
+            marking
+                .add(switch.and_then(|model| model.ecn_of(link.rate_bps)))
+                .map_err(|problem| impossible("switch_models", problem))?;
         }
 
         let standstill = links
@@ -208,6 +212,7 @@ impl World {
             packets: Arena::new(),
             telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
+            marking,
             queues: lanes(ports_count, ClassQueue::EMPTY),
             marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),

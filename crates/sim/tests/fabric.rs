@@ -142,3 +142,43 @@ fn impossible_flows_are_refused() {
     assert_eq!(refused(FlowPlan(0, 1, 0, 8, 1, 0)), "flows[0]: priority is above 7");
     assert!(refused(FlowPlan(0, 1, 0, 3, 0, 0)).contains("bytes is not in 1 to 2^31"));
 }
+
+/// Ports of one switch mark by their rates: at those without an entry, nothing is marked.
+#[test]
+fn ecn_thresholds_follow_the_rate_of_the_port() {
+    let ecn = |rate_bps, k_min_bytes| EcnPlan { rate_bps, k_min_bytes, k_max_bytes: k_min_bytes, p_max: 1.0 };
+    let marks = |entries: Vec<EcnPlan>| {
+        let mut plan = star(5);
+        plan.switch_models[0].lossless.clear();
+        plan.nics[0].congestion = CongestionPlan::None;
+        plan.links[4].rate_bps = 25_000_000_000;
+        plan.switch_models[0].ecn = entries;
+        plan.flows.tags = vec!["flows".into()];
+        // Two to one at a port of 100 Gbit/s, and one to a port of 25 Gbit/s: queues of at most 150 and 450 packets.
+        let flow = |src, dst, packets: u64| FlowPlan(src, dst, 0, 3, packets * 1024, 0);
+        plan.flows.list = vec![flow(0, 3, 300), flow(1, 3, 300), flow(2, 4, 600)];
+        let recording = run(plan);
+        ["sw0:h3", "sw0:h4"].map(|port| {
+            let marked = recording.counters.iter().find(|c| c.port == port && c.counter == "ecn_marked_tc_3");
+            let queue = recording.meta.queues.iter().find(|q| q.port == port && q.kind == "egress");
+            (marked.map_or(0, |c| c.value), queue.expect("on a path").k_min_bytes)
+        })
+    };
+    let (hundred, slow) = (Some(100_000_000_000), Some(25_000_000_000));
+    let [(fast, fast_k), (none, none_k)] = marks(vec![ecn(hundred, 50_000)]);
+    assert!((200..600).contains(&fast), "{fast}");
+    assert_eq!((fast_k, none, none_k), (Some(50_000), 0, None));
+    // As deep a threshold as no queue reaches, and the other order.
+    let [(fast, fast_k), (marked, slow_k)] = marks(vec![ecn(slow, 50_000), ecn(None, 1_000_000)]);
+    assert_eq!((fast, fast_k, slow_k), (0, Some(1_000_000), Some(50_000)));
+    assert!((400..600).contains(&marked), "{marked}");
+}
+
+#[test]
+fn two_thresholds_for_one_rate_are_refused() {
+    let mut plan = star(2);
+    let again = plan.switch_models[0].ecn[0].clone();
+    plan.switch_models[0].ecn.push(again);
+    let error = plan.check().unwrap_err().to_string();
+    assert_eq!(error, "switch_models[0]: two entries of ecn have the same rate_bps");
+}

@@ -330,8 +330,8 @@ proptest! {
         let model = &mut plan.switch_models[0];
         model.shared_bytes = shared;
         (model.ingress_alpha, model.egress_alpha) = alphas;
-        model.ecn.as_mut().unwrap().k_min_bytes = k.0;
-        model.ecn.as_mut().unwrap().k_max_bytes = k.0 + k.1;
+        model.ecn[0].k_min_bytes = k.0;
+        model.ecn[0].k_max_bytes = k.0 + k.1;
         if !lossless {
             model.lossless.clear();
         }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailback.hpcc.config import DCQCN, NATIVE, PINT
+from tailback.hpcc.config import DCQCN, NATIVE, PINT, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
@@ -141,29 +141,33 @@ def _headroom(rate_bps: int, delay_ns: int) -> int:
     return rate_bps * delay_ns // 8 // 10**9 * 3
 
 
+def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
+    maps = [config[name] for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")]
+    return [
+        {
+            "rate_bps": rate,
+            "k_min_bytes": maps[0][rate] * 1000,
+            "k_max_bytes": maps[1][rate] * 1000,
+            "p_max": maps[2][rate],
+        }
+        for rate in rates
+        if config["ENABLE_QCN"] and all(rate in each for each in maps)
+    ]
+
+
 def _switch(inputs: HpccInputs, node: int, priorities: list[int]) -> dict[str, Any]:
     config, topology = inputs.config, inputs.topology
     ports = [link for link in topology.links if node in (link.a, link.b)]
     buffer = config["BUFFER_SIZE"] << 20
     lossless = [priority for priority in priorities if priority > 0]
     kept = sum(_headroom(link.rate_bps, link.delay_ns) for link in ports) * max(1, len(lossless))
-    rate = max((link.rate_bps for link in ports), default=0)
-    thresholds = [config[name].get(rate) for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")]
-    marking = config["ENABLE_QCN"] and None not in thresholds
     return {
         "buffer_bytes": buffer,
         "shared_bytes": max(1, buffer - kept - RESERVE_BYTES * len(ports)),
         "latency_ps": 0,
         "lossless": lossless,
         "strict": [CNP_PRIORITY],
-        # One pair of thresholds for a switch: those of its fastest ports.
-        "ecn": {
-            "k_min_bytes": thresholds[0] * 1000,
-            "k_max_bytes": thresholds[1] * 1000,
-            "p_max": thresholds[2],
-        }
-        if marking
-        else None,
+        "ecn": _ecn(config, sorted({link.rate_bps for link in ports})),
         "ingress_alpha": 1 / 8,
         "egress_alpha": 1024.0,
         "pfc": {

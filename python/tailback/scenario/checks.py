@@ -35,6 +35,7 @@ def conflicts(scenario: Scenario) -> Problems:
         return
     yield from _buffer(scenario)
     yield from _rates(scenario)
+    yield from _thresholds(scenario)
     yield from congestion_conflicts(scenario.host, network.host_rates)
     yield from _failures(scenario, network)
     total = 0
@@ -128,6 +129,20 @@ def _rates(scenario: Scenario) -> Problems:
                 f"found {lowest} (Mb/s), expected at most {name}, {format_rate(limit)}",
             )
             return
+
+
+def _thresholds(scenario: Scenario) -> Problems:
+    ecn = scenario.switch.ecn
+    if ecn is None:
+        return
+    rates = sorted({wire.rate for wire in scenario.network.wires})
+    for name, value in zip(("k_min", "k_max", "p_max"), ecn.settings, strict=True):
+        missing = [rate for rate in rates if isinstance(value, dict) and rate not in value]
+        if missing:
+            yield (
+                ("switch", "ecn", name),
+                f"found nothing for {format_rate(missing[0])}, expected a value for every rate of a link",
+            )
 
 
 def _failures(scenario: Scenario, network: Network) -> Problems:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
 from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
 from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
@@ -27,6 +28,7 @@ from tailback.units import (
     DataSize,
     duration,
     format_duration,
+    format_rate,
     format_size,
     size,
 )
@@ -148,27 +150,52 @@ class Host(Part):
 
 
 class Ecn(Part):
-    """ECN marking between a low and a high threshold of an egress queue."""
+    """ECN marking between a low and a high threshold of an egress queue, for all ports or by their rates.
 
-    k_min: DataSize = setting(
-        size("150KB"), "No marks up to this queue.", '"RoCE Rocks without PFC", section 3.1'
+    `k_min: {25Gbps: 100KB, 100Gbps: 400KB}` is for ports of these rates.
+    """
+
+    k_min: SizeByRate = setting(
+        size("150KB"),
+        "No marks up to this queue; for all ports, or by the port's rate.",
+        '"RoCE Rocks without PFC", section 3.1',
     )
-    k_max: DataSize = setting(
-        size("1500KB"), "Every packet is marked above this queue.", '"RoCE Rocks without PFC", section 3.1'
+    k_max: SizeByRate = setting(
+        size("1500KB"),
+        "Every packet is marked above this queue; for all ports, or by the port's rate.",
+        '"RoCE Rocks without PFC", section 3.1',
     )
-    p_max: float = setting(
+    p_max: ShareByRate = setting(
         1.0,
-        "Probability of a mark at k_max; it grows in a straight line from 0 at k_min.",
+        "Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by "
+        "the port's rate.",
         "Mellanox community DOC-2500: always marked above the maximum, linear between",
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
     )
+
+    @property
+    def settings(self) -> tuple[int | dict[int, int], int | dict[int, int], float | dict[int, float]]:
+        """k_min, k_max and p_max."""
+        return self.k_min, self.k_max, self.p_max
+
+    @property
+    def by_rate(self) -> bool:
+        """Whether the rate of a port matters."""
+        return any(isinstance(value, dict) for value in self.settings)
+
+    def at(self, rate: int) -> tuple[int, int, float]:
+        """k_min, k_max and p_max of ports of this rate; KeyError where they are not given."""
+        return at_rate(self.k_min, rate), at_rate(self.k_max, rate), at_rate(self.p_max, rate)
 
     @model_validator(mode="after")
     def _ordered(self) -> Ecn:
-        if self.k_min > self.k_max:
-            raise refuse("k_min", format_size(self.k_min), f"at most k_max, {format_size(self.k_max)}")
+        for rate in rates_of((self.k_min, self.k_max)) or [0]:
+            try:
+                low, high = at_rate(self.k_min, rate), at_rate(self.k_max, rate)
+            except KeyError:  # mappings without a common rate
+                continue
+            if low > high:
+                where = f" at {format_rate(rate)}" if rate else ""
+                raise refuse("k_min", format_size(low) + where, f"at most k_max, {format_size(high)}")
         return self
 
 

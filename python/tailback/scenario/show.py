@@ -134,6 +134,8 @@ def _scalar(value: Any) -> str:
     """A value as YAML on one line."""
     if isinstance(value, list):
         return f"[{', '.join(_scalar(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_scalar(key)}: {_scalar(item)}" for key, item in value.items()) + "}"
     if value is None:
         return "null"
     if isinstance(value, bool):

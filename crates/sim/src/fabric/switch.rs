@@ -19,6 +19,7 @@ use super::lane;
 use super::packet::{Kind, CE};
 use super::port::{pick_class, ticks_between, DropReason};
 use crate::engine::{uniform, Stream};
+use crate::plan::EcnPlan;
 use crate::world::World;
 
 /// Binary digits after the point of an alpha.
@@ -33,7 +34,6 @@ pub(crate) struct Switch {
     pub shared_used: u64,
     pub lossless: u8,
     pub strict: u8,
-    pub ecn: Option<EcnThresholds>,
     pub xoff: Option<u64>,
     pub xon: Option<u64>,
     pub xon_offset: u64,
@@ -56,11 +56,6 @@ impl Switch {
             shared_used: 0,
             lossless: mask(&model.lossless),
             strict: mask(&model.strict),
-            ecn: model.ecn.as_ref().map(|ecn| EcnThresholds {
-                k_min_bytes: ecn.k_min_bytes,
-                k_max_bytes: ecn.k_max_bytes,
-                p_max: ecn.p_max,
-            }),
             xoff: model.pfc.xoff_bytes,
             xon: model.pfc.xon_bytes,
             xon_offset: model.pfc.xon_offset_bytes,
@@ -89,6 +84,50 @@ impl Switch {
             Some(xon) => shared <= xon,
             None => shared == 0 || shared + self.xon_offset <= self.ingress_threshold(),
         }
+    }
+}
+
+/// ECN thresholds by port. Ports are many and thresholds few, so a port has a number.
+#[derive(Debug)]
+pub(crate) struct Marking {
+    /// By number; the first never marks.
+    kinds: Vec<EcnThresholds>,
+    number: Vec<u8>,
+}
+
+impl Marking {
+    const NEVER: EcnThresholds = EcnThresholds { k_min_bytes: u64::MAX, k_max_bytes: u64::MAX, p_max: 0.0 };
+
+    /// Of no port yet.
+    pub fn new() -> Marking {
+        Marking { kinds: vec![Marking::NEVER], number: Vec::new() }
+    }
+
+    /// Adds the next port; refuses more than 255 different thresholds.
+    pub fn add(&mut self, ecn: Option<&EcnPlan>) -> Result<(), String> {
+        let thresholds = ecn.map_or(Marking::NEVER, |ecn| EcnThresholds {
+            k_min_bytes: ecn.k_min_bytes,
+            k_max_bytes: ecn.k_max_bytes,
+            p_max: ecn.p_max,
+        });
+        let known = self.kinds.iter().position(|kind| *kind == thresholds);
+        let number = known.unwrap_or(self.kinds.len());
+        if known.is_none() {
+            self.kinds.push(thresholds);
+        }
+        self.number.push(u8::try_from(number).map_err(|_| "more than 255 different thresholds of ecn")?);
+        Ok(())
+    }
+
+    /// Thresholds of a port.
+    #[inline]
+    pub fn of(&self, port: usize) -> &EcnThresholds {
+        &self.kinds[self.number[port] as usize]
+    }
+
+    /// Thresholds of a port, if it marks.
+    pub fn thresholds(&self, port: usize) -> Option<&EcnThresholds> {
+        Some(self.of(port)).filter(|ecn| **ecn != Marking::NEVER)
     }
 }
 
@@ -262,13 +301,11 @@ impl World {
         group.shared -= bytes - from_headroom;
         s.shared_used -= (bytes - from_headroom) as u64;
         if packet.kind == Kind::Data && s.strict & (1 << class) == 0 {
-            if let Some(ecn) = &s.ecn {
-                let queued = self.queues[lane(port, class)].bytes as u64;
-                let stream: &mut Stream = &mut self.ecn_streams[port];
-                if ecn.mark(queued, || uniform(stream)) {
-                    packet.flags |= CE;
-                    self.marked[lane(port, class)] += 1;
-                }
+            let queued = self.queues[lane(port, class)].bytes as u64;
+            let stream: &mut Stream = &mut self.ecn_streams[port];
+            if self.marking.of(port).mark(queued, || uniform(stream)) {
+                packet.flags |= CE;
+                self.marked[lane(port, class)] += 1;
             }
         }
         if group.asserted && group.headroom == 0 && s.below_xon(group.shared as u64) {

@@ -266,10 +266,8 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
 fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8, order: u32) -> Queue {
     let owner = world.ports[port].owner as usize;
     let switch = owner.checked_sub(plan.hosts.len());
-    let ecn = switch.filter(|_| kind == "egress").and_then(|index| {
-        let switch = &world.switches[index];
-        switch.ecn.filter(|_| switch.strict & (1 << class) == 0)
-    });
+    let marks = switch.filter(|&index| kind == "egress" && world.switches[index].strict & (1 << class) == 0);
+    let ecn = marks.and_then(|_| world.marking.thresholds(port));
     let name = match kind {
         "receive" => format!("{}/rx", plan.hosts[owner].name),
         "send" => send_queue_name(plan, owner, class),

@@ -36,7 +36,7 @@ pub fn star(hosts: usize) -> Plan {
             latency_ps: 300_000,
             lossless: vec![3],
             strict: vec![6],
-            ecn: Some(EcnPlan { k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 1.0 }),
+            ecn: vec![EcnPlan { rate_bps: None, k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 1.0 }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
             pfc: PfcPlan {
