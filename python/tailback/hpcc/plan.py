@@ -53,6 +53,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "buffer_mib": config["BUFFER_SIZE"],
         "pause_time_us": config["PAUSE_TIME"],
         "link_down": _link_down(config, topology),
+        "queue_monitor": _queue_monitor(config),
         "rng": {"seed": 1, "run": 1},
         "error_rate_per_link": config["ERROR_RATE_PER_LINK"],
         "departures": dict(departures or {}),
@@ -136,6 +137,13 @@ def _link_down(config: Config, topology: Topology) -> list[int] | None:
     if not any({link.a, link.b} == {a, b} for link in topology.links):
         raise config.refuse("LINK_DOWN", f"expected two nodes with a link between them, found {a} and {b}")
     return [LINK_DOWN_AFTER_NS + after_us * 1000, a, b]
+
+
+def _queue_monitor(config: Config) -> list[int] | None:
+    """`[start_ns, end_ns]` of the samples; there is none without a file."""
+    if not config["QLEN_MON_FILE"]:
+        return None
+    return [config["QLEN_MON_START"], config["QLEN_MON_END"]]
 
 
 def _check(config: Config, topology: Topology) -> None:

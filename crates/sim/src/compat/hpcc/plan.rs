@@ -61,6 +61,9 @@ pub struct HpccPlan {
     /// A link that fails, its routes with it.
     #[serde(default)]
     pub link_down: Option<LinkDown>,
+    /// Sampling of the switches' queues.
+    #[serde(default)]
+    pub queue_monitor: Option<QueueMonitor>,
     /// ns-3's generator.
     pub rng: Rng,
     /// Probability that a packet is lost on a link whose own error rate is 0; those links share one stream.
@@ -87,6 +90,11 @@ pub struct Flow(pub u32, pub u32, pub u32, pub u32, pub u64, pub u64);
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct LinkDown(pub u64, pub u32, pub u32);
+
+/// Start and end (ns) of the samples for the queue-length file, one in 100 ns.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct QueueMonitor(pub u64, pub u64);
 
 /// Congestion control of every host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
