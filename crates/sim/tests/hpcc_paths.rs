@@ -69,6 +69,10 @@ fn acknowledgement_interval() {
     assert_eq!(with(1500, 2500, 1000), (1, vec![]));
     // and this one is.
     assert_eq!(with(2000, 2500, 1000), (2, vec![83 + DATA + ACK]));
+    // Nobody asks for chunks where no packet is below it.
+    assert_eq!(with(2000, 1000, 0), (2, vec![83 + DATA + ACK]));
+    let below = HpccPlan { l2_ack_interval_bytes: 1000, l2_chunk_bytes: 0, ..star(2, vec![flow(999)]) };
+    assert!(below.check().is_err_and(|error| error.to_string().contains("l2_chunk_bytes")));
 }
 
 /// Senders round what is acknowledged down to a chunk: a message that is not whole chunks never ends.

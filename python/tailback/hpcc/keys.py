@@ -92,7 +92,8 @@ _ALL = (
     _key("GLOBAL_T", "flag", 1, "one window and base RTT, the largest of all pairs of hosts"),
     _key("VAR_WIN", "flag", 0, "the window shrinks with the rate"),
     _key("L2_CHUNK_SIZE", "count", 0, "bytes of a chunk of L2_BACK_TO_ZERO"),
-    _key("L2_ACK_INTERVAL", "count", 0, "at 1, every packet is acknowledged; with 0 nothing would be"),
+    _key("L2_ACK_INTERVAL", "count", 0, "bytes of a message from which on every packet is "
+         "acknowledged; 0 is refused: nothing would be"),
     _key("L2_BACK_TO_ZERO", "flag", 0, "1: a loss goes back to the start of the chunk; 0: go-back-N"),
     _key("ACK_HIGH_PRIO", "flag", 0, "which pause holds back a host's ACKs: 1 priority 0's, 0 priority 3's"),
     _key("ERROR_RATE_PER_LINK", "number", 0.0, "packet loss of links that give none themselves", high=1),

@@ -323,11 +323,14 @@ impl HpccPlan {
             "l2_ack_interval_bytes",
             "must be above 0: nothing would be acknowledged",
         )?;
-        let chunk_needed = self.back_to_zero || self.l2_ack_interval_bytes > 1;
+        // Only packets below the interval are looked at for whole chunks.
+        let first = self.flows.iter().map(|flow| flow.4.min(self.payload_bytes as u64)).min();
+        let below = first.is_some_and(|bytes| bytes < self.l2_ack_interval_bytes as u64);
+        let chunk_needed = self.back_to_zero || below;
         require(
             self.l2_chunk_bytes > 0 || !chunk_needed,
             "l2_chunk_bytes",
-            "must be above 0 with back_to_zero or with an ACK interval above 1",
+            "must be above 0 with back_to_zero, or where a flow's first packet is below the ACK interval",
         )?;
         require((1..=4095).contains(&self.buffer_mib), "buffer_mib", "not in 1 to 4095")
     }
