@@ -82,8 +82,8 @@ docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
-bench: ## packet-hops per CPU-second beside the bare event queue
-	$(CARGO) bench --locked --quiet --package tailback-sim --bench hops
+bench: ## packet-hops per CPU-second, Tailback's own models and the HPCC profile
+	$(CARGO) bench --locked --quiet --package tailback-sim --bench hops --bench hpcc
 
 lock: ## pin the newest versions of all Python packages, for every Python from 3.10 on
 	@$(PIP) install uv

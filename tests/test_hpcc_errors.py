@@ -20,7 +20,7 @@ from hpcc_files import CONFIG, FLOW, TOPOLOGY, refusal, without, write
         ({"config": without("EWMA_GAIN")}, "config.txt: expected EWMA_GAIN (DCQCN and DCTCP: g): it has no usable default"),
         ({"config": without("RATE_HAI")}, "config.txt: expected RATE_HAI (DCQCN and TIMELY: hyper increase): it has no usable default"),
         ({"config": without("L2_ACK_INTERVAL")}, "config.txt: L2_ACK_INTERVAL: expected at least 1: with 0 no packet is acknowledged, and no flow ends"),
-        ({"config": CONFIG + "L2_BACK_TO_ZERO 1"}, "config.txt: L2_CHUNK_SIZE: expected at least 1: L2_BACK_TO_ZERO, and an L2_ACK_INTERVAL above 1, divide by it"),
+        ({"config": CONFIG + "L2_BACK_TO_ZERO 1"}, "config.txt: L2_CHUNK_SIZE: expected at least 1: L2_BACK_TO_ZERO, and packets below L2_ACK_INTERVAL, divide by it"),
         ({"config": CONFIG + "RP_TIMER"}, "config.txt:18: end of file: expected the value of RP_TIMER"),
         ({"config": CONFIG + "RP_TIMER x"}, "config.txt:18: token 'x': expected the value of RP_TIMER, a number from 1 to 1000000000"),
         ({"config": CONFIG + "RP_TIMER 0.5"}, "config.txt:18: token '0.5': expected the value of RP_TIMER, a number from 1 to 1000000000"),

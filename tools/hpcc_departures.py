@@ -63,8 +63,8 @@ What to read from it:
 - **Chance moves single flows as much as most differences do.** With other random numbers, and nothing else
   changed, the FCT of the median flow moves by the last figure of the first row. Two programs agree flow by
   flow only if they draw the same numbers; models have to be compared by distributions.
-- Overhead on the wire is load: RoCEv2 takes 34 B a packet more than that simulator counts, 3 %. The mean FCT
-  rises by more than that.
+- Overhead on the wire is load: RoCEv2 takes 34 B a data packet more than that simulator counts, 3 % (ACKs are
+  left as they are). The mean FCT rises by more than that.
 - Truncated times make links a little faster than their rate: 1048 B take 83 ns there, not 83.84.
 - A CNP interval lets senders slow down less: long flows are faster, and short ones wait longer.
 - The timer changes nothing here, because no packet is lost.

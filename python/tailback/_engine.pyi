@@ -50,6 +50,9 @@ class HpccRecording:
     def pfc(self) -> Any:
         """A row a PFC frame received."""
     @property
+    def qlen(self) -> str:
+        """The queue-length file; empty where the plan asks for none."""
+    @property
     def origin_ns(self) -> int:
         """When the first flow starts."""
 

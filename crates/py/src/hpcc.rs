@@ -17,6 +17,9 @@ pub struct HpccRecording {
     recording: Py<Recording>,
     fct: RecordBatch,
     pfc: RecordBatch,
+    /// That simulator's queue-length file.
+    #[pyo3(get)]
+    qlen: String,
     #[pyo3(get)]
     origin_ns: u64,
 }
@@ -59,14 +62,15 @@ impl HpccSimulation {
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<HpccRecording> {
         let simulation = self.0.take().ok_or_else(finished)?;
-        let (recording, fct, pfc, origin_ns) = py
+        let (recording, fct, pfc, qlen, origin_ns) = py
             .detach(|| {
                 let recorded = simulation.finish();
                 let recording = Recording::new(&recorded.recording)?;
-                Ok((recording, fct_table(&recorded.fct)?, pfc_table(&recorded.pfc)?, recorded.origin_ns))
+                let (fct, pfc) = (fct_table(&recorded.fct)?, pfc_table(&recorded.pfc)?);
+                Ok((recording, fct, pfc, recorded.qlen, recorded.origin_ns))
             })
             .map_err(failed)?;
-        Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, origin_ns })
+        Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, qlen, origin_ns })
     }
 }
 

@@ -54,7 +54,6 @@ def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as th
 
 
 _NO_TRACE = "no packet trace is written"
-_NO_MONITOR = "no queue-length histogram is written; series.parquet has queues over time"
 _NO_PINT = "HPCC-PINT only, which is refused"
 _TRACED, _HPCC, _PINT = ("ENABLE_TRACE", 1), ("CC_MODE", 3), ("CC_MODE", 10)
 _OWN_NAME = "the file is always {} in the output folder"
@@ -93,7 +92,8 @@ _ALL = (
     _key("GLOBAL_T", "flag", 1, "one window and base RTT, the largest of all pairs of hosts"),
     _key("VAR_WIN", "flag", 0, "the window shrinks with the rate"),
     _key("L2_CHUNK_SIZE", "count", 0, "bytes of a chunk of L2_BACK_TO_ZERO"),
-    _key("L2_ACK_INTERVAL", "count", 0, "at 1, every packet is acknowledged; with 0 nothing would be"),
+    _key("L2_ACK_INTERVAL", "count", 0, "bytes of a message from which on every packet is "
+         "acknowledged; 0 is refused: nothing would be"),
     _key("L2_BACK_TO_ZERO", "flag", 0, "1: a loss goes back to the start of the chunk; 0: go-back-N"),
     _key("ACK_HIGH_PRIO", "flag", 0, "which pause holds back a host's ACKs: 1 priority 0's, 0 priority 3's"),
     _key("ERROR_RATE_PER_LINK", "number", 0.0, "packet loss of links that give none themselves", high=1),
@@ -110,11 +110,13 @@ _ALL = (
     _key("SAMPLE_FEEDBACK", "flag", 0, "HPCC: every ACK counts here", "not honoured", off=0, only_if=_HPCC),
     _key("PINT_LOG_BASE", "number", 1.05, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
     _key("PINT_PROB", "number", 1.0, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
-    _key("QLEN_MON_FILE", "path", b"", _NO_MONITOR, "not honoured"),
-    _key("QLEN_MON_START", "count64", 2_000_000_000, _NO_MONITOR, "not honoured", high=2**64 - 1),
-    _key("QLEN_MON_END", "count64", 2_100_000_000, _NO_MONITOR, "not honoured", high=2**64 - 1),
+    _key("QLEN_MON_FILE", "path", b"", "qlen.txt is written; " + _OWN_NAME.format("qlen.txt"), "not honoured",
+         off=b"qlen.txt"),
+    _key("QLEN_MON_START", "count64", 2_000_000_000, "first sample of the queues, in ns", high=2**63 - 1),
+    _key("QLEN_MON_END", "count64", 2_100_000_000, "end of the samples, in ns; qlen.txt is written only at "
+         "whole tenths of a second", high=2**64 - 1),
     _key("USE_DYNAMIC_PFC_THRESHOLD", "flag", 1, "the threshold is always dynamic", "none there either"),
-    _key("PAUSE_TIME", "count", 5, "written into PFC frames; a pause lasts until its resume, 0 is a resume"),
+    _key("PAUSE_TIME", "us", 5, "written into PFC frames; a pause lasts until its resume, 0 is a resume"),
     _key("DATA_RATE", "word", b"", "read and not used", "none there either"),
     _key("LINK_DELAY", "word", b"", "read and not used", "none there either"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`fct.txt` and `pfc.txt` as the HPCC simulator writes them, byte for byte."""
+"""`fct.txt`, `pfc.txt` and `qlen.txt` as the HPCC simulator writes them, byte for byte."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-FCT, PFC = "fct.txt", "pfc.txt"
+FCT, PFC, QLEN = "fct.txt", "pfc.txt", "qlen.txt"
 
 
 def address(node: int) -> int:

@@ -27,7 +27,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         InputError: values that are possible one by one and not together.
     """
     config, topology = inputs.config, inputs.topology
-    _check(config, topology)
+    _check(inputs)
     return {
         "name": inputs.name,
         "seed": 1,
@@ -53,6 +53,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "buffer_mib": config["BUFFER_SIZE"],
         "pause_time_us": config["PAUSE_TIME"],
         "link_down": _link_down(config, topology),
+        "queue_monitor": _queue_monitor(config),
         "rng": {"seed": 1, "run": 1},
         "error_rate_per_link": config["ERROR_RATE_PER_LINK"],
         "departures": dict(departures or {}),
@@ -138,15 +139,25 @@ def _link_down(config: Config, topology: Topology) -> list[int] | None:
     return [LINK_DOWN_AFTER_NS + after_us * 1000, a, b]
 
 
-def _check(config: Config, topology: Topology) -> None:
+def _queue_monitor(config: Config) -> list[int] | None:
+    """`[start_ns, end_ns]` of the samples; there is none without a file."""
+    if not config["QLEN_MON_FILE"]:
+        return None
+    return [config["QLEN_MON_START"], config["QLEN_MON_END"]]
+
+
+def _check(inputs: HpccInputs) -> None:
+    config = inputs.config
     if not nanoseconds(config["SIMULATOR_STOP_TIME"]):
         raise config.refuse("SIMULATOR_STOP_TIME", "expected a time after 0 s")
     if not config["L2_ACK_INTERVAL"]:
         text = "expected at least 1: with 0 no packet is acknowledged, and no flow ends"
         raise config.refuse("L2_ACK_INTERVAL", text)
-    chunks = config["L2_BACK_TO_ZERO"] or config["L2_ACK_INTERVAL"] > 1
+    smallest = min((flow[4] for flow in inputs.flows), default=math.inf)
+    below = min(config["PACKET_PAYLOAD_SIZE"], smallest) < config["L2_ACK_INTERVAL"]
+    chunks = config["L2_BACK_TO_ZERO"] or below
     if chunks and not config["L2_CHUNK_SIZE"]:
-        text = "expected at least 1: L2_BACK_TO_ZERO, and an L2_ACK_INTERVAL above 1, divide by it"
+        text = "expected at least 1: L2_BACK_TO_ZERO, and packets below L2_ACK_INTERVAL, divide by it"
         raise config.refuse("L2_CHUNK_SIZE", text)
 
 

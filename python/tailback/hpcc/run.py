@@ -31,7 +31,8 @@ def run_hpcc(
 
     Args:
         config: A path, or inputs that were read already.
-        out: Folder to write the result to; new or empty. It gets fct.txt and pfc.txt, too.
+        out: Folder to write the result to; new or empty. It gets fct.txt and pfc.txt, too, and qlen.txt if
+            QLEN_MON_FILE is given.
         progress: Called about a hundred times a second, as in `tailback.run`.
         departures: Deliberate differences from that simulator: `exact_time`, `cnp_interval_ns`,
             `retransmission_timeout_ns`, `wire_overhead_bytes`. A folder does not keep them.
@@ -45,10 +46,12 @@ def run_hpcc(
 
     def result(recorded: HpccRecording, took: Took) -> Result:
         # Arrow takes a while to load, and reading the files does not need it.
-        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
+        from tailback.hpcc.outputs import FCT, PFC, QLEN, fct_text, pfc_text
         from tailback.results import Result
 
         outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
+        if setup.plan["queue_monitor"]:
+            outputs[QLEN] = recorded.qlen.encode()
         return Result.of(setup, recorded.recording, *took, outputs=outputs)
 
     return carry_out(simulation, result, out, progress)

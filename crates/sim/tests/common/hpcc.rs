@@ -109,6 +109,7 @@ pub fn plan(case: &str) -> HpccPlan {
         buffer_mib: value("BUFFER_SIZE") as u32,
         pause_time_us: 5,
         link_down: None,
+        queue_monitor: None,
         rng: Rng { seed: 1, run: 1 },
         error_rate_per_link: value("ERROR_RATE_PER_LINK"),
         departures: Departures::default(),

@@ -66,6 +66,9 @@ impl World {
         }
         qp.data_path = self.add_path(port, qp.key(false), qp.dst);
         qp.ack_path = self.add_path(self.recv[flow as usize].port, qp.key(true), qp.src);
+        if let Some(table) = self.qp_tables.get_mut(qp.src as usize) {
+            table.insert(qp.table_key(), flow);
+        }
         self.send[flow as usize] = qp;
         self.join(flow);
         self.transmit(port);
@@ -379,13 +382,17 @@ impl World {
         }
         self.schedule_increase(flow, self.now + reaction.increase_period);
         let qp = &mut self.send[flow as usize];
-        qp.reaction.on_increase_timer(&reaction, qp.line_rate);
+        // The limit is the rate of the NIC that it has by now; its window goes by the first one's.
+        qp.reaction.on_increase_timer(&reaction, self.ports[qp.port as usize].rate);
     }
 
     fn complete(&mut self, flow: u32) {
         let qp = &mut self.send[flow as usize];
         qp.done = true;
         qp.end = self.now;
+        if let Some(table) = self.qp_tables.get_mut(qp.src as usize) {
+            table.remove(flow);
+        }
         if qp.slot != NONE {
             self.nics[self.ports[qp.port as usize].owner as usize].finished += 1;
         }

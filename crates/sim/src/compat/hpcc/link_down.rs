@@ -8,8 +8,8 @@ use super::world::World;
 impl World {
     /// Takes the plan's link down: new routes, empty queues at both ends, and every queue pair chooses its NIC anew.
     ///
-    /// What the dropped packets held of the switches' buffers is not given back. Queue pairs rejoin in the order in
-    /// which they started; there it is the order of a hash table.
+    /// What the dropped packets held of the switches' buffers is not given back. Queue pairs rejoin host by host, those
+    /// of a host in the order of a hash table.
     pub fn on_link_down(&mut self) {
         let Some(down) = self.plan.link_down else { return };
         self.rerouted = true;
@@ -30,24 +30,24 @@ impl World {
             nic.ready.clear();
             nic.finished = 0;
         }
-        for flow in 0..self.send.len() as u32 {
-            let qp = &self.send[flow as usize];
-            if !qp.started {
-                continue;
-            }
+        for flow in 0..self.send.len() {
+            let qp = &self.send[flow];
             let back = self.nic_of(qp.dst_node, qp.key(true), qp.src);
-            if back != NONE {
-                self.recv[flow as usize].port = back;
+            if qp.started && back != NONE {
+                self.recv[flow].port = back;
             }
-            let port = self.nic_of(qp.src_node, qp.key(false), qp.dst);
-            let qp = &mut self.send[flow as usize];
-            qp.slot = NONE;
-            if qp.done || port == NONE {
-                continue;
+            self.send[flow].slot = NONE;
+        }
+        for host in 0..self.qp_tables.len() {
+            for flow in self.qp_tables[host].flows() {
+                let qp = &self.send[flow as usize];
+                let port = self.nic_of(qp.src_node, qp.key(false), qp.dst);
+                if port != NONE {
+                    self.send[flow as usize].port = port;
+                    self.join(flow);
+                    self.transmit(port);
+                }
             }
-            qp.port = port;
-            self.join(flow);
-            self.transmit(port);
         }
     }
 

@@ -7,19 +7,20 @@
 //!
 //! HPCC, TIMELY and DCTCP are the exception: they are this project's own (`ack_control`).
 //!
-//! Leaves out: the packet trace and the queue length file; HPCC-PINT; the order in which queue pairs rejoin their
-//! NICs after a link went down, which there is that of a C++ hash table; the limit of 1000 MiB of a port's queue;
-//! timers of queue pairs that are done, which nobody can see.
+//! Leaves out: the packet trace; HPCC-PINT; the limit of 1000 MiB of a port's queue; timers of queue pairs that are
+//! done, which nobody can see.
 
 mod ack_control;
 mod audit;
 mod clock;
+mod hash_order;
 mod host;
 mod link_down;
 mod packet;
 pub mod plan;
 mod port;
 mod qp;
+mod queue_monitor;
 mod random;
 pub mod reaction;
 mod receive;
@@ -82,6 +83,8 @@ pub struct HpccRecording {
     pub fct: Vec<Fct>,
     /// PFC frames in the order in which they came in.
     pub pfc: Vec<PfcEvent>,
+    /// The queue-length file; empty where the plan asks for none.
+    pub qlen: String,
     /// When the first flow starts: where the recording's time begins.
     pub origin_ns: u64,
     /// Totals of the run.
@@ -153,6 +156,7 @@ impl HpccSimulation {
             Event::QpStart => world.on_qp_start(index),
             Event::LinkDown => world.on_link_down(),
             Event::RetransmissionTimer => world.on_retransmission_timer(index),
+            Event::QueueSample => world.on_queue_sample(),
             Event::Sample => self.on_sample(),
             Event::Stop => self.done = true,
         }
@@ -207,6 +211,7 @@ impl HpccSimulation {
             drops: lanes.map(|lane| lane.dropped).sum(),
         };
         let origin_ns = world.origin / 1000;
-        HpccRecording { recording, fct: self.world.fct, pfc: self.world.pfc, origin_ns, totals }
+        let World { fct, pfc, queue_lengths, .. } = self.world;
+        HpccRecording { recording, fct, pfc, qlen: queue_lengths.text, origin_ns, totals }
     }
 }

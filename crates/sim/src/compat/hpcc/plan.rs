@@ -61,6 +61,9 @@ pub struct HpccPlan {
     /// A link that fails, its routes with it.
     #[serde(default)]
     pub link_down: Option<LinkDown>,
+    /// Sampling of the switches' queues.
+    #[serde(default)]
+    pub queue_monitor: Option<QueueMonitor>,
     /// ns-3's generator.
     pub rng: Rng,
     /// Probability that a packet is lost on a link whose own error rate is 0; those links share one stream.
@@ -87,6 +90,11 @@ pub struct Flow(pub u32, pub u32, pub u32, pub u32, pub u64, pub u64);
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct LinkDown(pub u64, pub u32, pub u32);
+
+/// Start and end (ns) of the samples for the queue-length file, one in 100 ns.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct QueueMonitor(pub u64, pub u64);
 
 /// Congestion control of every host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -315,11 +323,14 @@ impl HpccPlan {
             "l2_ack_interval_bytes",
             "must be above 0: nothing would be acknowledged",
         )?;
-        let chunk_needed = self.back_to_zero || self.l2_ack_interval_bytes > 1;
+        // Only packets below the interval are looked at for whole chunks.
+        let first = self.flows.iter().map(|flow| flow.4.min(self.payload_bytes as u64)).min();
+        let below = first.is_some_and(|bytes| bytes < self.l2_ack_interval_bytes as u64);
+        let chunk_needed = self.back_to_zero || below;
         require(
             self.l2_chunk_bytes > 0 || !chunk_needed,
             "l2_chunk_bytes",
-            "must be above 0 with back_to_zero or with an ACK interval above 1",
+            "must be above 0 with back_to_zero, or where a flow's first packet is below the ACK interval",
         )?;
         require((1..=4095).contains(&self.buffer_mib), "buffer_mib", "not in 1 to 4095")
     }

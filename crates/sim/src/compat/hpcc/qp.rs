@@ -3,7 +3,7 @@
 use super::packet::NONE;
 use super::plan::Flow;
 use super::reaction::ReactionPoint;
-use super::routing::flow_key;
+use super::routing::{address, flow_key};
 
 /// The sending half.
 #[derive(Clone, Debug)]
@@ -114,6 +114,11 @@ impl SendQp {
             window = (window.wrapping_mul(self.reaction.rate) / self.line_rate).max(1);
         }
         (self.snd_nxt as u64).wrapping_sub(self.snd_una as u64) >= window
+    }
+
+    /// What it is found by at its host: receiver's address, source port, priority.
+    pub fn table_key(&self) -> u64 {
+        (address(self.dst_node) as u64) << 32 | (self.sport as u64) << 16 | self.priority as u64
     }
 
     /// What is hashed of its data packets, or of its ACKs.

@@ -4,10 +4,12 @@ use tailback_proto::units::Time;
 
 use super::ack_control::AckControl;
 use super::clock::serialization;
+use super::hash_order::HashOrder;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
 use super::plan::{HpccPlan, Link, PFC_BYTES};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
+use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::reaction;
 use super::routing::Routes;
@@ -45,11 +47,13 @@ pub(super) enum Event {
     RetransmissionTimer,
     /// A bin of the time series ends.
     Sample,
+    /// Queues are sampled for the queue-length file.
+    QueueSample,
     /// The run ends.
     Stop,
 }
 
-const EVENTS: [Event; 12] = [
+const EVENTS: [Event; 13] = [
     Event::Sent,
     Event::Arrival,
     Event::Wake,
@@ -61,6 +65,7 @@ const EVENTS: [Event; 12] = [
     Event::LinkDown,
     Event::RetransmissionTimer,
     Event::Sample,
+    Event::QueueSample,
     Event::Stop,
 ];
 const INDEX_BITS: u32 = 28;
@@ -126,6 +131,9 @@ pub(super) struct World {
     pub paths: Vec<u32>,
     /// A link has failed: packets under way no longer follow their path.
     pub rerouted: bool,
+    /// By host: where a link will go down, its queue pairs that are not done.
+    pub qp_tables: Vec<HashOrder>,
+    pub queue_lengths: QueueLengths,
     pub streams: FirstNumbers,
     times: Vec<u64>,
     error_models: Vec<(f64, Stream)>,
@@ -155,6 +163,7 @@ impl World {
             is_switch[id as usize] = number as u32;
         }
         let hosts: Vec<u32> = (0..plan.nodes).filter(|&id| is_switch[id as usize] == NONE).collect();
+        let tables = if plan.link_down.is_some() { hosts.len() } else { 0 };
         let exact = plan.departures.exact_time;
         let data_overhead = plan.data_overhead();
         let ack_bytes = plan.ack_bytes();
@@ -186,6 +195,8 @@ impl World {
             routes,
             paths: Vec::new(),
             rerouted: false,
+            qp_tables: vec![HashOrder::default(); tables],
+            queue_lengths: QueueLengths::new(plan),
             streams: FirstNumbers::new(
                 plan.rng.seed,
                 plan.rng.run,
@@ -304,6 +315,7 @@ impl World {
         if let Some(down) = self.plan.link_down {
             self.schedule(down.0 * 1000, Event::LinkDown, 0);
         }
+        self.begin_queue_monitor();
         self.schedule(self.stop, Event::Stop, 0);
     }
 
