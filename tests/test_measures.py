@@ -47,7 +47,10 @@ class Tiny:
             ),
         )
         none = {"node": [], "port": [], "counter": [], "value": []}
-        self.counters = pa.table({name: pa.array(values, pa.string()) for name, values in none.items()})
+        kinds = {"value": pa.int64()}
+        self.counters = pa.table(
+            {name: pa.array(values, kinds.get(name, pa.string())) for name, values in none.items()}
+        )
         self.meta_json = json.dumps(
             {
                 "name": "tiny",

@@ -128,7 +128,10 @@ traffic:
         ("switch: {lossless: 3}", "switch.lossless: found 3, expected a list"),
         ("switch: {ecn: {p_max: 1.5}}", "switch.ecn.p_max: found 1.5, expected a number, 0 to 1"),
         ("switch: {ecn: {p_max: .nan}}", "switch.ecn.p_max: found nan, expected a number, 0 to 1"),
-        ("switch: {ecn: {k_min: {}}}", "switch.ecn.k_min: found an empty mapping, expected at least one rate"),
+        (
+            "switch: {ecn: {k_min: {}}}",
+            "switch.ecn.k_min: found an empty mapping, expected at least one rate",
+        ),
         (
             "switch: {ecn: {k_min: {fast: 1KB}}}",
             'switch.ecn.k_min: found "fast", expected a rate with a unit, such as 100Gbps',

@@ -110,3 +110,16 @@ def test_ctrl_c_keeps_what_is_complete(tmp_path: Path) -> None:
     assert 1 <= len(kept) < 40
     for name in kept:
         assert json.loads((out / name / "summary.json").read_text())["complete"] is True
+
+
+def test_the_work_is_done_by_the_children(tmp_path: Path) -> None:
+    """So that two jobs take half the time of one: what the parent does, it does alone."""
+    file = tmp_path / "small.yaml"
+    file.write_text(TEXT)
+    before = os.times()
+    run_seeds(str(file), [1, 2, 3, 4], tmp_path / "all", jobs=2)
+    after = os.times()
+    own = after.user + after.system - before.user - before.system
+    children = after.children_user + after.children_system - before.children_user - before.children_system
+    print(f"parent {own:.2f} s, children {children:.2f} s")
+    assert own < 0.1 * children

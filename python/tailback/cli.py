@@ -19,6 +19,7 @@ import typer
 
 import tailback
 from tailback import scenario as scenarios
+from tailback.run import run_checked
 from tailback.scenario import ScenarioError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def run(
         folder = _default_folder(scenario.name) if out is None else out
         with _bar(quiet) as bar:
             steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
-            result = tailback.run(scenario, out=folder, progress=steps)
+            result = run_checked(scenario, folder, steps)
     raise typer.Exit(_conclude(result, folder, quiet))
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tailback.scenario.checks import pairs
-from tailback.scenario.congestion import ack_every, congestion_plan
+from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_setting
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Ecn, Host, Scenario, Switch
+from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.traffic import Write
 
 
@@ -25,6 +26,9 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     rates = list(dict.fromkeys(network.host_rates))
     nic_of = {rate: number for number, rate in enumerate(rates)}
     link_rates = {wire.rate for wire in network.wires}
+    round_trip = round_trip_setting(scenario.host)
+    if isinstance(round_trip, str):
+        round_trip = longest_round_trip(scenario).time
     pools = shared(scenario)
     kinds = list(dict.fromkeys(pools.values()))
     kind_of = {pool: number for number, pool in enumerate(kinds)}
@@ -36,7 +40,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             {"name": name, "nic": nic_of[rate]}
             for name, rate in zip(network.hosts, network.host_rates, strict=True)
         ],
-        "nics": [_nic(scenario.host, rate) for rate in rates],
+        "nics": [_nic(scenario.host, rate, round_trip) for rate in rates],
         "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
         "switch_models": [_switch(scenario.switch, pool, link_rates) for pool in kinds],
         "links": [
@@ -67,7 +71,7 @@ def plan_json(plan: dict[str, Any]) -> str:
     return json.dumps(plan, allow_nan=False)
 
 
-def _nic(host: Host, rate_bps: int) -> dict[str, Any]:
+def _nic(host: Host, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
         "mtu_bytes": host.mtu,
@@ -79,7 +83,7 @@ def _nic(host: Host, rate_bps: int) -> dict[str, Any]:
             "adaptive_timeout_ps": None if first is None else min(first, full),
             "retry_count": host.transport.retry_count,
         },
-        "congestion": congestion_plan(host, rate_bps),
+        "congestion": congestion_plan(host, rate_bps, round_trip),
     }
 
 

@@ -26,6 +26,7 @@ from rich.table import Table
 from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
+from tailback.lines import in_lines
 from tailback.scenario import Scenario, show
 from tailback.scenario.show import input_names
 from tailback.setup import ScenarioSetup, Setup, read_setup
@@ -65,7 +66,7 @@ class ResolvedScenario(Protocol):
 
 class Result:
     """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `counters` a row a
-    counter.
+    counter that is not zero; `counter_names` has the names of all.
 
     `meta` is what the engine says of the run as a whole, `setup` what it was given, `summary` the figures of
     `tailback.summary`. `complete` is False for a run that was interrupted: everything then covers the part
@@ -78,6 +79,7 @@ class Result:
         flows: pa.Table,
         series: pa.Table,
         counters: pa.Table,
+        counter_names: list[str],
         meta: dict[str, Any],
         setup: Setup,
         wall_s: float,
@@ -88,6 +90,7 @@ class Result:
         self.flows = flows
         self.series = series
         self.counters = counters
+        self.counter_names = counter_names
         self.meta = meta
         self.setup = setup
         self.wall_s = wall_s
@@ -132,6 +135,7 @@ class Result:
         if recorded != "everything":  # tens of thousands of queues without a curve say nothing
             kept = {"receive", "send", *(("egress",) if "egress queues" in recorded else ())}
             meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
+        counters = pa.table(recording.counters)
         order: list[tuple[str, Any]] = [
             ("node", "ascending"),
             ("port", "ascending"),
@@ -140,7 +144,9 @@ class Result:
         return cls(
             flows=pa.table(recording.flows),
             series=pa.table(recording.series),
-            counters=pa.table(recording.counters).sort_by(order),
+            # In a large fabric nearly all are zero.
+            counters=counters.filter(pc.not_equal(counters.column("value"), 0)).sort_by(order),
+            counter_names=sorted(counters.column("counter").unique().to_pylist()),
             meta=meta,
             setup=setup,
             wall_s=wall_s,
@@ -246,7 +252,9 @@ class Result:
                     "meta": self.meta,
                 },
             )
-            _write_json(fresh / "counters.json", _nested(self.counters))
+            _write_json(
+                fresh / "counters.json", {"names": self.counter_names, "nodes": _nested(self.counters)}
+            )
             _write_json(fresh / "timing.json", self._timing())
             for name, data in {**self.setup.files, **self.outputs}.items():
                 (fresh / name).parent.mkdir(exist_ok=True)
@@ -269,10 +277,12 @@ class Result:
                 raise FileNotFoundError(f"{path / name}: missing; {path} is not the folder of a run")
         timing, summary = _read_json(path / "timing.json"), _read_json(path / "summary.json")
         setup = read_setup(path, summary)
+        counters = _read_json(path / "counters.json")
         return cls(
             flows=pq.read_table(path / "flows.parquet"),
             series=pq.read_table(path / "series.parquet"),
-            counters=_flat(_read_json(path / "counters.json")),
+            counters=_flat(counters["nodes"]),
+            counter_names=counters["names"],
             meta=summary["meta"],
             setup=setup,
             wall_s=timing["wall_s"],
@@ -321,7 +331,7 @@ def _put_in_place(fresh: Path, out: Path) -> None:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(in_lines(value), encoding="utf-8")
 
 
 def _inputs(scenario: Scenario) -> dict[str, bytes]:
@@ -350,8 +360,9 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
 
 def _nested(counters: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
     nodes: dict[str, dict[str, dict[str, int]]] = {}
-    for row in counters.to_pylist():
-        nodes.setdefault(row["node"], {}).setdefault(row["port"], {})[row["counter"]] = row["value"]
+    columns = (counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+    for node, port, counter, value in zip(*columns, strict=True):
+        nodes.setdefault(node, {}).setdefault(port, {})[counter] = value
     return nodes
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from tailback.plan import make_plan, plan_json
-from tailback.scenario import Problem, ScenarioError, Source, load
+from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
 if TYPE_CHECKING:
     from tailback._engine import Progress, Simulation
@@ -43,10 +43,22 @@ def run(
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
     """
+    return run_checked(load(scenario, sets=sets, seed=seed), out, progress)
+
+
+def run_checked(
+    checked: Scenario,
+    out: str | os.PathLike[str] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """As `run`, of a scenario as `load` gave it: it is not checked again.
+
+    Raises:
+        ScenarioError: `out` cannot be used; nothing was run and nothing written.
+    """
     # Arrow takes a while to load, and reading a scenario does not need it.
     from tailback.results import Result
 
-    checked = load(scenario, sets=sets, seed=seed)
     plan = make_plan(checked)
     return carry_out(
         _simulation(plan_json(plan)),

@@ -1,4 +1,4 @@
-"""One scenario with several seeds: a process for each run, a folder for each result, one table over all.
+"""One scenario with several seeds: processes that run one after another, a folder for each result, one table.
 
 Every run is what `tailback run --seed N` gives. An interrupt ends all runs and keeps the folders of those
 that were complete.
@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import text
 from tailback.scenario import Problem, ScenarioError
@@ -152,29 +152,36 @@ def run_seeds(
     from tailback.run import claim
     from tailback.scenario import load
 
-    for seed in seeds:
-        load(scenario, sets=sets, seed=seed)
+    # What can be wrong depends on no seed; the runs load it again in their own processes.
+    load(scenario, sets=sets, seed=seeds[0])
     claim(out)
     done = SeedRuns(out)
     context = multiprocessing.get_context("spawn")
     reports: Any = context.Queue()
-    waiting, running = list(seeds), dict[int, BaseProcess]()
+    waiting, running = list(seeds), dict[int, _Worker]()
+    idle: list[_Worker] = []
     try:
+        # A process takes most of a second to start: each has several runs.
+        for _ in range(min(jobs, len(seeds))):
+            tasks: Any = context.SimpleQueue()
+            arguments = (scenario, tuple(sets), str(out), tasks, reports)
+            worker = _Worker(context.Process(target=_work, args=arguments, daemon=True), tasks)
+            idle.append(worker)
+            # An interrupt reaches all processes of a terminal: a child that is only just starting must
+            # not be the one that it is told to.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            worker.process.start()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while waiting or running:
-            while waiting and len(running) < jobs:
-                seed = waiting.pop(0)
-                arguments = (scenario, tuple(sets), seed, str(_folder(out, seed)), reports)
-                running[seed] = context.Process(target=_one, args=arguments, daemon=True)
-                # An interrupt reaches all processes of a terminal: a child that is only just starting must
-                # not be the one that it is told to.
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-                running[seed].start()
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            _listen(reports, running, done, progress)
+            while waiting and idle:
+                seed, worker = waiting.pop(0), idle.pop(0)
+                running[seed] = worker
+                worker.tasks.put(seed)
+            idle += _listen(reports, running, done, progress)
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
-        _stop(running, out)
+        _stop(running, idle, out)
     if done.summaries:
         written = {"figures": done.figures(), "seeds": sorted(done.summaries)}
         words = json.dumps(written, indent=1, sort_keys=True, allow_nan=False)
@@ -185,45 +192,66 @@ def run_seeds(
     return done
 
 
+class _Worker(NamedTuple):
+    """A process, and the queue that it takes seeds from."""
+
+    process: BaseProcess
+    tasks: Any
+
+
 def _folder(out: Path, seed: int) -> Path:
     return out / f"seed-{seed}"
 
 
-def _listen(reports: Any, running: dict[int, BaseProcess], done: SeedRuns, progress: Progress | None) -> None:
-    """Takes one report, or sees after a while whether a process has gone without one."""
+def _listen(
+    reports: Any, running: dict[int, _Worker], done: SeedRuns, progress: Progress | None
+) -> list[_Worker]:
+    """Takes one report, or sees after a while whether a process has gone without one. Gives who is idle."""
     try:
         seed, what, value = reports.get(timeout=0.5)
     except queue.Empty:
-        for seed, process in running.items():
+        for seed, (process, _) in running.items():
             if not process.is_alive() and reports.empty():
                 raise RuntimeError(f"the run with seed {seed} ended with status {process.exitcode}") from None
-        return
+        return []
     if what == "share":
         if progress is not None:
             progress(seed, value)
-        return
-    running.pop(seed).join()
+        return []
+    worker = running.pop(seed)
     if what == "error":
+        worker.process.terminate()
+        worker.process.join()
         raise RuntimeError(f"seed {seed}: {value}")
     done.summaries[seed] = value
     if progress is not None:
         progress(seed, 1.0)
+    return [worker]
 
 
-def _stop(running: dict[int, BaseProcess], out: Path) -> None:
-    """Ends what still runs and removes what it had begun to write."""
-    for process in running.values():
-        process.terminate()
-    for seed, process in running.items():
-        process.join()
+def _stop(running: dict[int, _Worker], idle: list[_Worker], out: Path) -> None:
+    """Ends all processes and removes what those at work had begun to write."""
+    workers = [*running.values(), *idle]
+    for worker in workers:
+        worker.process.terminate()
+    for worker in workers:
+        worker.process.join()
+    for seed in running:
         for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
             shutil.rmtree(rest, ignore_errors=True)
 
 
-def _one(scenario: str, sets: tuple[str, ...], seed: int, out: str, reports: Any) -> None:
-    """A process: one run. An interrupt is for the parent, which ends this process."""
+def _work(scenario: str, sets: tuple[str, ...], out: str, tasks: Any, reports: Any) -> None:
+    """A process: one run after another. An interrupt is for the parent, which ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import tailback
+    while True:
+        seed = tasks.get()
+        _one(scenario, sets, seed, _folder(Path(out), seed), reports)
+
+
+def _one(scenario: str, sets: tuple[str, ...], seed: int, out: Path, reports: Any) -> None:
+    from tailback.run import run_checked
+    from tailback.scenario import load
 
     told = 0.0
 
@@ -234,8 +262,9 @@ def _one(scenario: str, sets: tuple[str, ...], seed: int, out: str, reports: Any
             reports.put((seed, "share", state.time_ps / duration))
 
     try:
-        duration = tailback.load(scenario, sets=sets, seed=seed).run.duration
-        result = tailback.run(scenario, sets=sets, seed=seed, out=out, progress=tell)
+        checked = load(scenario, sets=sets, seed=seed)
+        duration = checked.run.duration
+        result = run_checked(checked, out, tell)
         reports.put((seed, "done", result.summary))
     except Exception as error:
         reports.put((seed, "error", " ".join(str(error).split()) or type(error).__name__))

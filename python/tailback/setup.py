@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import yaml
 
 from tailback import drawing
+from tailback.lines import in_lines
 from tailback.scenario.network import Network
 from tailback.scenario.show import INPUTS
 
@@ -153,7 +154,7 @@ class ScenarioSetup:
     @property
     def files(self) -> dict[str, bytes]:
         """The scenario and the files that it names, which repeat the run, and the plan."""
-        plan = _plan_text(self.plan)
+        plan = in_lines(self.plan)
         return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
 
     @cached_property
@@ -177,22 +178,6 @@ class ScenarioSetup:
                 for file in sorted((folder / INPUTS).glob("*"))
             },
         )
-
-
-def _plan_text(plan: dict[str, Any]) -> str:
-    """JSON in which messages and links have a line each: there may be very many."""
-    flows, links = plan.get("flows"), plan.get("links")
-    short, long = dict(plan), {}
-    if flows is not None:
-        short["flows"], long["@list"] = {**flows, "list": "@list"}, flows["list"]
-    if links is not None:
-        short["links"], long["@links"] = "@links", links
-    words = json.dumps(short, indent=1, sort_keys=True, allow_nan=False)
-    for mark, rows in long.items():
-        lines = json.dumps(rows, sort_keys=True, allow_nan=False)
-        lines = lines.replace("], [", "],\n  [").replace("}, {", "},\n  {")
-        words = words.replace(f'"{mark}"', lines, 1)
-    return words + "\n"
 
 
 def read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:

@@ -380,17 +380,17 @@ impl Plan {
     }
 
     fn check_buffers(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
-        for (index, switch) in self.switches.iter().enumerate() {
+        let mut kept = vec![0u64; names.len()];
+        for link in &self.links {
+            for end in [&link.a, &link.b] {
+                let total = &mut kept[names[end.as_str()]];
+                *total = total.saturating_add(link.headroom_bytes);
+            }
+        }
+        for (switch, kept) in self.switches.iter().zip(&kept[self.hosts.len()..]) {
             let model = &self.switch_models[switch.model];
-            let node = self.hosts.len() + index;
-            let headroom: u64 = self
-                .links
-                .iter()
-                .flat_map(|link| [&link.a, &link.b].map(|end| (end, link.headroom_bytes)))
-                .filter(|(end, _)| names[end.as_str()] == node)
-                .map(|(_, bytes)| bytes * model.lossless.len() as u64)
-                .sum();
-            if model.shared_bytes == 0 || headroom + model.shared_bytes > model.buffer_bytes {
+            let headroom = kept.saturating_mul(model.lossless.len() as u64);
+            if model.shared_bytes == 0 || headroom.saturating_add(model.shared_bytes) > model.buffer_bytes {
                 return Err(impossible(
                     &switch.name,
                     format!(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback import measures, text
@@ -183,16 +184,26 @@ def packets(result: Result) -> TextTable:
 
 def counters(result: Result) -> TextTable:
     """Every counter that is not zero, under the name that mlx5, ethtool or the switch prints."""
-    table = result.counters.filter(pc.not_equal(result.counters.column("value"), 0)).to_pylist()
+    # Only the nodes that have a place in the table are put in order: there may be thousands.
+    counts = {
+        one["values"]: one["counts"] for one in result.counters.column("node").value_counts().to_pylist()
+    }
+    shown, covered = [], 0
+    for node in sorted(counts, key=text.natural):
+        if covered >= MOST_COUNTER_ROWS:
+            break
+        shown.append(node)
+        covered += counts[node]
+    table = result.counters.filter(
+        pc.is_in(result.counters.column("node"), pa.array(shown, pa.string()))
+    ).to_pylist()
     table.sort(key=lambda row: (text.natural(row["node"]), text.natural(row["port"]), row["counter"]))
     rows = [
         [row["node"], row["port"], row["counter"], text.count(row["value"])]
         for row in table[:MOST_COUNTER_ROWS]
     ]
-    zero = result.counters.num_rows - len(table)
-    caption = "Counters under the names that mlx5 and ethtool print; "
-    caption += f"{text.count(zero)} that stayed zero are left out"
-    more = len(table) - len(rows)
+    caption = "Counters under the names that mlx5 and ethtool print; those that stayed zero are left out"
+    more = result.counters.num_rows - len(rows)
     caption += (
         f", and {text.count(more)} more are only in counters.json." if more else ". counters.json has all."
     )

@@ -26,6 +26,7 @@ _ALIZADEH = "Alizadeh et al. (DCTCP), SIGCOMM 2010"
 _SIMULATOR = "the HPCC authors' simulator"
 
 _Time = Annotated[int, DURATION.between("1ps", "1s")]
+_RoundTrip = Annotated[int | Literal["auto"], DURATION.between("1ps", "1s").or_word("auto")]
 _LowestRate = Annotated[int, RATE.between("1bps", "100Tbps")]
 _Step = Annotated[int, RATE.between(maximum="100Tbps")]
 _Window = Annotated[int, SIZE.between(maximum="1GB")]
@@ -36,6 +37,11 @@ Kind = Literal["dcqcn", "hpcc", "timely", "dctcp", "none"]
 
 _EACH_ACK = ("hpcc", "dctcp")
 """What takes an ACK of each packet."""
+
+_AUTO = (
+    "auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its "
+    "ACK back, rounded up to 100 ns."
+)
 
 
 def _fraction(default: float, about: str, source: str) -> Any:
@@ -49,10 +55,10 @@ def _min_rate() -> Any:
 class Hpcc(Part):
     """HPCC: switches write their load into packets, and the sender computes its window from it."""
 
-    base_rtt: _Time = setting(
-        duration("13us"),
+    base_rtt: _RoundTrip = setting(
+        "auto",
         "T: round trip without queues, the same for all queue pairs and not below that of any. The largest "
-        "window is the link's rate times T.",
+        f"window is the link's rate times T. {_AUTO}",
         f"{_LI}, section 5.1: a little above the longest in its fabric",
     )
     eta: float = _fraction(0.95, "Utilisation to aim at.", f"{_LI}, section 5.1")
@@ -99,8 +105,8 @@ class Timely(Part):
     t_high: _Time = setting(
         duration("500us"), "Above this round-trip time the rate always falls.", f"{_MITTAL}, section 4"
     )
-    min_rtt: _Time = setting(
-        duration("20us"), "What gradients are measured in.", f"{_SIMULATOR}: TimelyMinRtt"
+    min_rtt: _RoundTrip = setting(
+        duration("20us"), f"What gradients are measured in. {_AUTO}", f"{_SIMULATOR}: TimelyMinRtt"
     )
     segment: _Window = setting(
         size("16KB"),
@@ -131,10 +137,11 @@ class Dctcp(Part):
         f"{_SIMULATOR}, run.py: a packet of 1 KB each 13 us",
     )
     min_rate: _LowestRate = _min_rate()
-    window_rtt: _Time | None = setting(
-        duration("13us"),
-        "A queue pair's window is its rate times this, the round trip without queues; null: no window.",
-        f"{_SIMULATOR}, run.py: a window that follows the rate, and a round trip of 13 us",
+    window_rtt: _RoundTrip | None = setting(
+        "auto",
+        "A queue pair's window is its rate times this, the round trip without queues; null: no window. "
+        f"{_AUTO}",
+        f"{_SIMULATOR}, run.py: a window that follows the rate, and GLOBAL_T, the longest round trip",
     )
 
 
@@ -145,15 +152,24 @@ def ack_every(host: Host) -> tuple[int, str | None]:
     return host.transport.ack_every, None
 
 
-def congestion_plan(host: Host, rate_bps: int) -> str | dict[str, Any]:
-    """The plan of the congestion control of a NIC on a link of `rate_bps`."""
+def round_trip_setting(host: Host) -> int | str | None:
+    """The round trip that the host's congestion control is set to; None if it takes none."""
+    return {
+        "hpcc": host.hpcc.base_rtt,
+        "timely": host.timely.min_rtt,
+        "dctcp": host.dctcp.window_rtt,
+    }.get(host.congestion)
+
+
+def congestion_plan(host: Host, rate_bps: int, round_trip: int | None) -> str | dict[str, Any]:
+    """The plan of the congestion control of a NIC on a link of `rate_bps`, with `auto` worked out."""
     if host.congestion == "dcqcn":
         return {"dcqcn": {name: found.value for name, found in resolve(host.dcqcn, rate_bps).items()}}
     if host.congestion == "hpcc":
         hpcc = host.hpcc
         return {
             "hpcc": {
-                "base_rtt_ps": hpcc.base_rtt,
+                "base_rtt_ps": round_trip,
                 "eta": hpcc.eta,
                 "max_stage": hpcc.max_stage,
                 "additive_bytes": hpcc.additive,
@@ -172,7 +188,7 @@ def congestion_plan(host: Host, rate_bps: int) -> str | dict[str, Any]:
                 "hyper_after": timely.hyper_after,
                 "t_low_ps": timely.t_low,
                 "t_high_ps": timely.t_high,
-                "min_rtt_ps": timely.min_rtt,
+                "min_rtt_ps": round_trip,
                 "segment_bytes": timely.segment,
                 "min_rate_bps": timely.min_rate,
                 "telemetry_bytes": timely.telemetry,
@@ -185,7 +201,7 @@ def congestion_plan(host: Host, rate_bps: int) -> str | dict[str, Any]:
                 "g": dctcp.g,
                 "additive_bps": dctcp.additive,
                 "min_rate_bps": dctcp.min_rate,
-                "window_rtt_ps": dctcp.window_rtt,
+                "window_rtt_ps": round_trip,
             }
         }
     return "none"

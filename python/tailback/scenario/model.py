@@ -360,6 +360,7 @@ class Scenario(Part):
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
     _network: Network | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
+    _round_trip: Any = PrivateAttr(default=None)
 
     @property
     def origins(self) -> dict[Path, str]:

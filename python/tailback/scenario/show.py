@@ -12,20 +12,23 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from tailback.scenario.congestion import ack_every
+from tailback.scenario.congestion import Dctcp, Hpcc, Timely, ack_every
 from tailback.scenario.dcqcn import Dcqcn, resolve
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.model import Scenario, Transport
-from tailback.units import format_size
+from tailback.scenario.round_trip import longest_round_trip
+from tailback.units import format_duration, format_size
 
-_AUTO: dict[str, Callable[[Scenario], Iterable[int]]] = {
-    "headroom": headrooms,
-    "shared": lambda scenario: shared(scenario).values(),
+_AUTO: dict[str, Callable[[Scenario], str]] = {
+    "headroom": lambda scenario: _sizes(headrooms(scenario)),
+    "shared": lambda scenario: _sizes(shared(scenario).values()),
+    **dict.fromkeys(("base_rtt", "min_rtt", "window_rtt"), lambda scenario: _round_trip(scenario)),
 }
-"""What `auto` stands for, in bytes, link by link or switch by switch."""
+"""What `auto` stands for, in words."""
 
+_CONTROLS = (Hpcc, Timely, Dctcp)
 _FILES = ("path", "file", "sizes")
 """Keys that may name a file."""
 INPUTS = "inputs"
@@ -96,16 +99,27 @@ def _mapping(
         else:
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
-            if value == "auto":
-                comment += f"; here {_sizes(_AUTO[name](scenario))}"
+            # What is not in use is not worked out.
+            if value == "auto" and not (isinstance(part, _CONTROLS) and part is not _control(scenario)):
+                comment += _AUTO[name](scenario)
             if key in _FILES:
                 resolved = files.get(resolved, resolved)
             yield _Line(f"{head} {_scalar(resolved)}", comment)
 
 
+def _control(scenario: Scenario) -> BaseModel | None:
+    """The section of the congestion control in use, where it has one."""
+    return getattr(scenario.host, scenario.host.congestion, None)
+
+
 def _sizes(sizes: Iterable[int]) -> str:
     low, *more = sorted(set(sizes))
-    return f"{format_size(low)} to {format_size(more[-1])}" if more else format_size(low)
+    return "; here " + (f"{format_size(low)} to {format_size(more[-1])}" if more else format_size(low))
+
+
+def _round_trip(scenario: Scenario) -> str:
+    found = longest_round_trip(scenario)
+    return f"; here {format_duration(found.time)}: {found.why}"
 
 
 def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:

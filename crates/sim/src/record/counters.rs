@@ -44,8 +44,9 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
         port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
     }
     for (index, switch) in plan.switches.iter().enumerate() {
-        let node = plan.hosts.len() + index;
-        for port in (0..world.ports.len()).filter(|&port| world.ports[port].owner as usize == node) {
+        let node = (plan.hosts.len() + index) as u32;
+        let first = world.switches[index].first_port as usize;
+        for port in (first..world.ports.len()).take_while(|&port| world.ports[port].owner == node) {
             let name = world.links[port].name.clone();
             port_counters(world, &switch.name, &name, port, &mut rows);
         }

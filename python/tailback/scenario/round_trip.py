@@ -1,0 +1,137 @@
+"""The longest round trip of a network without queues, which congestion controls take as a parameter.
+
+Li et al., "HPCC", SIGCOMM 2019, section 3.2: T is the base RTT of the network, the same for all flows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tailback.scenario.congestion import telemetry_bytes
+from tailback.scenario.headroom import DATA_OVERHEAD_BYTES
+from tailback.scenario.model import Scenario
+from tailback.scenario.network import Wire
+
+ACK_BYTES = 14 + 20 + 8 + 12 + 4 + 4 + 4 + 8 + 12
+"""An ACK on the wire: Ethernet, IPv4, UDP, BTH, AETH, ICRC, FCS, preamble, gap."""
+ROUND_PS = 100_000
+"""The time is rounded up to a multiple of 100 ns: a little too long costs nothing, too short throttles."""
+
+
+class RoundTrip(NamedTuple):
+    """A round trip: its time in ps, rounded up, and why it takes that long."""
+
+    time: int
+    src: str
+    dst: str
+    links: int
+    packet_bytes: int
+    ack_bytes: int
+
+    @property
+    def why(self) -> str:
+        """In words."""
+        return (
+            f"{self.src} to {self.dst}, {self.links} links, with a packet of {self.packet_bytes}B one way "
+            f"and an ACK of {self.ack_bytes}B back"
+        )
+
+
+class _Way(NamedTuple):
+    """Time of a full packet along a way and of its ACK back, each on the slowest path, in ps."""
+
+    packet: int
+    ack: int
+
+
+class _Host(NamedTuple):
+    """What a host's link adds to a round trip, at either end of it."""
+
+    time: int
+    name: str
+
+
+_Neighbours = dict[str, list[tuple[str, _Way]]]
+
+
+def longest_round_trip(scenario: Scenario) -> RoundTrip:
+    """The longest round trip between two hosts on shortest paths, where nothing else is sent.
+
+    A full packet goes one way and its ACK the other, each on the slowest of the paths that ECMP may choose:
+    at each link transmission, propagation, and the latency of the node at its end. Worked out once.
+    """
+    if scenario._round_trip is None:
+        scenario._round_trip = _longest(scenario)
+    found: RoundTrip = scenario._round_trip
+    return found
+
+
+def _longest(scenario: Scenario) -> RoundTrip:
+    network, latency = scenario.network, scenario.switch.latency
+    extra = telemetry_bytes(scenario.host)
+    sizes = (scenario.host.mtu + extra + DATA_OVERHEAD_BYTES, ACK_BYTES + extra)
+    switches = set(network.switches)
+
+    def way(wire: Wire) -> _Way:
+        return _Way(*(-(-size * 8 * 10**12 // wire.rate) + wire.delay + latency for size in sizes))
+
+    hosts: dict[str, list[_Host]] = {}
+    for name in network.hosts:
+        wire = network.wires_of[name][0]
+        # At its link one of packet and ACK arrives at the host, and the other at the switch.
+        time = sum(way(wire)) - latency + scenario.host.rx_latency
+        hosts.setdefault(wire.b if wire.a == name else wire.a, []).append(_Host(time, name))
+    # Of all hosts at a switch only the two that are farthest away matter.
+    farthest = {switch: sorted(found, key=lambda host: -host.time)[:2] for switch, found in hosts.items()}
+    neighbours: _Neighbours = {
+        switch: [
+            (other, way(wire))
+            for wire in network.wires_of[switch]
+            if (other := wire.b if wire.a == switch else wire.a) in switches
+        ]
+        for switch in network.switches
+    }
+    found = []
+    for group in _alike(farthest, neighbours):
+        for switch in group:
+            if len(farthest[switch]) == 2:
+                first, second = farthest[switch]
+                found.append((first.time + second.time, first.name, second.name, 2))
+        near = sorted((farthest[switch][0] for switch in group), key=lambda host: -host.time)
+        inside = set(group)
+        for switch, (links, path) in _slowest_ways(group[0], neighbours).items():
+            if switch == group[0] or switch not in farthest:
+                continue
+            first, second = near[:2] if switch in inside else (near[0], farthest[switch][0])
+            found.append((first.time + sum(path) + second.time, first.name, second.name, links + 2))
+    time, src, dst, links = max(found, key=lambda one: one[0])
+    return RoundTrip(-(-time // ROUND_PS) * ROUND_PS, src, dst, links, *sizes)
+
+
+def _alike(switches: dict[str, list[_Host]], neighbours: _Neighbours) -> list[list[str]]:
+    """Switches in groups that have the same links to the same others: from all of a group the ways to the
+    rest of the network are the same. In a fat tree a group is a pod.
+    """
+    groups: dict[frozenset[tuple[str, _Way]], list[str]] = {}
+    for switch in switches:
+        groups.setdefault(frozenset(neighbours[switch]), []).append(switch)
+    return list(groups.values())
+
+
+def _slowest_ways(start: str, neighbours: _Neighbours) -> dict[str, tuple[int, _Way]]:
+    """From one switch to each: the links of a shortest path, and the slowest of these paths."""
+    found = {start: (0, _Way(0, 0))}
+    frontier, links = {start: _Way(0, 0)}, 0
+    while frontier:
+        links += 1
+        following: dict[str, _Way] = {}
+        for node, (packet, ack) in frontier.items():
+            for other, link in neighbours[node]:
+                if other not in found:
+                    slowest = following.get(other, _Way(0, 0))
+                    following[other] = _Way(
+                        max(slowest.packet, packet + link.packet), max(slowest.ack, ack + link.ack)
+                    )
+        found.update({node: (links, way) for node, way in following.items()})
+        frontier = following
+    return found

@@ -1,0 +1,102 @@
+"""Large runs from the scenario to the folder of results: books that add up, and memory that a laptop has."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tailback.results import Result
+
+FLOWS = 100_000
+RUN = """
+import resource, sys, tailback
+result = tailback.run(sys.argv[1], out=sys.argv[2])
+assert result.complete and not result.faults
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "linux" else 1024**2))
+"""
+"""Prints its peak memory in MiB."""
+
+
+def many_flows(folder: Path) -> str:
+    """A list of messages over 32 hosts, one each 100 ns."""
+    draw = random.Random(1)
+    rows = ["src,dst,bytes,start_ns"]
+    for number in range(FLOWS):
+        src, dst = draw.sample(range(32), 2)
+        rows.append(f"h{src},h{dst},{draw.randrange(1, 3000)},{number * 100}")
+    (folder / "flows.csv").write_text("\n".join(rows))
+    return """
+name: many-flows
+run: {duration: 100ms}
+topology: {kind: leaf-spine, leaves: 4, spines: 4, hosts_per_leaf: 8}
+traffic: [{kind: flows, file: flows.csv}]
+"""
+
+
+def many_queue_pairs(_: Path) -> str:
+    """All queue pairs of one NIC have something to send."""
+    return """
+name: many-queue-pairs
+run: {duration: 5ms}
+topology: {kind: star, hosts: 2}
+traffic: [{kind: write, from: h0, to: h1, qps: 10000, message: 1KB, depth: 1}]
+"""
+
+
+def many_hosts(_: Path) -> str:
+    """A fat tree of 8,192 hosts, each of which sends and receives a message."""
+    return """
+name: many-hosts
+run: {duration: 1ms}
+topology: {kind: fat-tree, k: 32}
+traffic: [{kind: permutation, message: 10KB}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "queue_pairs", "most_mib"),
+    [(many_flows, FLOWS, 800), (many_queue_pairs, 10_000, 500), (many_hosts, 8192, 1200)],
+)
+def test_a_large_run_ends_with_books_that_add_up(
+    make: object, queue_pairs: int, most_mib: int, tmp_path: Path
+) -> None:
+    assert callable(make)
+    file = tmp_path / "large.yaml"
+    file.write_text(make(tmp_path))
+    out = tmp_path / "out"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(file), str(out)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    peak = int(done.stdout)
+    size = sum(path.stat().st_size for path in out.rglob("*"))
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{make.__name__}: {peak} MiB, {cpu:.1f} CPU-seconds, results of {size / 1e6:.1f} MB")
+    assert peak < most_mib
+    assert size < 40_000_000
+    summary = json.loads((out / "summary.json").read_text())
+    books = summary["conservation"]
+    assert books["ok"] is True
+    data = books["data_packets"]
+    assert data["sent"] == sum(count for name, count in data.items() if name != "sent")
+    result = Result.load(out)
+    assert result.flows.num_rows == queue_pairs
+    # Counters leave out zeros, and still add up to what the engine counted as a whole.
+    received = {
+        name for name in result.counter_names if name.startswith("rx_prio") and name.endswith("_packets")
+    }
+    rows = zip(*(result.counters.column(name).to_pylist() for name in ("counter", "value")), strict=True)
+    hops = sum(value for name, value in rows if name in received)
+    in_flight = result.meta["packet_hops"] - hops
+    assert 0 <= in_flight <= 1000, in_flight
