@@ -174,7 +174,7 @@ def run_seeds(
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
-        _stop(running, out)
+        _stop({seed: process for seed, process in running.items() if seed not in done.summaries}, out)
     if done.summaries:
         written = {"figures": done.figures(), "seeds": sorted(done.summaries)}
         words = json.dumps(written, indent=1, sort_keys=True, allow_nan=False)
@@ -202,10 +202,11 @@ def _listen(reports: Any, running: dict[int, BaseProcess], done: SeedRuns, progr
         if progress is not None:
             progress(seed, value)
         return
-    running.pop(seed).join()
     if what == "error":
         raise RuntimeError(f"seed {seed}: {value}")
+    # First of all, so that an interrupt while the process ends cannot leave a folder that nobody knows of.
     done.summaries[seed] = value
+    running.pop(seed).join()
     if progress is not None:
         progress(seed, 1.0)
 
