@@ -24,6 +24,7 @@ from tailback.hpcc.native import native_plan
 from tailback.hpcc.outputs import address
 from tailback.hpcc.plan import make_plan
 from tailback.plan import plan_json
+from tailback.report.plots import marks
 from tailback.results import FILES, Result
 from tailback.run import _simulation
 
@@ -251,3 +252,11 @@ def test_other_controllers_are_tailbacks_own_and_say_so(
     sent = {line.split()[0] for line in (tmp_path / "x" / "fct.txt").read_text().splitlines()}
     assert len(sent) == 16
     assert Result.load(tmp_path / "x").setup.wire_bytes("h2", 1000) == {3: 1090, 7: 1056, 8: 1048}[mode]
+
+
+def test_marks_that_are_drawn_are_not_called_unrecorded() -> None:
+    result = tailback.run_hpcc(CASES / "incast16_4MB_noqlen" / "config.txt")
+    assert not result.records_all
+    plot = marks(result)
+    assert any(trace["name"] == "CE marks" for figure in plot.figures for trace in figure.data)
+    assert "not recorded" not in plot.caption

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import tailback
 from synthetic import SyntheticScenario, incast, plan
 from tailback.findings import findings
 from tailback.report import render
@@ -192,3 +193,9 @@ def test_figures_are_json_of_finite_numbers(html: str) -> None:
     assert found is not None
     figures = json.loads(found[1])
     assert len({figure["id"] for figure in figures}) == len(figures) >= 12
+
+
+def test_a_run_too_short_to_be_steady_is_not_called_unsteady() -> None:
+    result = tailback.run("first-flow", sets=["run.duration=1ms"])
+    words = {finding.what: finding.words for finding in findings(result)}["Throughput"]
+    assert words.endswith("over the whole run, which is too short to tell whether the total was steady.")

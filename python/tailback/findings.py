@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
+from tailback.measures import STEADY_WINDOW_S
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -108,6 +109,8 @@ def _since(summary: dict[str, Any]) -> str:
     if summary["convergence_s"] is None:
         if not summary["flows"]["writers"]:
             return "over the whole run"
+        if summary["simulated_s"] < 2 * STEADY_WINDOW_S:
+            return "over the whole run, which is too short to tell whether the total was steady"
         return "over the whole run: the total never became steady"
     if summary["convergence_s"] == 0:
         return "over the whole run"
@@ -190,7 +193,7 @@ def _signals(summary: dict[str, Any]) -> Finding:
 def _standing(summary: dict[str, Any]) -> Finding:
     standing = summary["standing_queue"]
     if standing is None and not summary["queues_recorded"]:
-        words = f"In a fabric of this size only {summary['recorded']} are recorded."
+        words = f"Of this run only {summary['recorded']} are recorded."
         return Finding("Standing queue", text.MISSING, words)
     if standing is None:
         return Finding("Standing queue", "none", "The queues of the network stayed empty.")
