@@ -168,12 +168,15 @@ def _pauses(summary: dict[str, Any]) -> Finding:
             return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
         return Finding("Pauses", "none", "PFC was never needed.")
     worst = pauses["most_paused"]
+    share, ran = pauses["largest_share_of_a_second"], summary["simulated_s"]
+    # Of a short run most of that second is missing.
+    whole = f"; {text.share(share / ran)} of the run" if 0 < ran < 1 else ""
     words = (
-        f"of the worst second at {worst['port']}, the port that was paused longest. "
+        f"of the worst second at {worst['port']}, the port that was paused longest{whole}. "
         f"{text.plural(pauses['frames'], 'PFC frame')} reached {text.plural(pauses['ports'], 'port')}; "
         f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
     )
-    return Finding("Pauses", text.share(pauses["largest_share_of_a_second"]), words)
+    return Finding("Pauses", text.share(share), words)
 
 
 def _signals(summary: dict[str, Any]) -> Finding:

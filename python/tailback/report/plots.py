@@ -176,7 +176,8 @@ def qp_rates(result: Result) -> Plot:
     if np.isnan(rows).all():
         return Plot("rates", "Rates of queue pairs", "No tracked queue pair had started.")
     low, high = np.log10(max(np.nanmin(rows), 1e3)), np.log10(np.nanmax(rows))
-    bottom, top = np.floor(low * 2) / 2, high + 0.08
+    # Rates that are all the line rate would lie on the axis.
+    bottom, top = np.floor(min(low, high - 1) * 2) / 2, high + 0.08
     single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
     figures = []
     for view in panels:
@@ -225,17 +226,21 @@ def _while_running(result: Result, name: str, start_s: float, end_s: float) -> A
 
 
 def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
-    """Start and end of these queue pairs in seconds."""
-    names = ("src", "dst", "qp", "start_ps", "end_ps")
-    columns = (result.flows.column(name).to_pylist() for name in names)
+    """Start and end of these queue pairs in seconds. That of a single message is named after its flow."""
+    names = ("flow", "src", "dst", "qp", "start_ps", "end_ps")
+    columns = [result.flows.column(name).to_pylist() for name in names]
+    if "ideal_fct_ps" in result.flows.column_names:
+        single = result.flows.column("ideal_fct_ps").is_valid().to_pylist()
+    else:
+        single = [False] * result.flows.num_rows
     never = float("inf")
     return {
         name: (
             never if start is None else start / PS_PER_S,
             never if end is None else end / PS_PER_S,
         )
-        for src, dst, qp, start, end in zip(*columns, strict=True)
-        if (name := f"{src}-{dst}/qp{qp}") in wanted
+        for flow, src, dst, qp, start, end, one in zip(*columns, single, strict=True)
+        if (name := f"{src}-{dst}/flow{flow}" if one else f"{src}-{dst}/qp{qp}") in wanted
     }
 
 
