@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import tailback
@@ -106,6 +110,7 @@ def test_show_without_comments(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "first-flow", "--seed", "x"], ["tailback: Invalid value for '--seed'"]),
         (["run", "first-flow", "--sed", "1"], ["tailback: No such option: --sed"]),
         (["fly"], ["tailback: No such command 'fly'."]),
+        (["run", "roce-rocks"], ["roce-rocks: found a published experiment, expected a scenario; tailback"]),
         (["reproduce", "nothing"], ["nothing: found no such experiment, expected"]),
     ],
 )  # fmt: skip
@@ -203,3 +208,45 @@ def test_any_terminal_can_print_a_scenario(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0
     assert "about: caf" in done.stdout
+
+
+def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    commands = capsys.readouterr().out.partition("Commands:")[2].splitlines()
+    assert len([line for line in commands if line.endswith(".")]) == len([line for line in commands if line])
+    assert not [line for line in commands if line.endswith("...")]
+
+
+def test_the_bar_shows_short_times_counts_no_setup_and_ends_full() -> None:
+    class Bar:
+        def add_task(self, name: str, **fields: Any) -> int:
+            self.fields = fields
+            return 1
+
+        def update(self, _task: int, **fields: Any) -> None:
+            self.fields |= fields
+
+    bar = Bar()
+    step = cli._steps(cast(Any, bar), "x", 5_000_000, 205_000_000)
+    assert bar.fields["state"] == "setting up"
+    step(cast(Any, SimpleNamespace(time_ps=12_000_000, packet_hops=1_000_000, done=False)))
+    assert bar.fields["state"] == "7 µs  1.0 M packet-hops"
+    time.sleep(0.01)
+    step(cast(Any, SimpleNamespace(time_ps=55_000_000, packet_hops=1_001_000, done=False)))
+    assert re.fullmatch(r"50 µs  1\.0 M packet-hops  0\.[01] M/s", bar.fields["state"])
+    assert bar.fields["completed"] == 50_000_000
+    # Everything was sent early: the bar is full all the same, while the report is made.
+    step(cast(Any, SimpleNamespace(time_ps=60_000_000, packet_hops=1_001_000, done=True)))
+    assert (bar.fields["completed"], bar.fields["state"]) == (200_000_000, "writing results")
+
+
+def test_ctrl_c_before_there_is_a_result_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module("tailback.run"), "plan_json", interrupt)
+    assert cli.main(["run", "first-flow", "--out", str(tmp_path / "x"), "-q"]) == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

@@ -174,3 +174,12 @@ def test_the_report_of_a_fabric_stays_small_and_says_what_it_leaves_out() -> Non
     assert table[0].count("<tr>") == 65
     assert "32 slowest and the 32 fastest" in table[0]
     assert "Slowdown of flows" in page
+
+
+def test_switches_whose_names_say_nothing_are_called_switches() -> None:
+    star = load(data(FORMS["star"], PERMUTATION)).network
+    assert ">1 switch<" in drawing.as_svg(star, "x")
+    graph = {"kind": "graph", "switches": ["s8", "s9"], "links": ["h0..h3 s8", "h4..h7 s9", "s8 s9"]}
+    # "2 s" would be two seconds.
+    assert ">2 switches<" in drawing.as_svg(load(data(graph, PERMUTATION)).network, "x")
+    assert ">2 spine<" in drawing.as_svg(load(data(FORMS["leaf-spine"], PERMUTATION)).network, "x")

@@ -120,10 +120,10 @@ def test_every_known_key_is_read() -> None:
 
 
 def test_unknown_keys_are_a_warning_each() -> None:
-    config = read_config("c", b"FOO 3 4\nCC_MOD 1 CC_MODE 3\n# note\n")
+    config = read_config("c", b"FOO 3 4\ncc_mode 1 CC_MODE 3\n# note\n")
     assert config.warnings == [
         "c:1: warning: unknown key 'FOO', skipped",
-        "c:2: warning: unknown key 'CC_MOD', skipped, did you mean CC_MODE?",
+        "c:2: warning: unknown key 'cc_mode', skipped, did you mean CC_MODE?",
         "c:3: warning: unknown key '#', skipped",
     ]
     assert config["CC_MODE"] == 3
@@ -199,6 +199,9 @@ def test_warnings_of_a_plan(tmp_path: Path) -> None:
     assert early == "config.txt: warning: no flow starts before SIMULATOR_STOP_TIME"
     (native,) = told(CONFIG + "CC_MODE 3")
     assert native.startswith("config.txt:18: warning: HPCC is Tailback's own controller")
+    (none,) = told(CONFIG + "CC_MODE 2")
+    assert none == "config.txt:18: warning: CC_MODE 2 is no congestion control there: hosts send at line rate"
+    assert told(CONFIG + "CC_MODE 0") == []
     write(tmp_path, topology=TOPOLOGY.replace("1us", "1ms"))
     (short,) = warnings(load_inputs(tmp_path / "config.txt"))
     assert "the headroom of switch 2 is above BUFFER_SIZE" in short

@@ -19,11 +19,14 @@ import pytest
 import tailback
 from hpcc_files import CONFIG, FLOW, write
 from tailback import cli
+from tailback.findings import findings
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.outputs import address
 from tailback.hpcc.plan import make_plan
 from tailback.plan import plan_json
+from tailback.report import render
+from tailback.report.plots import marks, qp_rates
 from tailback.results import FILES, Result
 from tailback.run import _simulation
 
@@ -261,3 +264,25 @@ def test_the_queue_length_file_is_written_where_it_is_asked_for(tmp_path: Path) 
     plain = tailback.run_hpcc(write(tmp_path / "b"))
     assert set(plain.outputs) == {"fct.txt", "pfc.txt"}
     assert plain.outputs["fct.txt"] == asked.outputs["fct.txt"]
+
+
+def test_marks_that_are_drawn_are_not_called_unrecorded() -> None:
+    result = tailback.run_hpcc(CASES / "incast16_4MB_noqlen" / "config.txt")
+    assert not result.records_all
+    plot = marks(result)
+    assert any(trace["name"] == "CE marks" for figure in plot.figures for trace in figure.data)
+    assert "not recorded" not in plot.caption
+
+
+def test_a_run_under_pfc_alone_reads_well() -> None:
+    result = tailback.run_hpcc(CASES / "incast16_4MB_pfconly" / "config.txt")
+    assert result.setup.about.endswith(": 17 hosts, 1 switch, 17 links, 16 flows")
+    words = {finding.what: finding for finding in findings(result)}["Pauses"]
+    assert words.figure == "0.495 %"
+    assert "paused longest; 93.1 % of the run. 2,970 PFC frames" in words.words
+    # All rates are the line rate: the line is not to lie on the axis.
+    low, high = next(iter(qp_rates(result).figures)).layout["yaxis"]["range"]
+    assert low <= 10 < 11 < high
+    page = render(result)
+    assert "what they had to send is not recorded" in page
+    assert "Senders: posted, not yet sent" not in page

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import tailback
 from synthetic import SyntheticScenario, incast, plan
 from tailback.findings import findings
 from tailback.report import render
@@ -192,3 +193,26 @@ def test_figures_are_json_of_finite_numbers(html: str) -> None:
     assert found is not None
     figures = json.loads(found[1])
     assert len({figure["id"] for figure in figures}) == len(figures) >= 12
+
+
+def test_a_run_too_short_to_be_steady_is_not_called_unsteady() -> None:
+    result = tailback.run("first-flow", sets=["run.duration=1ms"])
+    words = {finding.what: finding.words for finding in findings(result)}["Throughput"]
+    assert words.endswith("over the whole run, which is too short to tell whether the total was steady.")
+
+
+def test_the_rate_of_a_message_is_drawn_while_it_is_sent() -> None:
+    traffic = [{"kind": "flows", "list": ["h0 h1 100KB 0", "h1 h0 100KB 50us"]}]
+    result = tailback.run(
+        {
+            "name": "x",
+            "run": {"duration": "1ms"},
+            "topology": {"kind": "star", "hosts": 2},
+            "traffic": traffic,
+        }
+    )
+    spans = _spans(result, set(result.bins.entities("rate_bps")))
+    assert {name: start for name, (start, _) in spans.items()} == {"h0-h1/flow0": 0, "h1-h0/flow1": 50e-6}
+    first = _while_running(result, "h0-h1/flow0", *spans["h0-h1/flow0"])
+    assert np.isfinite(first[:5]).all()
+    assert np.isnan(first[40:]).all()

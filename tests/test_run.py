@@ -173,3 +173,24 @@ def test_a_fault_is_told_though_nobody_reads_the_table() -> None:
         done = subprocess.run(["bash", "-c", words], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "fault: lossless_drop" in done.stderr
+
+
+def test_one_ctrl_c_while_results_are_written_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = tailback.results.Result.write
+
+    def interrupted(times: int, result: tailback.results.Result, out: Path) -> None:
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        write(result, out)
+
+    monkeypatch.setattr("tailback.results.Result.write", lambda *given: interrupted(1, *given))
+    result = tailback.run("first-flow", out=tmp_path / "one")
+    assert result.complete
+    assert (tmp_path / "one" / "report.html").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.setattr("tailback.results.Result.write", lambda *given: interrupted(2, *given))
+    with pytest.raises(KeyboardInterrupt):
+        tailback.run("first-flow", out=tmp_path / "two")
+    assert not (tmp_path / "two").exists()

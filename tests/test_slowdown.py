@@ -10,6 +10,8 @@ import tailback
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tailback import slowdown
+from tailback.report.completion import completion, completion_table
+from tailback.report.plots import per_sender
 
 
 def ints(*values: int) -> slowdown.npt.NDArray[np.int64]:
@@ -82,7 +84,27 @@ def test_flows_that_are_not_done_are_counted_and_named() -> None:
     }
     fct = tailback.run(data).summary["fct"]
     assert (fct["finished"], fct["unfinished"]) == (1, {"running": 1, "waiting": 1})
-    assert fct["unfinished_first"] == ["h1 to h2, 20 MB", "h2 to h1, 1 KB"]
+    assert fct["unfinished_first"] == ["h1 to h2 (20 MB)", "h2 to h1 (1 KB)"]
     assert fct["all"]["slowdown"]["count"] == 1
     writers = tailback.run({**data, "traffic": data["traffic"][1:]}).summary  # type: ignore[index]
     assert writers["fct"] is None
+
+
+def test_messages_of_one_size_have_a_table_and_plots_that_say_so() -> None:
+    result = tailback.run(
+        {
+            "name": "x",
+            "run": {"duration": "1ms"},
+            "topology": {"kind": "star", "hosts": 4},
+            "traffic": [{"kind": "all-to-all", "message": "256KB"}],
+        }
+    )
+    assert [row[0] for row in completion_table(result).rows] == ["256 KB", "all"]
+    plot = completion(result)[0]
+    assert "each point is all flows;" in plot.caption
+    by_size = next(figure for figure in plot.figures if figure.id == "completion-size")
+    assert by_size.layout["xaxis"]["ticktext"] == ["256 KB"]
+    # All sent the same in the same time: nobody is the slowest.
+    senders = per_sender(result)
+    assert "as all delivered the same" in senders.caption
+    assert "slowest" not in senders.caption

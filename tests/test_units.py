@@ -74,7 +74,7 @@ def test_rates(text: str, bps: int) -> None:
         (0.0, "a duration with a unit, such as 500ns"),
         (False, "a duration with a unit, such as 500ns"),
         (None, "a duration with a unit, such as 500ns"),
-        ("-1s", "a duration with a unit, such as 500ns"),
+        ("-1s", "at least 0s"),
         ("1e3s", "a duration with a unit, such as 500ns"),
         ("1s ", "a duration with a unit, such as 500ns"),
         ("1s\n", "a duration with a unit, such as 500ns"),
@@ -169,3 +169,9 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
     for quantity in (DURATION, SIZE, RATE):
         with contextlib.suppress(UnitError):
             assert quantity.parse(text) >= 0
+
+
+def test_a_number_below_zero_has_its_own_words() -> None:
+    with pytest.raises(UnitError) as error:
+        DURATION.between("1ps", "10s").parse("-1ms")
+    assert error.value.expected == "more than 0 and at most 10s"

@@ -19,6 +19,7 @@ import typer
 
 import tailback
 from tailback import scenario as scenarios
+from tailback import text
 from tailback.run import run_checked
 from tailback.scenario import ScenarioError
 
@@ -60,9 +61,12 @@ Quiet = Annotated[
 
 @contextmanager
 def _bad_input() -> Iterator[None]:
-    """Turns bad input into lines on stderr and status 2."""
+    """Turns bad input into lines on stderr and status 2, and an interrupt that left nothing into 130."""
     try:
         yield
+    except KeyboardInterrupt:
+        typer.echo("tailback: interrupted before there was a result; nothing was written", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     except ScenarioError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(BAD_INPUT) from None
@@ -122,10 +126,11 @@ def hpcc(
     out: Out = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the files of the HPCC ns-3 simulator as they are: config, topology and flows.
+    """Run the files of the HPCC ns-3 simulator as they are.
 
-    The folder gets fct.txt and pfc.txt in that simulator's format, beside report, tables and counters.
-    Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
+    Config, topology and flows are read as there. The folder gets fct.txt and pfc.txt in that simulator's
+    format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early
+    and keeps what was simulated.
     """
     from tailback.hpcc.inputs import load_inputs
     from tailback.hpcc.plan import span_ps, warnings
@@ -179,6 +184,10 @@ def _run_seeds(
             raise typer.Exit(FAULT) from None
     for one, fault in done.faults:
         typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+    if done.interrupted:
+        typer.echo(
+            f"tailback: interrupted; {len(done.summaries)} of {len(seeds)} runs are complete", err=True
+        )
     if done.summaries and not quiet:
         _print(done.table())
     if done.summaries:
@@ -198,7 +207,10 @@ def show(
         Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the network to a file.")
     ] = None,
 ) -> None:
-    """Print a scenario with nothing left out, and where each value comes from. The output loads again."""
+    """Print a scenario in full, and where each value comes from.
+
+    The output loads again.
+    """
     from tailback import drawing
 
     with _bad_input():
@@ -247,7 +259,10 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Simulate less: a look, not a verdict.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Repeat a published experiment, and set its claims against what was measured."""
+    """Repeat a published experiment and check its claims.
+
+    Each claim is set against what was measured: met, or missed.
+    """
     from tailback.reproduce import reproduce as repeat
 
     folder = _default_folder(name) if out is None else out
@@ -297,15 +312,23 @@ def _bar(quiet: bool) -> Iterator[Bar | None]:
 
 
 def _steps(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progress], None]:
-    """Moves the bar as a run goes on: simulated time, packet-hops and their speed."""
-    task = bar.add_task(name, total=end_ps - begin_ps, state="")
-    begin = time.perf_counter()
+    """Moves the bar as a run goes on: simulated time, packet-hops and their speed.
+
+    The speed counts from the first call: what sets up a run before that simulates nothing.
+    """
+    task = bar.add_task(name, total=end_ps - begin_ps, state="setting up")
+    first: dict[str, tuple[float, int]] = {}
 
     def step(state: Progress) -> None:
-        speed = state.packet_hops / max(time.perf_counter() - begin, 1e-9) / 1e6
-        time_ps = max(state.time_ps - begin_ps, 0)
-        text = f"{time_ps / 1e12:.3f} s  {state.packet_hops / 1e6:.1f} M packet-hops  {speed:.1f} M/s"
-        bar.update(task, completed=time_ps, state=text)
+        now, time_ps = time.perf_counter(), max(state.time_ps - begin_ps, 0)
+        begin, hops = first.setdefault("at", (now, state.packet_hops))
+        words = f"{text.duration(time_ps / 1e12)}  {state.packet_hops / 1e6:.1f} M packet-hops"
+        if now > begin:
+            words += f"  {(state.packet_hops - hops) / (now - begin) / 1e6:.1f} M/s"
+        if state.done:  # with everything sent, maybe before the time that was planned
+            bar.update(task, completed=end_ps - begin_ps, state="writing results")
+        else:
+            bar.update(task, completed=time_ps, state=words)
 
     return step
 

@@ -163,8 +163,8 @@ def as_svg(network: Network, title: str) -> str:
                 below = y + (20 if number == 0 else -14)
                 nodes.append(_text(x, below, name, 10, _INK, "middle"))
         kinds = list(_kinds(names))
-        heading = "hosts" if number == 0 else kinds[0] if len(kinds) == 1 and kinds[0] else "switches"
-        labels.append(_text(8, y - 4, f"{text.count(len(names))} {heading}", 13, color, "start", bold=True))
+        heading = text.plural(len(names), "host") if number == 0 else _tier_words(len(names), kinds)
+        labels.append(_text(8, y - 4, heading, 13, color, "start", bold=True))
         ratio = network.oversubscription(number) if number else None
         if ratio is not None:
             labels.append(_text(8, y + 12, ratio_words(ratio), 10.5, _MUTED, "start"))
@@ -195,6 +195,13 @@ def as_svg(network: Network, title: str) -> str:
         ]
     )
     return drawing + "\n"
+
+
+def _tier_words(number: int, kinds: list[str]) -> str:
+    """`4 spine`; `4 switches` where names say nothing: "4 s" would be read as seconds."""
+    if len(kinds) == 1 and len(kinds[0]) > 2:
+        return f"{text.count(number)} {kinds[0]}"
+    return f"{text.count(number)} switch{'es' if number > 1 else ''}"
 
 
 def _wire(a: _Spot, b: _Spot, network: Network) -> str:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from tailback.measures import MEASURES
 from tailback.results import Result
-from tailback.scenario import Problem, ScenarioError
+from tailback.scenario import Problem, ScenarioError, library
 from tailback.scenario.errors import one_of
 from tailback.text import by_unit
 
@@ -205,21 +205,14 @@ class Experiment(_Part):
 
 def list_published() -> dict[str, str]:
     """Names and titles of the published experiments that come with Tailback."""
-    return {name: load_published(name).title for name in _names()}
+    return {name: load_published(name).title for name in library.published()}
 
 
 def load_published(name: str) -> Experiment:
     """A published experiment. ScenarioError when there is none of that name."""
-    if name not in _names():
+    if name not in library.published():
         raise ScenarioError(
-            [Problem(name, (), f"found no such experiment, expected {one_of(name, _names())}")]
+            [Problem(name, (), f"found no such experiment, expected {one_of(name, library.published())}")]
         )
     text = (resources.files("tailback") / "published" / f"{name}.yaml").read_text(encoding="utf-8")
     return Experiment.model_validate(yaml.safe_load(text))
-
-
-def _names() -> list[str]:
-    folder = resources.files("tailback") / "published"
-    return sorted(
-        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
+from tailback.measures import STEADY_WINDOW_S
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -108,6 +109,8 @@ def _since(summary: dict[str, Any]) -> str:
     if summary["convergence_s"] is None:
         if not summary["flows"]["writers"]:
             return "over the whole run"
+        if summary["simulated_s"] < 2 * STEADY_WINDOW_S:
+            return "over the whole run, which is too short to tell whether the total was steady"
         return "over the whole run: the total never became steady"
     if summary["convergence_s"] == 0:
         return "over the whole run"
@@ -165,12 +168,15 @@ def _pauses(summary: dict[str, Any]) -> Finding:
             return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
         return Finding("Pauses", "none", "PFC was never needed.")
     worst = pauses["most_paused"]
+    share, ran = pauses["largest_share_of_a_second"], summary["simulated_s"]
+    # Of a short run most of that second is missing.
+    whole = f"; {text.share(share / ran)} of the run" if 0 < ran < 1 else ""
     words = (
-        f"of the worst second at {worst['port']}, the port that was paused longest. "
+        f"of the worst second at {worst['port']}, the port that was paused longest{whole}. "
         f"{text.plural(pauses['frames'], 'PFC frame')} reached {text.plural(pauses['ports'], 'port')}; "
         f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
     )
-    return Finding("Pauses", text.share(pauses["largest_share_of_a_second"]), words)
+    return Finding("Pauses", text.share(share), words)
 
 
 def _signals(summary: dict[str, Any]) -> Finding:
@@ -190,7 +196,7 @@ def _signals(summary: dict[str, Any]) -> Finding:
 def _standing(summary: dict[str, Any]) -> Finding:
     standing = summary["standing_queue"]
     if standing is None and not summary["queues_recorded"]:
-        words = f"In a fabric of this size only {summary['recorded']} are recorded."
+        words = f"Of this run only {summary['recorded']} are recorded."
         return Finding("Standing queue", text.MISSING, words)
     if standing is None:
         return Finding("Standing queue", "none", "The queues of the network stayed empty.")

@@ -35,6 +35,9 @@ SETTLING_S = 0.1
 samples that published measurements are mostly given in.
 """
 
+STEADY_WINDOW_S = 0.01
+"""What a total is averaged over before it is called steady; in less than two of these nothing can be said."""
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -199,7 +202,7 @@ def _variation(values: Array) -> float:
 
 
 @measure("s")
-def convergence_time(result: Result, window_s: float = 0.01, tolerance: float = 0.05) -> float:
+def convergence_time(result: Result, window_s: float = STEADY_WINDOW_S, tolerance: float = 0.05) -> float:
     """When the total goodput became steady: from here on every `window_s` mean is within `tolerance` of the
     median.
 

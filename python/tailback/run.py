@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -111,14 +113,34 @@ def carry_out(
             interrupted = True
         recording = simulation.finish()
         took = Took(time.perf_counter() - wall, time.process_time() - cpu, interrupted)
-        result = make(recording, took)
-        if folder is not None:
-            result.write(folder)
-            written = True
+        # Whoever has interrupted the run already wants to get out. All others would lose a whole run.
+        with contextlib.nullcontext() if interrupted or folder is None else _first_interrupt_ignored():
+            result = make(recording, took)
+            if folder is not None:
+                result.write(folder)
+                written = True
         return result
     finally:
         if folder is not None and not written:
             _give_up(folder)
+
+
+@contextlib.contextmanager
+def _first_interrupt_ignored() -> Iterator[None]:
+    """Lets a Ctrl-C pass; a second one interrupts. Where another handler is in place, that one stays."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def ignore(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, ignore)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _simulation(plan: str) -> Simulation:

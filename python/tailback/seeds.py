@@ -181,7 +181,8 @@ def run_seeds(
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
-        _stop(running, idle, out)
+        at_work = {seed: worker for seed, worker in running.items() if seed not in done.summaries}
+        _stop(at_work, [*idle, *(running[seed] for seed in running.keys() & done.summaries.keys())], out)
     if done.summaries:
         written = {"figures": done.figures(), "seeds": sorted(done.summaries)}
         words = json.dumps(written, indent=1, sort_keys=True, allow_nan=False)
@@ -218,12 +219,14 @@ def _listen(
         if progress is not None:
             progress(seed, value)
         return []
-    worker = running.pop(seed)
     if what == "error":
+        worker = running.pop(seed)
         worker.process.terminate()
         worker.process.join()
         raise RuntimeError(f"seed {seed}: {value}")
+    # First of all, so that an interrupt while the process ends cannot leave a folder that nobody knows of.
     done.summaries[seed] = value
+    worker = running.pop(seed)
     if progress is not None:
         progress(seed, 1.0)
     return [worker]

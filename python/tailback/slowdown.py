@@ -142,10 +142,10 @@ def unfinished(result: Result) -> dict[str, int]:
 
 
 def _first_unfinished(result: Result, most: int = 3) -> list[str]:
-    """Names of the first few messages that are not done: `h3 to h7, 30 MB`."""
+    """Names of the first few messages that are not done: `h3 to h7 (30 MB)`."""
     left = _unfinished(result).slice(0, most)
     return [
-        f"{row['src']} to {row['dst']}, {text.size(row['message_bytes'])}"
+        f"{row['src']} to {row['dst']} ({text.size(row['message_bytes'])})"
         for row in left.select(["src", "dst", "message_bytes"]).to_pylist()
     ]
 

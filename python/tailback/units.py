@@ -84,6 +84,8 @@ class Quantity:
         if text == "0":
             return 0
         match = _NUMBER_AND_UNIT.fullmatch(text)
+        if match is None and _NUMBER_AND_UNIT.fullmatch(text.removeprefix("-")):
+            raise UnitError(text, self._range_in_words())
         if match is None:
             raise UnitError(text, wanted)
         whole, fraction, unit = match[1], match[2] or "", match[3]

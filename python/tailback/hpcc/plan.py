@@ -171,6 +171,11 @@ def warnings(inputs: HpccInputs) -> list[str]:
             f"{place}: warning: {name} is Tailback's own controller, after the paper: results are not those "
             "of that simulator"
         )
+    elif config["CC_MODE"] not in (0, DCQCN):
+        found.append(
+            f"{config.places['CC_MODE']}: warning: CC_MODE {config['CC_MODE']} is no congestion control "
+            "there: hosts send at line rate"
+        )
     if config["SIMULATOR_STOP_TIME"] * 1e9 <= min((flow[5] for flow in inputs.flows), default=math.inf):
         found.append(f"{config.file}: warning: no flow starts before SIMULATOR_STOP_TIME")
     reserved: dict[int, int] = dict.fromkeys(topology.switches, 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tailback import text
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, make_plan, span_ps
 from tailback.scenario.network import Network, Wire
@@ -30,9 +31,11 @@ class HpccSetup:
         """Its size: the files have no words about themselves."""
         topology = self.inputs.topology
         hosts = topology.nodes - len(topology.switches)
+        switches = len(topology.switches)
         return (
-            f"Files of the HPCC ns-3 simulator: {hosts:,} hosts, {len(topology.switches):,} switches, "
-            f"{len(topology.links):,} links, {len(self.inputs.flows):,} flows"
+            f"Files of the HPCC ns-3 simulator: {text.plural(hosts, 'host')}, "
+            f"{switches:,} switch{'' if switches == 1 else 'es'}, "
+            f"{text.plural(len(topology.links), 'link')}, {text.plural(len(self.inputs.flows), 'flow')}"
         )
 
     @property

@@ -46,11 +46,11 @@ def completion(result: Result) -> list[Plot]:
     rows = slowdown.table(done.sizes, done.fct_ps, done.ideal_fct_ps)
     view = views(result)[0]
     figures = [_by_size(view, rows), _distribution(view, done)]
+    of = "all flows" if len(rows) == 1 else f"{_share(rows)} of all flows, at its largest size"
     caption = (
         f"Of {text.plural(len(done.sizes), 'flow')} that are done: completion time over that in an empty "
-        "network. Left: the distributions of both times. Right: each point is "
-        f"{_share(rows)} of all flows, at its largest size; a percentile of fewer than a hundred flows is "
-        "nearly their slowest one."
+        f"network. Left: the distributions of both times. Right: each point is {of}; a percentile of fewer "
+        "than a hundred flows is nearly their slowest one."
     )
     left = slowdown.unfinished(result)
     if left:
@@ -61,7 +61,7 @@ def completion(result: Result) -> list[Plot]:
 def _share(rows: list[slowdown.Bucket]) -> str:
     if len(rows) == slowdown.BUCKETS:
         return "a tenth"
-    return f"one of {len(rows)} groups (many flows have one size)" if len(rows) > 1 else "all"
+    return f"one of {len(rows)} groups (many flows have one size)"
 
 
 def _by_size(view: View, rows: list[slowdown.Bucket]) -> Figure:
@@ -138,7 +138,8 @@ def _ticks(low: float, high: float, unit: str = "") -> Json:
     steps = [m * 10.0**e for e in range(int(np.floor(first)), int(np.ceil(last)) + 1) for m in (1, 2, 5)]
     inside = [step for step in steps if first - margin <= np.log10(step) <= last + margin]
     decades = [step for step in inside if round(np.log10(step), 6) == round(np.log10(step))]
-    chosen = decades if len(decades) >= 3 else inside[:: max(1, len(inside) // 5)]
+    # One size of flow, say: no round number is near, and the value itself says more.
+    chosen = decades if len(decades) >= 3 else inside[:: max(1, len(inside) // 5)] or [low]
     name = {"B": text.size, "s": text.duration}.get(unit, text.significant)
     return {
         "range": [float(first - margin), float(last + margin)],
@@ -166,19 +167,24 @@ def completion_table(result: Result) -> TextTable:
     """A row a bucket of sizes, with as many flows in each, and one for all."""
     fct = result.summary["fct"]
     buckets = [] if fct is None else fct["by_size"]
-    rows = [_row(f"{text.size(row['low_bytes'])} to {text.size(row['high_bytes'])}", row) for row in buckets]
+    rows = [_row(_sizes(row), row) for row in buckets]
     if rows:
         rows.append(_row("all", fct["all"]["slowdown"]))
         rows += [_row(name, one["slowdown"]) for name, one in fct["by_item"].items() if one]
     return TextTable(
         "slowdown",
         "Slowdown of flows",
-        "Completion time over that in an empty network, by size: tenths of all flows that are done, from the "
-        "smallest to the largest. A percentile is the value of one flow.",
+        "Completion time over that in an empty network, by size: groups of about equally many flows that are "
+        "done, from the smallest to the largest. A percentile is the value of one flow.",
         ["Size", "Flows", "Mean", "Median", "95 %", "99 %", "99.9 %"],
         rows,
         [False] + [True] * 6,
     )
+
+
+def _sizes(bucket: dict[str, Any]) -> str:
+    low, high = text.size(bucket["low_bytes"]), text.size(bucket["high_bytes"])
+    return low if low == high else f"{low} to {high}"
 
 
 def _row(name: str, bucket: dict[str, Any]) -> list[str]:

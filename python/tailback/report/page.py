@@ -110,15 +110,19 @@ def _tailback(result: Result, chosen: Chosen) -> Plot:
     step = sampled[0] + (
         f" (close-up: {sampled[1]})" if len(sampled) > 1 and sampled[1] != sampled[0] else ""
     )
+    what = (
+        "Every queue that bytes wait in, in the order of the path from the receiver back to the senders."
+        if result.records_queues
+        else "What waits at the senders: posted, and not yet sent."
+    )
     caption = (
-        "Every queue that bytes wait in, in the order of the path from the receiver back to the senders. "
-        f"Colour is the time-weighted mean of the bytes waiting in each {step}; an empty queue is blank. "
-        "Lanes under a row show when its packets were marked, when a pause was at work (a switch's incoming "
-        "port pauses its peer; a sender is paused) and when it dropped; "
+        f"{what} Colour is the time-weighted mean of the bytes waiting in each {step}; an empty queue is "
+        "blank. Lanes under a row show when its packets were marked, when a pause was at work (a switch's "
+        "incoming port pauses its peer; a sender is paused) and when it dropped; "
         f"a tick is at least 0.4 % of the width wide. {chosen.note}"
     )
     if not result.records_all:
-        caption = f"In a fabric of this size only {result.recorded} are recorded. {caption}"
+        caption = f"Of this run only {result.recorded} are recorded. {caption}"
     figures = [tailback_chart(view, chosen) for view in panels]
     return Plot("tailback", "The tailback", caption.strip(), figures)
 

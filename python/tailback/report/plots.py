@@ -111,7 +111,9 @@ def per_sender(result: Result) -> Plot:
     fairness = result.summary["fairness"]
     slowest, fastest = ((fairness[end] or {}).get("host") for end in ("slowest", "fastest"))
     shown = list(rows) if len(rows) <= MOST_LINES else [host for host in (slowest, fastest) if host]
-    highlight = {fastest: BLUE, slowest: VERMILLION} if len(rows) > 1 else {}
+    # Where all sent the same in the same time, nobody is slowest.
+    differ = slowest != fastest
+    highlight = {fastest: BLUE, slowest: VERMILLION} if differ else {}
     # The two that stand out are drawn last, over the others.
     shown.sort(key=lambda host: host in highlight)
     reduced = {view.part: {host: view.reduce(rows[host], FEW_POINTS) for host in shown} for view in panels}
@@ -132,17 +134,20 @@ def per_sender(result: Result) -> Plot:
                 labels.add(float(values[-1]), f"{host}, {which}", color)
         look = layout(view, "Goodput (Gbit/s)", (0, tops[view.part]), annotations=labels.annotations())
         figures.append(_figure("senders", view, "Goodput of each sender", data, look))
-    named = (
-        f"grey, with the slowest ({slowest}) and the fastest ({fastest}) in colour"
-        if len(rows) > 1
-        else "one line"
-    )
+    named = "one line"
+    if len(rows) > 1:
+        named = "grey, as all delivered the same"
+    if differ:
+        named = f"grey, with the slowest ({slowest}) and the fastest ({fastest}) in colour"
     caption = f"Payload a second of each of {len(rows)} senders, delivered in order, as means over "
     caption += f"{_sampling(panels, FEW_POINTS)}: {named}."
     if len(rows) > MOST_LINES:
         caption += (
             f" The other {len(rows) - len(shown)} senders are between the two on average and not drawn."
         )
+    rates = result.meta["line_rate_bps"]
+    if any(row.max(initial=0) > rates[host] / 1e9 for view in reduced.values() for host, row in view.items()):
+        caption += " More than a link's rate is no error: what waited in several queues arrived at once."
     if len(panels) > 1:
         caption += " The two panels have scales of their own."
     return Plot("senders", "Throughput of each sender", caption, figures)
@@ -171,7 +176,8 @@ def qp_rates(result: Result) -> Plot:
     if np.isnan(rows).all():
         return Plot("rates", "Rates of queue pairs", "No tracked queue pair had started.")
     low, high = np.log10(max(np.nanmin(rows), 1e3)), np.log10(np.nanmax(rows))
-    bottom, top = np.floor(low * 2) / 2, high + 0.08
+    # Rates that are all the line rate would lie on the axis.
+    bottom, top = np.floor(min(low, high - 1) * 2) / 2, high + 0.08
     single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
     figures = []
     for view in panels:
@@ -220,17 +226,21 @@ def _while_running(result: Result, name: str, start_s: float, end_s: float) -> A
 
 
 def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
-    """Start and end of these queue pairs in seconds."""
-    names = ("src", "dst", "qp", "start_ps", "end_ps")
-    columns = (result.flows.column(name).to_pylist() for name in names)
+    """Start and end of these queue pairs in seconds. That of a single message is named after its flow."""
+    names = ("flow", "src", "dst", "qp", "start_ps", "end_ps")
+    columns = [result.flows.column(name).to_pylist() for name in names]
+    if "ideal_fct_ps" in result.flows.column_names:
+        single = result.flows.column("ideal_fct_ps").is_valid().to_pylist()
+    else:
+        single = [False] * result.flows.num_rows
     never = float("inf")
     return {
         name: (
             never if start is None else start / PS_PER_S,
             never if end is None else end / PS_PER_S,
         )
-        for src, dst, qp, start, end in zip(*columns, strict=True)
-        if (name := f"{src}-{dst}/qp{qp}") in wanted
+        for flow, src, dst, qp, start, end, one in zip(*columns, single, strict=True)
+        if (name := f"{src}-{dst}/flow{flow}" if one else f"{src}-{dst}/qp{qp}") in wanted
     }
 
 
@@ -269,7 +279,7 @@ def queue_depth(result: Result) -> Plot:
     if standing is None:
         why = "No packet ever waited in an egress queue."
         if not result.records_queues:
-            why = f"In a fabric of this size only {result.recorded} are recorded."
+            why = f"Of this run only {result.recorded} are recorded."
         return Plot("queue", "Queue depth", why)
     name = standing.queue
     about = next(queue for queue in result.meta["queues"] if queue["queue"] == name)
@@ -394,9 +404,9 @@ def marks(result: Result) -> Plot:
         "ECN marks and CNPs",
         [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)],
     )
-    if plot.figures and not result.records_all:
+    if plot.figures and not result.records_queues:
         marked = text.plural(int(measures.marked_packets(result)), "packet")
-        note = f" Marks are not recorded over time in a fabric of this size; {marked} were marked."
+        note = f" Marks are not recorded over time in a network of this size; {marked} were marked."
         return Plot(plot.id, plot.heading, plot.caption + note, plot.figures)
     return plot if plot.figures else Plot(plot.id, plot.heading, "No packet was marked and no CNP was sent.")
 

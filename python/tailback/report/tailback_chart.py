@@ -39,6 +39,7 @@ GROUPS = {
     "ingress": "Switch ports, in: the same bytes by origin",
     "send": "Senders: posted, not yet sent",
 }
+PAUSED_SENDERS = "Senders: when they were paused; what they had to send is not recorded"
 LANE = 4
 
 
@@ -250,7 +251,8 @@ def _place(rows: list[Row]) -> _Plan:
             tall = 30 if alike <= 2 else 20 if alike <= 6 else 10
             if kind == "receive":
                 tall = 14
-            headings.append((y + 10, GROUPS.get(kind, kind)))
+            empty = kind == "send" and not any(other.mean.any() for other in rows if other.kind == kind)
+            headings.append((y + 10, PAUSED_SENDERS if empty else GROUPS.get(kind, kind)))
             y += 20
         top, bottom = y, y + tall
         y = bottom + 1.5

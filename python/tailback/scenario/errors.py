@@ -50,8 +50,9 @@ def found(value: object) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` most likely meant."""
-    matches = difflib.get_close_matches(name[:_LONGEST_FOUND], list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    names = {one.lower(): one for one in known}
+    matches = difflib.get_close_matches(name[:_LONGEST_FOUND].lower(), list(names), n=1, cutoff=0.6)
+    return names[matches[0]] if matches else None
 
 
 def one_of(name: object, known: Iterable[str]) -> str:

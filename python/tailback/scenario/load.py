@@ -85,7 +85,9 @@ def _read(path: str, is_name: bool) -> bytes:
         what = "no such file"
         names = library.names()
         likely = nearest(path, names)
-        if likely:
+        if path in library.published():
+            what, reason = "a published experiment", f"a scenario; tailback reproduce {path} runs it"
+        elif likely:
             reason = f"a file or a built-in scenario; perhaps {likely}"
         elif is_name and os.sep not in path and not FilePath(path).suffix:
             reason = f"a file or one of the built-in scenarios {', '.join(names)}"
