@@ -60,8 +60,9 @@ def test_an_empty_network_gives_the_ideal_time_over_every_tier() -> None:
     flow = {"kind": "flows", "list": ["h0 h15 1MB 0"]}
     free = {"host": {"congestion": "none"}}
     result = tailback.run(data({"kind": "fat-tree", "k": 4, **slow}, flow, duration="5ms", **free))
-    (row,) = result.flows.select(["fct_ps", "ideal_fct_ps"]).to_pylist()
+    (row,) = result.flows.select(["fct_ps", "ideal_fct_ps", "slowdown"]).to_pylist()
     assert row["fct_ps"] == row["ideal_fct_ps"]
+    assert row["slowdown"] == 1.0
     bits = (10**6 + -(-(10**6) // 1024) * 82 + 16) * 8
     assert row["fct_ps"] / 1e12 > bits / 40e9 + 2 * (2 * 3e-6 + 4 * 0.5e-6)
     assert row["fct_ps"] / 1e12 < bits / 40e9 + 2 * (2 * 3e-6 + 4 * 0.5e-6) + 20e-6

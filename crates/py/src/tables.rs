@@ -55,6 +55,7 @@ pub fn flows(flows: &[Flow]) -> Table {
         ("bytes_delivered", integers(rows().map(|f| f.bytes_delivered))),
         ("fct_ps", optional_integers(rows().map(|f| f.fct_ps))),
         ("ideal_fct_ps", optional_integers(rows().map(|f| f.ideal_fct_ps))),
+        ("slowdown", Arc::new(rows().map(Flow::slowdown).collect::<Float64Array>())),
         ("goodput_bps", floats(rows().map(|f| f.goodput_bps))),
         ("packets_sent", integers(rows().map(|f| f.packets_sent))),
         ("packets_retransmitted", integers(rows().map(|f| f.packets_retransmitted))),

@@ -44,6 +44,13 @@ pub struct Flow {
     pub rate_bps: f64,
 }
 
+impl Flow {
+    /// Completion time over the ideal one, of a single message that is done.
+    pub fn slowdown(&self) -> Option<f64> {
+        Some(self.fct_ps? as f64 / self.ideal_fct_ps? as f64)
+    }
+}
+
 pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
     // Single messages are numbered within their tag.
     let mut numbers = vec![0u32; plan.flows.tags.len()];
