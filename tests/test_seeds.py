@@ -34,7 +34,7 @@ def test_lists_of_seeds(given: str, seeds: list[int]) -> None:
 
 @pytest.mark.parametrize("given", ["", "4..1", "1..x", "-1", "1,1", "1..3,2", "1..5000", "1.5"])
 def test_what_is_no_list_of_seeds(given: str) -> None:
-    with pytest.raises(ScenarioError, match=r"^--seeds: found .*, expected (seeds such as|every seed once)"):
+    with pytest.raises(ScenarioError, match=r"^--seeds: found .*, expected (seeds such as|every seed once|at most)"):
         parse(given)
 
 
@@ -111,3 +111,8 @@ def test_ctrl_c_keeps_what_is_complete(tmp_path: Path) -> None:
     assert 1 <= len(kept) < 40
     for name in kept:
         assert json.loads((out / name / "summary.json").read_text())["complete"] is True
+
+
+def test_too_many_seeds_are_called_too_many() -> None:
+    with pytest.raises(ScenarioError, match=r"expected at most \d+ seeds$"):
+        parse("1..1000000")
