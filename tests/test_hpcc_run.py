@@ -284,5 +284,5 @@ def test_a_run_under_pfc_alone_reads_well() -> None:
     low, high = next(iter(qp_rates(result).figures)).layout["yaxis"]["range"]
     assert low <= 10 < 11 < high
     page = render(result)
-    assert "what they had to send is not recorded" in page
+    assert "Senders: when they were paused" in page
     assert "Senders: posted, not yet sent" not in page

@@ -16,6 +16,7 @@ from synthetic import SyntheticScenario, incast, plan
 from tailback.findings import findings
 from tailback.report import render
 from tailback.report.figures import Labels, pack, start_of, views
+from tailback.report.page import scale_key
 from tailback.report.plots import _spans, _while_running, all_plots
 from tailback.report.tailback_chart import MOST_ROWS, choose, tailback_chart
 from tailback.results import Result
@@ -216,3 +217,20 @@ def test_the_rate_of_a_message_is_drawn_while_it_is_sent() -> None:
     first = _while_running(result, "h0-h1/flow0", *spans["h0-h1/flow0"])
     assert np.isfinite(first[:5]).all()
     assert np.isnan(first[40:]).all()
+
+
+@pytest.mark.parametrize("depth", [2, 40, 1000, 10_000, 100_000])
+def test_labels_of_the_colour_scale_do_not_cover_each_other(depth: int) -> None:
+    result = tailback.run(
+        "first-flow", sets=["run.duration=20us", f"traffic.0.qps={depth}", "traffic.0.message=1MB"]
+    )
+    places = [label["at"] for label in scale_key(choose(result))["labels"]]
+    assert (places[0], places[-1]) == (0, 1)
+    # A label such as "100 MB" is some 40 of the 234 px that the scale has on a phone.
+    assert min(after - before for before, after in pairwise(places)) > 0.14
+    assert len(places) >= 3
+
+
+def test_links_that_fail_are_counted_in_a_sentence() -> None:
+    page = render(tailback.run("link-failure", sets=["run.duration=5ms"]))
+    assert "In this run links failed or were repaired 2 times." in page

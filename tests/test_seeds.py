@@ -34,7 +34,7 @@ def test_lists_of_seeds(given: str, seeds: list[int]) -> None:
 
 @pytest.mark.parametrize("given", ["", "4..1", "1..x", "-1", "1,1", "1..3,2", "1..5000", "1.5"])
 def test_what_is_no_list_of_seeds(given: str) -> None:
-    with pytest.raises(ScenarioError, match=r"^--seeds: found .*, expected (seeds such as|every seed once)"):
+    with pytest.raises(ScenarioError, match=r"^--seeds: found .*, expected (seeds|every seed|at most)"):
         parse(given)
 
 
@@ -124,3 +124,8 @@ def test_the_work_is_done_by_the_children(tmp_path: Path) -> None:
     children = after.children_user + after.children_system - before.children_user - before.children_system
     print(f"parent {own:.2f} s, children {children:.2f} s")
     assert own < 0.1 * children
+
+
+def test_too_many_seeds_are_called_too_many() -> None:
+    with pytest.raises(ScenarioError, match=r"expected at most \d+ seeds$"):
+        parse("1..1000000")

@@ -427,7 +427,8 @@ picoseconds, is refused.
 ## Errors
 
 All errors of a file are reported at once, one line each: file and line, field, what was found, what was
-expected. The exit status is then 2, and nothing was run. What is impossible only as a whole is refused in
+expected; of the messages or links of one list, the first that is wrong. The exit status is then 2, and
+nothing was run. What is impossible only as a whole is refused in
 the same way: headroom of all ports larger than the buffer, `k_min` above `k_max`, `xon` not below `xoff`,
 a host or a link that does not exist, a network in two parts, traffic that stops before it starts, a
 lowest DCQCN rate above the link's.

@@ -122,8 +122,10 @@ def parse(given: str) -> list[int]:
     for part in given.split(","):
         match = re.fullmatch(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first or last - first >= MOST_SEEDS:
+        if last < first:
             raise _refused(given, "seeds such as 1..4 or 1,5,9")
+        if last - first >= MOST_SEEDS:
+            raise _refused(given, f"at most {MOST_SEEDS} seeds")
         seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds) or len(seeds) > MOST_SEEDS:
         raise _refused(given, f"every seed once, and at most {MOST_SEEDS}")

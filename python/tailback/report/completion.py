@@ -49,7 +49,7 @@ def completion(result: Result) -> list[Plot]:
     of = "all flows" if len(rows) == 1 else f"{_share(rows)} of all flows, at its largest size"
     caption = (
         f"Of {text.plural(len(done.sizes), 'flow')} that are done: completion time over that in an empty "
-        f"network. Left: the distributions of both times. Right: each point is {of}; a percentile of fewer "
+        f"network. Distribution: of both times. By size: each point is {of}; a percentile of fewer "
         "than a hundred flows is nearly their slowest one."
     )
     left = slowdown.unfinished(result)

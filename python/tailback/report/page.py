@@ -87,7 +87,7 @@ def _network(result: Result) -> dict[str, str] | None:
     words = "Switches by their distance from the hosts. Rates and delays are those of each link."
     failures = result.summary["link_events"]
     if failures:
-        words += f" {text.plural(failures, 'failure or repair')} of links in this run."
+        words += f" In this run links failed or were repaired {text.plural(failures, 'time')}."
     return {"svg": drawing.as_svg(network, title), "caption": words}
 
 
@@ -127,13 +127,18 @@ def _tailback(result: Result, chosen: Chosen) -> Plot:
     return Plot("tailback", "The tailback", caption.strip(), figures)
 
 
+MOST_SCALE_STEPS = 5
+"""Steps of the colour scale that have room for their labels on a phone."""
+
+
 def scale_key(chosen: Chosen) -> dict[str, Any]:
-    """The colour scale as CSS, with a label at each power of ten."""
+    """The colour scale as CSS, with a label at each power of ten, or at fewer where there is no room."""
     low, top = math.log10(LOWEST_BYTES), highest_bytes(chosen)
     high = math.log10(top)
-    marks = [10.0**power for power in range(round(low), math.floor(high) + 1)]
+    step = max(1, math.ceil((high - low) / MOST_SCALE_STEPS))
+    marks = [10.0**power for power in range(round(low), math.floor(high) + 1, step)]
     # The upper end has a label of its own unless a power of ten is close to it.
-    marks = [mark for mark in marks if high - math.log10(mark) > 0.75 or mark == top] + [top] * (
+    marks = [mark for mark in marks if high - math.log10(mark) > 0.75 * step or mark == top] + [top] * (
         marks[-1] != top
     )
     labels = [

@@ -139,7 +139,7 @@ def per_sender(result: Result) -> Plot:
         named = "grey, as all delivered the same"
     if differ:
         named = f"grey, with the slowest ({slowest}) and the fastest ({fastest}) in colour"
-    caption = f"Payload a second of each of {len(rows)} senders, delivered in order, as means over "
+    caption = f"Payload a second of {text.plural(len(rows), 'sender')}, delivered in order, as means over "
     caption += f"{_sampling(panels, FEW_POINTS)}: {named}."
     if len(rows) > MOST_LINES:
         caption += (

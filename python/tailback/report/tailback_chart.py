@@ -39,7 +39,7 @@ GROUPS = {
     "ingress": "Switch ports, in: the same bytes by origin",
     "send": "Senders: posted, not yet sent",
 }
-PAUSED_SENDERS = "Senders: when they were paused; what they had to send is not recorded"
+PAUSED_SENDERS = "Senders: when they were paused"
 LANE = 4
 
 
