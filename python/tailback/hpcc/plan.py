@@ -171,7 +171,7 @@ def warnings(inputs: HpccInputs) -> list[str]:
             f"{place}: warning: {name} is Tailback's own controller, after the paper: results are not those "
             "of that simulator"
         )
-    elif config["CC_MODE"] not in (0, DCQCN):
+    elif config["CC_MODE"] not in (0, DCQCN, PINT):
         found.append(
             f"{config.places['CC_MODE']}: warning: CC_MODE {config['CC_MODE']} is no congestion control "
             "there: hosts send at line rate"

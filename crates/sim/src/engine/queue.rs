@@ -428,6 +428,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn three_events_share_a_cache_line() {
+        assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
+    }
+
     proptest! {
         /// Against a sorted list. Spans cover a slice, every wheel and what lies beyond the last.
         #[test]

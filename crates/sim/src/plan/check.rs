@@ -1,0 +1,99 @@
+//! What a part of a plan may not be, whatever the rest is.
+
+use super::{impossible, EcnPlan, NicPlan, PlanError, SwitchModelPlan, TransportPlan, WriterPlan};
+use super::{MAX_MESSAGE_BYTES, PATH_MTUS};
+use crate::engine::EventQueue;
+
+impl NicPlan {
+    pub(super) fn check(&self, place: &str) -> Result<(), PlanError> {
+        if !PATH_MTUS.contains(&self.mtu_bytes) {
+            return Err(impossible(
+                place,
+                format!("mtu_bytes is {}, not one of {PATH_MTUS:?}", self.mtu_bytes),
+            ));
+        }
+        if self.cnp_priority > 7 {
+            return Err(impossible(place, "cnp_priority is above 7"));
+        }
+        if self.transport.ack_every_packets == 0 {
+            return Err(impossible(place, "ack_every_packets must be above 0"));
+        }
+        let TransportPlan { ack_timeout_ps, adaptive_timeout_ps, retry_count, .. } = self.transport;
+        if ack_timeout_ps == 0 || ack_timeout_ps > EventQueue::HORIZON.0 / 64 {
+            return Err(impossible(place, "ack_timeout_ps must be above 0 and below 18 min"));
+        }
+        if adaptive_timeout_ps.is_some_and(|first| first == 0 || first > ack_timeout_ps) {
+            return Err(impossible(place, "adaptive_timeout_ps must be above 0 and up to ack_timeout_ps"));
+        }
+        if retry_count > 7 {
+            return Err(impossible(place, "retry_count is above 7 (3 bits)"));
+        }
+        if self.congestion.needs_each_ack() && self.transport.ack_every_packets != 1 {
+            return Err(impossible(place, "with hpcc and dctcp, ack_every_packets must be 1"));
+        }
+        Ok(())
+    }
+}
+
+impl SwitchModelPlan {
+    /// ECN thresholds of a port.
+    pub fn ecn_of(&self, rate_bps: u64) -> Option<&EcnPlan> {
+        let with = |rate| self.ecn.iter().find(|ecn| ecn.rate_bps == rate);
+        with(Some(rate_bps)).or_else(|| with(None))
+    }
+
+    pub(super) fn check(&self, place: &str) -> Result<(), PlanError> {
+        if self.buffer_bytes > u32::MAX as u64 {
+            return Err(impossible(place, "buffer_bytes is above 4 GiB"));
+        }
+        if self.lossless.iter().chain(&self.strict).any(|&priority| priority > 7) {
+            return Err(impossible(place, "a priority is above 7"));
+        }
+        for (index, ecn) in self.ecn.iter().enumerate() {
+            if self.ecn[..index].iter().any(|other| other.rate_bps == ecn.rate_bps) {
+                return Err(impossible(place, "two entries of ecn have the same rate_bps"));
+            }
+            if ecn.k_min_bytes > ecn.k_max_bytes {
+                return Err(impossible(place, "k_min_bytes is above k_max_bytes"));
+            }
+            if !(0.0..=1.0).contains(&ecn.p_max) {
+                return Err(impossible(place, "p_max is not in 0 to 1"));
+            }
+        }
+        for (name, alpha) in [("ingress_alpha", self.ingress_alpha), ("egress_alpha", self.egress_alpha)] {
+            if !(alpha > 0.0 && alpha <= 1024.0) {
+                return Err(impossible(place, format!("{name} is not above 0 and up to 1024")));
+            }
+        }
+        if let (Some(xoff), Some(xon)) = (self.pfc.xoff_bytes, self.pfc.xon_bytes) {
+            if xon >= xoff {
+                return Err(impossible(place, "xon_bytes is not below xoff_bytes"));
+            }
+        }
+        if !self.lossless.is_empty() && self.pfc.quanta < 2 {
+            return Err(impossible(place, "quanta must be above 1"));
+        }
+        Ok(())
+    }
+}
+
+impl WriterPlan {
+    pub(super) fn check(&self, place: &str) -> Result<(), PlanError> {
+        if self.src == self.dst {
+            return Err(impossible(place, "src and dst are the same host"));
+        }
+        if self.priority > 7 {
+            return Err(impossible(place, "priority is above 7"));
+        }
+        if self.qps == 0 || self.tx_depth == 0 {
+            return Err(impossible(place, "qps and tx_depth must be above 0"));
+        }
+        if self.message_bytes == 0 || self.message_bytes > MAX_MESSAGE_BYTES {
+            return Err(impossible(place, "message_bytes is not in 1 to 2^31 (IB specification 9.7.6)"));
+        }
+        if self.stop_ps.is_some_and(|stop| stop <= self.start_ps) {
+            return Err(impossible(place, "stop_ps is not after start_ps"));
+        }
+        Ok(())
+    }
+}
