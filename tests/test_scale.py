@@ -19,7 +19,7 @@ result = tailback.run(sys.argv[1], out=sys.argv[2])
 assert result.complete and not result.faults
 print(int(re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1]) // 1024)
 """
-"""Prints its peak memory in MiB. (What getrusage gives counts the parent's, too, from before this program began.)"""
+"""Prints its peak memory in MiB. (That of getrusage includes the parent's, from before the program began.)"""
 
 
 def many_flows(folder: Path) -> str:
