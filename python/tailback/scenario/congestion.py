@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import model_validator
 
-from tailback.scenario.dcqcn import resolve
+from tailback.scenario.dcqcn import in_plan, resolve
 from tailback.scenario.errors import Path
 from tailback.scenario.fields import Part, refuse, setting
 from tailback.units import DURATION, RATE, SIZE, duration, format_duration, format_rate, rate, size
@@ -164,7 +164,7 @@ def round_trip_setting(host: Host) -> int | str | None:
 def congestion_plan(host: Host, rate_bps: int, round_trip: int | None) -> str | dict[str, Any]:
     """The plan of the congestion control of a NIC on a link of `rate_bps`, with `auto` worked out."""
     if host.congestion == "dcqcn":
-        return {"dcqcn": {name: found.value for name, found in resolve(host.dcqcn, rate_bps).items()}}
+        return in_plan({name: found.value for name, found in resolve(host.dcqcn, rate_bps).items()})
     if host.congestion == "hpcc":
         hpcc = host.hpcc
         return {

@@ -227,3 +227,13 @@ def resolve(dcqcn: Dcqcn, rate_bps: int) -> dict[str, Resolved]:
         given = getattr(dcqcn, name)
         resolved[name] = Resolved(value if given is None else given, source)
     return resolved
+
+
+_NOTIFICATION_POINT = ("min_time_between_cnps", "cnp_interval_per")
+"""Parameters of the receiver; all others are the sender's."""
+
+
+def in_plan(values: Mapping[str, Value]) -> dict[str, Any]:
+    """All parameters as the plan has them: those of the reaction point together."""
+    reaction = {name: value for name, value in values.items() if name not in _NOTIFICATION_POINT}
+    return {"dcqcn": {"reaction": reaction, **{name: values[name] for name in _NOTIFICATION_POINT}}}

@@ -17,6 +17,7 @@ use crate::units::{Rate, Time};
 ///
 /// The last two fields choose among readings that the vendor's documents leave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct MlnxParameters {
     /// 1/1024: share of alpha that remains after a period.
     pub dce_tcp_g: u32,

@@ -78,7 +78,7 @@ impl Controller {
     }
 
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn rate(&self, line_rate: f64) -> f64 {
+    pub fn rate(&self, line_rate: f64) -> f64 {
         match self {
             Controller::None => line_rate,
             Controller::Dcqcn(reaction) => reaction.rate(),

@@ -144,31 +144,15 @@ impl DctcpPlan {
     }
 }
 
-/// DCQCN by its mlnx names; see [`MlnxParameters`] for units.
+/// DCQCN: the reaction point of queue pairs that send, and the notification point of those that receive.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct DcqcnPlan {
-    pub dce_tcp_g: u32,
-    pub dce_tcp_rtt: u32,
-    pub initial_alpha_value: u32,
-    pub rate_to_set_on_first_cnp: u32,
-    pub rpg_min_dec_fac: u32,
-    pub rpg_min_rate: u32,
-    pub rpg_gd: u32,
-    pub rate_reduce_monitor_period: u32,
-    pub clamp_tgt_rate: bool,
-    pub clamp_tgt_rate_after_time_inc: bool,
-    pub rpg_time_reset: u32,
-    pub rpg_byte_reset: u32,
-    pub rpg_threshold: u32,
-    pub rpg_ai_rate: u32,
-    pub rpg_hai_rate: u32,
-    pub rpg_max_rate: u32,
+    /// By their mlnx names.
+    pub reaction: MlnxParameters,
+    /// us, by its mlnx name: CNPs are at least this far apart.
     pub min_time_between_cnps: u32,
-    pub byte_reset_unit_bytes: u32,
-    pub release_at_max_rate: bool,
-    /// Reading: whether the CNP interval holds for a queue pair or for the port.
+    /// Reading: whether that holds for a queue pair or for the port.
     pub cnp_interval_per: CnpInterval,
 }
 
@@ -183,33 +167,11 @@ pub enum CnpInterval {
 }
 
 impl DcqcnPlan {
-    /// The reaction point's share of the parameters, for a NIC on a link of `line_rate`.
+    /// The reaction point's parameters in base units, for a NIC on a link of `line_rate`.
     pub fn reaction(&self, line_rate: Rate) -> Result<ReactionParameters, String> {
-        if ![1, 64].contains(&self.byte_reset_unit_bytes) {
+        if ![1, 64].contains(&self.reaction.byte_reset_unit_bytes) {
             return Err("byte_reset_unit_bytes must be 1 or 64".into());
         }
-        ReactionParameters::new(
-            &MlnxParameters {
-                dce_tcp_g: self.dce_tcp_g,
-                dce_tcp_rtt: self.dce_tcp_rtt,
-                initial_alpha_value: self.initial_alpha_value,
-                rate_to_set_on_first_cnp: self.rate_to_set_on_first_cnp,
-                rpg_min_dec_fac: self.rpg_min_dec_fac,
-                rpg_min_rate: self.rpg_min_rate,
-                rpg_gd: self.rpg_gd,
-                rate_reduce_monitor_period: self.rate_reduce_monitor_period,
-                clamp_tgt_rate: self.clamp_tgt_rate,
-                clamp_tgt_rate_after_time_inc: self.clamp_tgt_rate_after_time_inc,
-                rpg_time_reset: self.rpg_time_reset,
-                rpg_byte_reset: self.rpg_byte_reset,
-                rpg_threshold: self.rpg_threshold,
-                rpg_ai_rate: self.rpg_ai_rate,
-                rpg_hai_rate: self.rpg_hai_rate,
-                rpg_max_rate: self.rpg_max_rate,
-                byte_reset_unit_bytes: self.byte_reset_unit_bytes,
-                release_at_max_rate: self.release_at_max_rate,
-            },
-            line_rate,
-        )
+        ReactionParameters::new(&self.reaction, line_rate)
     }
 }

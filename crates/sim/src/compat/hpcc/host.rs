@@ -243,7 +243,7 @@ impl World {
         qp.last_wire = wire;
         let packet = self.packets.add(packet);
         if let Some(acks) = &mut self.acks {
-            acks.depart(packet, self.now);
+            acks.depart(packet, Time(self.now));
         }
         self.start(port, packet);
         let qp = &mut self.send[flow as usize];
@@ -321,7 +321,7 @@ impl World {
         };
         let Some(rate) = acks.on_ack(flow, packet, &info) else { return };
         let before = std::mem::replace(&mut qp.reaction.rate, rate);
-        if !acks.needs_hops || before == rate || !self.plan.rate_bound {
+        if !acks.needs_hops() || before == rate || !self.plan.rate_bound {
             return;
         }
         // HPCC's new rate counts from the packet sent last on; the NIC wakes earlier if need be.

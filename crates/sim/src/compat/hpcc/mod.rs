@@ -114,7 +114,7 @@ impl HpccSimulation {
             for rate in
                 world.routes.next_ports(flow.0, dst).iter().map(|&port| world.ports[port as usize].rate)
             {
-                ack_control::check(&plan.cc, rate, base_rtt).map_err(|text| impossible("cc", text))?;
+                ack_control::congestion(&plan.cc, rate, base_rtt).map_err(|text| impossible("cc", text))?;
             }
         }
         world.begin();

@@ -141,7 +141,7 @@ impl World {
         if self.packets[packet].priority != 0 {
             self.on_dequeue(port, packet);
         }
-        if self.acks.as_ref().is_some_and(|acks| acks.needs_hops) {
+        if self.acks.as_ref().is_some_and(|acks| acks.needs_hops()) {
             self.write_telemetry(port, packet);
         }
         self.start(port, packet);
