@@ -61,6 +61,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             for writer in _writers(item, index, network.hosts)
         ],
         "flows": _flows(scenario),
+        "memory_loads": [],
         "link_events": _link_events(scenario),
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
     }
@@ -84,6 +85,7 @@ def _nic(host: Host, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
             "retry_count": host.transport.retry_count,
         },
         "congestion": congestion_plan(host, rate_bps, round_trip),
+        "host_path": None,
     }
 
 

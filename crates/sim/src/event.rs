@@ -25,6 +25,10 @@ pub(crate) enum Event {
     FlowStart(u32),
     /// A link fails or is repaired.
     LinkChange(u32),
+    /// The first packet that waits in a host's receive buffer has left it (by path).
+    PathDrain(u32),
+    /// A generator of memory traffic begins or ends.
+    MemoryLoad(u32),
     /// The recorder closes a bin.
     Sample,
 }
@@ -50,6 +54,8 @@ impl Event {
             Event::Sample => (9, 0),
             Event::FlowStart(index) => (10, index),
             Event::LinkChange(index) => (11, index),
+            Event::PathDrain(index) => (12, index),
+            Event::MemoryLoad(index) => (13, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -70,7 +76,9 @@ impl Event {
             8 => Event::PacingDue(index),
             9 => Event::Sample,
             10 => Event::FlowStart(index),
-            _ => Event::LinkChange(index),
+            11 => Event::LinkChange(index),
+            12 => Event::PathDrain(index),
+            _ => Event::MemoryLoad(index),
         }
     }
 }
@@ -93,6 +101,8 @@ mod tests {
             Event::PacingDue(7),
             Event::FlowStart(8),
             Event::LinkChange(9),
+            Event::PathDrain(10),
+            Event::MemoryLoad(11),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

@@ -8,7 +8,9 @@ use crate::engine::EventQueue;
 
 mod check;
 mod congestion;
+mod host_path;
 pub use congestion::*;
+pub use host_path::*;
 
 /// Why a plan cannot run: one line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub struct Plan {
     pub writers: Vec<WriterPlan>,
     /// Single messages.
     pub flows: FlowsPlan,
+    /// Generators of memory traffic at hosts.
+    pub memory_loads: Vec<MemoryLoadPlan>,
     /// Links that fail and are repaired, in any order.
     pub link_events: Vec<LinkEventPlan>,
     /// What to record.
@@ -84,6 +88,8 @@ pub struct NicPlan {
     pub transport: TransportPlan,
     /// Congestion control.
     pub congestion: CongestionPlan,
+    /// What lies between its port and memory; none: memory takes every byte at once.
+    pub host_path: Option<HostPathPlan>,
 }
 
 /// Settings of reliable connections.
@@ -325,11 +331,29 @@ impl Plan {
             }
         }
         self.check_flows()?;
+        self.check_memory_loads(&names)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }
         if self.record.max_bins < MIN_BINS {
             return Err(impossible("record.max_bins", format!("fewer than {MIN_BINS}")));
+        }
+        Ok(())
+    }
+
+    fn check_memory_loads(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        for (index, load) in self.memory_loads.iter().enumerate() {
+            let place = || format!("memory_loads[{index}]");
+            let Some(host) = names.get(load.host.as_str()).and_then(|&node| self.hosts.get(node)) else {
+                return Err(impossible(place(), format!("{} is not a host", load.host)));
+            };
+            let path = self.nics[host.nic].host_path.as_ref();
+            if !path.is_some_and(|path| matches!(path.target, TargetPlan::Memory(_))) {
+                return Err(impossible(place(), format!("{} has no host_path to memory", load.host)));
+            }
+            if let Some(problem) = load.problem() {
+                return Err(impossible(place(), problem));
+            }
         }
         Ok(())
     }

@@ -78,6 +78,8 @@ impl Simulation {
             Event::WriterStop(writer) => world.on_writer_stop(writer),
             Event::FlowStart(qp) => world.on_flow_start(qp),
             Event::LinkChange(change) => world.on_link_change(change),
+            Event::PathDrain(path) => world.on_path_drain(path),
+            Event::MemoryLoad(change) => world.on_memory_load(change),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.schedule(self.recorder.next_sample(), Event::Sample);

@@ -10,11 +10,22 @@ use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BY
 
 use super::{Congestion, Controller, QpState};
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
+use crate::host::path::IDEAL;
 use crate::world::World;
 
 impl World {
-    /// A packet has reached a host's transport.
+    /// A packet has reached a NIC: its transport, where nothing lies behind it that could make it wait.
+    #[inline]
     pub(crate) fn nic_receive(&mut self, host: usize, index: u32) {
+        if self.nics[host].path == IDEAL {
+            self.transport_receive(host, index);
+        } else {
+            self.path_receive(host, index);
+        }
+    }
+
+    /// A packet has reached a host's transport.
+    pub(crate) fn transport_receive(&mut self, host: usize, index: u32) {
         let packet = self.packets[index];
         self.packets.remove(index);
         match packet.kind {
@@ -65,14 +76,10 @@ impl World {
                 ack.then_some(Kind::Ack)
             }
         };
-        let cnp_priority = model.cnp_priority;
         let telemetry_bytes = model.telemetry_bytes;
         let echoes = model.congestion.hears_acks();
         if cnp {
-            self.recv_qps[packet.qp as usize].np_cnp_sent += 1;
-            self.nics[host].counters.np_cnp_sent += 1;
-            let notification = self.reply(src, packet.qp, Kind::Cnp, cnp_priority, 0, CNP_FRAME_BYTES);
-            self.queue_reply(host, notification);
+            self.send_cnp(host, packet.qp);
         }
         if let Some(kind) = answer {
             let responder = &self.recv_qps[packet.qp as usize].responder;
@@ -88,6 +95,18 @@ impl World {
             }
             self.queue_reply(host, answer);
         }
+    }
+
+    /// Sends a CNP to the host at the other end of a queue pair.
+    pub(crate) fn send_cnp(&mut self, host: usize, qp: u32) {
+        let r = &mut self.recv_qps[qp as usize];
+        r.np_cnp_sent += 1;
+        let src = r.src;
+        let nic = &mut self.nics[host];
+        nic.counters.np_cnp_sent += 1;
+        let priority = self.nic_models[nic.model as usize].cnp_priority;
+        let notification = self.reply(src, qp, Kind::Cnp, priority, 0, CNP_FRAME_BYTES);
+        self.queue_reply(host, notification);
     }
 
     /// Makes a packet that answers another.

@@ -7,8 +7,10 @@
 
 use tailback_proto::units::Time;
 
+use super::paths::{self, PathSource};
 use crate::fabric::lane;
 use crate::fabric::port::{DropReason, TICK};
+use crate::nic::SendQp;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -74,6 +76,7 @@ enum Source {
     },
     QpRate(usize),
     QpAlpha(usize),
+    Path(usize, PathSource),
 }
 
 /// How a value is read, and how bins are merged.
@@ -119,6 +122,7 @@ impl Source {
     fn kind(self) -> Kind {
         use Source::*;
         match self {
+            Path(_, source) => source.kind(),
             GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
@@ -163,6 +167,7 @@ impl Source {
             Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
+            Path(_, source) => source.metric(),
         }
     }
 }
@@ -249,6 +254,17 @@ impl Recorder {
                     CnpHandled(host),
                 ],
             );
+        }
+        for (number, path) in world.paths.iter().enumerate() {
+            let of_host = |s: &&SendQp| s.dst as u32 == path.host;
+            let class = world.send_qps.iter().find(of_host).map(|s| s.class);
+            for row in paths::ROWS {
+                let pausing = class.filter(|_| row == "nic-rx").map(|c| lane(path.port as usize, c));
+                let sources = paths::sources(path, row, class).into_iter();
+                let sources = sources.map(|source| Source::Path(number, source));
+                let sources: Vec<Source> = sources.chain(pausing.map(Source::PausingShare)).collect();
+                recorder.add(paths::row_name(plan, path, row), &sources);
+            }
         }
         for port in 0..world.ports.len() {
             let host = world.ports[port].owner as usize;
@@ -408,6 +424,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        Path(path, source) => return paths::read(world, path, source, before, span),
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)

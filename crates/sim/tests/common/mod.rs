@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test uses its own part
 
 pub mod fabric;
+pub mod host;
 
 use tailback_proto::congestion::dcqcn::MlnxParameters;
 use tailback_sim::plan::*;
@@ -29,6 +30,7 @@ pub fn star(hosts: usize) -> Plan {
                 retry_count: 7,
             },
             congestion: CongestionPlan::Dcqcn(connectx()),
+            host_path: None,
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {
@@ -60,6 +62,7 @@ pub fn star(hosts: usize) -> Plan {
             .collect(),
         writers: vec![],
         flows: FlowsPlan::default(),
+        memory_loads: vec![],
         link_events: vec![],
         record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
     }

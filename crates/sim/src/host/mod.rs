@@ -1,0 +1,3 @@
+//! The host behind the NIC.
+
+pub(crate) mod path;
