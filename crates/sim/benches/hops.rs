@@ -121,6 +121,16 @@ fn incast_16() -> Plan {
     plan
 }
 
+/// The same with a data path to memory behind every NIC, and memory traffic at the receiver.
+fn incast_16_with_paths() -> Plan {
+    let mut plan = incast_16();
+    let pair = common::host::memory_pair(true, 1 << 20, 1, 14);
+    plan.nics[0].host_path = pair.nics[1].host_path.clone();
+    plan.memory_loads = pair.memory_loads;
+    plan.memory_loads[0].host = "h16".into();
+    plan
+}
+
 fn permutation_on(mut plan: Plan, mtu: u32, bytes: u64) -> Plan {
     plan.nics[0].mtu_bytes = mtu;
     plan.flows.tags = vec!["flows".into()];
@@ -137,11 +147,12 @@ fn web_search_on(tree: FatTree, span_ps: u64) -> Plan {
 
 type Case = (&'static str, fn() -> Plan);
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     ("small permutation, k=8", || permutation_on(FatTree::k_ary(8).plan(), 1024, 1 << 20)),
     ("published incast, MTU 1024", || published_incast(1024)),
     ("published incast, MTU 4096", || published_incast(4096)),
     ("incast 16:1, MTU 1024", incast_16),
+    ("incast 16:1, hosts with a path", incast_16_with_paths),
     ("permutation, 16 hosts, MTU 1024", || permutation_on(star(16), 1024, 200 << 20)),
     ("permutation, k=8, MTU 1024", || permutation_on(FatTree::k_ary(8).plan(), 1024, 20 << 20)),
     ("permutation, k=8, MTU 4096", || permutation_on(FatTree::k_ary(8).plan(), 4096, 80 << 20)),

@@ -82,17 +82,8 @@ impl PostedCredits {
     pub fn departure(&mut self, burst: Credits, start: Time, span: Time) -> (Time, Time) {
         debug_assert!(burst.header <= self.granted.header && burst.data <= self.granted.data);
         let (mut first, mut last) = (start, start + span);
-        let wanted = self.consumed.plus(burst);
-        if wanted.header <= self.granted.header && wanted.data <= self.granted.data {
-            return (first, last);
-        }
-        // What must have come back before the first write of the burst may leave is of no further interest.
-        let passed = |kept: &Return| {
-            kept.after.header + self.granted.header <= self.consumed.header
-                && kept.after.data + self.granted.data <= self.consumed.data
-                && kept.to <= start
-        };
-        while self.returns.front().is_some_and(passed) {
+        // What is back by now keeps nobody waiting; bursts begin in order.
+        while self.returns.front().is_some_and(|kept| kept.to <= start) {
             self.returns.pop_front();
         }
         for kept in &self.returns {
@@ -145,6 +136,14 @@ impl PostedCredits {
     }
 }
 
+/// `part` of `whole` of a span, rounded up.
+fn share(span: Time, part: u64, whole: u64) -> u64 {
+    match span.0.checked_mul(part) {
+        Some(product) => product.div_ceil(whole), // much quicker than 128 bits
+        None => (span.0 as u128 * part as u128).div_ceil(whole as u128) as u64,
+    }
+}
+
 /// One kind of credits: a burst that waits, and an earlier one whose credits come back.
 struct Axis {
     consumed: u64,
@@ -163,14 +162,11 @@ impl Axis {
         if first >= last {
             return (Time::ZERO, Time::ZERO);
         }
-        let width = (self.kept.1 - self.kept.0) as u128;
-        let back_at = |number: u64| {
-            let part = (kept.to - kept.from).0 as u128 * (number - self.kept.0) as u128;
-            kept.from.0 + part.div_ceil(width) as u64
-        };
+        let width = self.kept.1 - self.kept.0;
+        let back_at = |number: u64| kept.from.0 + share(kept.to - kept.from, number - self.kept.0, width);
         let end_from = |number: u64| {
             let rest = self.consumed + self.burst - self.granted - number;
-            back_at(number) + (span.0 as u128 * rest as u128 / self.burst as u128) as u64
+            back_at(number) + if rest > 0 { share(span, rest, self.burst) } else { 0 }
         };
         let begin = if first + self.granted == self.consumed { back_at(first) } else { 0 };
         (Time(begin), Time(end_from(first).max(end_from(last))))

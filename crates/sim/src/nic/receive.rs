@@ -25,6 +25,7 @@ impl World {
     }
 
     /// A packet has reached a host's transport.
+    #[inline(always)] // where hosts are ideal it is part of the event loop, as if there were no paths
     pub(crate) fn transport_receive(&mut self, host: usize, index: u32) {
         let packet = self.packets[index];
         self.packets.remove(index);

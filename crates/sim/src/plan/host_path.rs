@@ -113,7 +113,7 @@ pub struct GpuPlan {
     pub stalls: Option<StallsPlan>,
 }
 
-/// Exponential draws.
+/// Times without service: gaps are drawn exponentially, durations evenly from 0 to twice the mean.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StallsPlan {

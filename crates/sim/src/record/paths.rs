@@ -36,6 +36,7 @@ pub(super) enum PathSource {
 pub(super) const ROWS: [&str; 4] = ["memory", "iio", "pcie", "nic-rx"];
 
 impl PathSource {
+    #[inline(never)]
     pub fn kind(self) -> Kind {
         use PathSource::*;
         match self {
@@ -92,6 +93,7 @@ pub(super) fn sources(path: &HostPath, row: &str, class: Option<u8>) -> Vec<Path
 }
 
 /// Reads a value: a counter, or what is there now.
+#[inline(never)] // what most runs never need stays out of the way of what they do
 pub(super) fn read(world: &mut World, path: usize, source: PathSource, before: &mut u64, span: Time) -> f64 {
     use PathSource::*;
     let now = world.now;

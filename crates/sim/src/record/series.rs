@@ -48,6 +48,7 @@ impl Detail {
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)] // a tag of its own is quicker to read than one hidden in a field's spare values
 enum Source {
     GoodputTx(usize),
     GoodputRx(usize),

@@ -82,6 +82,53 @@ pub fn point_to_point_gpu(hops: [u32; 2], stalls: [Option<(u64, u64)>; 2]) -> Pl
     plan
 }
 
+/// Two hosts of the RHCC experiment at a switch, 100 GbE; h0 writes to h1's memory, whose cores keep `lines` cache
+/// lines outstanding. The switch marks nothing.
+pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> Plan {
+    let mut plan = star(2);
+    for link in &mut plan.links {
+        (link.delay_ps, link.headroom_bytes) = (10_000, 100_000);
+    }
+    plan.nics[0].mtu_bytes = 4096;
+    plan.switch_models[0].ecn.clear();
+    let mut nic = plan.nics[0].clone();
+    nic.host_path = Some(HostPathPlan {
+        receive_buffers: buffers(if lossless { &[3] } else { &[] }, 262_144, 196_608, 180_224, 262_144),
+        pfc_quanta: 65_535,
+        pfc_response_delay_ps: 300_000,
+        cnp_threshold_bytes: (!lossless).then_some(131_072),
+        pcie: PciePlan { credit_latency_ps: 213_000, ..pcie3(16, 372) },
+        iio_latency_ps: 113_000,
+        target: TargetPlan::Memory(MemoryPlan {
+            bandwidth_bps: 8 * 33_200_000_000,
+            service_ps: 10_000,
+            write_wait: 4.8,
+            cpu_latency_ps: 90_000,
+            ddio: Some(DdioPlan { bytes: 4_000_000, cpu_share: 2.0 / 11.0, working_set_bytes: None }),
+        }),
+        reads: None,
+    });
+    plan.nics.push(nic);
+    plan.hosts[1].nic = 1;
+    plan.writers = vec![writer(0, 1, qps)];
+    plan.writers[0].message_bytes = message_bytes;
+    if !lossless {
+        plan.switch_models[0].lossless.clear();
+    }
+    if lines > 0 {
+        plan.memory_loads = vec![MemoryLoadPlan {
+            name: "mlc".into(),
+            host: "h1".into(),
+            start_ps: 0,
+            stop_ps: None,
+            cores: 1,
+            lines_per_core: lines,
+            read_share: 0.5,
+        }];
+    }
+    plan
+}
+
 /// The value of a host's counter.
 pub fn counter(recording: &Recording, host: &str, name: &str) -> u64 {
     let row = |row: &&tailback_sim::record::Counter| row.node == host && row.counter == name;

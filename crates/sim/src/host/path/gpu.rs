@@ -8,8 +8,8 @@
 //! hop between NUMA nodes adds latency, and with the writes that may be outstanding between the root ports latency limits
 //! the writes' throughput.
 //!
-//! The path may stall: for a while it serves neither. The spans are drawn at random, exponentially, as from a cause that
-//! knows nothing of the traffic. Which one it is on a given machine (power states of the GPU or of the CPU's fabric,
+//! The path may stall: for a while it serves neither. Stalls begin at random, with exponential gaps, as from a cause that
+//! knows nothing of the traffic; a stall lasts anything up to twice the mean, evenly. Which one it is on a given machine (power states of the GPU or of the CPU's fabric,
 //! retraining of a link, translation of addresses) the model does not say.
 //!
 //! Leaves out: the GPU's own use of its memory, and the limits of its address translation.
@@ -45,7 +45,7 @@ struct Stalls {
 }
 
 impl Stalls {
-    fn draw(stream: &mut Stream, mean_ps: f64) -> Time {
+    fn gap(stream: &mut Stream, mean_ps: f64) -> Time {
         Time((-libm::log(1.0 - uniform(stream)) * mean_ps) as u64)
     }
 }
@@ -60,7 +60,7 @@ impl Gpu {
             stalls: plan.stalls.as_ref().map(|stalls| {
                 let mut stream = stream(seed, "gpu stall", host as u64);
                 let interval_ps = stalls.interval_ps as f64;
-                let next = Stalls::draw(&mut stream, interval_ps);
+                let next = Stalls::gap(&mut stream, interval_ps);
                 Stalls { stream, interval_ps, duration_ps: stalls.duration_ps as f64, next }
             }),
             read_bytes: 0,
@@ -105,11 +105,11 @@ impl Gpu {
     fn stall(&mut self, now: Time) {
         let Some(stalls) = &mut self.stalls else { return };
         while stalls.next <= now {
-            let duration = Stalls::draw(&mut stalls.stream, stalls.duration_ps);
+            let duration = Time((2.0 * stalls.duration_ps * uniform(&mut stalls.stream)) as u64);
             let end = stalls.next + duration;
             self.stalled += duration;
             self.free_at = self.free_at.max(end);
-            stalls.next = end + Stalls::draw(&mut stalls.stream, stalls.interval_ps);
+            stalls.next = end + Stalls::gap(&mut stalls.stream, stalls.interval_ps);
         }
     }
 

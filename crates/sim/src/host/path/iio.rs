@@ -52,7 +52,8 @@ fn passed(bytes: u64, span: (Time, Time), at: Time) -> u64 {
     } else if at <= span.0 {
         0
     } else {
-        (bytes as u128 * (at - span.0).0 as u128 / (span.1 - span.0).0 as u128) as u64
+        // Bursts are at most a packet and spans below a second: 64 bits are enough.
+        bytes.saturating_mul((at - span.0).0) / (span.1 - span.0).0
     }
 }
 

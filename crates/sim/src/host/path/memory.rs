@@ -18,6 +18,7 @@ use tailback_proto::units::Time;
 
 use super::ddio::{Ddio, LINE_BYTES};
 use super::Level;
+use crate::engine::{uniform, Stream};
 use crate::fabric::port::TICK;
 use crate::plan::MemoryPlan;
 
@@ -58,8 +59,9 @@ pub(crate) struct Memory {
     /// Share of I/O writes that miss.
     pub miss_share: f64,
     misses_due: f64,
-    /// From the IIO to a write's end.
-    latency: Time,
+    /// Mean wait of a write, ps.
+    write_wait_ps: f64,
+    stream: Stream,
     /// When the controller has taken the writes so far.
     drained: Time,
     last_end: Time,
@@ -88,7 +90,7 @@ fn seconds(ps: u64) -> f64 {
 }
 
 impl Memory {
-    pub fn new(plan: &MemoryPlan, iio_latency_ps: u64) -> Self {
+    pub fn new(plan: &MemoryPlan, iio_latency_ps: u64, stream: Stream) -> Self {
         let mut memory = Memory {
             bandwidth: plan.bandwidth_bps as f64 / 8.0,
             service: seconds(plan.service_ps),
@@ -108,7 +110,8 @@ impl Memory {
             wait: 0.0,
             miss_share: 1.0, // nothing has been written yet
             misses_due: 0.0,
-            latency: Time::ZERO,
+            write_wait_ps: 0.0,
+            stream,
             drained: Time::ZERO,
             last_end: Time::ZERO,
             counters: MemoryCounters::default(),
@@ -133,8 +136,9 @@ impl Memory {
         // The controller takes no more than its bandwidth.
         let taken = Time((misses as f64 * LINE_BYTES as f64 / self.bandwidth * 1e12) as u64);
         self.drained = self.drained.max(from) + taken;
-        let first = (from + self.latency).max(self.last_end);
-        let last = (to + self.latency).max(self.drained + self.latency).max(first);
+        let latency = self.iio_latency + self.draw_wait();
+        let first = (from + latency).max(self.last_end);
+        let last = (to.max(self.drained) + latency).max(first);
         self.last_end = last;
         (first, last)
     }
@@ -208,8 +212,7 @@ impl Memory {
         if let Some(ddio) = &self.ddio {
             self.miss_share = ddio.miss_share(self.miss_share, self.write_rate, self.cpu_rate);
         }
-        let waiting = (self.wait * self.write_wait * self.miss_share * 1e12) as u64;
-        self.latency = self.iio_latency + Time(waiting);
+        self.write_wait_ps = self.wait * self.write_wait * self.miss_share * 1e12;
         // Little's law: what cores and I/O have waiting here.
         let bytes = (self.cpu_rate + self.io_rate * self.write_wait) * self.wait;
         self.level.integrate(now);
@@ -217,9 +220,18 @@ impl Memory {
         self.level.max_bytes = self.level.max_bytes.max(self.level.bytes);
     }
 
-    /// From the IIO to a write's end, as it is now.
+    /// A wait in the queue of a busy server is as good as exponential. Writes end in order, so that a long one holds up
+    /// those behind it.
+    fn draw_wait(&mut self) -> Time {
+        if self.write_wait_ps < 1.0 {
+            return Time::ZERO;
+        }
+        Time((-libm::log(1.0 - uniform(&mut self.stream)) * self.write_wait_ps) as u64)
+    }
+
+    /// Mean time from the IIO to a write's end, as it is now.
     pub fn write_latency(&self) -> Time {
-        self.latency
+        self.iio_latency + Time(self.write_wait_ps as u64)
     }
 }
 
@@ -238,7 +250,7 @@ mod tests {
             cpu_latency_ps: 90_000,
             ddio,
         };
-        Memory::new(&plan, 110_000)
+        Memory::new(&plan, 110_000, crate::engine::stream(1, "memory", 0))
     }
 
     #[test]

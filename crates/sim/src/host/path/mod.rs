@@ -28,6 +28,7 @@ use pcie::PcieLink;
 use receive_buffer::ReceiveBuffers;
 use tailback_proto::units::Time;
 
+use crate::engine::stream;
 use crate::fabric::packet::{Kind, Packet};
 use crate::fabric::pause::PauseLog;
 use crate::fabric::port::ticks_between;
@@ -128,7 +129,11 @@ impl HostPath {
             pcie: PcieLink::new(plan),
             iio: Residence::default(),
             target: match &plan.target {
-                TargetPlan::Memory(memory) => Target::Memory(Memory::new(memory, plan.iio_latency_ps)),
+                TargetPlan::Memory(memory) => Target::Memory(Memory::new(
+                    memory,
+                    plan.iio_latency_ps,
+                    stream(seed, "memory", host as u64),
+                )),
                 TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {

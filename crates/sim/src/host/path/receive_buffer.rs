@@ -209,6 +209,7 @@ impl World {
         self.paths[self.nics[host].path as usize].cross(self.now, start, payload)
     }
 
+    #[inline(never)] // the transport is in it
     fn accept(&mut self, host: usize, index: u32) {
         let path = &mut self.paths[self.nics[host].path as usize];
         path.accepted_packets += 1;
