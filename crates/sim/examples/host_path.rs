@@ -1,4 +1,5 @@
-//! The two published experiments on receiving hosts, in numbers: `cargo run --release --example host_path -- gpu|memory`.
+//! The two published experiments on receiving hosts, in numbers: `cargo run --release --example host_path -- gpu`, or
+//! `memory` and lines that the cores keep outstanding. Settings by environment: see `env` below.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -60,18 +61,18 @@ fn memory() {
     for lossless in [true, false] {
         let mut idle = 0.0;
         for &load in &lines {
-            let mut plan = memory_pair(lossless, env("MSG", 65536), env("QPS", 4) as u32, load);
+            let mut plan = memory_pair(lossless, env("MSG", 65536), env("QPS", 1) as u32, load);
             plan.duration_ps = env("RUN", 40) * MS;
             let path = plan.nics[1].host_path.as_mut().unwrap();
             if let tailback_sim::plan::TargetPlan::Memory(memory) = &mut path.target {
-                memory.write_wait = env("WAIT", 76) as f64 / 10.0;
+                memory.write_wait = env("WAIT", 48) as f64 / 10.0;
             }
             path.pcie.data_credits = env("CREDITS", 93) * 4;
             if !lossless {
                 path.cnp_threshold_bytes = Some(env("CNP", 131072));
             }
             plan.writers[0].tx_depth = env("DEPTH", 128) as u32;
-            plan.nics.iter_mut().for_each(|nic| nic.mtu_bytes = env("MTU", 1024) as u32);
+            plan.nics.iter_mut().for_each(|nic| nic.mtu_bytes = env("MTU", 4096) as u32);
             for nic in &mut plan.nics {
                 if let tailback_sim::plan::CongestionPlan::Dcqcn(dcqcn) = &mut nic.congestion {
                     dcqcn.reaction.byte_reset_unit_bytes = env("UNIT", 1) as u32;
