@@ -94,6 +94,7 @@ def test_everything_set() -> None:
                     "retry_count": 2,
                 },
                 "congestion": {"dcqcn": DCQCN},
+                "host_path": None,
             }
         ],
         "switches": [{"name": "sw0", "model": 0}],
