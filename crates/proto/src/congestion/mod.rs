@@ -2,10 +2,15 @@
 //!
 //! DCQCN hears of congestion by notification packets. The others hear of it with each acknowledgement, and all that
 //! they may be told is in [`AckInfo`].
+//!
+//! Two more act on congestion inside the receiving host, beside one of these: RHCC and hostCC.
 
 pub mod dcqcn;
 pub mod dctcp;
+pub mod host;
+pub mod hostcc;
 pub mod hpcc;
+pub mod rhcc;
 pub mod timely;
 
 use crate::units::{Rate, Time};
