@@ -25,6 +25,12 @@ pub(crate) enum Event {
     FlowStart(u32),
     /// A link fails or is repaired.
     LinkChange(u32),
+    /// A queue pair may need a probe that no data asks for.
+    IdleProbe(u32),
+    /// The write of a probe (a packet) has ended in its receiver's memory.
+    ProbeAnswer(u32),
+    /// The agent of a host reads its counters.
+    AgentSample(u32),
     /// The recorder closes a bin.
     Sample,
 }
@@ -50,6 +56,9 @@ impl Event {
             Event::Sample => (9, 0),
             Event::FlowStart(index) => (10, index),
             Event::LinkChange(index) => (11, index),
+            Event::IdleProbe(index) => (12, index),
+            Event::ProbeAnswer(index) => (13, index),
+            Event::AgentSample(index) => (14, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -70,7 +79,10 @@ impl Event {
             8 => Event::PacingDue(index),
             9 => Event::Sample,
             10 => Event::FlowStart(index),
-            _ => Event::LinkChange(index),
+            11 => Event::LinkChange(index),
+            12 => Event::IdleProbe(index),
+            13 => Event::ProbeAnswer(index),
+            _ => Event::AgentSample(index),
         }
     }
 }
@@ -93,6 +105,9 @@ mod tests {
             Event::PacingDue(7),
             Event::FlowStart(8),
             Event::LinkChange(9),
+            Event::IdleProbe(10),
+            Event::ProbeAnswer(11),
+            Event::AgentSample(12),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

@@ -8,7 +8,9 @@ use crate::engine::EventQueue;
 
 mod check;
 mod congestion;
+mod host_control;
 pub use congestion::*;
+pub use host_control::*;
 
 /// Why a plan cannot run: one line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -84,6 +86,10 @@ pub struct NicPlan {
     pub transport: TransportPlan,
     /// Congestion control.
     pub congestion: CongestionPlan,
+    /// RHCC, beside the congestion control; none: off.
+    pub rhcc: Option<RhccPlan>,
+    /// hostCC; none: off.
+    pub hostcc: Option<HostCcPlan>,
 }
 
 /// Settings of reliable connections.

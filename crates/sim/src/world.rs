@@ -1,6 +1,6 @@
 //! Everything that exists in a run, in arenas; entities are named by index. Each model adds its own methods.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::transport::rc::{RcParameters, Requester};
@@ -16,7 +16,8 @@ use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
 use crate::fabric::{lane, CLASSES};
-use crate::nic::{Congestion, Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
+use crate::host::agent::{Agent, Control};
+use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
 
@@ -61,6 +62,8 @@ pub(crate) struct World {
     pub nic_models: Vec<NicModel>,
     pub send_qps: Vec<SendQp>,
     pub recv_qps: Vec<RecvQp>,
+    /// What watches the counters of receiving hosts.
+    pub agents: Vec<Agent>,
     /// What each queue pair sends: perftest-like writers first, then single messages.
     pub writers: Vec<Writer>,
     /// By single message, which is also its writer: its completion time in an empty network.
@@ -122,8 +125,9 @@ impl World {
             let model = match model_of.get(&(host.nic, rate)) {
                 Some(&model) => model,
                 None => {
-                    let model = nic_model(&plan.nics[host.nic], Rate(rate))
-                        .map_err(|problem| impossible(&format!("nics[{}].congestion", host.nic), problem))?;
+                    let model = nic_model(&plan.nics[host.nic], Rate(rate)).map_err(|(part, problem)| {
+                        impossible(&format!("nics[{}].{part}", host.nic), problem)
+                    })?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
                     nic_models.len() as u32 - 1
@@ -132,6 +136,7 @@ impl World {
             nics.push(Nic {
                 port: port as u32,
                 model,
+                marks_ce: false,
                 ready: Default::default(),
                 ready_classes: 0,
                 backlog_bytes: [0; CLASSES],
@@ -231,6 +236,7 @@ impl World {
             nic_models,
             send_qps: Vec::new(),
             recv_qps: Vec::new(),
+            agents: Vec::new(),
             writers: Vec::new(),
             ideal_fct: Vec::new(),
             first_flow_qp: 0,
@@ -252,7 +258,31 @@ impl World {
         world.add_flows(plan)?;
         world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
         world.active_qps = world.send_qps.len();
+        world.add_agents(plan)?;
         Ok(world)
+    }
+
+    /// Puts an agent on each host that receives and is to have one.
+    fn add_agents(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        let receiving: BTreeSet<u16> = self.send_qps.iter().map(|s| s.dst).collect();
+        for host in receiving {
+            let nic = plan.hosts[host as usize].nic;
+            let (interval_ps, control) = match agent_control(&plan.nics[nic]) {
+                Ok(None) => continue,
+                Ok(Some(found)) => found,
+                Err((part, problem)) => {
+                    return Err(PlanError::Impossible { place: format!("nics[{nic}].{part}"), problem })
+                }
+            };
+            self.schedule(Time::ZERO, Event::AgentSample(self.agents.len() as u32));
+            self.agents.push(Agent {
+                host: host as u32,
+                interval: Time(interval_ps),
+                control,
+                level_changes: 0,
+            });
+        }
+        Ok(())
     }
 
     fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
@@ -314,10 +344,11 @@ impl World {
     }
 
     fn add_qp(&mut self, src: usize, dst: usize, class: u8, writer: u32) {
-        let congestion = &self.nic_models[self.nics[src].model as usize].congestion;
+        let model = &self.nic_models[self.nics[src].model as usize];
         self.send_qps.push(SendQp {
             requester: Requester::default(),
-            controller: congestion.controller(),
+            controller: model.congestion.controller(),
+            prober: model.rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
             next_at: Time::ZERO,
             scheduled: false,
             state: QpState::Waiting,
@@ -446,7 +477,8 @@ impl World {
     }
 }
 
-fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String> {
+/// Errors name the part of the plan.
+fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'static str, String)> {
     let dcqcn = match &plan.congestion {
         CongestionPlan::Dcqcn(dcqcn) => Some(dcqcn),
         _ => None,
@@ -458,11 +490,29 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String
             first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
             retry_count: plan.transport.retry_count,
         },
-        congestion: Congestion::new(&plan.congestion, rate)?,
+        congestion: Congestion::new(&plan.congestion, rate).map_err(|problem| ("congestion", problem))?,
+        rhcc: plan
+            .rhcc
+            .as_ref()
+            .and_then(|rhcc| rhcc.sender.as_ref())
+            .map(|sender| sender.parameters(rate))
+            .transpose()
+            .map_err(|problem| ("rhcc.sender", problem))?,
         telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
         cnp_interval_per_port: dcqcn.is_some_and(|d| d.cnp_interval_per == CnpInterval::Port),
         cnp_priority: plan.cnp_priority,
         line_rate: rate.0 as f64,
     })
+}
+
+/// What watches the counters of a host with such a NIC, and how often. Errors name the part of the plan.
+fn agent_control(plan: &crate::plan::NicPlan) -> Result<Option<(u64, Control)>, (&'static str, String)> {
+    if let Some(receiver) = plan.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref()) {
+        let parameters = receiver.parameters().map_err(|problem| ("rhcc.receiver", problem))?;
+        return Ok(Some((receiver.sample_interval_ps, Control::Rhcc(parameters, Default::default()))));
+    }
+    let Some(hostcc) = &plan.hostcc else { return Ok(None) };
+    let parameters = hostcc.parameters().map_err(|problem| ("hostcc", problem))?;
+    Ok(Some((hostcc.sample_interval_ps, Control::HostCc(parameters, Default::default()))))
 }

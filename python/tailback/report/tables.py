@@ -163,10 +163,15 @@ def pauses(result: Result) -> TextTable:
     )
 
 
+_PROBES = {"probe": "RHCC probe", "probe_ack": "Answer to a probe"}
+"""Kinds of packets that only some runs have."""
+
+
 def packets(result: Result) -> TextTable:
     """Packets by kind, and the account of the data packets."""
     meta = result.meta
     names = {"data": "Data", "ack": "ACK", "nak": "NAK", "cnp": "CNP", "pfc": "PFC"}
+    names |= {kind: name for kind, name in _PROBES.items() if kind in meta["packets"]}
     rows = [[name, text.count(meta["packets"][kind])] for kind, name in names.items()]
     account = meta["conservation"]["data_packets"]
     balance = " + ".join(

@@ -58,6 +58,10 @@ pub const ACK_FRAME_BYTES: u32 = frame(ROCE_BYTES + AETH_BYTES);
 /// Frame of a congestion notification packet, in bytes.
 pub const CNP_FRAME_BYTES: u32 = frame(ROCE_BYTES + CNP_PAYLOAD_BYTES);
 
+/// Frame of an RHCC probe and of its answer, in bytes. Its format is not published; assumption: as a CNP, with
+/// timestamps in place of the reserved bytes.
+pub const PROBE_FRAME_BYTES: u32 = CNP_FRAME_BYTES;
+
 /// A PFC frame is a minimum-size MAC control frame.
 pub const PFC_FRAME_BYTES: u32 = MIN_FRAME_BYTES;
 

@@ -15,9 +15,12 @@ pub(crate) enum Kind {
     Nak,
     Cnp,
     Pfc,
+    /// RHCC's probe and its answer.
+    Probe,
+    ProbeAck,
 }
 
-pub(crate) const KINDS: usize = 5;
+pub(crate) const KINDS: usize = 7;
 
 /// ECN field is CE.
 pub(crate) const CE: u8 = 1;
@@ -33,7 +36,7 @@ pub(crate) struct Packet {
     pub arrival: Time,
     /// Connection. For PFC frames: low byte the classes named, next byte those of them that are paused.
     pub qp: u32,
-    /// PSN of data, ACK and NAK.
+    /// PSN of data, ACK and NAK. Of an answered probe: the receiver's processing delay, ns.
     pub psn: u32,
     /// Next in the queue or on the link that it is in.
     pub next: u32,

@@ -4,15 +4,18 @@
 //! never asks for a pause itself. Leaves out: the PCIe link, the NIC's caches, and the time to fetch a packet again.
 
 mod congestion;
+mod probe;
 mod qp;
 mod receive;
 mod transmit;
 
 pub(crate) use congestion::{Congestion, Controller};
+pub(crate) use probe::Prober;
 pub(crate) use qp::{QpState, RecvQp, SendQp};
 
 use std::collections::VecDeque;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::rhcc::sender::SenderParameters;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
@@ -25,6 +28,8 @@ pub(crate) struct NicModel {
     pub congestion: Congestion,
     /// What packets of this NIC carry for it beyond their headers, bytes.
     pub telemetry_bytes: u32,
+    /// Where queue pairs probe their receivers.
+    pub rhcc: Option<SenderParameters>,
     pub min_time_between_cnps: Time,
     pub cnp_interval_per_port: bool,
     pub cnp_priority: u8,
@@ -37,6 +42,8 @@ pub(crate) struct NicModel {
 pub(crate) struct Nic {
     pub port: u32,
     pub model: u32,
+    /// The host marks what it receives, before the transport sees it.
+    pub marks_ce: bool,
     /// Queue pairs that may send now, by class; each class takes them in turn.
     pub ready: [VecDeque<u32>; CLASSES],
     /// Classes with a ready queue pair.

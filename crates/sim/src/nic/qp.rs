@@ -4,7 +4,7 @@ use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
-use super::Controller;
+use super::{Controller, Prober};
 use crate::workload::Writer;
 
 /// Where a sending queue pair stands.
@@ -24,6 +24,8 @@ pub(crate) enum QpState {
 pub(crate) struct SendQp {
     pub requester: Requester,
     pub controller: Controller,
+    /// Where it probes its receiver. Boxed: most do not.
+    pub prober: Option<Box<Prober>>,
     /// Earliest time of its next packet.
     pub next_at: Time,
     /// Whether it is in the NIC's ready ring, or has an event that will put it there.

@@ -21,6 +21,12 @@ impl World {
             Kind::Data => self.on_data(host, index, &packet),
             Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
             Kind::Cnp => self.on_cnp(host, packet.qp),
+            Kind::Probe => {
+                // It goes back as its own answer.
+                let index = self.packets.add(packet);
+                self.on_probe_through(index, Time::ZERO);
+            }
+            Kind::ProbeAck => self.on_probe_ack(&packet),
             Kind::Pfc => unreachable!("PFC frames take effect at the port"),
         }
     }
@@ -32,7 +38,8 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         // The notification point sees every packet, in sequence or not.
         let mut cnp = false;
-        if packet.flags & CE != 0 {
+        let marked = (packet.flags & CE != 0) | nic.marks_ce;
+        if marked {
             r.np_ecn_marked_roce_packets += 1;
             nic.counters.np_ecn_marked_roce_packets += 1;
             if matches!(model.congestion, Congestion::Dcqcn(_)) {
@@ -83,7 +90,7 @@ impl World {
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
             let answer = self.reply(src, packet.qp, kind, packet.class, psn, frame_bytes);
             if echoes {
-                self.packets[answer].flags = if packet.flags & CE != 0 { CE_ECHO } else { 0 };
+                self.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
@@ -108,7 +115,7 @@ impl World {
     }
 
     /// Queues a packet that the receive side made.
-    fn queue_reply(&mut self, host: usize, index: u32) {
+    pub(super) fn queue_reply(&mut self, host: usize, index: u32) {
         let port = self.nics[host].port as usize;
         self.enqueue(port, index);
         self.kick(port);

@@ -3,7 +3,7 @@
 //! Classes: strict ones first, then round robin. In a class: ACKs and CNPs, which the NIC's receive side made, before
 //! data; queue pairs take turns, a packet each. A queue pair under congestion control is paced: after a packet of
 //! `b` bytes on the wire its next one may leave `8 b / rate` later, by the rate at that moment. Where its controller has a
-//! window, it sends while less than that is in flight.
+//! window, it sends while less than that is in flight. Where it probes its receiver, the slower of two rates paces it.
 
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
@@ -100,6 +100,10 @@ impl World {
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
         let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64, model.line_rate);
         let hears_acks = model.congestion.hears_acks();
+        let (probe, rate) = match (&mut s.prober, &model.rhcc) {
+            (Some(prober), Some(p)) => prober.on_sent(p, self.now, payload as u64, rate),
+            _ => (false, rate),
+        };
         // Below 2^53 ps the product and the quotient are exact to a picosecond.
         s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as u64);
         let arm_timer = out.ack_request;
@@ -127,6 +131,9 @@ impl World {
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
         self.send(port, packet);
+        if probe {
+            self.queue_probe(qp);
+        }
         if arm_timer {
             self.arm_timer(qp);
         }

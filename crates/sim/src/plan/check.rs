@@ -31,6 +31,10 @@ impl NicPlan {
         if self.congestion.needs_each_ack() && self.transport.ack_every_packets != 1 {
             return Err(impossible(place, "with hpcc and dctcp, ack_every_packets must be 1"));
         }
+        let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
+        if receiver.is_some() && self.hostcc.is_some() {
+            return Err(impossible(place, "rhcc.receiver and hostcc both set the CPUs' memory bandwidth"));
+        }
         Ok(())
     }
 }

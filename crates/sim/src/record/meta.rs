@@ -139,9 +139,12 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         ("nak", Kind::Nak),
         ("cnp", Kind::Cnp),
         ("pfc", Kind::Pfc),
+        ("probe", Kind::Probe),
+        ("probe_ack", Kind::ProbeAck),
     ]
     .into_iter()
     .map(|(name, kind)| (name, world.transmissions[kind as usize]))
+    .filter(|&(name, count)| count > 0 || !name.starts_with("probe"))
     .collect();
     Meta {
         name: plan.name.clone(),

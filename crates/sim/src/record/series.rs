@@ -74,6 +74,12 @@ enum Source {
     },
     QpRate(usize),
     QpAlpha(usize),
+    /// RHCC: the rate that a receiver's delay allows, and that delay.
+    ReceiverRate(usize),
+    ReceiverDelay(usize),
+    /// By agent.
+    IioOccupancy(usize),
+    MbaLevel(usize),
 }
 
 /// How a value is read, and how bins are merged.
@@ -129,7 +135,8 @@ impl Source {
             | Dropped(_)
             | IngressDropped(_) => Kind::Count,
             PausedShare(_) | PausingShare(_) => Kind::Share,
-            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) => Kind::Mean,
+            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | ReceiverRate(_)
+            | ReceiverDelay(_) | IioOccupancy(_) | MbaLevel(_) => Kind::Mean,
             QueueMax(_) | GroupMax(_) => Kind::Max,
             Backlog { metric, .. } => {
                 if metric == "queue_max_bytes" {
@@ -163,6 +170,10 @@ impl Source {
             Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
+            ReceiverRate(_) => "receiver_rate_bps",
+            ReceiverDelay(_) => "receiver_delay_ns",
+            IioOccupancy(_) => "iio_occupancy_lines",
+            MbaLevel(_) => "mba_level",
         }
     }
 }
@@ -249,6 +260,9 @@ impl Recorder {
                     CnpHandled(host),
                 ],
             );
+            if let Some(agent) = world.agents.iter().position(|agent| agent.host as usize == host) {
+                recorder.extend(&[IioOccupancy(agent), MbaLevel(agent)]);
+            }
         }
         for port in 0..world.ports.len() {
             let host = world.ports[port].owner as usize;
@@ -283,12 +297,20 @@ impl Recorder {
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
             recorder.add(qp_name(plan, world, qp), &[Source::QpRate(qp), Source::QpAlpha(qp)]);
+            if world.send_qps[qp].prober.is_some() {
+                recorder.extend(&[Source::ReceiverRate(qp), Source::ReceiverDelay(qp)]);
+            }
         }
         recorder
     }
 
     fn add(&mut self, entity: String, sources: &[Source]) {
         self.entities.push(entity);
+        self.extend(sources);
+    }
+
+    /// More of the latest entity.
+    fn extend(&mut self, sources: &[Source]) {
         for &source in sources {
             self.columns.push(Column {
                 entity: self.entities.len() - 1,
@@ -408,6 +430,10 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        ReceiverRate(qp) => return probed(world, qp).0,
+        ReceiverDelay(qp) => return probed(world, qp).1,
+        IioOccupancy(agent) => return world.agents[agent].occupancy(),
+        MbaLevel(agent) => return world.agents[agent].level() as f64,
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)
@@ -423,7 +449,14 @@ fn dropped(world: &World, at: usize, ingress: bool) -> u64 {
 pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
     let s = &world.send_qps[qp];
     let model = &world.nic_models[world.nics[s.src as usize].model as usize];
-    s.controller.peek(&model.congestion, world.now, model.line_rate)
+    let (rate, alpha) = s.controller.peek(&model.congestion, world.now, model.line_rate);
+    (s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate)), alpha)
+}
+
+/// What RHCC's probes say: the rate that the receiver's delay allows, and that delay in ns.
+fn probed(world: &World, qp: usize) -> (f64, f64) {
+    let Some(prober) = &world.send_qps[qp].prober else { return (0.0, 0.0) };
+    (prober.sender.rate(), prober.sender.delay().map_or(0.0, |delay| delay.0 as f64 / 1e3))
 }
 
 /// Classes that any packet of the plan can be in.

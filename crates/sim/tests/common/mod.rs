@@ -29,6 +29,8 @@ pub fn star(hosts: usize) -> Plan {
                 retry_count: 7,
             },
             congestion: CongestionPlan::Dcqcn(connectx()),
+            rhcc: None,
+            hostcc: None,
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {
