@@ -10,7 +10,7 @@ use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{PREAMBLE_AND_GAP_BYTES, PROBE_FRAME_BYTES};
 
-use super::QpState;
+use super::{QpState, SendQp};
 use crate::event::Event;
 use crate::fabric::packet::{Kind, Packet, NONE};
 use crate::world::World;
@@ -47,7 +47,8 @@ impl World {
         if let Some(prober) = &mut s.prober {
             prober.probes_sent += 1;
         }
-        let (port, dst, class) = (self.nics[s.src as usize].port as usize, s.dst, s.class);
+        let port = self.nics[s.src as usize].port as usize;
+        let SendQp { dst, class, code_point, .. } = *s;
         let probe = self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
@@ -59,6 +60,7 @@ impl World {
             ingress: 0,
             kind: Kind::Probe,
             class,
+            code_point,
             flags: 0,
         });
         self.enqueue(port, probe);
