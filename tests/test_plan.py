@@ -96,6 +96,8 @@ def test_everything_set() -> None:
                     "retry_count": 2,
                 },
                 "congestion": {"dcqcn": DCQCN},
+                "rhcc": None,
+                "hostcc": None,
             }
         ],
         "switches": [{"name": "sw0", "model": 0}],

@@ -9,6 +9,7 @@ from typing import Any
 from tailback.scenario.checks import pairs
 from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_setting
 from tailback.scenario.headroom import headrooms, shared
+from tailback.scenario.host_control import hostcc_plan, rhcc_plan
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Ecn, Scenario, Switch
 from tailback.scenario.qos import CodePoint, classes, cnp_code_point, code_points, of_priority
@@ -90,6 +91,8 @@ def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: 
             "retry_count": host.transport.retry_count,
         },
         "congestion": congestion_plan(host, rate_bps, round_trip),
+        "rhcc": rhcc_plan(host, rate_bps),
+        "hostcc": hostcc_plan(host, rate_bps),
     }
 
 

@@ -9,6 +9,7 @@ from tailback.scenario.dcqcn import resolve
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, reserved, shared
+from tailback.scenario.host_control import host_control_conflicts
 from tailback.scenario.hosts import ALL, names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
@@ -37,6 +38,7 @@ def conflicts(scenario: Scenario) -> Problems:
     yield from _rates(scenario)
     yield from _thresholds(scenario)
     yield from congestion_conflicts(scenario.host, network.host_rates)
+    yield from host_control_conflicts(scenario.host, network.host_rates)
     yield from _failures(scenario, network)
     total = 0
     for index in range(len(scenario.traffic)):

@@ -18,6 +18,7 @@ from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
 from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import Delay, Part, Priority, RunTime, Start, refuse, setting
+from tailback.scenario.host_control import HostCc, Rhcc
 from tailback.scenario.network import Network
 from tailback.scenario.topology import Topology
 from tailback.scenario.traffic import Traffic
@@ -147,6 +148,11 @@ class Host(Part):
         default_factory=Timely, description="TIMELY's parameters, where congestion is timely."
     )
     dctcp: Dctcp = Field(default_factory=Dctcp, description="DCTCP's parameters, where congestion is dctcp.")
+    rhcc: Rhcc = Field(
+        default_factory=Rhcc,
+        description="RHCC, beside the congestion control: a queue pair sends at the lower of the two rates.",
+    )
+    hostcc: HostCc = Field(default_factory=HostCc, description="hostCC, in hosts that receive.")
 
 
 class Ecn(Part):

@@ -17,13 +17,20 @@ from tailback.scenario.dcqcn import Dcqcn, resolve
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
 from tailback.scenario.headroom import headrooms, shared
+from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.model import Scenario, Transport
 from tailback.scenario.round_trip import longest_round_trip
-from tailback.units import format_duration, format_size
+from tailback.units import format_duration, format_rate, format_size
 
 _AUTO: dict[str, Callable[[Scenario], str]] = {
     "headroom": lambda scenario: _sizes(headrooms(scenario)),
     "shared": lambda scenario: _sizes(shared(scenario).values()),
+    "iio_threshold": lambda scenario: _each_rate(
+        scenario, lambda rate: f"{iio_threshold(scenario.host.rhcc, rate):g} lines"
+    ),
+    "pcie_threshold": lambda scenario: _each_rate(
+        scenario, lambda rate: format_rate(pcie_threshold(scenario.host.hostcc, rate))
+    ),
     **dict.fromkeys(("base_rtt", "min_rtt", "window_rtt"), lambda scenario: _round_trip(scenario)),
 }
 """What `auto` stands for, in words."""
@@ -115,6 +122,11 @@ def _control(scenario: Scenario) -> BaseModel | None:
 def _sizes(sizes: Iterable[int]) -> str:
     low, *more = sorted(set(sizes))
     return "; here " + (f"{format_size(low)} to {format_size(more[-1])}" if more else format_size(low))
+
+
+def _each_rate(scenario: Scenario, value: Callable[[int], str]) -> str:
+    rates = sorted(set(scenario.network.host_rates))
+    return "; here " + " to ".join(value(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
 
 
 def _round_trip(scenario: Scenario) -> str:
