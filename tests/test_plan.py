@@ -131,6 +131,7 @@ def test_everything_set() -> None:
             writer("write1", "h1", "h0", **second),
         ],
         "flows": {"tags": [], "list": []},
+        "memory_loads": [],
         "link_events": [],
         "record": {"max_bins": 64, "tracked_qps": 5},
     }

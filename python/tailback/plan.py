@@ -65,6 +65,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             for writer in _writers(item, index, network.hosts, marks)
         ],
         "flows": _flows(scenario, marks),
+        "memory_loads": [],
         "link_events": _link_events(scenario),
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
     }
@@ -93,6 +94,7 @@ def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: 
         "congestion": congestion_plan(host, rate_bps, round_trip),
         "rhcc": rhcc_plan(host, rate_bps),
         "hostcc": hostcc_plan(host, rate_bps),
+        "host_path": None,
     }
 
 

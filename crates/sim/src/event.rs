@@ -1,4 +1,4 @@
-//! What can happen. An event is 32 bits: 4 of kind, 28 of index.
+//! What can happen. An event is 32 bits: 5 of kind, 27 of index.
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,15 @@ pub(crate) enum Event {
     ProbeAnswer(u32),
     /// The agent of a host reads its counters.
     AgentSample(u32),
+    /// The first packet that waits in a host's receive buffer has left it (by path).
+    PathDrain(u32),
+    /// A generator of memory traffic begins or ends.
+    MemoryLoad(u32),
     /// The recorder closes a bin.
     Sample,
 }
 
-const INDEX_BITS: u32 = 28;
+const INDEX_BITS: u32 = 27;
 
 /// Most ports times classes, packets or queue pairs that an event can name.
 pub(crate) const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
@@ -56,9 +60,11 @@ impl Event {
             Event::Sample => (9, 0),
             Event::FlowStart(index) => (10, index),
             Event::LinkChange(index) => (11, index),
-            Event::IdleProbe(index) => (12, index),
-            Event::ProbeAnswer(index) => (13, index),
-            Event::AgentSample(index) => (14, index),
+            Event::PathDrain(index) => (12, index),
+            Event::MemoryLoad(index) => (13, index),
+            Event::IdleProbe(index) => (14, index),
+            Event::ProbeAnswer(index) => (15, index),
+            Event::AgentSample(index) => (16, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -80,8 +86,10 @@ impl Event {
             9 => Event::Sample,
             10 => Event::FlowStart(index),
             11 => Event::LinkChange(index),
-            12 => Event::IdleProbe(index),
-            13 => Event::ProbeAnswer(index),
+            12 => Event::PathDrain(index),
+            13 => Event::MemoryLoad(index),
+            14 => Event::IdleProbe(index),
+            15 => Event::ProbeAnswer(index),
             _ => Event::AgentSample(index),
         }
     }
@@ -105,9 +113,11 @@ mod tests {
             Event::PacingDue(7),
             Event::FlowStart(8),
             Event::LinkChange(9),
-            Event::IdleProbe(10),
-            Event::ProbeAnswer(11),
-            Event::AgentSample(12),
+            Event::PathDrain(10),
+            Event::MemoryLoad(11),
+            Event::IdleProbe(12),
+            Event::ProbeAnswer(13),
+            Event::AgentSample(MAX_INDEX),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

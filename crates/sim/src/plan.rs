@@ -9,8 +9,10 @@ use crate::engine::EventQueue;
 mod check;
 mod congestion;
 mod host_control;
+mod host_path;
 pub use congestion::*;
 pub use host_control::*;
+pub use host_path::*;
 
 /// Why a plan cannot run: one line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub struct Plan {
     pub writers: Vec<WriterPlan>,
     /// Single messages.
     pub flows: FlowsPlan,
+    /// Generators of memory traffic at hosts.
+    pub memory_loads: Vec<MemoryLoadPlan>,
     /// Links that fail and are repaired, in any order.
     pub link_events: Vec<LinkEventPlan>,
     /// What to record.
@@ -106,6 +110,8 @@ pub struct NicPlan {
     pub rhcc: Option<RhccPlan>,
     /// hostCC; none: off.
     pub hostcc: Option<HostCcPlan>,
+    /// What lies between its port and memory; none: memory takes every byte at once.
+    pub host_path: Option<HostPathPlan>,
 }
 
 /// Settings of reliable connections.
@@ -352,6 +358,7 @@ impl Plan {
             }
         }
         self.check_flows()?;
+        self.check_memory_loads(&names)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }
@@ -370,6 +377,23 @@ impl Plan {
             return Err(impossible("code_points", "a dscp is above 63 or a pcp above 7"));
         }
         Ok(self.code_points.len())
+    }
+
+    fn check_memory_loads(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        for (index, load) in self.memory_loads.iter().enumerate() {
+            let place = || format!("memory_loads[{index}]");
+            let Some(host) = names.get(load.host.as_str()).and_then(|&node| self.hosts.get(node)) else {
+                return Err(impossible(place(), format!("{} is not a host", load.host)));
+            };
+            let path = self.nics[host.nic].host_path.as_ref();
+            if !path.is_some_and(|path| matches!(path.target, TargetPlan::Memory(_))) {
+                return Err(impossible(place(), format!("{} has no host_path to memory", load.host)));
+            }
+            if let Some(problem) = load.problem() {
+                return Err(impossible(place(), problem));
+            }
+        }
+        Ok(())
     }
 
     fn check_flows(&self) -> Result<(), PlanError> {

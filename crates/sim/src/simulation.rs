@@ -81,6 +81,8 @@ impl Simulation {
             Event::IdleProbe(qp) => world.on_idle_probe(qp),
             Event::ProbeAnswer(packet) => world.on_probe_answer(packet),
             Event::AgentSample(agent) => world.on_agent_sample(agent),
+            Event::PathDrain(path) => world.on_path_drain(path),
+            Event::MemoryLoad(change) => world.on_memory_load(change),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.schedule(self.recorder.next_sample(), Event::Sample);

@@ -17,6 +17,7 @@ use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
 use crate::fabric::{class_table, lane, mask, ClassOf, CLASSES};
 use crate::host::agent::{Agent, Control};
+use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
@@ -41,6 +42,8 @@ pub(crate) struct World {
     pub links: Vec<Link>,
     /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
     pub pfc_response_delay: Vec<Time>,
+    /// By port: quanta in its pause frames.
+    pub pfc_quanta: Vec<u16>,
     pub ecn_streams: Vec<Stream>,
     pub marking: Marking,
     /// By lane: egress queues, ingress groups, pauses received, drops.
@@ -60,6 +63,10 @@ pub(crate) struct World {
     pub link_epochs: Vec<u8>,
     pub nics: Vec<Nic>,
     pub nic_models: Vec<NicModel>,
+    /// Data paths of the hosts that have one.
+    pub paths: Vec<HostPath>,
+    /// Generators of memory traffic that begin or end.
+    pub memory_loads: Vec<LoadChange>,
     pub send_qps: Vec<SendQp>,
     pub recv_qps: Vec<RecvQp>,
     /// What watches the counters of receiving hosts.
@@ -119,6 +126,7 @@ impl World {
         let mut nic_models = Vec::new();
         let mut model_of: HashMap<(usize, u64), u32> = HashMap::new();
         let mut nics = Vec::with_capacity(hosts);
+        let mut paths: Vec<HostPath> = Vec::new();
         for (index, host) in plan.hosts.iter().enumerate() {
             let port = wiring.first_port[index];
             let rate = plan.links[wiring.ends[port].link].rate_bps;
@@ -133,6 +141,10 @@ impl World {
                     nic_models.len() as u32 - 1
                 }
             };
+            let path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |path| {
+                paths.push(HostPath::new(path, index as u32, port as u32, plan.seed));
+                paths.len() as u32 - 1
+            });
             nics.push(Nic {
                 port: port as u32,
                 model,
@@ -142,6 +154,8 @@ impl World {
                 backlog_bytes: [0; CLASSES],
                 notification_point: NotificationPoint::default(),
                 counters: NicCounters::default(),
+                path,
+                data_ready: Time::ZERO,
             });
         }
 
@@ -154,6 +168,7 @@ impl World {
         let mut ports = Vec::with_capacity(ports_count);
         let mut links = Vec::with_capacity(ports_count);
         let mut pfc_response_delay = Vec::with_capacity(ports_count);
+        let mut pfc_quanta = Vec::with_capacity(ports_count);
         let mut marking = Marking::new();
         for (index, end) in wiring.ends.iter().enumerate() {
             let link = &plan.links[end.link];
@@ -199,7 +214,14 @@ impl World {
             });
             let switch = end.node.checked_sub(hosts).map(|switch| plan.switches[switch].model);
             let switch = switch.map(|model| &plan.switch_models[model]);
-            pfc_response_delay.push(switch.map_or(Time::ZERO, |model| Time(model.pfc.response_delay_ps)));
+            let nic = plan.hosts.get(end.node).and_then(|host| plan.nics[host.nic].host_path.as_ref());
+            let (delay, quanta) = match (switch, nic) {
+                (Some(model), _) => (model.pfc.response_delay_ps, model.pfc.quanta),
+                (None, Some(path)) => (path.pfc_response_delay_ps, path.pfc_quanta),
+                (None, None) => (0, 0),
+            };
+            pfc_response_delay.push(Time(delay));
+            pfc_quanta.push(quanta);
             marking
                 .add(switch.and_then(|model| model.ecn_of(link.rate_bps)))
                 .map_err(|problem| impossible("switch_models", problem))?;
@@ -236,12 +258,15 @@ impl World {
             ports,
             links,
             pfc_response_delay,
+            pfc_quanta,
             switches,
             routes: Routes::default(),
             link_changes: Vec::new(),
             link_epochs: vec![0; ports_count],
             nics,
             nic_models,
+            paths,
+            memory_loads: Vec::new(),
             send_qps: Vec::new(),
             recv_qps: Vec::new(),
             agents: Vec::new(),
@@ -267,6 +292,7 @@ impl World {
         world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
         world.active_qps = world.send_qps.len();
         world.add_agents(plan)?;
+        world.add_memory_loads(plan, &names);
         Ok(world)
     }
 
@@ -291,6 +317,27 @@ impl World {
             });
         }
         Ok(())
+    }
+
+    /// Memory traffic, and what the queue pairs to each host write to.
+    fn add_memory_loads(&mut self, plan: &Plan, names: &HashMap<&str, usize>) {
+        for load in &plan.memory_loads {
+            let change = |at, begins| LoadChange {
+                path: self.nics[names[load.host.as_str()]].path,
+                at: Time(at),
+                begins,
+                outstanding_bytes: load.cores as u64 * load.lines_per_core as u64 * LINE_BYTES,
+                read_share: load.read_share,
+            };
+            let ends = load.stop_ps.map(|stop| change(stop, false));
+            self.memory_loads.extend([Some(change(load.start_ps, true)), ends].into_iter().flatten());
+        }
+        for s in &self.send_qps {
+            if let Some(path) = self.paths.get_mut(self.nics[s.dst as usize].path as usize) {
+                let writer = &self.writers[s.writer as usize];
+                path.add_working_set(writer.message_bytes.saturating_mul(writer.tx_depth));
+            }
+        }
     }
 
     fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {

@@ -71,6 +71,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
                 for src, dst, pg, _, size, start in inputs.flows
             ],
         },
+        "memory_loads": [],
         "link_events": _link_events(inputs, first),
         "record": RECORD,
     }
@@ -102,6 +103,7 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
         "strict": [CNP_PRIORITY],
         "transport": {"ack_every_packets": 1, **TRANSPORT},
         "congestion": _congestion(inputs),
+        "host_path": None,
     }
 
 

@@ -287,6 +287,11 @@ impl Responder {
         wire_psn(self.expected)
     }
 
+    /// Whether a packet would be accepted.
+    pub fn expects(&self, psn: u32) -> bool {
+        widen(psn, self.expected) == Some(self.expected)
+    }
+
     /// A data packet arrived.
     pub fn on_data(&mut self, psn: u32, ack_request: bool) -> Verdict {
         match widen(psn, self.expected) {

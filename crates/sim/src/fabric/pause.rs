@@ -100,8 +100,7 @@ impl World {
     }
 
     fn pause_span_of(&self, port: usize) -> Time {
-        let quanta = self.switches[self.ports[port].owner as usize - self.nics.len()].quanta;
-        pause_span(quanta, self.links[port].rate)
+        pause_span(self.pfc_quanta[port], self.links[port].rate)
     }
 
     fn queue_pfc(&mut self, port: usize, class: u8) {

@@ -322,10 +322,11 @@ pub(crate) enum DropReason {
     LinkDown,
     PortDown,
     NoRoute,
+    ReceiveBufferFull,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 8] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::EgressThreshold,
         DropReason::IngressThreshold,
         DropReason::BufferFull,
@@ -334,11 +335,12 @@ impl DropReason {
         DropReason::LinkDown,
         DropReason::PortDown,
         DropReason::NoRoute,
+        DropReason::ReceiveBufferFull,
     ];
 
     /// Whether it is the ingress group that refused the packet, and not the egress queue.
     pub fn is_ingress(self) -> bool {
-        matches!(self, DropReason::HeadroomOverflow | DropReason::NoRoute)
+        matches!(self, DropReason::HeadroomOverflow | DropReason::NoRoute | DropReason::ReceiveBufferFull)
     }
 
     /// Whether the packet had been queued at the port.
@@ -361,6 +363,7 @@ impl DropReason {
             DropReason::LinkDown => "on the link when it failed",
             DropReason::PortDown => "waiting at a port whose link failed",
             DropReason::NoRoute => "no path to its host",
+            DropReason::ReceiveBufferFull => "receive buffer of the NIC full",
         }
     }
 }

@@ -39,7 +39,6 @@ pub(crate) struct Switch {
     pub xoff: Option<u64>,
     pub xon: Option<u64>,
     pub xon_offset: u64,
-    pub quanta: u16,
     ingress_alpha: u64,
     egress_alpha: u64,
 }
@@ -61,7 +60,6 @@ impl Switch {
             xoff: model.pfc.xoff_bytes,
             xon: model.pfc.xon_bytes,
             xon_offset: model.pfc.xon_offset_bytes,
-            quanta: model.pfc.quanta,
             ingress_alpha: fixed(model.ingress_alpha),
             egress_alpha: fixed(model.egress_alpha),
         }

@@ -1,7 +1,8 @@
 //! The NIC: queue pairs, arbitration and pacing on the way out; transport and notification point on the way in.
 //!
-//! The host behind the NIC is ideal: memory takes every byte at once, so the NIC never runs out of receive buffer and
-//! never asks for a pause itself. Leaves out: the PCIe link, the NIC's caches, and the time to fetch a packet again.
+//! Where the host behind the NIC has no path of its own (`host::path`), it is ideal: memory takes every byte at once, so the
+//! NIC never runs out of receive buffer and never asks for a pause itself. Leaves out: the NIC's caches, and the time to
+//! fetch a packet again.
 
 mod congestion;
 mod probe;
@@ -57,6 +58,10 @@ pub(crate) struct Nic {
     pub backlog_bytes: [i64; CLASSES],
     pub notification_point: NotificationPoint,
     pub counters: NicCounters,
+    /// Number of the host's path; `IDEAL`: none.
+    pub path: u32,
+    /// When the payload of the next packet is there; `ZERO`: always.
+    pub data_ready: Time,
 }
 
 /// Counters of a NIC, under their mlx5 names.

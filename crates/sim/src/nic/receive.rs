@@ -10,11 +10,22 @@ use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BY
 
 use super::{Congestion, Controller, QpState};
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
+use crate::host::path::IDEAL;
 use crate::world::World;
 
 impl World {
-    /// A packet has reached a host's transport.
+    /// A packet has reached a NIC: its transport, where nothing lies behind it that could make it wait.
+    #[inline]
     pub(crate) fn nic_receive(&mut self, host: usize, index: u32) {
+        if self.nics[host].path == IDEAL {
+            self.transport_receive(host, index);
+        } else {
+            self.path_receive(host, index);
+        }
+    }
+
+    /// A packet has reached a host's transport.
+    pub(crate) fn transport_receive(&mut self, host: usize, index: u32) {
         let packet = self.packets[index];
         self.packets.remove(index);
         match packet.kind {
@@ -24,7 +35,8 @@ impl World {
             Kind::Probe => {
                 // It goes back as its own answer.
                 let index = self.packets.add(packet);
-                self.on_probe_through(index, Time::ZERO);
+                let processing = self.paths.get(self.nics[host].path as usize).map(|path| path.processing);
+                self.on_probe_through(index, processing.unwrap_or(Time::ZERO));
             }
             Kind::ProbeAck => self.on_probe_ack(&packet),
             Kind::Pfc => unreachable!("PFC frames take effect at the port"),
@@ -72,17 +84,10 @@ impl World {
                 ack.then_some(Kind::Ack)
             }
         };
-        let cnp_code_point = model.cnp_code_point.unwrap_or(packet.code_point);
-        let cnp_class = model.class_of[cnp_code_point as usize];
         let telemetry_bytes = model.telemetry_bytes;
         let echoes = model.congestion.hears_acks();
         if cnp {
-            self.recv_qps[packet.qp as usize].np_cnp_sent += 1;
-            self.nics[host].counters.np_cnp_sent += 1;
-            let notification = self.reply(src, packet.qp, Kind::Cnp, 0, CNP_FRAME_BYTES);
-            let cnp = &mut self.packets[notification];
-            (cnp.class, cnp.code_point) = (cnp_class, cnp_code_point);
-            self.queue_reply(host, notification);
+            self.send_cnp(host, packet.qp, packet.code_point);
         }
         if let Some(kind) = answer {
             let responder = &self.recv_qps[packet.qp as usize].responder;
@@ -100,6 +105,22 @@ impl World {
             }
             self.queue_reply(host, answer);
         }
+    }
+
+    /// Sends a CNP to the host at the other end of a queue pair, whose packets have this code point.
+    pub(crate) fn send_cnp(&mut self, host: usize, qp: u32, code_point: u8) {
+        let r = &mut self.recv_qps[qp as usize];
+        r.np_cnp_sent += 1;
+        let src = r.src;
+        let nic = &mut self.nics[host];
+        nic.counters.np_cnp_sent += 1;
+        let model = &self.nic_models[nic.model as usize];
+        let code_point = model.cnp_code_point.unwrap_or(code_point);
+        let class = model.class_of[code_point as usize];
+        let notification = self.reply(src, qp, Kind::Cnp, 0, CNP_FRAME_BYTES);
+        let cnp = &mut self.packets[notification];
+        (cnp.class, cnp.code_point) = (class, code_point);
+        self.queue_reply(host, notification);
     }
 
     /// Makes a packet that answers another; its class is still to be set.

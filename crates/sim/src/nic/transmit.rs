@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::fabric::lane;
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, ECT, NONE};
 use crate::fabric::port::pick_class;
+use crate::host::path::IDEAL;
 use crate::world::World;
 
 impl World {
@@ -22,9 +23,10 @@ impl World {
         loop {
             let p = &mut self.ports[port];
             let nic = &mut self.nics[host];
-            let eligible = (p.backlogged | nic.ready_classes) & !p.paused;
+            let ready = if nic.data_ready <= self.now { nic.ready_classes } else { 0 };
+            let eligible = (p.backlogged | ready) & !p.paused;
             if eligible == 0 {
-                return;
+                break; // a wake-up follows where data has yet to be fetched
             }
             let class = pick_class(eligible, p.strict, p.last_class);
             p.last_class = class;
@@ -60,8 +62,12 @@ impl World {
     /// A NIC's port looks again when it is free, if something waits for it.
     fn wake_if_ready(&mut self, port: usize, host: usize) {
         let p = &self.ports[port];
-        if (p.backlogged | self.nics[host].ready_classes) & !p.paused != 0 {
-            let free_at = p.busy_until;
+        let nic = &self.nics[host];
+        if (p.backlogged | nic.ready_classes) & !p.paused != 0 {
+            let mut free_at = p.busy_until;
+            if p.backlogged & !p.paused == 0 {
+                free_at = free_at.max(nic.data_ready);
+            }
             self.wake_port(port, free_at);
         }
     }
@@ -73,7 +79,7 @@ impl World {
         let nic = &mut self.nics[host];
         let port = nic.port as usize;
         let p = &mut self.ports[port];
-        if p.is_idle(self.now, class) && nic.ready_classes == 0 {
+        if p.is_idle(self.now, class) && nic.ready_classes == 0 && nic.data_ready <= self.now {
             // It is its turn at once.
             p.last_class = class;
             self.send_if_it_may(port, qp);
@@ -91,6 +97,7 @@ impl World {
         let writer = &self.writers[s.writer as usize];
         let nic = &mut self.nics[s.src as usize];
         let model = &self.nic_models[nic.model as usize];
+        let (host, fetches) = (s.src as usize, nic.path != IDEAL);
         let out = s.requester.send(&model.rc, self.now);
         let (payload, first) = writer.segment(out.sequence);
         let wire_bytes = write_frame_bytes(payload, first) + model.telemetry_bytes + PREAMBLE_AND_GAP_BYTES;
@@ -132,6 +139,9 @@ impl World {
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
         self.send(port, packet);
+        if fetches {
+            self.fetch_next(host, payload);
+        }
         if probe {
             self.queue_probe(qp);
         }

@@ -43,6 +43,9 @@ impl NicPlan {
         if retry_count > 7 {
             return Err(impossible(place, "retry_count is above 7 (3 bits)"));
         }
+        if let Some(problem) = self.host_path.as_ref().and_then(|path| path.problem()) {
+            return Err(impossible(format!("{place}.host_path"), problem));
+        }
         if self.congestion.needs_each_ack() && self.transport.ack_every_packets != 1 {
             return Err(impossible(place, "with hpcc and dctcp, ack_every_packets must be 1"));
         }

@@ -3,12 +3,13 @@
 use crate::fabric::packet::Kind;
 use crate::fabric::port::{DropReason, Tally, RECLASSIFIES};
 use crate::fabric::{lane, port_and_class, CLASSES};
+use crate::plan::Plan;
 use crate::world::World;
 
 use super::meta::{Conservation, DataPackets};
 
 /// Checks every queue, every shared buffer and the run as a whole. Returns the sums and a line for each error.
-pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
+pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, String)>) {
     let mut errors = Vec::new();
     let mut in_flight = 0u64;
     let mut checked = 0;
@@ -125,6 +126,11 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
             ));
         }
     }
+    for path in &world.paths {
+        let (held, found) = super::paths::audit(world, &plan.hosts[path.host as usize].name, path);
+        in_flight += held;
+        errors.extend(found);
+    }
     for port in &world.ports {
         in_flight += port.in_flight.iter(&world.packets).filter(|p| p.kind == Kind::Data).count() as u64;
     }
@@ -170,7 +176,6 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
     use crate::Simulation;
 
     const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
@@ -179,9 +184,10 @@ mod tests {
     fn cooked(cook: impl Fn(&mut World)) -> Vec<(String, String)> {
         let mut simulation = Simulation::new(Plan::from_json(PLAN).unwrap()).unwrap();
         simulation.advance(3_000);
+        let plan = Plan::from_json(PLAN).unwrap();
         let world = simulation.world_mut();
         cook(world);
-        audit(world).1
+        audit(&plan, world).1
     }
 
     #[test]

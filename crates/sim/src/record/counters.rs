@@ -41,6 +41,9 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
                 value,
             });
         }
+        if let Some(path) = world.paths.get(world.nics[host].path as usize) {
+            super::paths::counters(world, path, &host_plan.name, &mut rows);
+        }
         port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
     }
     for (index, switch) in plan.switches.iter().enumerate() {

@@ -7,8 +7,10 @@ use super::series::{egress_name, ingress_name, send_queue_name, Series};
 use crate::fabric::packet::Kind;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
+use crate::host::path::{HostPath, Target};
 use crate::plan::Plan;
 use crate::world::World;
+use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 
 /// The run as a whole.
 #[derive(Clone, Debug, Serialize)]
@@ -107,7 +109,7 @@ pub struct Pause {
 pub struct Queue {
     /// Name; also the entity of its time series.
     pub queue: String,
-    /// `receive`, `egress`, `ingress` or `send`.
+    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress` or `send`.
     pub kind: &'static str,
     /// Host or switch.
     pub node: String,
@@ -126,8 +128,8 @@ pub struct Queue {
 }
 
 pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, complete: bool) -> Meta {
-    let (conservation, errors) = super::audit::audit(world);
-    let mut faults = faults(world);
+    let (conservation, errors) = super::audit::audit(plan, world);
+    let mut faults = faults(plan, world);
     faults.extend(errors.into_iter().map(|(place, text)| Fault {
         kind: "conservation",
         text: format!("{place} {text}"),
@@ -163,22 +165,29 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
             .map(|(index, host)| (host.name.clone(), world.links[world.nics[index].port as usize].rate.0))
             .collect(),
         faults,
-        drops: drops(world),
+        drops: drops(plan, world),
         conservation,
         pauses: pauses(world),
         queues: queues(plan, world),
     }
 }
 
-fn faults(world: &World) -> Vec<Fault> {
+fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (&at, &enough) in &world.lossless_drops {
         let (port, class) = port_and_class(at);
-        let name = ingress_name(world, port, class);
-        let text = format!(
-            "lossless priority {class} dropped packets at port {}: its headroom of {} B overflowed, {enough} B would have been enough",
-            world.links[port].name, world.links[port].headroom_bytes
-        );
+        let owner = world.ports[port].owner as usize;
+        let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
+        let text = match world.nics.get(owner).and_then(|nic| world.paths.get(nic.path as usize)) {
+            Some(path) => format!(
+                "lossless priority {class} dropped packets at {name}: its buffer of {} B overflowed, {enough} B would have been enough",
+                path.buffers.part_of(class).0
+            ),
+            None => format!(
+                "lossless priority {class} dropped packets at port {}: its headroom of {} B overflowed, {enough} B would have been enough",
+                world.links[port].name, world.links[port].headroom_bytes
+            ),
+        };
         faults.push(Fault { kind: "lossless_drop", r#where: name, text });
     }
     if let Some((lanes, since)) = &world.deadlock {
@@ -199,17 +208,25 @@ fn faults(world: &World) -> Vec<Fault> {
     faults
 }
 
-fn drops(world: &World) -> Vec<Drop> {
+/// Queue at which packets were dropped.
+fn drop_place(plan: &Plan, world: &World, port: usize, class: u8, reason: DropReason) -> String {
+    let owner = world.ports[port].owner as usize;
+    if reason == DropReason::ReceiveBufferFull && owner < plan.hosts.len() {
+        format!("{}/nic-rx", plan.hosts[owner].name)
+    } else if reason.is_ingress() {
+        ingress_name(world, port, class)
+    } else {
+        egress_name(world, port, class)
+    }
+}
+
+fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
     let mut rows = Vec::new();
     for (at, reasons) in world.drops.iter().enumerate() {
         let (port, class) = port_and_class(at);
         for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
             rows.push(Drop {
-                r#where: if reason.is_ingress() {
-                    ingress_name(world, port, class)
-                } else {
-                    egress_name(world, port, class)
-                },
+                r#where: drop_place(plan, world, port, class, reason),
                 reason: reason.text(),
                 packets: tally.packets,
                 bytes: tally.bytes,
@@ -245,7 +262,7 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     for (qp, s) in world.send_qps.iter().enumerate() {
         let Some(hops) = world.path(s.src, s.dst, qp as u32) else { continue };
         let mut order = 0;
-        let mut add = |kind, port: usize, order| {
+        let add = |found: &mut BTreeMap<_, _>, kind, port: usize, order| {
             let class = world.class_of(world.ports[port].owner as usize)[s.code_point as usize];
             found
                 .entry((order, lane(port, class), kind))
@@ -253,17 +270,55 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         };
         let last = hops[hops.len() - 1];
         let receive_port = world.ports[last].peer as usize;
-        add("receive", receive_port, order);
+        match world.paths.get(world.nics[s.dst as usize].path as usize) {
+            Some(path) => {
+                let class = world.class_of(s.dst as usize)[s.code_point as usize];
+                for row in super::paths::ROWS {
+                    let at = (order, lane(receive_port, 0), row);
+                    found.entry(at).or_insert_with(|| path_queue(plan, world, path, row, class, order));
+                    order += 1;
+                }
+                order -= 1;
+            }
+            None => add(&mut found, "receive", receive_port, order),
+        }
         for window in (1..hops.len()).rev() {
             let (port, before) = (hops[window], hops[window - 1]);
             let ingress = world.ports[before].peer as usize;
-            add("egress", port, order + 1);
-            add("ingress", ingress, order + 2);
+            add(&mut found, "egress", port, order + 1);
+            add(&mut found, "ingress", ingress, order + 2);
             order += 2;
         }
-        add("send", hops[0], order + 1);
+        add(&mut found, "send", hops[0], order + 1);
     }
     found.into_values().collect()
+}
+
+/// A queue of a host's data path.
+fn path_queue(
+    plan: &Plan,
+    world: &World,
+    path: &HostPath,
+    row: &'static str,
+    class: u8,
+    order: u32,
+) -> Queue {
+    let credits = path.pcie.credits.granted().data * DATA_CREDIT_BYTES;
+    Queue {
+        queue: super::paths::row_name(plan, path, row),
+        kind: if row == "memory" && matches!(path.target, Target::Gpu(_)) { "gpu" } else { row },
+        node: plan.hosts[path.host as usize].name.clone(),
+        port: world.links[path.port as usize].name.clone(),
+        priority: class,
+        order,
+        k_min_bytes: None,
+        k_max_bytes: None,
+        limit_bytes: match row {
+            "nic-rx" => Some(path.buffers.part_of(class).0),
+            "pcie" | "iio" => Some(credits),
+            _ => None,
+        },
+    }
 }
 
 fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8, order: u32) -> Queue {

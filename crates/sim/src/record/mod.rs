@@ -4,6 +4,7 @@ mod audit;
 mod counters;
 mod flows;
 mod meta;
+mod paths;
 pub(crate) mod series;
 
 pub use counters::Counter;

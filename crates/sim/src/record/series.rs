@@ -7,8 +7,10 @@
 
 use tailback_proto::units::Time;
 
+use super::paths::{self, PathSource};
 use crate::fabric::lane;
 use crate::fabric::port::{DropReason, TICK};
+use crate::nic::SendQp;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -80,6 +82,7 @@ enum Source {
     /// By agent.
     IioOccupancy(usize),
     MbaLevel(usize),
+    Path(usize, PathSource),
 }
 
 /// How a value is read, and how bins are merged.
@@ -125,6 +128,7 @@ impl Source {
     fn kind(self) -> Kind {
         use Source::*;
         match self {
+            Path(_, source) => source.kind(),
             GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
@@ -174,6 +178,7 @@ impl Source {
             ReceiverDelay(_) => "receiver_delay_ns",
             IioOccupancy(_) => "iio_occupancy_lines",
             MbaLevel(_) => "mba_level",
+            Path(_, source) => source.metric(),
         }
     }
 }
@@ -262,6 +267,17 @@ impl Recorder {
             );
             if let Some(agent) = world.agents.iter().position(|agent| agent.host as usize == host) {
                 recorder.extend(&[IioOccupancy(agent), MbaLevel(agent)]);
+            }
+        }
+        for (number, path) in world.paths.iter().enumerate() {
+            let of_host = |s: &&SendQp| s.dst as u32 == path.host;
+            let class = world.send_qps.iter().find(of_host).map(|s| s.class);
+            for row in paths::ROWS {
+                let pausing = class.filter(|_| row == "nic-rx").map(|c| lane(path.port as usize, c));
+                let sources = paths::sources(path, row, class).into_iter();
+                let sources = sources.map(|source| Source::Path(number, source));
+                let sources: Vec<Source> = sources.chain(pausing.map(Source::PausingShare)).collect();
+                recorder.add(paths::row_name(plan, path, row), &sources);
             }
         }
         for port in 0..world.ports.len() {
@@ -434,6 +450,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         ReceiverDelay(qp) => return probed(world, qp).1,
         IioOccupancy(agent) => return world.agents[agent].occupancy(),
         MbaLevel(agent) => return world.agents[agent].level() as f64,
+        Path(path, source) => return paths::read(world, path, source, before, span),
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)

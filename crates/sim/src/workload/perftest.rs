@@ -221,6 +221,10 @@ pub(crate) fn schedule(world: &mut World, plan: &crate::plan::Plan) {
     for (qp, flow) in (world.first_flow_qp..).zip(&plan.flows.list) {
         world.schedule(flow.start(), Event::FlowStart(qp));
     }
+    for change in 0..world.memory_loads.len() {
+        let at = world.memory_loads[change].at;
+        world.schedule(at, Event::MemoryLoad(change as u32));
+    }
     for (change, event) in plan.link_events.iter().enumerate() {
         world.schedule(Time(event.0), Event::LinkChange(change as u32));
     }

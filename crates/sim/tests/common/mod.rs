@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test uses its own part
 
 pub mod fabric;
+pub mod host;
 
 use tailback_proto::congestion::dcqcn::MlnxParameters;
 use tailback_sim::plan::*;
@@ -38,6 +39,7 @@ pub fn star(hosts: usize) -> Plan {
             congestion: CongestionPlan::Dcqcn(connectx()),
             rhcc: None,
             hostcc: None,
+            host_path: None,
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {
@@ -71,6 +73,7 @@ pub fn star(hosts: usize) -> Plan {
         code_points: code_points(),
         writers: vec![],
         flows: FlowsPlan::default(),
+        memory_loads: vec![],
         link_events: vec![],
         record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
     }

@@ -1,0 +1,108 @@
+//! The integrated I/O controller: the buffer between PCIe and the mesh.
+//!
+//! What is in it came over PCIe and is not yet written. Its size is the data credits that it grants (93 cache lines on the
+//! servers of Agarwal et al., "Host congestion control", SIGCOMM 2023, section 3), its service time what follows takes.
+
+use std::collections::VecDeque;
+use tailback_proto::units::Time;
+
+/// Bytes that come in evenly over one span and leave evenly over another.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    bytes: u64,
+    arrival: (Time, Time),
+    end: (Time, Time),
+}
+
+/// Bytes that stay somewhere for a while: those in the IIO; those whose credits are away.
+#[derive(Debug)]
+pub(crate) struct Residence {
+    /// Those that may still be there, oldest first.
+    bursts: VecDeque<Burst>,
+    /// Occupancy over time of all bursts, byte-ps, each counted to its end.
+    booked: u128,
+    /// Bytes that came.
+    pub passed_bytes: u64,
+    /// Largest occupancy since the last sample.
+    pub max_bytes: u64,
+}
+
+impl Default for Residence {
+    fn default() -> Self {
+        Residence { bursts: VecDeque::with_capacity(64), booked: 0, passed_bytes: 0, max_bytes: 0 }
+    }
+}
+
+/// Mean of `max(x, at)` over x from one instant to another, doubled.
+fn twice_mean_after(span: (Time, Time), at: Time) -> u128 {
+    let (from, to, at) = (span.0 .0 as u128, span.1 .0 as u128, at.0 as u128);
+    if at <= from {
+        from + to
+    } else if at >= to {
+        2 * at
+    } else {
+        (2 * at * (at - from) + (to * to - at * at)) / (to - from)
+    }
+}
+
+/// What of `bytes` that pass evenly over a span has passed.
+fn passed(bytes: u64, span: (Time, Time), at: Time) -> u64 {
+    if at >= span.1 {
+        bytes
+    } else if at <= span.0 {
+        0
+    } else {
+        (bytes as u128 * (at - span.0).0 as u128 / (span.1 - span.0).0 as u128) as u64
+    }
+}
+
+impl Residence {
+    /// A burst passes.
+    pub fn pass(&mut self, now: Time, bytes: u64, arrival: (Time, Time), end: (Time, Time)) {
+        while self.bursts.front().is_some_and(|burst| burst.end.1 <= now) {
+            self.bursts.pop_front();
+        }
+        let residence = end.0 .0 + end.1 .0 - arrival.0 .0 - arrival.1 .0;
+        self.booked += bytes as u128 * residence as u128 / 2;
+        self.passed_bytes += bytes;
+        self.bursts.push_back(Burst { bytes, arrival, end });
+        let most = self.occupancy(arrival.1);
+        self.max_bytes = self.max_bytes.max(most);
+    }
+
+    /// Bytes in the buffer at an instant that is not before the last packet's beginning.
+    pub fn occupancy(&self, at: Time) -> u64 {
+        let held = |burst: &Burst| {
+            passed(burst.bytes, burst.arrival, at).saturating_sub(passed(burst.bytes, burst.end, at))
+        };
+        self.bursts.iter().map(held).sum()
+    }
+
+    /// Occupancy added up over time until `now`, byte-ps.
+    pub fn byte_time(&self, now: Time) -> u128 {
+        let rest = |burst: &Burst| {
+            let wait = twice_mean_after(burst.end, now) - twice_mean_after(burst.arrival, now);
+            burst.bytes as u128 * wait / 2
+        };
+        self.booked - self.bursts.iter().map(rest).sum::<u128>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_grows_by_what_is_there() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        iio.pass(Time::ZERO, 1000, (ns(10), ns(20)), (ns(110), ns(120)));
+        assert_eq!(iio.occupancy(ns(15)), 500);
+        assert_eq!(iio.occupancy(ns(60)), 1000);
+        assert_eq!(iio.byte_time(ns(10)), 0);
+        // A triangle, then a rectangle.
+        assert_eq!(iio.byte_time(ns(20)), 1000 * 10_000 / 2);
+        assert_eq!(iio.byte_time(ns(30)), 1000 * 10_000 / 2 + 1000 * 10_000);
+        assert_eq!(iio.byte_time(ns(500)), 1000 * 100_000);
+    }
+}

@@ -1,0 +1,291 @@
+//! The receiving host's data path: NIC receive buffer, PCIe link, IIO, and memory or a GPU.
+//!
+//! A packet is the unit; writes, credits and cache lines are arithmetic on it. When the first of those that wait in the
+//! receive buffer begins to leave, it is known when its last write will have left: the link's rate and the return of the
+//! credits of earlier packets decide ([`PostedCredits`](tailback_proto::flow_control::pcie_credits::PostedCredits)).
+//! A packet that need not wait costs no event.
+//!
+//! The transport takes a packet as it leaves the receive buffer, so that is when it is acknowledged: RoCE's ACK says
+//! that the NIC has it, not that memory does. Everything of a priority waits in that priority's buffer, ACKs and CNPs
+//! as well; only in-order data goes on to PCIe.
+//!
+//! Leaves out: the IOMMU, descriptors, completions and doorbells on PCIe, reads by the cores of what arrived, the NIC's
+//! context caches, and snoops between sockets other than as latency.
+
+mod ddio;
+mod gpu;
+mod iio;
+mod memory;
+mod pcie;
+mod receive_buffer;
+
+pub(crate) use ddio::LINE_BYTES;
+pub(crate) use memory::Memory;
+
+use gpu::Gpu;
+use iio::Residence;
+use pcie::PcieLink;
+use receive_buffer::ReceiveBuffers;
+use tailback_proto::units::Time;
+
+use crate::fabric::packet::{Kind, Packet};
+use crate::fabric::pause::PauseLog;
+use crate::fabric::port::ticks_between;
+use crate::plan::{HostPathPlan, TargetPlan};
+use crate::world::World;
+
+/// No path: the host is ideal.
+pub(crate) const IDEAL: u32 = u32::MAX;
+
+/// One host's path.
+#[derive(Debug)]
+pub(crate) struct HostPath {
+    pub host: u32,
+    pub port: u32,
+    pub buffers: ReceiveBuffers,
+    pub pcie: PcieLink,
+    pub iio: Residence,
+    pub target: Target,
+    pub reads: Option<Reads>,
+    pub cnp_threshold: Option<u64>,
+    /// Packets that left the receive buffer for the transport.
+    pub accepted_packets: u64,
+    pub accepted_bytes: u64,
+    /// Of the last packet: from its last writes' credits being there to these writes' end.
+    pub processing: Time,
+    /// Spans in which a write waited for credits.
+    pub stalls: PauseLog,
+    /// The last of them: its length and its end.
+    last_stall: Time,
+    stalled_to: Time,
+}
+
+/// Where writes end.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Memory(Memory),
+    Gpu(Gpu),
+}
+
+impl Target {
+    /// Writes `bytes` that reach the IIO from `from` to `to`, now being `now`: the times of the first and the last byte's end.
+    fn write(&mut self, now: Time, bytes: u64, from: Time, to: Time) -> (Time, Time) {
+        match self {
+            Target::Memory(memory) => memory.write(now, bytes, from, to),
+            Target::Gpu(gpu) => gpu.write(now, bytes, from, to),
+        }
+    }
+
+    /// Bytes that wait there, over time.
+    pub fn level(&mut self) -> &mut Level {
+        match self {
+            Target::Memory(memory) => &mut memory.level,
+            Target::Gpu(gpu) => &mut gpu.level,
+        }
+    }
+
+    /// From the IIO to a write's end, as it is now.
+    pub fn write_latency(&self) -> Time {
+        match self {
+            Target::Memory(memory) => memory.write_latency(),
+            Target::Gpu(gpu) => gpu.write_latency(),
+        }
+    }
+
+    pub fn as_memory(&mut self) -> Option<&mut Memory> {
+        match self {
+            Target::Memory(memory) => Some(memory),
+            Target::Gpu(_) => None,
+        }
+    }
+}
+
+/// How a NIC fetches what it sends: requests are outstanding all the time, so what has been fetched is ahead of the wire
+/// by up to that many bytes.
+#[derive(Debug)]
+pub(crate) struct Reads {
+    outstanding_bytes: u64,
+    latency: Time,
+    /// When the payload of the packet that goes next is there.
+    fetched: Time,
+}
+
+/// What became of a packet at the PCIe link.
+#[derive(Clone, Copy, Debug)]
+struct Crossing {
+    /// When its last write has left the NIC.
+    left: Time,
+    /// Of that, what it waited for credits.
+    stalled: Time,
+}
+
+impl HostPath {
+    pub fn new(plan: &HostPathPlan, host: u32, port: u32, seed: u64) -> Self {
+        HostPath {
+            host,
+            port,
+            buffers: ReceiveBuffers::new(&plan.receive_buffers),
+            pcie: PcieLink::new(plan),
+            iio: Residence::default(),
+            target: match &plan.target {
+                TargetPlan::Memory(memory) => Target::Memory(Memory::new(memory, plan.iio_latency_ps)),
+                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
+            },
+            reads: plan.reads.as_ref().map(|reads| Reads {
+                outstanding_bytes: reads.outstanding_bytes,
+                latency: Time(reads.latency_ps),
+                fetched: Time::ZERO,
+            }),
+            cnp_threshold: plan.cnp_threshold_bytes,
+            accepted_packets: 0,
+            accepted_bytes: 0,
+            processing: Time::ZERO,
+            stalls: PauseLog::default(),
+            last_stall: Time::ZERO,
+            stalled_to: Time::ZERO,
+        }
+    }
+
+    /// Time that writes waited for credits up to now.
+    pub fn stalled_until(&self, now: Time) -> Time {
+        // The last wait was booked to its end, which may be ahead.
+        let ahead = self.stalled_to.saturating_sub(now).0.min(self.last_stall.0);
+        Time(self.pcie.stalled.0 - ahead)
+    }
+
+    /// Another queue pair writes to this host, to so many bytes in turn.
+    pub fn add_working_set(&mut self, bytes: u64) {
+        if let Some(ddio) = self.target.as_memory().and_then(|memory| memory.ddio.as_mut()) {
+            ddio.add_working_set(bytes);
+        }
+    }
+
+    /// Moves a packet's payload over PCIe from `start` on.
+    fn cross(&mut self, now: Time, start: Time, payload: u64) -> Crossing {
+        let mut at = start.max(self.pcie.free_at);
+        let mut stalled = Time::ZERO;
+        let mut rest = payload;
+        while rest > 0 {
+            let bytes = rest.min(self.pcie.burst_bytes);
+            rest -= bytes;
+            let burst = self.pcie.depart(at, bytes);
+            let (from, to) = self.target.write(now, bytes, burst.from, burst.to);
+            self.pcie.give_back(now, bytes, &burst, from, to);
+            self.iio.pass(now, bytes, (burst.from, burst.to), (from, to));
+            stalled += burst.stalled;
+            self.processing = to - (burst.to - burst.span);
+            at = burst.to;
+        }
+        self.pcie.free_at = at;
+        if stalled > Time::ZERO {
+            self.stalls.add(at - stalled, at);
+            (self.last_stall, self.stalled_to) = (stalled, at);
+        }
+        Crossing { left: at, stalled }
+    }
+
+    /// The NIC sent a packet with `payload`: when can the next one, of the same size, go?
+    fn fetch(&mut self, now: Time, payload: u64) -> Time {
+        let Some(reads) = &mut self.reads else { return now };
+        let span = self.pcie.read_span(payload);
+        let by_latency = Time(payload * reads.latency.0 / reads.outstanding_bytes);
+        let begun = reads.fetched.max(now.saturating_sub(reads.latency));
+        reads.fetched = begun + span.max(by_latency);
+        match &mut self.target {
+            Target::Memory(memory) => memory.read(now, payload),
+            Target::Gpu(gpu) => reads.fetched = reads.fetched.max(gpu.read(now, payload)),
+        }
+        reads.fetched
+    }
+}
+
+/// What a packet brings for memory, if the transport takes it.
+fn payload_of(packet: &Packet) -> u64 {
+    match packet.kind {
+        Kind::Data => packet.payload_bytes as u64,
+        Kind::Probe => LINE_BYTES, // its timestamp
+        _ => 0,
+    }
+}
+
+/// Bytes that wait somewhere, over time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Level {
+    pub bytes: u64,
+    pub max_bytes: u64,
+    /// Integral since the last sample, byte-[`TICK`](crate::fabric::port::TICK)s.
+    pub byte_ticks: u64,
+    changed_at: Time,
+}
+
+impl Level {
+    /// Brings the integral up to `now`.
+    pub fn integrate(&mut self, now: Time) {
+        self.byte_ticks += self.bytes * ticks_between(self.changed_at, now);
+        self.changed_at = now;
+    }
+
+    fn add(&mut self, now: Time, bytes: u64) {
+        self.integrate(now);
+        self.bytes += bytes;
+        self.max_bytes = self.max_bytes.max(self.bytes);
+    }
+
+    fn remove(&mut self, now: Time, bytes: u64) {
+        self.integrate(now);
+        self.bytes -= bytes;
+    }
+}
+
+impl World {
+    fn path_of(&self, host: usize) -> Option<&HostPath> {
+        self.paths.get(self.nics[host].path as usize)
+    }
+
+    /// Occupancy of a host's IIO added up since the start of the run, byte-picoseconds, exact at this instant; what the
+    /// CPU counts in cache lines and cycles of the IIO's clock. 0 without a path.
+    pub(crate) fn iio_occupancy_counter(&self, host: usize) -> u128 {
+        self.path_of(host).map_or(0, |path| path.iio.byte_time(self.now))
+    }
+
+    /// Payload that crossed a host's PCIe link as writes since the start of the run. 0 without a path.
+    pub(crate) fn pcie_write_bytes(&self, host: usize) -> u64 {
+        self.path_of(host).map_or(0, |path| path.pcie.write_bytes)
+    }
+
+    /// Limits the memory traffic of a host's cores (MBA); none: no limit.
+    pub(crate) fn limit_cpu_memory(&mut self, host: usize, limit_bps: Option<u64>) {
+        let now = self.now;
+        if let Some(path) = self.paths.get_mut(self.nics[host].path as usize) {
+            if let Some(memory) = path.target.as_memory() {
+                memory.limit_cores(now, limit_bps);
+            }
+        }
+    }
+
+    /// A generator of memory traffic begins or ends.
+    pub(crate) fn on_memory_load(&mut self, change: u32) {
+        let change = self.memory_loads[change as usize];
+        let now = self.now;
+        if let Some(memory) = self.paths[change.path as usize].target.as_memory() {
+            memory.change_load(now, change.outstanding_bytes, change.read_share, change.begins);
+        }
+    }
+
+    /// The NIC put a packet on the wire: its next data waits until it has been fetched.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(crate) fn fetch_next(&mut self, host: usize, payload: u32) {
+        let nic = &mut self.nics[host];
+        nic.data_ready = self.paths[nic.path as usize].fetch(self.now, payload as u64);
+    }
+}
+
+/// A generator of memory traffic begins or ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadChange {
+    pub path: u32,
+    pub at: Time,
+    pub begins: bool,
+    pub outstanding_bytes: u64,
+    pub read_share: f64,
+}

@@ -1,0 +1,105 @@
+//! Hosts with a data path.
+
+use super::*;
+
+/// GT/s times lanes, 128b/130b, and what DLLPs leave (about 98 %: `docs/models/host-path.md`).
+pub fn pcie3(lanes: u64, data_credits: u64) -> PciePlan {
+    PciePlan {
+        rate_bps: 8_000_000_000 * lanes / 130 * 128 / 100 * 98,
+        max_payload_bytes: 256,
+        tlp_overhead_bytes: 24,
+        header_credits: 128,
+        data_credits,
+        credit_latency_ps: 200_000,
+    }
+}
+
+/// Priorities `lossless` with xoff and xon in a buffer of their own.
+pub fn buffers(lossless: &[u8], bytes: u64, xoff: u64, xon: u64, rest: u64) -> Vec<ReceiveBufferPlan> {
+    let others = (0..8).filter(|priority| !lossless.contains(priority)).collect();
+    let mut buffers =
+        vec![ReceiveBufferPlan { bytes: rest, xoff_bytes: None, xon_bytes: None, priorities: others }];
+    if !lossless.is_empty() {
+        buffers.push(ReceiveBufferPlan {
+            bytes,
+            xoff_bytes: Some(xoff),
+            xon_bytes: Some(xon),
+            priorities: lossless.to_vec(),
+        });
+    }
+    buffers
+}
+
+/// Two hosts of the GPUDirect experiment, 25 GbE, point to point; both write to memory.
+pub fn point_to_point() -> Plan {
+    let mut plan = star(2);
+    plan.switches.clear();
+    plan.switch_models.clear();
+    let link = &mut plan.links[0];
+    (link.a, link.b, link.rate_bps, link.delay_ps) = ("h0".into(), "h1".into(), 25_000_000_000, 5_000);
+    plan.links.truncate(1);
+    plan.nics[0].mtu_bytes = 4096;
+    plan.nics[0].host_path = Some(HostPathPlan {
+        receive_buffers: buffers(&[0], 114_944, 91_392, 81_408, 147_072),
+        pfc_quanta: 65_535,
+        pfc_response_delay_ps: 300_000,
+        cnp_threshold_bytes: None,
+        pcie: pcie3(8, 1024),
+        iio_latency_ps: 150_000,
+        target: TargetPlan::Memory(MemoryPlan {
+            bandwidth_bps: 8 * 40_000_000_000,
+            service_ps: 10_000,
+            write_wait: 8.0,
+            cpu_latency_ps: 90_000,
+            ddio: None,
+        }),
+        reads: Some(ReadsPlan { outstanding_bytes: 16_384, latency_ps: 700_000 }),
+    });
+    plan.nics.push(plan.nics[0].clone());
+    plan.hosts[1].nic = 1;
+    plan.writers = vec![writer(0, 1, 1), writer(1, 0, 1)];
+    for writer in &mut plan.writers {
+        writer.code_point = 0;
+        writer.message_bytes = 65_536;
+    }
+    plan
+}
+
+/// The same with GPUs; `stalls` of each host: mean interval and duration.
+pub fn point_to_point_gpu(hops: [u32; 2], stalls: [Option<(u64, u64)>; 2]) -> Plan {
+    let mut plan = point_to_point();
+    for host in 0..2 {
+        let path = plan.nics[host].host_path.as_mut().unwrap();
+        path.target = TargetPlan::Gpu(GpuPlan {
+            bandwidth_bps: 8 * 7_100_000_000,
+            hops: hops[host],
+            hop_latency_ps: 150_000,
+            outstanding_bytes: 8_192,
+            stalls: stalls[host].map(|(interval_ps, duration_ps)| StallsPlan { interval_ps, duration_ps }),
+        });
+        path.reads = Some(ReadsPlan { outstanding_bytes: 16_384, latency_ps: 1_500_000 });
+    }
+    plan
+}
+
+/// The value of a host's counter.
+pub fn counter(recording: &Recording, host: &str, name: &str) -> u64 {
+    let row = |row: &&tailback_sim::record::Counter| row.node == host && row.counter == name;
+    recording.counters.iter().find(row).map_or(0, |row| row.value)
+}
+
+/// A series' mean over the bins from a share of the run on.
+pub fn mean(recording: &Recording, entity: &str, metric: &str, from: f64) -> f64 {
+    let series = &recording.series;
+    let of = |name: &str| series.entities.iter().position(|entity| entity == name);
+    let column = series.columns.iter().find(|column| Some(column.0) == of(entity) && column.1 == metric);
+    let values = &column.unwrap_or_else(|| panic!("no {metric} of {entity}")).2;
+    let values = &values[(values.len() as f64 * from) as usize..];
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Both ways, MiB/s.
+pub fn mib_per_second(recording: &Recording) -> f64 {
+    let bytes: u64 = recording.flows.iter().map(|flow| flow.bytes_delivered).sum();
+    bytes as f64 / (1 << 20) as f64 / (recording.meta.end_ps as f64 / 1e12)
+}
