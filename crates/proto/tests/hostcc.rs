@@ -14,7 +14,7 @@ fn parameters() -> HostCcParameters {
         pcie_threshold: Rate::from_gbps(84),
         pcie_weight: 1.0 / 256.0,
         ladder: LadderParameters {
-            levels: [200, 140, 80, 20, 0].map(Rate::from_gbps).to_vec(),
+            levels: [200, 140, 80, 20, 1].map(Rate::from_gbps).to_vec(),
             write_time: Time::ZERO,
             raise_interval: Time::from_us(150),
         },
@@ -67,7 +67,7 @@ fn congestion_below_the_promised_bandwidth_takes_levels_and_marks() {
     let mut host = Host::new(parameters());
     // 90 * (1 - (7/8)^n) is above 70 from n = 12 on: 90 * (1 - 0.2014) = 71.9; n = 11 gives 69.3.
     let changes: Vec<_> = (1..=16).filter_map(|n| host.sample(90, 40).map(|level| (n, level))).collect();
-    assert_eq!(changes, [(12, 140), (13, 80), (14, 20), (15, 0)]);
+    assert_eq!(changes, [(12, 140), (13, 80), (14, 20), (15, 1)]);
     assert!(host.cc.marks());
     // (7/8)^n * 81 is below 70 two samples later at 0 lines: 90 * (1 - 0.1181) = 79.4, then 69.5, 60.8.
     host.sample(0, 40);

@@ -223,6 +223,7 @@ fn impossible_ladders_are_named() {
     assert_eq!(p.check(), Ok(()));
     assert!(refused(&[]).contains("levels"));
     assert!(refused(&[10; 17]).contains("levels"));
+    assert!(refused(&[10, 0]).contains("levels"));
     assert!(refused(&[10, 20]).contains("levels do not fall"));
     assert!(ReceiverParameters { clock_hz: 0, ..receiver_parameters() }
         .check()

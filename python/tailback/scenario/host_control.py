@@ -31,7 +31,6 @@ _Wait = Annotated[int, DURATION.between(maximum="1s")]
 _Interval = Annotated[int, DURATION.between("10ns", "1s")]
 _Rate = Annotated[int, RATE.between("1bps", "100Tbps")]
 _Step = Annotated[int, RATE.between(maximum="100Tbps")]
-_Level = Annotated[int, RATE.between(maximum="100Tbps")]
 _ProbeBytes = Annotated[int, SIZE.between("1B", "1GB")]
 _Lines = Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)]
 
@@ -44,7 +43,7 @@ def _falling(levels: list[int]) -> list[int]:
     return levels
 
 
-Levels = Annotated[list[_Level], AfterValidator(_falling)]
+Levels = Annotated[list[_Rate], AfterValidator(_falling)]
 """Memory bandwidths that CPUs may have, from the highest to the lowest."""
 
 _CLOCK = (
@@ -177,8 +176,8 @@ class HostCc(Part):
         allow_inf_nan=False,
     )
     levels: Levels = _levels(
-        ["265.6Gbps", "185.9Gbps", "106.2Gbps", "26.6Gbps", "0"],
-        f"assumption: {_MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process; of "
+        ["265.6Gbps", "185.9Gbps", "106.2Gbps", "26.6Gbps", "1Mbps"],
+        f"assumption: {_MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of "
         "the 33.2 GB/s of Wan et al.",
     )
     write_time: _Wait = setting(*_WRITE_TIME)

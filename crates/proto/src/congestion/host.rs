@@ -68,6 +68,9 @@ impl LadderParameters {
         if self.levels.is_empty() || self.levels.len() > MAX_LEVELS {
             return Err(format!("levels: {} are not 1 to {MAX_LEVELS}", self.levels.len()));
         }
+        if self.levels.contains(&Rate(0)) {
+            return Err("levels: a level of 0 would never end what a core waits for".into());
+        }
         if self.levels.windows(2).any(|pair| pair[0] <= pair[1]) {
             return Err("levels do not fall".into());
         }

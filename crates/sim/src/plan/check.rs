@@ -50,6 +50,12 @@ impl NicPlan {
             return Err(impossible(place, "with hpcc and dctcp, ack_every_packets must be 1"));
         }
         let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
+        if (receiver.is_some() || self.hostcc.is_some()) && self.host_path.is_none() {
+            return Err(impossible(
+                place,
+                "rhcc.receiver or hostcc needs host_path: there is nothing to watch",
+            ));
+        }
         if receiver.is_some() && self.hostcc.is_some() {
             return Err(impossible(place, "rhcc.receiver and hostcc both set the CPUs' memory bandwidth"));
         }

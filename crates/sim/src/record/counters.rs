@@ -44,6 +44,7 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
         if let Some(path) = world.paths.get(world.nics[host].path as usize) {
             super::paths::counters(world, path, &host_plan.name, &mut rows);
         }
+        host_control(world, host, &host_plan.name, &mut rows);
         port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
     }
     for (index, switch) in plan.switches.iter().enumerate() {
@@ -55,6 +56,23 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
         }
     }
     rows
+}
+
+/// What RHCC's sender and the agent did, at hosts that have them.
+fn host_control(world: &World, host: usize, name: &str, rows: &mut Vec<Counter>) {
+    let own = world.send_qps.iter().filter(|s| s.src as usize == host);
+    let mut probers = own.filter_map(|s| s.prober.as_ref()).peekable();
+    let mut add = |counter: &str, value| {
+        rows.push(Counter { node: name.into(), port: String::new(), counter: counter.into(), value });
+    };
+    if probers.peek().is_some() {
+        let (sent, answers) = probers.fold((0, 0), |(a, b), p| (a + p.probes_sent, b + p.answers));
+        add("rhcc_probes_sent", sent);
+        add("rhcc_probe_answers", answers);
+    }
+    if let Some(agent) = world.agents.iter().find(|agent| agent.host as usize == host) {
+        add("mba_level_changes", agent.level_changes);
+    }
 }
 
 /// Counters of the classes that a port ever carried or paused.
