@@ -98,6 +98,7 @@ def test_everything_set() -> None:
                 "congestion": {"dcqcn": DCQCN},
                 "rhcc": None,
                 "hostcc": None,
+                "host_path": None,
             }
         ],
         "switches": [{"name": "sw0", "model": 0}],

@@ -46,6 +46,14 @@ CONSTANTS = (
         "the release at the highest rate needs a last step.",
     ),
     Constant(
+        "Frame of an RHCC probe and of its answer: as a CNP",
+        "proto/src/wire/mod.rs",
+        r"CNP_PAYLOAD_BYTES: u32 = (\d+)",
+        "{} B after the BTH",
+        "The format of probes is not published. A CNP has room for two timestamps of 8 B where its reserved "
+        "bytes are.",
+    ),
+    Constant(
         "A pause is repeated after this share of its quanta",
         "proto/src/flow_control/pfc.rs",
         r"now \+ Time\(span\.0 / (\d)\)",

@@ -172,7 +172,7 @@ impl Host {
     }
 
     fn sample(&mut self, lines: u64) -> Option<u64> {
-        self.now = self.now + Time::from_us(1);
+        self.now += Time::from_us(1);
         self.counter += lines * 500;
         self.receiver.on_sample(&self.p, self.now, self.counter).map(|rate| rate.0 / 1_000_000)
     }

@@ -78,7 +78,10 @@ _LEANS_ON: dict[str, list[Path]] = {
     ],
     "host": [
         ("topology",),
-        *(("host", name) for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "rhcc", "hostcc", "transport")),
+        *(
+            ("host", name)
+            for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "rhcc", "hostcc", "transport")
+        ),
     ],
     "traffic": [("topology",), ("run",)],
     "failures": [("topology",), ("run",)],

@@ -1,12 +1,13 @@
 """Control of congestion inside the receiving host: RHCC and hostCC, beside the congestion control.
 
-Sources: Wan et al., "Rethinking Intra-host Congestion Control in RDMA Networks", APNet 2024; Agarwal, Krishnamurthy,
-Agarwal, "Host Congestion Control", SIGCOMM 2023, and its authors' kernel module.
+Sources: Wan et al., "Rethinking Intra-host Congestion Control in RDMA Networks", APNet 2024; Agarwal,
+Krishnamurthy, Agarwal, "Host Congestion Control", SIGCOMM 2023, and its authors' kernel module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -30,13 +31,14 @@ _Time = Annotated[int, DURATION.between("1ps", "1s")]
 _Wait = Annotated[int, DURATION.between(maximum="1s")]
 _Interval = Annotated[int, DURATION.between("10ns", "1s")]
 _Rate = Annotated[int, RATE.between("1bps", "100Tbps")]
+_Promise = Annotated[int | Literal["auto"], RATE.between("1bps", "100Tbps").or_word("auto")]
 _Step = Annotated[int, RATE.between(maximum="100Tbps")]
 _ProbeBytes = Annotated[int, SIZE.between("1B", "1GB")]
 _Lines = Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)]
 
 
 def _falling(levels: list[int]) -> list[int]:
-    if not 1 <= len(levels) <= MAX_LEVELS or any(low >= high for high, low in zip(levels, levels[1:])):
+    if not 1 <= len(levels) <= MAX_LEVELS or any(low >= high for high, low in pairwise(levels)):
         found = "[" + ", ".join(format_rate(level) for level in levels) + "]"
         expected = f"1 to {MAX_LEVELS} rates, each below the one before"
         raise PydanticCustomError("found_expected", "{expected}", {"found": found, "expected": expected})
@@ -53,7 +55,7 @@ _CLOCK = (
 _INTERVAL = (
     duration("1us"),
     "Time between two readings of the counters.",
-    "assumption: below a round trip; hostCC's module polls its registers without a pause, each reading below 1 us",
+    "assumption: below a round trip; hostCC's module polls its registers without a pause",
 )
 _WRITE_TIME = (
     duration("20us"),
@@ -74,7 +76,9 @@ def _levels(default: list[str], source: str) -> Any:
 class Rhcc(Part):
     """RHCC: the receiver takes memory bandwidth from its CPUs, the sender follows the receiver's delay."""
 
-    sender: bool = setting(False, "Whether senders probe their receivers.", "assumption: no NIC comes with it")
+    sender: bool = setting(
+        False, "Whether senders probe their receivers.", "assumption: no NIC comes with it"
+    )
     receiver: bool = setting(
         False, "Whether receivers set the CPUs' memory bandwidth.", "assumption: no host comes with it"
     )
@@ -132,7 +136,7 @@ class Rhcc(Part):
     iio_clock_mhz: int = setting(500, *_CLOCK, ge=1, le=100_000)
     iio_threshold: _Lines | Literal["auto"] = setting(
         "auto",
-        "I_thr in cache lines of 64 B. auto: what the link's rate keeps in the IIO's buffer at threshold_delay.",
+        "I_thr in cache lines of 64 B. auto: what the link's rate keeps in the IIO at threshold_delay.",
         "assumption: the paper names no value; by Little's law the same congestion as D_thr",
     )
     levels: Levels = _levels(
@@ -148,7 +152,7 @@ class Rhcc(Part):
 
 
 class HostCc(Part):
-    """hostCC: the receiver sets its CPUs' memory bandwidth and marks packets before its transport sees them."""
+    """HostCC: the receiver sets its CPUs' memory bandwidth and marks packets before the transport."""
 
     enabled: bool = setting(False, "Whether receivers run it.", "assumption: no host comes with it")
     sample_interval: _Interval = setting(*_INTERVAL)
@@ -162,7 +166,7 @@ class HostCc(Part):
         le=1.0,
         allow_inf_nan=False,
     )
-    pcie_threshold: Annotated[int | Literal["auto"], RATE.between("1bps", "100Tbps").or_word("auto")] = setting(
+    pcie_threshold: _Promise = setting(
         "auto",
         "B_T: PCIe bandwidth promised to the network. auto: 84 % of the link's rate.",
         f"{_MODULE}: 84 Gbit/s at 100 Gbit/s",
@@ -177,8 +181,8 @@ class HostCc(Part):
     )
     levels: Levels = _levels(
         ["265.6Gbps", "185.9Gbps", "106.2Gbps", "26.6Gbps", "1Mbps"],
-        f"assumption: {_MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of "
-        "the 33.2 GB/s of Wan et al.",
+        f"assumption: {_MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process "
+        "(1 Mbit/s here); of the 33.2 GB/s of Wan et al.",
     )
     write_time: _Wait = setting(*_WRITE_TIME)
     raise_interval: _Wait = setting(
@@ -262,6 +266,15 @@ def host_control_conflicts(host: Host, rates: Iterable[int]) -> Iterator[tuple[P
             ("host", "rhcc", "floor"),
             f"found {format_rate(host.rhcc.floor)}, expected at most the link's rate, {format_rate(line)}",
         )
+    for on, path in (
+        (host.rhcc.receiver, ("host", "rhcc", "receiver")),
+        (host.hostcc.enabled, ("host", "hostcc", "enabled")),
+    ):
+        if on and getattr(host, "path", None) is None:
+            yield (
+                path,
+                "found true, expected false without host.path: there is no IIO whose counter it could read",
+            )
     if host.rhcc.receiver and host.hostcc.enabled:
         yield (
             ("host", "hostcc", "enabled"),

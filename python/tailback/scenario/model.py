@@ -152,7 +152,7 @@ class Host(Part):
         default_factory=Rhcc,
         description="RHCC, beside the congestion control: a queue pair sends at the lower of the two rates.",
     )
-    hostcc: HostCc = Field(default_factory=HostCc, description="hostCC, in hosts that receive.")
+    hostcc: HostCc = Field(default_factory=HostCc, description="HostCC, in hosts that receive.")
 
 
 class Ecn(Part):
