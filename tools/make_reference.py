@@ -101,6 +101,8 @@ def as_written(key: str, field: FieldInfo) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if key == "mtu":  # powers of two are what people call MTUs by, in bytes
         return f"{value}B"
+    if quantity is not None and isinstance(value, list):
+        return f"[{', '.join(map(quantity.format, value))}]"
     if quantity is not None and isinstance(value, int):
         return quantity.format(value)
     if isinstance(value, tuple):
@@ -139,9 +141,9 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     if by_rate := next((rule for rule in limits if isinstance(rule, ByRate)), None):
         what = by_rate.expected.removeprefix("a ")
         return f"{what}; or a mapping of rates to such: `{{25Gbps: ..., 100Gbps: ...}}`"
-    if quantity is not None:
-        return quantity_in_words(quantity)
     plain = strip(annotation)
+    if quantity is not None:
+        return ("a list, each a " if get_origin(plain) is list else "") + quantity_in_words(quantity)
     if annotation in (get_args(HostSet)[0], HostSet):
         return "hosts: `h0`, `h0..h15`, `all`, or a list of these"
     if found := models(annotation):
@@ -157,7 +159,14 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     if plain is bool:
         return "`true` or `false`"
     if plain in (int, float):
-        return ("whole number" if plain is int else "number") + span(limits)
+        words = [
+            word for part in get_args(annotation) if get_origin(part) is Literal for word in get_args(part)
+        ]
+        return (
+            ("whole number" if plain is int else "number")
+            + span(limits)
+            + "".join(f", or `{w}`" for w in words)
+        )
     return "text"
 
 

@@ -66,10 +66,10 @@ _RAISE = duration("150us")
 
 
 def _levels(default: list[str], source: str) -> Any:
-    return Field(
-        default_factory=lambda: [rate(level) for level in default],
-        description="Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.",
-        json_schema_extra={"source": source},
+    return setting(
+        [rate(level) for level in default],
+        "Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.",
+        source,
     )
 
 
@@ -182,7 +182,7 @@ class HostCc(Part):
     levels: Levels = _levels(
         ["265.6Gbps", "185.9Gbps", "106.2Gbps", "26.6Gbps", "1Mbps"],
         f"assumption: {_MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process "
-        "(1 Mbit/s here); of the 33.2 GB/s of Wan et al.",
+        "(1 Mbit/s here); of the 33.2 GB/s that Wan et al. measured",
     )
     write_time: _Wait = setting(*_WRITE_TIME)
     raise_interval: _Wait = setting(
