@@ -123,8 +123,8 @@ class Timely(Part):
     segment: _Window = setting(
         size("16KB"),
         "A message is sent in segments of this size, rounded up to whole packets: each at line rate, with "
-        "pauses between them, and a computation of the rate when it is acknowledged. 0: packets are paced, and "
-        "the rate is computed once a round trip.",
+        "pauses between them, and a computation of the rate when it is acknowledged. 0: packets are paced, "
+        "and the rate is computed once a round trip.",
         f"{_MITTAL}, section 6; up to 64 KB in section 3",
     )
     min_rate: _LowestRate = _min_rate()
