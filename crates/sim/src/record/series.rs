@@ -74,6 +74,7 @@ enum Source {
     },
     QpRate(usize),
     QpAlpha(usize),
+    QpRtt(usize),
 }
 
 /// How a value is read, and how bins are merged.
@@ -87,6 +88,8 @@ pub(crate) enum Kind {
     Share,
     /// A mean over the bin, or a value at its end.
     Mean,
+    /// A sample: the last one before the bin's end.
+    Last,
     Max,
 }
 
@@ -99,6 +102,7 @@ impl Kind {
             values[bin] = match self {
                 Kind::Count => merged.iter().sum(),
                 Kind::Max => merged.iter().copied().fold(0.0, f64::max),
+                Kind::Last => merged[factor - 1],
                 Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
             };
         }
@@ -131,6 +135,7 @@ impl Source {
             PausedShare(_) | PausingShare(_) => Kind::Share,
             QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) => Kind::Mean,
             QueueMax(_) | GroupMax(_) => Kind::Max,
+            QpRtt(_) => Kind::Last,
             Backlog { metric, .. } => {
                 if metric == "queue_max_bytes" {
                     Kind::Max
@@ -163,6 +168,7 @@ impl Source {
             Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
+            QpRtt(_) => "rtt_ps",
         }
     }
 }
@@ -282,7 +288,9 @@ impl Recorder {
             }
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
-            recorder.add(qp_name(plan, world, qp), &[Source::QpRate(qp), Source::QpAlpha(qp)]);
+            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpRtt(qp)];
+            let measures_rtt = world.send_qps[qp].controller.measures_rtt();
+            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..2] });
         }
         recorder
     }
@@ -408,6 +416,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)
