@@ -127,7 +127,7 @@ fn cubic_follows_its_function_of_time() {
             net.run_until(start + Time((t * 1e12) as u64));
             let (found, expected) = (segments(net.flows[0].sender.cwnd()), cubic(t, k, w_max));
             println!("W_max {w_max:.1}, K {k:.3} s, {t} s: {found:.1}, equation 1: {expected:.1}");
-            assert!((found / expected - 1.0).abs() < 0.005, "{t} s: {found} and not {expected}");
+            assert!((found / expected - 1.0).abs() < 0.003, "{t} s: {found} and not {expected}");
         }
     };
     // K = cbrt(1000 * 0.3 / 0.4) = 9.09 s: concave, flat, convex.

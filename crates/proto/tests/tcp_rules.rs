@@ -139,12 +139,35 @@ fn slow_start_doubles_and_congestion_avoidance_adds_a_segment_a_round_trip() {
 fn a_window_that_is_not_used_does_not_grow() {
     let p = TcpParameters { initial_window: 100 * SEGMENT, ..reno() };
     let mut sender = TcpSender::new(&p);
-    for i in 1..=50 {
+    let mut acked = 0;
+    // The application writes so many segments a round trip.
+    let mut round = |sender: &mut TcpSender, written: u64| {
+        sender.write(written * SEGMENT);
+        drain(sender, &p, ms(acked));
+        acked += written;
+        sender.on_ack(&p, ms(acked), &ack(acked, &[]));
+        sender.cwnd() / SEGMENT
+    };
+    assert_eq!((0..50).map(|_| round(&mut sender, 1)).max(), Some(100));
+    assert_eq!(round(&mut sender, 49), 100, "less than half of it is used");
+    assert_eq!(round(&mut sender, 51), 151, "in slow start a half is enough");
+    assert_eq!(round(&mut sender, 60), 151);
+    sender.write(200 * SEGMENT);
+    drain(&mut sender, &p, ms(acked));
+    acked += 100;
+    sender.on_ack(&p, ms(acked), &ack(acked, &[]));
+    assert_eq!(sender.cwnd(), 251 * SEGMENT, "it held data back");
+    drain(&mut sender, &p, ms(acked));
+    acked += 100;
+    sender.on_ack(&p, ms(acked), &ack(acked, &[]));
+    let before = sender.cwnd();
+    for _ in 0..50 {
         sender.write(SEGMENT);
-        drain(&mut sender, &p, ms(i));
-        sender.on_ack(&p, ms(i), &ack(i, &[]));
+        drain(&mut sender, &p, ms(acked));
+        acked += 1;
+        sender.on_ack(&p, ms(acked), &ack(acked, &[]));
     }
-    assert_eq!(sender.cwnd(), 100 * SEGMENT);
+    assert!(sender.cwnd() <= before + SEGMENT, "it held data back, but not in the last round trip");
 }
 
 #[test]
@@ -233,7 +256,15 @@ fn sack_recovers_many_losses_in_a_round_trip_and_newreno_one_in_each() {
 
 #[test]
 fn sack_counts_a_segment_lost_when_enough_beyond_it_arrived() {
-    // Three ranges beyond it, though only three segments.
+    // Three ranges beyond it, though in bytes less than two segments; at the first ACK of their kind.
+    let (mut ranges, p) = sender(&reno(), 20);
+    let mut sack = SackBlocks::default();
+    for n in [5, 3, 1] {
+        sack.push(n * SEGMENT, n * SEGMENT + 500);
+    }
+    ranges.on_ack(&p, ms(1), &AckSegment { sack, ..ack(0, &[]) });
+    assert!(ranges.in_recovery());
+
     let (mut spread, p) = sender(&reno(), 20);
     spread.on_ack(&p, ms(1), &ack(0, &[(5, 6), (3, 4), (1, 2)]));
     assert!(spread.in_recovery(), "RFC 6675, IsLost: DupThresh ranges");
@@ -278,6 +309,172 @@ fn a_timeout_sends_again_only_what_sack_does_not_know_of() {
     assert_eq!(sender.cwnd(), 5 * SEGMENT);
     assert_eq!(drain(&mut sender, &p, again + ms(20)), [(4, 3, true), (8, 2, true)]);
     assert_eq!(sender.statistics().timeouts, 2);
+}
+
+#[test]
+fn a_timeout_in_fast_recovery_leaves_ssthresh() {
+    let (mut sender, p) = sender(&reno(), 20);
+    sender.on_ack(&p, ms(1), &ack(0, &[(1, 4)]));
+    assert_eq!((sender.in_recovery(), sender.ssthresh()), (true, 10 * SEGMENT));
+    drain(&mut sender, &p, ms(1));
+    sender.on_timeout(&p, ms(2000));
+    assert_eq!((sender.cwnd(), sender.ssthresh()), (SEGMENT, 10 * SEGMENT));
+}
+
+#[test]
+fn without_sack_what_a_timeout_sent_twice_is_no_loss() {
+    let (mut sender, p) = sender(&TcpParameters { sack: false, ..reno() }, 10);
+    let now = sender.next_timeout().unwrap();
+    sender.on_timeout(&p, now);
+    assert_eq!(drain(&mut sender, &p, now), [(0, 1, true)]);
+    sender.on_ack(&p, now, &ack(1, &[]));
+    assert_eq!(drain(&mut sender, &p, now), [(1, 2, true)]);
+    // Only 0 had been lost: all is there, and 1 and 2 come twice.
+    sender.on_ack(&p, now, &ack(10, &[]));
+    let sent = drain(&mut sender, &p, now);
+    assert!(sent.iter().all(|burst| !burst.2), "{sent:?}");
+    let flight = sender.in_flight();
+    for _ in 0..10 {
+        sender.on_ack(&p, now, &ack(10, &[]));
+        drain(&mut sender, &p, now);
+    }
+    assert!(!sender.in_recovery(), "RFC 6582, 4");
+    assert_eq!(
+        sender.in_flight(),
+        flight + 3 * SEGMENT,
+        "and no duplicate after the third widens the window"
+    );
+}
+
+#[test]
+fn newreno_restarts_the_timer_with_the_first_partial_ack_only() {
+    let (mut sender, p) = sender(&TcpParameters { sack: false, ..reno() }, 20);
+    for _ in 0..3 {
+        sender.on_ack(&p, ms(1), &ack(0, &[]));
+    }
+    drain(&mut sender, &p, ms(1));
+    let partial = |n, now: u64| AckSegment { echo: ms(now - 1), ..ack(n, &[]) };
+    sender.on_ack(&p, ms(10), &partial(5, 10));
+    assert_eq!(sender.next_timeout(), Some(ms(210)));
+    drain(&mut sender, &p, ms(10));
+    sender.on_ack(&p, ms(20), &partial(8, 20));
+    assert_eq!(sender.next_timeout(), Some(ms(210)), "RFC 6582, 3.2, step 3, and 4: impatient");
+    drain(&mut sender, &p, ms(20));
+    sender.on_ack(&p, ms(30), &partial(20, 30));
+    assert_eq!((sender.in_recovery(), sender.next_timeout()), (false, None));
+}
+
+#[test]
+fn at_the_end_of_the_stream_what_may_be_lost_is_sent_again() {
+    let p = TcpParameters { initial_window: 10 * SEGMENT, ..reno() };
+    let mut sender = TcpSender::new(&p);
+    sender.write(10 * SEGMENT);
+    drain(&mut sender, &p, Time::ZERO);
+    // 0, 6 and the tail are lost. Nothing beyond 6 tells that it is, but there is no new data to send (rule 3), and
+    // of the tail nobody can tell (rule 4: one segment, once).
+    sender.on_ack(&p, ms(1), &ack(0, &[(7, 8), (1, 6)]));
+    assert_eq!(drain(&mut sender, &p, ms(1)), [(0, 1, true), (6, 1, true)]);
+    sender.on_ack(&p, ms(2), &ack(6, &[(7, 8)]));
+    assert_eq!(drain(&mut sender, &p, ms(2)), [(9, 1, true)]);
+    sender.on_ack(&p, ms(3), &ack(8, &[(9, 10)]));
+    assert_eq!(drain(&mut sender, &p, ms(3)), [(8, 1, true)]);
+    sender.on_ack(&p, ms(4), &ack(10, &[]));
+    assert!(sender.is_idle() && sender.statistics().timeouts == 0);
+    assert_eq!(sender.statistics().retransmitted_segments, 4);
+}
+
+#[test]
+fn a_second_recovery_sends_again_what_the_first_did() {
+    let p = TcpParameters { initial_window: 10 * SEGMENT, ..reno() };
+    let mut sender = TcpSender::new(&p);
+    sender.write(14 * SEGMENT);
+    drain(&mut sender, &p, Time::ZERO);
+    sender.on_ack(&p, ms(1), &ack(0, &[(1, 10)]));
+    assert_eq!(drain(&mut sender, &p, ms(1)), [(0, 1, true), (10, 4, false)]);
+    sender.on_ack(&p, ms(2), &ack(0, &[(11, 12), (1, 10)]));
+    assert_eq!(drain(&mut sender, &p, ms(2)), [(10, 1, true)], "rule 3: nothing tells yet that it is lost");
+    sender.on_ack(&p, ms(2), &ack(10, &[(11, 12)]));
+    assert!(!sender.in_recovery());
+    // Enough arrived beyond it: a loss of its own.
+    sender.on_ack(&p, ms(3), &ack(10, &[(11, 14)]));
+    assert!(sender.in_recovery());
+    assert_eq!(drain(&mut sender, &p, ms(3)), [(10, 1, true)]);
+}
+
+#[test]
+fn a_retransmission_that_is_lost_is_sent_again_without_the_timer() {
+    let (mut sender, p) = sender(&reno(), 20);
+    sender.on_ack(&p, ms(1), &ack(0, &[(5, 15), (1, 2)]));
+    // 0, and 2 to 4, are lost; 20 - 11 - 4 = 5 in the network, and the window is 10.
+    assert_eq!(drain(&mut sender, &p, ms(1)), [(0, 1, true), (2, 3, true), (20, 1, false)]);
+    // What was sent before the retransmissions tells nothing of them.
+    sender.on_ack(&p, ms(2), &ack(0, &[(5, 20), (1, 2)]));
+    assert_eq!(drain(&mut sender, &p, ms(2)), [(21, 5, false)]);
+    // 3 and 4 arrive, 0 and 2 do not; two segments sent after them do.
+    sender.on_ack(&p, ms(3), &ack(0, &[(3, 22), (1, 2)]));
+    let sent = drain(&mut sender, &p, ms(3));
+    assert!(sent.iter().all(|burst| !burst.2), "not enough: {sent:?}");
+    sender.on_ack(&p, ms(3), &ack(0, &[(3, 23), (1, 2)]));
+    let sent = drain(&mut sender, &p, ms(3));
+    assert_eq!(sent[..2], [(0, 1, true), (2, 1, true)], "{sent:?}");
+    // Once: now what was sent after these must tell.
+    sender.on_ack(&p, ms(4), &ack(0, &[(3, 24), (1, 2)]));
+    assert!(drain(&mut sender, &p, ms(4)).iter().all(|burst| !burst.2));
+    let end = sender.next_position() / SEGMENT;
+    sender.on_ack(&p, ms(5), &ack(end, &[]));
+    assert!(!sender.in_recovery() && sender.in_flight() == 0 && sender.statistics().timeouts == 0);
+    assert_eq!(sender.statistics().retransmitted_segments, 6);
+}
+
+/// A flow alone on a fast link: its window in segments, so long after it first left slow start or recovery.
+fn cubic_after(lost: impl Fn(usize) -> bool, window: u64, rtt: Time, waits: Time) -> f64 {
+    let link = Link {
+        rate: Rate::from_gbps(100),
+        delay: Time(rtt.0 / 2),
+        queue_limit: u64::MAX,
+        mark_above: u64::MAX,
+    };
+    let fate = |n, _, _: &Packet| if lost(n) { Fate::Lost } else { Fate::Pass };
+    let mut net = Network::new(link, fate);
+    let p = TcpParameters { initial_window: window * SEGMENT, ..parameters(CUBIC) };
+    net.connect(&p, Time::ZERO, u64::MAX);
+    let step = Time(rtt.0 / 10);
+    let state = |net: &TcpSender| net.in_recovery() || net.cwnd() < net.ssthresh();
+    while state(&net.flows[0].sender) {
+        net.run_until(net.now + step);
+    }
+    net.run_until(net.now + waits);
+    net.flows[0].sender.cwnd() as f64 / MSS as f64
+}
+
+#[test]
+fn cubic_starts_flat_after_a_timeout() {
+    // All of the first window is lost. ssthresh is 700, and from there it is 700 + 0.4 t^3 (RFC 9438, 4.8); with K it
+    // would be 1000 - 0.4 * 6.1^3 = 909 after 3 s, and with NewReno's pace 708.
+    let window = cubic_after(|n| n < 1000, 1000, ms(200), ms(3000));
+    assert!((708.5..714.0).contains(&window), "{window}");
+}
+
+#[test]
+fn cubic_is_as_fast_as_newreno_once_beyond_the_window_of_the_loss() {
+    // From 14 to 20 at 0.53 segments a round trip, 11.3 of them, then at 1: 20 + 188.7 after 200.
+    let window = cubic_after(|n| n == 0, 20, ms(1), ms(200));
+    assert!((window / 208.7 - 1.0).abs() < 0.03, "{window}");
+}
+
+#[test]
+fn cubic_grows_by_half_in_a_round_trip_at_most() {
+    let (mut sender, p) = sender(&parameters(CUBIC), 20);
+    sender.on_ack(&p, ms(1), &ack(0, &[(1, 4)]));
+    drain(&mut sender, &p, ms(1));
+    sender.on_ack(&p, ms(2), &ack(20, &[]));
+    drain(&mut sender, &p, ms(2));
+    sender.on_ack(&p, ms(3), &ack(21, &[])); // the epoch begins
+    drain(&mut sender, &p, ms(3));
+    let before = sender.cwnd();
+    // After 100 s the function is at 360,000 segments.
+    sender.on_ack(&p, ms(100_000), &AckSegment { echo: ms(99_999), ..ack(22, &[]) });
+    assert!((sender.cwnd() - before).abs_diff(SEGMENT / 2) <= 1, "RFC 9438, 4.2: {before} {}", sender.cwnd());
 }
 
 #[test]
@@ -401,6 +598,8 @@ fn the_timestamp_echoed_is_the_one_that_gives_the_rtt() {
     assert_eq!(receiver.ack(&p).echo, ms(1), "beyond a hole: the last in order");
     receiver.on_segment(&p, ms(90), &at(2, 60));
     assert_eq!(receiver.ack(&p).echo, ms(60), "what fills the hole, sent again");
+    receiver.on_segment(&p, ms(91), &at(2, 3));
+    assert_eq!(receiver.ack(&p).echo, ms(60), "an old copy comes late");
 }
 
 #[test]
@@ -483,6 +682,22 @@ fn a_reader_that_is_late_closes_the_window_and_a_probe_finds_it_open() {
     // What lies beyond the window is not taken.
     let beyond = receiver.on_segment(&p, ms(603), &segment(15));
     assert_eq!((beyond.discarded, beyond.ack), (SEGMENT, true));
+}
+
+#[test]
+fn a_reader_tells_of_a_window_that_doubled() {
+    let p = TcpParameters { receive_buffer: 10 * SEGMENT, ..reno() };
+    let mut receiver = TcpReceiver::new(&p);
+    receiver.on_segment(&p, ms(1), &DataSegment { bytes: 8 * MSS, segments: 8, ..segment(0) });
+    assert_eq!(receiver.ack(&p).window, 2 * SEGMENT);
+    assert!(!receiver.on_read(&p, SEGMENT), "3 where the sender knows of 2");
+    assert!(receiver.on_read(&p, SEGMENT), "4");
+    assert_eq!(receiver.ack(&p).window, 4 * SEGMENT);
+    assert!(receiver.on_read(&p, 6 * SEGMENT));
+    receiver.ack(&p);
+    receiver.on_segment(&p, ms(1), &segment(8));
+    receiver.ack(&p);
+    assert!(!receiver.on_read(&p, SEGMENT), "more than half of the buffer is known to be free");
 }
 
 #[test]
