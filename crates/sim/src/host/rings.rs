@@ -42,9 +42,8 @@ pub(crate) struct TxBurst {
     pub whole: u32,
     /// Its timestamp.
     pub sent_at: Time,
-    /// Of its first packet.
+    /// Of its next packet.
     pub flags: u8,
-    pub retransmission: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +69,11 @@ impl TxRings {
             self.rings.push(TxRing { descriptors: VecDeque::new(), port, class, scheduled: false });
             self.rings.len() as u32 - 1
         })
+    }
+
+    /// Class of what goes out by a ring.
+    pub fn class(&self, ring: u32) -> u8 {
+        self.rings[ring as usize].class
     }
 }
 
@@ -152,8 +156,7 @@ impl World {
         }
     }
 
-    /// Packets without payload that wait in transmit rings, and the payload of the bursts there by connection: for the
-    /// books.
+    /// Payload of the bursts that wait in transmit rings, by connection: for the books.
     pub(crate) fn ring_payload(&self, connections: usize) -> Vec<u64> {
         let mut waiting = vec![0; connections];
         for descriptor in self.tx_rings.rings.iter().flat_map(|ring| &ring.descriptors) {

@@ -202,7 +202,7 @@ impl World {
             self.sockets.items.push(Item { first, connections: item.connections, bytes: item.bytes });
             for connection in first..first + item.connections {
                 let cores = ends.map(|host| self.cpus.rss(host, plan.seed, connection as u64));
-                let classes = ends.map(|host| self.class_at_host(host, item.code_point));
+                let classes = ends.map(|host| self.class_of(host)[item.code_point as usize]);
                 let ports = ends.map(|host| self.nics[host].port);
                 let rings = [0, 1].map(|end| self.tx_rings.ring(cores[end], classes[end], ports[end]));
                 let number = numbers.entry((src, dst)).or_default();
@@ -342,10 +342,10 @@ impl World {
         let c = &mut self.sockets.connections[connection as usize];
         let p = &self.sockets.stacks[c.receiver_stack as usize].parameters;
         let verdict = c.receiver.on_segment(p, now, segment);
-        // Of a run that came in part before, whole segments are duplicates.
+        // Of a run of which a part is discarded, whole segments are.
         let duplicate = match segment.bytes {
             0 => 1,
-            bytes => (verdict.duplicate_bytes * segment.segments as u64 / bytes as u64).min(segment.segments as u64),
+            bytes => verdict.discarded * segment.segments as u64 / bytes as u64,
         };
         c.duplicate_packets += duplicate;
         self.data.duplicate += duplicate;
@@ -354,8 +354,11 @@ impl World {
             c.reading = true;
             self.wake_thread(batch.core, connection);
         }
+        if let Some(first) = verdict.first {
+            self.send_ack(connection, &first, Purpose::Softirq, batch);
+        }
         if verdict.ack {
-            self.send_ack(connection, Purpose::Softirq, batch);
+            self.acknowledge(connection, Purpose::Softirq, batch);
         }
         self.arm(connection, RECEIVER);
     }
@@ -426,6 +429,7 @@ impl World {
             kind: Kind::Tcp,
             class,
             flags: burst.flags,
+            code_point: c.code_point,
         });
         *slot(&mut self.sockets.headers.stamps, index) = (burst.position, burst.sent_at);
         index
@@ -443,14 +447,20 @@ impl World {
         }
     }
 
-    fn send_ack(&mut self, connection: u32, purpose: Purpose, batch: &mut Batch) {
-        let model = &self.cpus.of(batch.core).model;
-        batch.spend(purpose, model.cycles_per_segment);
-        let ready_at = batch.now(model);
+    /// Sends what a receiver has to say now.
+    fn acknowledge(&mut self, connection: u32, purpose: Purpose, batch: &mut Batch) {
         let c = &mut self.sockets.connections[connection as usize];
         let p = &self.sockets.stacks[c.receiver_stack as usize].parameters;
         let ack = c.receiver.ack(p);
-        let (ring, dst) = (c.receiver_ring, c.src);
+        self.send_ack(connection, &ack, purpose, batch);
+    }
+
+    fn send_ack(&mut self, connection: u32, ack: &AckSegment, purpose: Purpose, batch: &mut Batch) {
+        let model = &self.cpus.of(batch.core).model;
+        batch.spend(purpose, model.cycles_per_segment);
+        let ready_at = batch.now(model);
+        let c = &self.sockets.connections[connection as usize];
+        let (ring, dst, code_point) = (c.receiver_ring, c.src, c.code_point);
         let blocks = ack.sack.as_slice().len() as u32;
         let index = self.packets.add(Packet {
             arrival: Time::ZERO,
@@ -464,6 +474,7 @@ impl World {
             kind: Kind::TcpAck,
             class: self.tx_rings.class(ring),
             flags: if ack.ece { CE_ECHO } else { 0 },
+            code_point,
         });
         *slot(&mut self.sockets.headers.stamps, index) = (ack.ack, ack.echo);
         *slot(&mut self.sockets.headers.acks, index) = (ack.window, ack.sack);
@@ -487,7 +498,7 @@ impl World {
             Softirq::ReceiverTimeout => {
                 if c.receiver.next_timeout().is_some_and(|at| at <= now) {
                     c.receiver.on_timeout(now);
-                    self.send_ack(connection, Purpose::Softirq, batch);
+                    self.acknowledge(connection, Purpose::Softirq, batch);
                 }
                 self.arm(connection, RECEIVER);
             }
@@ -512,7 +523,7 @@ impl World {
             self.wake_thread(batch.core, connection);
         }
         if ack {
-            self.send_ack(connection, Purpose::Syscall, batch);
+            self.acknowledge(connection, Purpose::Syscall, batch);
         }
         self.arm(connection, RECEIVER);
         self.end_connection_if_done(connection);
