@@ -354,6 +354,7 @@ impl Plan {
             }
         }
         self.check_flows()?;
+        self.check_tcp(&names, marks)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }

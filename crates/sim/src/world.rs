@@ -267,6 +267,7 @@ impl World {
         world.add_flows(plan)?;
         world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
         world.active_qps = world.send_qps.len();
+        world.add_connections(plan, &names)?;
         Ok(world)
     }
 

@@ -8,7 +8,7 @@
 
 use tailback_proto::units::{Rate, Time};
 
-use super::packet::{Fifo, Kind, Packet};
+use super::packet::{Fifo, Packet};
 use super::{lane, CLASSES};
 use crate::event::Event;
 use crate::world::World;

@@ -23,9 +23,6 @@ use crate::fabric::port::{ticks_between, DropReason, TICK};
 use crate::plan::CpuPlan;
 use crate::world::World;
 
-/// Index of no core.
-pub(crate) const NO_CORE: u32 = u32::MAX;
-
 /// A kind of CPU, and the NIC settings that its drivers chose.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuModel {
@@ -60,6 +57,11 @@ impl CpuModel {
             cycles_per_segment: plan.cycles_per_segment,
             cycles_per_byte: plan.cycles_per_byte,
         }
+    }
+
+    /// Cycles as a share of a core's time up to `now`.
+    pub fn share(&self, cycles: f64, now: Time) -> f64 {
+        cycles * self.ps_per_cycle / (now.0 as f64).max(1.0)
     }
 
     fn time(&self, cycles: f64) -> Time {
@@ -202,6 +204,11 @@ impl Cpus {
     pub fn of(&self, core: u32) -> &HostCpu {
         let host = self.cores[core as usize].host as usize;
         self.hosts[host].as_ref().expect("a core belongs to a CPU")
+    }
+
+    /// What waits in the receive rings of a host that has a CPU.
+    pub fn backlog(&mut self, host: usize) -> &mut RxBacklog {
+        &mut self.hosts[host].as_mut().expect("the host has a CPU").backlog
     }
 
     /// The cores of a host.

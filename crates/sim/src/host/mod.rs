@@ -8,4 +8,4 @@ mod socket;
 
 pub(crate) use cpu::Cpus;
 pub(crate) use rings::{TxRings, ETHERNET};
-pub(crate) use socket::{schedule, Sockets};
+pub(crate) use socket::{schedule, Connection, Sockets};

@@ -15,7 +15,8 @@
 
 use std::collections::HashMap;
 use tailback_proto::transport::tcp::{
-    wire_sequence, AckSegment, DataSegment, SackBlocks, TcpParameters, TcpReceiver, TcpSender,
+    wire_sequence, AckSegment, ControlParameters, DataSegment, SackBlocks, TcpParameters, TcpReceiver,
+    TcpSender,
 };
 use tailback_proto::units::Time;
 use tailback_proto::wire::{tcp_frame_bytes, PREAMBLE_AND_GAP_BYTES};
@@ -47,7 +48,7 @@ pub(crate) struct Connection {
     /// Whether its application writes no more.
     closed: bool,
     /// Bytes in transmit rings.
-    queued: u32,
+    pub queued: u32,
     /// Whether it waits for them to leave.
     throttled: bool,
     /// Whether its receiver's thread waits for the core, or has it.
@@ -154,12 +155,6 @@ impl Sockets {
     pub fn mss(&self, connection: u32) -> u32 {
         let stack = self.connections[connection as usize].sender_stack;
         self.stacks[stack as usize].parameters.mss
-    }
-
-    /// The stacks of a connection's ends.
-    pub fn stacks_of(&self, connection: usize) -> [&Stack; 2] {
-        let c = &self.connections[connection];
-        [&self.stacks[c.sender_stack as usize], &self.stacks[c.receiver_stack as usize]]
     }
 }
 
@@ -460,6 +455,9 @@ impl World {
         batch.spend(purpose, model.cycles_per_segment);
         let ready_at = batch.now(model);
         let c = &self.sockets.connections[connection as usize];
+        // RFC 8257, 3: DCTCP's hosts mark all their packets as ECN-capable.
+        let stack = &self.sockets.stacks[c.receiver_stack as usize];
+        let ack_ect = matches!(stack.parameters.control, ControlParameters::Dctcp(_));
         let (ring, dst, code_point) = (c.receiver_ring, c.src, c.code_point);
         let blocks = ack.sack.as_slice().len() as u32;
         let index = self.packets.add(Packet {
@@ -473,7 +471,7 @@ impl World {
             ingress: 0,
             kind: Kind::TcpAck,
             class: self.tx_rings.class(ring),
-            flags: if ack.ece { CE_ECHO } else { 0 },
+            flags: (ack.ece as u8 * CE_ECHO) | (ack_ect as u8 * ECT),
             code_point,
         });
         *slot(&mut self.sockets.headers.stamps, index) = (ack.ack, ack.echo);
@@ -496,8 +494,7 @@ impl World {
                 self.transmit(connection, batch);
             }
             Softirq::ReceiverTimeout => {
-                if c.receiver.next_timeout().is_some_and(|at| at <= now) {
-                    c.receiver.on_timeout(now);
+                if c.receiver.on_timeout(now) {
                     self.acknowledge(connection, Purpose::Softirq, batch);
                 }
                 self.arm(connection, RECEIVER);
@@ -511,9 +508,8 @@ impl World {
         let c = &mut self.sockets.connections[connection as usize];
         let bytes = c.receiver.unread().min(BLOCK_BYTES);
         batch.spend(Purpose::Syscall, bytes as f64 * model.cycles_per_byte);
-        let now = batch.now(model);
         let p = &self.sockets.stacks[c.receiver_stack as usize].parameters;
-        let ack = c.receiver.on_read(p, now, bytes);
+        let ack = c.receiver.on_read(p, bytes);
         c.bytes_read += bytes;
         c.reading = c.receiver.unread() > 0;
         let (src, dst, reading) = (c.src as usize, c.dst as usize, c.reading);
@@ -567,10 +563,7 @@ impl World {
     /// A connection is done when all was written, acknowledged and read.
     fn end_connection_if_done(&mut self, connection: u32) {
         let c = &mut self.sockets.connections[connection as usize];
-        if c.state == QpState::Running
-            && c.closed
-            && c.sender.is_idle()
-            && c.bytes_read == c.sender.written()
+        if c.state == QpState::Running && c.closed && c.sender.is_idle() && c.bytes_read == c.sender.written()
         {
             c.state = QpState::Done;
             c.end = self.now;

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use tailback_proto::transport::tcp::TcpParameters;
+use tailback_proto::wire::{IPV4_BYTES, TCP_BYTES, TCP_TIMESTAMP_BYTES};
 
 use super::{impossible, Plan, PlanError};
 
 /// Bytes of the IPv4 and TCP headers of a data segment, timestamps included (RFC 9293, RFC 7323): what the MSS is
 /// below the MTU.
-const HEADERS_BYTES: u32 = 52;
+const HEADERS_BYTES: u32 = IPV4_BYTES + TCP_BYTES + TCP_TIMESTAMP_BYTES;
 /// Smallest MTU of IPv4 (RFC 791), and the largest of a packet whose size has 16 bits with its Ethernet framing.
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 68..=9216;
 /// Most bytes of a TSO burst or a merged segment: Linux, `include/linux/netdevice.h`, `GSO_MAX_SIZE`.
@@ -130,8 +131,12 @@ impl TcpPlan {
             mss: self.mss(),
             control: match self.control {
                 TcpControlPlan::NewReno => ControlParameters::NewReno,
-                TcpControlPlan::Cubic => ControlParameters::Cubic(CubicParameters::default()),
-                TcpControlPlan::Dctcp => ControlParameters::Dctcp(DctcpParameters::default()),
+                TcpControlPlan::Cubic => {
+                    ControlParameters::Cubic(CubicParameters { c: 0.4, beta: 0.7, fast_convergence: true })
+                }
+                TcpControlPlan::Dctcp => {
+                    ControlParameters::Dctcp(DctcpParameters { g: 1.0 / 16.0, initial_alpha: 1.0 })
+                }
             },
             initial_window: self.initial_window_segments as u64 * self.mss() as u64,
             initial_rto: Time(self.initial_rto_ps),
@@ -175,7 +180,7 @@ impl CpuPlan {
 }
 
 impl Plan {
-    pub(super) fn check_tcp(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+    pub(super) fn check_tcp(&self, names: &HashMap<&str, usize>, marks: usize) -> Result<(), PlanError> {
         let mut connections = 0usize;
         for (index, item) in self.tcp_connections.iter().enumerate() {
             let place = format!("tcp_connections[{index}]");
@@ -196,6 +201,8 @@ impl Plan {
                 "src and dst are the same host"
             } else if agreed(stacks[0]) != agreed(stacks[1]) {
                 "tcp of src and of dst differ in mtu_bytes, sack or ecn"
+            } else if item.code_point as usize >= marks {
+                "its code_point is not in code_points"
             } else if item.connections == 0 {
                 "connections must be above 0"
             } else if connections > MAX_CONNECTIONS {
