@@ -10,8 +10,8 @@
 //! differ); iperf3 `iperf_tcp.h` (blocks of 128 KiB).
 //!
 //! Leaves out: opening and closing a connection, a send buffer, the buffers' auto-tuning, TSO sizes by pacing rate,
-//! GRO's limit of 64 flows held at once, timestamps of 1 ms (which end a merged segment too), an application on
-//! another core than its softirqs (no RFS), and waking it up.
+//! timestamps of 1 ms (which end a merged segment too), an application on another core than its softirqs (no RFS),
+//! and waking it up.
 
 use std::collections::HashMap;
 use tailback_proto::transport::tcp::{
@@ -31,6 +31,10 @@ use crate::world::World;
 
 /// What an application writes or reads at once: iperf3's default block.
 const BLOCK_BYTES: u64 = 128 << 10;
+
+/// Connections that GRO holds a segment of at once; the oldest gives way. Linux, `net/core/dev.c`, `MAX_GRO_SKBS`; from
+/// 4.19 on that many in each of 8 hash buckets.
+const GRO_FLOWS: u32 = 8;
 
 /// A kind of TCP stack.
 #[derive(Debug)]
@@ -89,8 +93,16 @@ pub(crate) struct Item {
 /// A segment that GRO holds, or an ACK on its way.
 #[derive(Debug)]
 enum Held {
-    Data { connection: u32, segment: DataSegment },
-    Ack { connection: u32, segment: AckSegment },
+    /// `order`: its number among those of the poll.
+    Data {
+        connection: u32,
+        order: u32,
+        segment: DataSegment,
+    },
+    Ack {
+        connection: u32,
+        segment: AckSegment,
+    },
 }
 
 /// All TCP connections.
@@ -282,6 +294,7 @@ impl World {
     pub(crate) fn receive_polled(&mut self, polled: &[u32], batch: &mut Batch) {
         let gro_bytes = self.cpus.of(batch.core).model.gro_bytes;
         let mut held = std::mem::take(&mut self.sockets.held);
+        let mut runs = 0;
         for &index in polled {
             let packet = self.packets[index];
             self.packets.remove(index);
@@ -304,8 +317,9 @@ impl World {
             };
             let c = &mut self.sockets.connections[connection as usize];
             match held.get_mut(c.held as usize) {
-                Some(Held::Data { connection: of, segment: run })
+                Some(Held::Data { connection: of, order, segment: run })
                     if *of == connection
+                        && runs - *order <= GRO_FLOWS
                         && run.position + run.bytes as u64 == new.position
                         && run.ce == new.ce
                         && !new.cwr
@@ -317,13 +331,14 @@ impl World {
                 }
                 _ => {
                     c.held = held.len() as u32;
-                    held.push(Held::Data { connection, segment: new });
+                    held.push(Held::Data { connection, order: runs, segment: new });
+                    runs += 1;
                 }
             }
         }
         for segment in held.drain(..) {
             match segment {
-                Held::Data { connection, segment } => self.on_tcp_data(connection, &segment, batch),
+                Held::Data { connection, segment, .. } => self.on_tcp_data(connection, &segment, batch),
                 Held::Ack { connection, segment } => self.on_tcp_ack(connection, &segment, batch),
             }
         }
