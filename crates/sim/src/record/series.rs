@@ -75,6 +75,10 @@ enum Source {
     QpRate(usize),
     QpAlpha(usize),
     QpRtt(usize),
+    CpuShare(usize),
+    RxMean(usize),
+    RxMax(usize),
+    Cwnd(usize),
 }
 
 /// How a value is read, and how bins are merged.
@@ -132,9 +136,11 @@ impl Source {
             | EcnMarked(_)
             | Dropped(_)
             | IngressDropped(_) => Kind::Count,
-            PausedShare(_) | PausingShare(_) => Kind::Share,
-            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) => Kind::Mean,
-            QueueMax(_) | GroupMax(_) => Kind::Max,
+            PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
+            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_) | Cwnd(_) => {
+                Kind::Mean
+            }
+            QueueMax(_) | GroupMax(_) | RxMax(_) => Kind::Max,
             QpRtt(_) => Kind::Last,
             Backlog { metric, .. } => {
                 if metric == "queue_max_bytes" {
@@ -158,8 +164,8 @@ impl Source {
             LocalAckTimeoutErr(_) => "local_ack_timeout_err",
             CnpSent(_) => "np_cnp_sent",
             CnpHandled(_) => "rp_cnp_handled",
-            QueueMean(_) | GroupMean(_) => "queue_mean_bytes",
-            QueueMax(_) | GroupMax(_) => "queue_max_bytes",
+            QueueMean(_) | GroupMean(_) | RxMean(_) => "queue_mean_bytes",
+            QueueMax(_) | GroupMax(_) | RxMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
             Dropped(_) | IngressDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
@@ -169,6 +175,8 @@ impl Source {
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
             QpRtt(_) => "rtt_ps",
+            CpuShare(_) => "cpu_share",
+            Cwnd(_) => "cwnd_bytes",
         }
     }
 }
@@ -256,6 +264,12 @@ impl Recorder {
                 ],
             );
         }
+        for (host, host_plan) in plan.hosts.iter().enumerate() {
+            if !world.cpus.cores_of(host).is_empty() {
+                recorder.add(host_plan.name.clone(), &[Source::CpuShare(host)]);
+                recorder.add(receive_name(plan, host), &[Source::RxMean(host), Source::RxMax(host)]);
+            }
+        }
         for port in 0..world.ports.len() {
             let host = world.ports[port].owner as usize;
             for &class in &classes {
@@ -291,6 +305,9 @@ impl Recorder {
             let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpRtt(qp)];
             let measures_rtt = world.send_qps[qp].controller.measures_rtt();
             recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..2] });
+        }
+        for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
+            recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
         }
         recorder
     }
@@ -353,7 +370,7 @@ impl Recorder {
         for column in &self.columns {
             let is_max = matches!(column.source.kind(), Kind::Max);
             used[column.entity] |= match column.source {
-                Source::GoodputTx(_) | Source::QpRate(_) => true,
+                Source::GoodputTx(_) | Source::QpRate(_) | Source::Cwnd(_) | Source::CpuShare(_) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -414,6 +431,13 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
             return world.switches[node - world.nics.len()].ingress_threshold() as f64;
         }
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
+        CpuShare(host) => {
+            let cores = world.cpus.cores_of(host);
+            cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
+        }
+        RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
+        RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
+        Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
         QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
@@ -439,6 +463,7 @@ pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
 pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
     let mut marks: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
     marks.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
+    marks.extend(plan.tcp_connections.iter().map(|item| item.code_point));
     marks.extend(plan.nics.iter().filter_map(|nic| nic.cnp_code_point));
     marks.sort_unstable();
     marks.dedup();
@@ -463,6 +488,10 @@ pub(super) fn egress_name(world: &World, port: usize, class: u8) -> String {
 
 pub(super) fn ingress_name(world: &World, port: usize, class: u8) -> String {
     format!("{}/pg{class}", world.links[port].name)
+}
+
+pub(super) fn receive_name(plan: &Plan, host: usize) -> String {
+    format!("{}/rx", plan.hosts[host].name)
 }
 
 pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
