@@ -10,6 +10,8 @@ from tailback.text import natural
 
 Array = npt.NDArray[np.float64]
 PS_PER_S = 1e12
+ITEM = "item:"
+"""What the names of traffic items begin with among the entities."""
 
 
 class Bins:
@@ -78,11 +80,12 @@ class Bins:
         return sorted({entity for entity, name in self._values if name == metric}, key=natural)
 
     def total(self, metric: str) -> Array:
-        """The sum over all entities, one value a bin."""
+        """The sum over all entities but traffic items, one value a bin."""
         if metric not in self._totals:
             total = np.zeros(self.count)
-            for (_, name), row in self._values.items():
-                if name == metric:
+            for (entity, name), row in self._values.items():
+                # What a traffic item delivered is in its receivers' figures, too.
+                if name == metric and not entity.startswith(ITEM):
                     total += row
             total.setflags(write=False)
             self._totals[metric] = total

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tailback.scenario.checks import pairs
 from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_setting
+from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Ecn, Host, Scenario, Switch
 from tailback.scenario.round_trip import longest_round_trip
-from tailback.scenario.traffic import Write
+from tailback.scenario.tcp import tcp_plan
+from tailback.scenario.traffic import TcpStreams, Write
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
     """The plan of a scenario: plain data, times in ps, sizes in bytes, rates in bit/s, no defaults.
 
-    Hosts, links, writers and messages are in the order of the network and of the traffic list, which is also
-    the order of their random streams. Hosts of one link rate share a kind of NIC, switches with as much
-    shared buffer a kind of switch.
+    Hosts, links, writers, connections and messages are in the order of the network and of the traffic list,
+    which is also the order of their random streams. Hosts of one link rate share a kind of NIC, switches with
+    as much shared buffer a kind of switch.
     """
     network = scenario.network
     rates = list(dict.fromkeys(network.host_rates))
@@ -40,7 +42,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             {"name": name, "nic": nic_of[rate]}
             for name, rate in zip(network.hosts, network.host_rates, strict=True)
         ],
-        "nics": [_nic(scenario.host, rate, round_trip) for rate in rates],
+        "nics": [_nic(scenario.host, rate, round_trip, scenario.has_tcp) for rate in rates],
         "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
         "switch_models": [_switch(scenario.switch, pool, link_rates) for pool in kinds],
         "links": [
@@ -60,6 +62,12 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             if isinstance(item, Write)
             for writer in _writers(item, index, network.hosts)
         ],
+        "tcp_connections": [
+            entry
+            for index, item in enumerate(scenario.traffic)
+            if isinstance(item, TcpStreams)
+            for entry in _connections(item, index, network.hosts)
+        ],
         "flows": _flows(scenario),
         "link_events": _link_events(scenario),
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
@@ -71,7 +79,7 @@ def plan_json(plan: dict[str, Any]) -> str:
     return json.dumps(plan, allow_nan=False)
 
 
-def _nic(host: Host, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
+def _nic(host: Host, rate_bps: int, round_trip: int | None, has_tcp: bool) -> dict[str, Any]:
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
         "mtu_bytes": host.mtu,
@@ -84,6 +92,8 @@ def _nic(host: Host, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
             "retry_count": host.transport.retry_count,
         },
         "congestion": congestion_plan(host, rate_bps, round_trip),
+        "tcp": tcp_plan(host.tcp) if has_tcp else None,
+        "cpu": cpu_plan(host.cpu) if has_tcp else None,
     }
 
 
@@ -120,8 +130,14 @@ def _switch(switch: Switch, shared_bytes: int, rates: Iterable[int]) -> dict[str
     }
 
 
-def _writers(item: Write, index: int, every: list[str]) -> list[dict[str, Any]]:
+def _starts(item: Write | TcpStreams, every: list[str]) -> Callable[[str, str], int]:
+    """When a pair of hosts starts; the opposite direction of a bidirectional pair starts with it."""
     turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
+    return lambda source, to: item.start + item.start_interval * turns.get(source, turns.get(to, 0))
+
+
+def _writers(item: Write, index: int, every: list[str]) -> list[dict[str, Any]]:
+    start = _starts(item, every)
     return [
         {
             "name": f"{item.kind}{index}",
@@ -132,8 +148,25 @@ def _writers(item: Write, index: int, every: list[str]) -> list[dict[str, Any]]:
             "message_bytes": item.message,
             "tx_depth": item.depth,
             "messages": item.messages,
-            # The opposite direction of a bidirectional pair starts with it.
-            "start_ps": item.start + item.start_interval * turns.get(source, turns.get(to, 0)),
+            "start_ps": start(source, to),
+            "start_spread_ps": item.start_spread,
+            "stop_ps": item.stop,
+        }
+        for source, to in pairs(item, every)
+    ]
+
+
+def _connections(item: TcpStreams, index: int, every: list[str]) -> list[dict[str, Any]]:
+    start = _starts(item, every)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": source,
+            "dst": to,
+            "priority": item.priority,
+            "connections": item.connections,
+            "bytes": item.bytes,
+            "start_ps": start(source, to),
             "start_spread_ps": item.start_spread,
             "stop_ps": item.stop,
         }
@@ -146,7 +179,7 @@ def _flows(scenario: Scenario) -> dict[str, Any]:
     tags: list[str] = []
     rows: list[list[int]] = []
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, Write):
+        if isinstance(item, (Write, TcpStreams)):
             continue
         import numpy as np  # takes a while to load, and writers do not need it
 

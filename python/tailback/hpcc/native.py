@@ -62,6 +62,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
             for link in topology.links
         ],
         "writers": [],
+        "tcp_connections": [],
         "flows": {
             "tags": ["flow"],
             "list": [
@@ -98,6 +99,8 @@ def _nic(inputs: HpccInputs) -> dict[str, Any]:
         "cnp_priority": CNP_PRIORITY,
         "transport": {"ack_every_packets": 1, **TRANSPORT},
         "congestion": _congestion(inputs),
+        "tcp": None,
+        "cpu": None,
     }
 
 
