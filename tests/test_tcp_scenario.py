@@ -72,7 +72,13 @@ def test_without_tcp_traffic_there_is_neither() -> None:
 
 def test_connections_are_a_pair_each() -> None:
     traffic = "connections: 4, bytes: 1MB, priority: 2, start: 1ms, start_interval: 2us, start_spread: 3us"
-    fields = {"connections": 4, "bytes": 10**6, "priority": 2, "start_spread_ps": 3 * 10**6, "stop_ps": None}
+    fields = {
+        "connections": 4,
+        "bytes": 10**6,
+        "code_point": 0,
+        "start_spread_ps": 3 * 10**6,
+        "stop_ps": None,
+    }
     one, two = 10**9, 10**9 + 2 * 10**6
     assert make_plan(scenario(traffic=traffic))["tcp_connections"] == [
         {"name": "tcp0", "src": "h0", "dst": "h2", "start_ps": one, **fields},
