@@ -49,10 +49,12 @@ def goodput(result: Result, item: str | None = None, protocol: str | None = None
     names = selected(result, item, protocol)
     if names is None:
         return result.bins.total("goodput_rx_bps")
+    if not names:
+        return np.zeros(result.bins.count)
     if not any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result)):
         return None
     rows = [result.bins.values(f"{ITEM}{name}", "goodput_rx_bps") for name in names]
-    return np.sum(rows, axis=0) if rows else np.zeros(result.bins.count)
+    return np.asarray(np.sum(rows, axis=0))
 
 
 def _items_of(result: Result) -> dict[str, set[str]]:
