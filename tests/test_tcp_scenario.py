@@ -120,6 +120,8 @@ def test_a_burst_is_a_segment_at_least() -> None:
             "tcp: {initial_rto: 100ms}",
             "host.tcp.initial_rto: found 100ms, expected 200ms to 120s, min_rto to max_rto",
         ),
+        ("tcp: {min_rto: 5ms}", "host.tcp.min_rto: found 5ms, expected more than delayed_ack, 40ms"),
+        ("tcp: {delayed_ack: 1s}", "host.tcp.delayed_ack: found 1s, expected less than min_rto, 200ms"),
         (
             "tcp: {small_queue: 1KB}",
             "host.tcp.small_queue: found 1KB, expected at least one packet, 1500B, the mtu",

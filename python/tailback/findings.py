@@ -168,7 +168,8 @@ def _signals(summary: dict[str, Any]) -> Finding:
     cnps = list(summary["protocols"]) != [TCP]  # TCP's echoes are told with TCP
     if not signals["ecn_marked_packets"]:
         sent = f"; {text.plural(signals['cnps'], 'CNP')} sent" if cnps else ""
-        return Finding("ECN marks", "none", f"No packet was marked{sent}.")
+        why = "" if cnps or (summary["tcp"] or {}).get("ecn") else ": TCP does not use ECN here"
+        return Finding("ECN marks", "none", f"No packet was marked{why}{sent}.")
     words = f"of {text.count(data)} data packets sent were marked CE"
     words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
     return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)

@@ -335,8 +335,10 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _assumed(scenario: Scenario) -> list[dict[str, str]]:
-    """The settings at an assumed default that this run rests on: without TCP, none of TCP and of CPUs."""
-    unused = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
+    """The settings at an assumed default that this run rests on: of RoCE and of TCP only where it is used."""
+    unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
+    if scenario.has_tcp and not scenario.has_roce:
+        unused = ("host.mtu", "host.transport.", "host.dcqcn.", "host.hpcc.", "host.timely.", "host.dctcp.")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
 
 

@@ -34,6 +34,10 @@ from tailback.report.hosts import by_protocol, cpu
 from tailback.report.plot import Plot
 from tailback.report.tracked import qp_rates, windows
 from tailback.results import Result
+from tailback.setup import TCP
+
+MOST_PEAK = 1.5
+"""How far above the line rate the plot of the total goes."""
 
 
 def all_plots(result: Result) -> list[Plot]:
@@ -63,9 +67,10 @@ def throughput(result: Result) -> Plot:
     ideal = limit * measures.ideal_payload_share(result)
     top = limit * 1.12
     figures = []
-    for view in panels:
-        values = view.reduce(total, POINTS)
-        top = max(top, float(values.max(initial=0)) * 1.05)
+    highest = max(float(view.reduce(total, POINTS).max(initial=0)) for view in panels)
+    # Data that waited behind a gap is delivered in no time: such peaks would leave no room for the rest.
+    peaks = highest > MOST_PEAK * limit
+    top = MOST_PEAK * limit if peaks else max(top, highest * 1.05)
     for view in panels:
         values = view.reduce(total, POINTS)
         labels = Labels(top)
@@ -84,9 +89,21 @@ def throughput(result: Result) -> Plot:
     caption = (
         "Payload a second that all receivers took in order, as means over "
         f"{_sampling(panels, POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
-        f"what Ethernet, IP, UDP and InfiniBand headers leave of it for payload, {text.rate(ideal * 1e9)}."
+        f"what {_headers(result)} headers leave of it for payload, {text.rate(ideal * 1e9)}."
     )
+    if peaks:
+        caption += (
+            f" Peaks above the plot reach {text.rate(highest * 1e9)}: what had arrived behind a gap, and was "
+            "in order once the gap was filled."
+        )
     return Plot("throughput", "Total throughput", caption, figures)
+
+
+def _headers(result: Result) -> str:
+    spoken = result.summary["protocols"]
+    if TCP not in spoken:
+        return "Ethernet, IP, UDP and InfiniBand"
+    return "Ethernet, IP and TCP" if len(spoken) == 1 else "Ethernet, IP, UDP, InfiniBand and TCP"
 
 
 def per_sender(result: Result) -> Plot:
@@ -135,6 +152,8 @@ def per_sender(result: Result) -> Plot:
     rates = result.meta["line_rate_bps"]
     if any(row.max(initial=0) > rates[host] / 1e9 for view in reduced.values() for host, row in view.items()):
         caption += " More than a link's rate is no error: what waited in several queues arrived at once."
+        if TCP in result.summary["protocols"]:
+            caption = caption.removesuffix(".") + ", or what had come behind a gap was in order at once."
     if len(panels) > 1:
         caption += " The two panels have scales of their own."
     return Plot("senders", "Throughput of each sender", caption, figures)
@@ -256,7 +275,11 @@ def losses(result: Result) -> Plot:
         ("out_of_sequence", "out of seq.", ORANGE),
         ("packet_seq_err", "NAKs", VERMILLION),
     ]
-    plot = _events(result, "losses", "Drops, out-of-sequence packets and NAKs", series)
+    tcp_only = list(result.summary["protocols"]) == [TCP]  # it has no NAKs
+    heading = "Drops" if tcp_only else "Drops, out-of-sequence packets and NAKs"
+    plot = _events(result, "losses", heading, series[:1] if tcp_only else series)
+    if not plot.figures and tcp_only:
+        return Plot(plot.id, plot.heading, "No packet was dropped.")
     if not plot.figures:
         return Plot(
             plot.id, plot.heading, "No packet was dropped, none came out of sequence, and no NAK was sent."
@@ -266,17 +289,19 @@ def losses(result: Result) -> Plot:
 
 def marks(result: Result) -> Plot:
     """CE marks and CNPs a second."""
+    tcp_only = list(result.summary["protocols"]) == [TCP]
     plot = _events(
         result,
         "marks",
-        "ECN marks and CNPs",
-        [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)],
+        "ECN marks" if tcp_only else "ECN marks and CNPs",
+        [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)][: 1 if tcp_only else 2],
     )
     if plot.figures and not result.records_queues:
         marked = text.plural(int(measures.marked_packets(result)), "packet")
         note = f" Marks are not recorded over time in a network of this size; {marked} were marked."
         return Plot(plot.id, plot.heading, plot.caption + note, plot.figures)
-    return plot if plot.figures else Plot(plot.id, plot.heading, "No packet was marked and no CNP was sent.")
+    nothing = "No packet was marked." if tcp_only else "No packet was marked and no CNP was sent."
+    return plot if plot.figures else Plot(plot.id, plot.heading, nothing)
 
 
 def _events(result: Result, id_: str, heading: str, series: list[tuple[str, str, str]]) -> Plot:

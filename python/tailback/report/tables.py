@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from tailback import measures, parts, text
 from tailback.results import Result
-from tailback.setup import ROCE
+from tailback.setup import ROCE, TCP
 
 MOST_COUNTER_ROWS = 600
 MOST_ROWS = 64
@@ -163,8 +163,14 @@ def pauses(result: Result) -> TextTable:
 def packets(result: Result) -> TextTable:
     """Packets by kind, and the account of the data packets."""
     meta = result.meta
-    names = {"data": "Data", "ack": "ACK", "nak": "NAK", "cnp": "CNP", "pfc": "PFC"}
-    rows = [[name, text.count(meta["packets"][kind])] for kind, name in names.items()]
+    spoken = result.summary["protocols"]
+    names = {}
+    if ROCE in spoken or not spoken:
+        names = {"data": "Data", "ack": "ACK", "nak": "NAK", "cnp": "CNP"}
+    if TCP in spoken:
+        names |= {"tcp_data": "TCP data", "tcp_ack": "TCP ACK"}
+    names["pfc"] = "PFC"
+    rows = [[name, text.count(meta["packets"].get(kind, 0))] for kind, name in names.items()]
     account = meta["conservation"]["data_packets"]
     balance = " + ".join(
         f"{text.count(number)} {kind.replace('_', ' ')}"

@@ -393,6 +393,11 @@ class Scenario(Part):
         """Whether any traffic is TCP."""
         return any(isinstance(item, TcpStreams) for item in self.traffic)
 
+    @property
+    def has_roce(self) -> bool:
+        """Whether any traffic is not TCP."""
+        return not all(isinstance(item, TcpStreams) for item in self.traffic)
+
     def read(self, name: str) -> bytes:
         """The content of a file that it names, relative to its own folder; read once.
 

@@ -55,7 +55,7 @@ class Tcp(Part):
     )
     min_rto: _Timer = setting(
         duration("200ms"),
-        "Shortest retransmission timeout; below delayed_ack it ends waits for ACKs that are only late.",
+        "Shortest retransmission timeout; longer than delayed_ack, or it ends waits for ACKs that are due.",
         "Linux tcp.h: TCP_RTO_MIN (RFC 6298 has 1 s)",
     )
     max_rto: _Timer = setting(duration("120s"), "Longest retransmission timeout.", "Linux tcp.h: TCP_RTO_MAX")
@@ -109,6 +109,13 @@ class Tcp(Part):
             bound = "at least" if which == "max_rto" else "at most"
             shown = (format_duration(getattr(self, name)) for name in (which, other))
             raise refuse(which, next(shown), f"{bound} {other}, {next(shown)}")
+        if self.delayed_ack >= self.min_rto:
+            which = "delayed_ack" if "delayed_ack" in given else "min_rto"
+            bounds = {
+                "delayed_ack": f"less than min_rto, {format_duration(self.min_rto)}",
+                "min_rto": f"more than delayed_ack, {format_duration(self.delayed_ack)}",
+            }
+            raise refuse(which, format_duration(getattr(self, which)), bounds[which])
         # A default that the other two cut is nobody's mistake.
         if "initial_rto" in given and not self.min_rto <= self.initial_rto <= self.max_rto:
             span = f"{format_duration(self.min_rto)} to {format_duration(self.max_rto)}, min_rto to max_rto"
