@@ -64,22 +64,22 @@ class Cpu(Part):
     )
     cycles_per_interrupt: float = _cycles(
         2500.0,
-        "Of an interrupt and the begin and end of its polls.",
+        "Cycles of an interrupt and of the begin and end of its polls.",
         "about a microsecond, the usual price of an interrupt and a softirq",
     )
     cycles_per_packet: float = _cycles(
         700.0,
-        "Of a packet in the driver and in GRO.",
+        "Cycles of a packet in the driver and in GRO.",
         f"of the order of {_CAI}, section 3: about a million packets a second and core without GRO",
     )
     cycles_per_segment: float = _cycles(
         3000.0,
-        "Of what goes through the stack as one: merged segments up, an ACK, a burst down.",
+        "Cycles of what goes through the stack as one: merged segments up, an ACK, a burst down.",
         f"of the order of {_CAI}, section 3; a microsecond of IP, TCP and the socket",
     )
     cycles_per_byte: float = _cycles(
         0.32,
-        "Of copying between kernel and application.",
+        "Cycles of copying a byte between kernel and application.",
         f"worked out from {_CAI}: 42 Gbit/s a receiving core of 3.4 GHz are 0.65 cycles a byte, half of them "
         "copying",
     )
