@@ -12,7 +12,7 @@ from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Ecn, Host, Scenario, Switch
 from tailback.scenario.round_trip import longest_round_trip
-from tailback.scenario.traffic import Write
+from tailback.scenario.traffic import Churn, Write
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
@@ -55,10 +55,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             for wire, headroom in zip(network.wires, headrooms(scenario), strict=True)
         ],
         "writers": [
-            writer
-            for index, item in enumerate(scenario.traffic)
-            if isinstance(item, Write)
-            for writer in _writers(item, index, network.hosts)
+            writer for index in range(len(scenario.traffic)) for writer in _writers_of(scenario, index)
         ],
         "flows": _flows(scenario),
         "link_events": _link_events(scenario),
@@ -120,6 +117,39 @@ def _switch(switch: Switch, shared_bytes: int, rates: Iterable[int]) -> dict[str
     }
 
 
+def _writers_of(scenario: Scenario, index: int) -> list[dict[str, Any]]:
+    item = scenario.traffic[index]
+    if isinstance(item, Write):
+        return _writers(item, index, scenario.network.hosts)
+    if isinstance(item, Churn):
+        return _churn(item, index, scenario)
+    return []
+
+
+def _churn(item: Churn, index: int, scenario: Scenario) -> list[dict[str, Any]]:
+    """A writer for each connection."""
+    from tailback.workload.churn import connections  # NumPy takes a while to load, and writers do not need it
+
+    run = scenario.run
+    drawn = connections(item, scenario.network.hosts, run.seed, index, run.duration)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": connection.src,
+            "dst": connection.dst,
+            "priority": item.priority,
+            "qps": 1,
+            "message_bytes": item.message,
+            "tx_depth": item.depth,
+            "messages": None,
+            "start_ps": connection.start,
+            "start_spread_ps": 0,
+            "stop_ps": connection.stop,
+        }
+        for connection in drawn
+    ]
+
+
 def _writers(item: Write, index: int, every: list[str]) -> list[dict[str, Any]]:
     turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
     return [
@@ -146,7 +176,7 @@ def _flows(scenario: Scenario) -> dict[str, Any]:
     tags: list[str] = []
     rows: list[list[int]] = []
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, Write):
+        if isinstance(item, (Write, Churn)):
             continue
         import numpy as np  # takes a while to load, and writers do not need it
 
