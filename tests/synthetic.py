@@ -59,7 +59,7 @@ def plan(
         "seed": 1,
         "duration_ps": duration_ps,
         "hosts": [{"name": f"h{i}", "nic": 0} for i in range(senders + 1)],
-        "nics": [{"mtu_bytes": 1024, "rx_latency_ps": 300_000, "cnp_priority": 6}],
+        "nics": [{"mtu_bytes": 1024, "rx_latency_ps": 300_000, "cnp_code_point": 1}],
         "switches": [{"name": "sw0", "model": 0}],
         "switch_models": [{"buffer_bytes": 16_000_000, "lossless": [3] if lossless else [], "strict": [6]}],
         "links": [
@@ -70,7 +70,7 @@ def plan(
                 "name": f"write{i}",
                 "src": f"h{i}",
                 "dst": f"h{senders}",
-                "priority": 3,
+                "code_point": 0,
                 "qps": qps,
                 "message_bytes": 1024,
             }

@@ -50,6 +50,8 @@ pub struct Plan {
     pub switch_models: Vec<SwitchModelPlan>,
     /// Full-duplex links.
     pub links: Vec<LinkPlan>,
+    /// Distinct marks that packets carry, named by index.
+    pub code_points: Vec<CodePointPlan>,
     /// Senders of messages.
     pub writers: Vec<WriterPlan>,
     /// Single messages.
@@ -70,6 +72,16 @@ pub struct HostPlan {
     pub nic: usize,
 }
 
+/// What a packet's headers say of its priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodePointPlan {
+    /// Differentiated services code point of the IP header (RFC 2474).
+    pub dscp: u8,
+    /// Priority code point of the VLAN tag (802.1Q).
+    pub pcp: u8,
+}
+
 /// A kind of NIC.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,8 +90,12 @@ pub struct NicPlan {
     pub mtu_bytes: u32,
     /// From the last bit on the wire to the transport.
     pub rx_latency_ps: u64,
-    /// Class of CNPs.
-    pub cnp_priority: u8,
+    /// Class of each code point, for what arrives and for what is sent.
+    pub class_of: Vec<u8>,
+    /// Code point of CNPs; none: that of the packet that was marked.
+    pub cnp_code_point: Option<u8>,
+    /// Classes with strict priority, highest number first; the others share round robin.
+    pub strict: Vec<u8>,
     /// Reliable connections.
     pub transport: TransportPlan,
     /// Congestion control.
@@ -120,6 +136,8 @@ pub struct SwitchModelPlan {
     pub shared_bytes: u64,
     /// From the last bit on the wire to the egress queue.
     pub latency_ps: u64,
+    /// Class of each code point.
+    pub class_of: Vec<u8>,
     /// Priorities under PFC.
     pub lossless: Vec<u8>,
     /// Classes with strict priority, highest number first; the others share round robin.
@@ -191,8 +209,8 @@ pub struct WriterPlan {
     pub src: String,
     /// Receiving host.
     pub dst: String,
-    /// Class of data and ACKs.
-    pub priority: u8,
+    /// Code point of data and ACKs.
+    pub code_point: u8,
     /// Queue pairs.
     pub qps: u32,
     /// Message size.
@@ -219,7 +237,7 @@ pub struct FlowsPlan {
     pub list: Vec<FlowPlan>,
 }
 
-/// A message: `[src, dst, tag, priority, bytes, start_ps]` in JSON; hosts and tag by index.
+/// A message: `[src, dst, tag, code_point, bytes, start_ps]` in JSON; hosts, tag and code point by index.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct FlowPlan(pub u32, pub u32, pub u32, pub u8, pub u64, pub u64);
 
@@ -239,8 +257,8 @@ impl FlowPlan {
         self.2 as usize
     }
 
-    /// Class of data and ACKs.
-    pub fn priority(&self) -> u8 {
+    /// Code point of data and ACKs.
+    pub fn code_point(&self) -> u8 {
         self.3
     }
 
@@ -273,6 +291,8 @@ pub struct RecordPlan {
 pub const MIN_BINS: usize = 16;
 /// Longest message of an RDMA WRITE (IB specification 9.7.6).
 const MAX_MESSAGE_BYTES: u64 = 1 << 31;
+/// Most code points of a plan.
+pub const MAX_CODE_POINTS: usize = 64;
 /// RoCE path MTUs (IB specification 9.6.3: 256 to 4096 in powers of two).
 pub const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
@@ -301,11 +321,12 @@ impl Plan {
                 return Err(impossible("hosts, switches", format!("two are named {name}")));
             }
         }
+        let marks = self.check_code_points()?;
         for (index, nic) in self.nics.iter().enumerate() {
-            nic.check(&format!("nics[{index}]"))?;
+            nic.check(&format!("nics[{index}]"), marks)?;
         }
         for (index, model) in self.switch_models.iter().enumerate() {
-            model.check(&format!("switch_models[{index}]"))?;
+            model.check(&format!("switch_models[{index}]"), marks)?;
         }
         if let Some(host) = self.hosts.iter().find(|h| h.nic >= self.nics.len()) {
             return Err(impossible(&host.name, "its nic is not in nics"));
@@ -317,7 +338,7 @@ impl Plan {
         self.check_buffers(&names)?;
         for (index, writer) in self.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
-            writer.check(&place)?;
+            writer.check(&place, marks)?;
             for end in [&writer.src, &writer.dst] {
                 if names.get(end.as_str()).is_none_or(|&node| node >= self.hosts.len()) {
                     return Err(impossible(place, format!("{end} is not a host")));
@@ -334,6 +355,17 @@ impl Plan {
         Ok(())
     }
 
+    /// How many code points there are.
+    fn check_code_points(&self) -> Result<usize, PlanError> {
+        if self.code_points.len() > MAX_CODE_POINTS {
+            return Err(impossible("code_points", format!("more than {MAX_CODE_POINTS}")));
+        }
+        if self.code_points.iter().any(|mark| mark.dscp > 63 || mark.pcp > 7) {
+            return Err(impossible("code_points", "a dscp is above 63 or a pcp above 7"));
+        }
+        Ok(self.code_points.len())
+    }
+
     fn check_flows(&self) -> Result<(), PlanError> {
         for (index, flow) in self.flows.list.iter().enumerate() {
             let problem = if flow.src().max(flow.dst()) >= self.hosts.len() {
@@ -342,8 +374,8 @@ impl Plan {
                 "src and dst are the same host"
             } else if flow.tag() >= self.flows.tags.len() {
                 "its tag is not in tags"
-            } else if flow.priority() > 7 {
-                "priority is above 7"
+            } else if flow.code_point() as usize >= self.code_points.len() {
+                "its code_point is not in code_points"
             } else if flow.bytes() == 0 || flow.bytes() > MAX_MESSAGE_BYTES {
                 "bytes is not in 1 to 2^31 (IB specification 9.7.6)"
             } else {

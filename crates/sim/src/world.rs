@@ -10,12 +10,12 @@ use crate::engine::{prefetch, stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
 use crate::fabric::pause::{PauseLogs, Pausing};
-use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
+use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
-use crate::fabric::{lane, CLASSES};
+use crate::fabric::{class_table, lane, mask, ClassOf, CLASSES};
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
@@ -160,7 +160,7 @@ impl World {
             };
             let strict = match end.node.checked_sub(hosts) {
                 Some(switch) => switches[switch].strict,
-                None => 1 << plan.nics[plan.hosts[end.node].nic].cnp_priority,
+                None => nic_models[nics[end.node].model as usize].strict,
             };
             ports.push(Port {
                 busy_until: Time::ZERO,
@@ -181,7 +181,7 @@ impl World {
                 strict,
                 last_class: 7,
                 pfc_pending: 0,
-                lossy_link: link.loss > 0.0,
+                behind: if link.loss > 0.0 { LOSSY } else { 0 },
                 up: true,
             });
             links.push(Link {
@@ -200,6 +200,14 @@ impl World {
                 .map_err(|problem| impossible("switch_models", problem))?;
         }
 
+        let class_of = |node: usize| match node.checked_sub(hosts) {
+            Some(switch) => &switches[switch].class_of,
+            None => &nic_models[nics[node].model as usize].class_of,
+        };
+        for port in &mut ports {
+            let differs = class_of(port.owner as usize) != class_of(port.peer_owner as usize);
+            port.behind |= if differs { RECLASSIFIES } else { 0 };
+        }
         let standstill = links
             .iter()
             .map(|link| Time(PACKETS_OF_STANDSTILL * link.rate.serialization(4200).0))
@@ -267,7 +275,7 @@ impl World {
             built.first_number = *number;
             *number += writer.qps;
             for _ in 0..writer.qps {
-                self.add_qp(src, dst, writer.priority, index as u32);
+                self.add_qp(src, dst, writer.code_point, index as u32);
             }
             self.writers.push(built);
         }
@@ -289,7 +297,7 @@ impl World {
                 built.packets_per_message,
                 built.frames(telemetry_bytes),
             ));
-            self.add_qp(flow.src(), flow.dst(), flow.priority(), self.writers.len() as u32);
+            self.add_qp(flow.src(), flow.dst(), flow.code_point(), self.writers.len() as u32);
             self.writers.push(built);
         }
         Ok(())
@@ -317,15 +325,16 @@ impl World {
         Err(PlanError::Impossible { place: place.into(), problem })
     }
 
-    fn add_qp(&mut self, src: usize, dst: usize, class: u8, writer: u32) {
-        let congestion = &self.nic_models[self.nics[src].model as usize].congestion;
+    fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32) {
+        let NicModel { congestion, class_of, .. } = &self.nic_models[self.nics[src].model as usize];
         self.send_qps.push(SendQp {
             requester: Requester::default(),
             controller: congestion.controller(),
             next_at: Time::ZERO,
             scheduled: false,
             state: QpState::Waiting,
-            class,
+            class: class_of[code_point as usize],
+            code_point,
             src: src as u16,
             dst: dst as u16,
             writer,
@@ -404,6 +413,14 @@ impl World {
         }
     }
 
+    /// A node's classification.
+    pub fn class_of(&self, node: usize) -> &ClassOf {
+        match node.checked_sub(self.nics.len()) {
+            Some(switch) => &self.switches[switch].class_of,
+            None => &self.nic_models[self.nics[node].model as usize].class_of,
+        }
+    }
+
     /// The first lane of a port with a packet in its queue; past the last lane of the port where there is none.
     fn first_lane(&self, port: u32) -> usize {
         lane(port as usize, 0) + self.ports[port as usize].backlogged.trailing_zeros() as usize
@@ -466,7 +483,9 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String
         telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
         cnp_interval_per_port: dcqcn.is_some_and(|d| d.cnp_interval_per == CnpInterval::Port),
-        cnp_priority: plan.cnp_priority,
+        class_of: class_table(&plan.class_of),
+        cnp_code_point: plan.cnp_code_point,
+        strict: mask(&plan.strict),
         line_rate: rate.0 as f64,
     })
 }

@@ -139,7 +139,7 @@ fn impossible_flows_are_refused() {
     assert_eq!(refused(FlowPlan(0, 2, 0, 3, 1, 0)), "flows[0]: src or dst is not a host");
     assert_eq!(refused(FlowPlan(1, 1, 0, 3, 1, 0)), "flows[0]: src and dst are the same host");
     assert_eq!(refused(FlowPlan(0, 1, 1, 3, 1, 0)), "flows[0]: its tag is not in tags");
-    assert_eq!(refused(FlowPlan(0, 1, 0, 8, 1, 0)), "flows[0]: priority is above 7");
+    assert_eq!(refused(FlowPlan(0, 1, 0, 8, 1, 0)), "flows[0]: its code_point is not in code_points");
     assert!(refused(FlowPlan(0, 1, 0, 3, 0, 0)).contains("bytes is not in 1 to 2^31"));
 }
 

@@ -39,6 +39,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
     number = {host: index for index, host in enumerate(hosts)}
     first = span_ps(inputs)[0] // PS
     priorities = sorted({flow[2] for flow in inputs.flows})
+    marks = sorted({*priorities, CNP_PRIORITY})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
     if any(flow[4] > MOST_MESSAGE_BYTES for flow in inputs.flows):
         raise InputError(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
@@ -47,9 +48,9 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
         "seed": 1,
         "duration_ps": span_ps(inputs)[1] - first * PS,
         "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
-        "nics": [_nic(inputs) for _ in kinds],
+        "nics": [_nic(inputs, marks) for _ in kinds],
         "switches": [{"name": name[node], "model": i} for i, node in enumerate(topology.switches)],
-        "switch_models": [_switch(inputs, node, priorities) for node in topology.switches],
+        "switch_models": [_switch(inputs, node, priorities, marks) for node in topology.switches],
         "links": [
             {
                 "a": name[link.a],
@@ -61,11 +62,12 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
             }
             for link in topology.links
         ],
+        "code_points": [{"dscp": 8 * priority, "pcp": priority} for priority in marks],
         "writers": [],
         "flows": {
             "tags": ["flow"],
             "list": [
-                [number[src], number[dst], 0, pg, size, (start - first) * PS]
+                [number[src], number[dst], 0, marks.index(pg), size, (start - first) * PS]
                 for src, dst, pg, _, size, start in inputs.flows
             ],
         },
@@ -88,14 +90,16 @@ def _host_rates(inputs: HpccInputs) -> dict[int, int]:
     return rates
 
 
-def _nic(inputs: HpccInputs) -> dict[str, Any]:
+def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
     config = inputs.config
     payload = config["PACKET_PAYLOAD_SIZE"]
     return {
         # The nearest path MTU of RoCE.
         "mtu_bytes": min(MTUS, key=lambda mtu: abs(mtu - payload)),
         "rx_latency_ps": 0,
-        "cnp_priority": CNP_PRIORITY,
+        "class_of": marks,
+        "cnp_code_point": marks.index(CNP_PRIORITY),
+        "strict": [CNP_PRIORITY],
         "transport": {"ack_every_packets": 1, **TRANSPORT},
         "congestion": _congestion(inputs),
     }
@@ -156,7 +160,7 @@ def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _switch(inputs: HpccInputs, node: int, priorities: list[int]) -> dict[str, Any]:
+def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[int]) -> dict[str, Any]:
     config, topology = inputs.config, inputs.topology
     ports = [link for link in topology.links if node in (link.a, link.b)]
     buffer = config["BUFFER_SIZE"] << 20
@@ -166,6 +170,7 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int]) -> dict[str, A
         "buffer_bytes": buffer,
         "shared_bytes": max(1, buffer - kept - RESERVE_BYTES * len(ports)),
         "latency_ps": 0,
+        "class_of": marks,
         "lossless": lossless,
         "strict": [CNP_PRIORITY],
         "ecn": _ecn(config, sorted({link.rate_bps for link in ports})),

@@ -25,6 +25,8 @@ pub(crate) const CE: u8 = 1;
 pub(crate) const ACK_REQUEST: u8 = 2;
 /// The packet that this one answers was marked CE.
 pub(crate) const CE_ECHO: u8 = 4;
+/// ECN field is ECT: switches may mark it.
+pub(crate) const ECT: u8 = 8;
 
 /// A packet. Which host sent it follows from `qp` and `kind`.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +48,11 @@ pub(crate) struct Packet {
     /// Port of the switch that it came in by, counted from the switch's first.
     pub ingress: u16,
     pub kind: Kind,
+    /// Class in the node that it is in, by that node's classification.
     pub class: u8,
     pub flags: u8,
+    /// DSCP and PCP: index into the plan's code points.
+    pub code_point: u8,
 }
 
 impl Packet {

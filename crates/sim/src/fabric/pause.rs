@@ -133,6 +133,7 @@ impl World {
             kind: Kind::Pfc,
             class: 0,
             flags: 0,
+            code_point: 0,
         });
         self.ports[port].busy_until = left;
         self.ports[port].wire_bytes += wire_bytes as u64;

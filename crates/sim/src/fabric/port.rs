@@ -45,11 +45,16 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// Whether the link behind it loses packets at random.
-    pub lossy_link: bool,
+    /// What happens to packets behind it: [`LOSSY`], [`RECLASSIFIES`].
+    pub behind: u8,
     /// Whether the link behind it works.
     pub up: bool,
 }
+
+/// The link behind a port loses packets at random.
+pub(crate) const LOSSY: u8 = 1;
+/// The node at the other end may put a packet in another class.
+pub(crate) const RECLASSIFIES: u8 = 2;
 
 impl Port {
     /// Whether a packet of `class` that comes now would be sent at once.
@@ -256,14 +261,19 @@ impl World {
             _ => return, // the link failed with the packet on it
         }
         let index = p.in_flight.pop(&self.packets).expect("it has a head");
-        let (peer, node, lossy_link) = (p.peer as usize, p.peer_owner as usize, p.lossy_link);
+        let (peer, node, behind) = (p.peer as usize, p.peer_owner as usize, p.behind);
         if let Some(next) = p.in_flight.head() {
             let arrival = self.packets[next].arrival;
             self.schedule(arrival, Event::Arrival(port as u32));
         }
-        if lossy_link && self.is_lost(port) {
-            self.drop_packet(port, index, DropReason::LinkLoss);
-            return;
+        if behind != 0 {
+            if behind & LOSSY != 0 && self.is_lost(port) {
+                self.drop_packet(port, index, DropReason::LinkLoss);
+                return;
+            }
+            if behind & RECLASSIFIES != 0 {
+                self.reclassify(node, index);
+            }
         }
         let group = &mut self.groups[lane(peer, self.packets[index].class)];
         group.rx_packets += 1;
@@ -273,6 +283,12 @@ impl World {
         } else {
             self.switch_receive(node - self.nics.len(), peer, index);
         }
+    }
+
+    /// Puts a packet in its class at `node`.
+    fn reclassify(&mut self, node: usize, index: u32) {
+        let mark = self.packets[index].code_point;
+        self.packets[index].class = self.class_of(node)[mark as usize];
     }
 
     fn is_lost(&mut self, port: usize) -> bool {

@@ -15,9 +15,9 @@ use tailback_proto::aqm::ecn::EcnThresholds;
 use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::units::Time;
 
-use super::lane;
-use super::packet::{Kind, CE};
+use super::packet::{Kind, CE, ECT};
 use super::port::{pick_class, ticks_between, DropReason};
+use super::{class_table, lane, mask, ClassOf};
 use crate::engine::{uniform, Stream};
 use crate::plan::EcnPlan;
 use crate::world::World;
@@ -32,6 +32,8 @@ pub(crate) struct Switch {
     /// What all queues share, without the headroom.
     pub shared_bytes: u64,
     pub shared_used: u64,
+    /// Class of each code point.
+    pub class_of: ClassOf,
     pub lossless: u8,
     pub strict: u8,
     pub xoff: Option<u64>,
@@ -49,11 +51,11 @@ fn fixed(alpha: f64) -> u64 {
 
 impl Switch {
     pub fn new(model: &crate::plan::SwitchModelPlan, first_port: u32) -> Self {
-        let mask = |classes: &[u8]| classes.iter().fold(0u8, |mask, class| mask | 1 << class);
         Switch {
             first_port,
             shared_bytes: model.shared_bytes,
             shared_used: 0,
+            class_of: class_table(&model.class_of),
             lossless: mask(&model.lossless),
             strict: mask(&model.strict),
             xoff: model.pfc.xoff_bytes,
@@ -300,7 +302,7 @@ impl World {
         group.headroom -= from_headroom;
         group.shared -= bytes - from_headroom;
         s.shared_used -= (bytes - from_headroom) as u64;
-        if packet.kind == Kind::Data && s.strict & (1 << class) == 0 {
+        if packet.flags & ECT != 0 && s.strict & (1 << class) == 0 {
             let queued = self.queues[lane(port, class)].bytes as u64;
             let stream: &mut Stream = &mut self.ecn_streams[port];
             if self.marking.of(port).mark(queued, || uniform(stream)) {

@@ -16,7 +16,7 @@ use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
-use crate::fabric::CLASSES;
+use crate::fabric::{ClassOf, CLASSES};
 
 /// A NIC's settings, one for each kind of NIC and link rate.
 #[derive(Debug)]
@@ -27,7 +27,12 @@ pub(crate) struct NicModel {
     pub telemetry_bytes: u32,
     pub min_time_between_cnps: Time,
     pub cnp_interval_per_port: bool,
-    pub cnp_priority: u8,
+    /// Class of each code point.
+    pub class_of: ClassOf,
+    /// Code point of CNPs, if not that of the packet that was marked.
+    pub cnp_code_point: Option<u8>,
+    /// Classes with strict priority.
+    pub strict: u8,
     /// Line rate, bit/s.
     pub line_rate: f64,
 }

@@ -29,7 +29,9 @@ pub(crate) struct SendQp {
     /// Whether it is in the NIC's ready ring, or has an event that will put it there.
     pub scheduled: bool,
     pub state: QpState,
+    /// Class at the sender.
     pub class: u8,
+    pub code_point: u8,
     pub src: u16,
     pub dst: u16,
     /// Writer that it belongs to.

@@ -65,14 +65,17 @@ impl World {
                 ack.then_some(Kind::Ack)
             }
         };
-        let cnp_priority = model.cnp_priority;
+        let cnp_code_point = model.cnp_code_point.unwrap_or(packet.code_point);
+        let cnp_class = model.class_of[cnp_code_point as usize];
         let telemetry_bytes = model.telemetry_bytes;
         let echoes = model.congestion.hears_acks();
         if cnp {
             self.recv_qps[packet.qp as usize].np_cnp_sent += 1;
             self.nics[host].counters.np_cnp_sent += 1;
             let sent = nanoseconds(self.now);
-            let notification = self.reply(src, packet.qp, Kind::Cnp, cnp_priority, sent, CNP_FRAME_BYTES);
+            let notification = self.reply(src, packet.qp, Kind::Cnp, sent, CNP_FRAME_BYTES);
+            let cnp = &mut self.packets[notification];
+            (cnp.class, cnp.code_point) = (cnp_class, cnp_code_point);
             self.queue_reply(host, notification);
         }
         if let Some(kind) = answer {
@@ -82,17 +85,19 @@ impl World {
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
-            let answer = self.reply(src, packet.qp, kind, packet.class, psn, frame_bytes);
+            let answer = self.reply(src, packet.qp, kind, psn, frame_bytes);
+            let ack = &mut self.packets[answer];
+            (ack.class, ack.code_point) = (packet.class, packet.code_point);
             if echoes {
-                self.packets[answer].flags = if packet.flags & CE != 0 { CE_ECHO } else { 0 };
+                ack.flags = if packet.flags & CE != 0 { CE_ECHO } else { 0 };
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
         }
     }
 
-    /// Makes a packet that answers another.
-    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, class: u8, psn: u32, frame_bytes: u32) -> u32 {
+    /// Makes a packet that answers another; its class is still to be set.
+    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, psn: u32, frame_bytes: u32) -> u32 {
         self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
@@ -103,8 +108,9 @@ impl World {
             dst,
             ingress: 0,
             kind,
-            class,
+            class: 0,
             flags: 0,
+            code_point: 0,
         })
     }
 

@@ -11,7 +11,7 @@ use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 use super::QpState;
 use crate::event::Event;
 use crate::fabric::lane;
-use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, NONE};
+use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, ECT, NONE};
 use crate::fabric::port::pick_class;
 use crate::world::World;
 
@@ -116,7 +116,8 @@ impl World {
             ingress: 0,
             kind: Kind::Data,
             class,
-            flags: if out.ack_request { ACK_REQUEST } else { 0 },
+            flags: if out.ack_request { ECT | ACK_REQUEST } else { ECT },
+            code_point: s.code_point,
         };
         let packet = self.packets.add(packet);
         if hears_acks {

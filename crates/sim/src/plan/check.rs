@@ -4,16 +4,31 @@ use super::{impossible, EcnPlan, NicPlan, PlanError, SwitchModelPlan, TransportP
 use super::{MAX_MESSAGE_BYTES, PATH_MTUS};
 use crate::engine::EventQueue;
 
+/// Refuses a classification that does not name a class for every code point.
+fn check_classes(place: &str, class_of: &[u8], marks: usize) -> Result<(), PlanError> {
+    if class_of.len() != marks {
+        return Err(impossible(place, format!("class_of has not one entry for each of {marks} code points")));
+    }
+    if class_of.iter().any(|&class| class > 7) {
+        return Err(impossible(place, "a class is above 7"));
+    }
+    Ok(())
+}
+
 impl NicPlan {
-    pub(super) fn check(&self, place: &str) -> Result<(), PlanError> {
+    pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
         if !PATH_MTUS.contains(&self.mtu_bytes) {
             return Err(impossible(
                 place,
                 format!("mtu_bytes is {}, not one of {PATH_MTUS:?}", self.mtu_bytes),
             ));
         }
-        if self.cnp_priority > 7 {
-            return Err(impossible(place, "cnp_priority is above 7"));
+        check_classes(place, &self.class_of, marks)?;
+        if self.cnp_code_point.is_some_and(|mark| mark as usize >= marks) {
+            return Err(impossible(place, "cnp_code_point is not in code_points"));
+        }
+        if self.strict.iter().any(|&class| class > 7) {
+            return Err(impossible(place, "a priority is above 7"));
         }
         if self.transport.ack_every_packets == 0 {
             return Err(impossible(place, "ack_every_packets must be above 0"));
@@ -42,7 +57,8 @@ impl SwitchModelPlan {
         with(Some(rate_bps)).or_else(|| with(None))
     }
 
-    pub(super) fn check(&self, place: &str) -> Result<(), PlanError> {
+    pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
+        check_classes(place, &self.class_of, marks)?;
         if self.buffer_bytes > u32::MAX as u64 {
             return Err(impossible(place, "buffer_bytes is above 4 GiB"));
         }
@@ -78,12 +94,12 @@ impl SwitchModelPlan {
 }
 
 impl WriterPlan {
-    pub(super) fn check(&self, place: &str) -> Result<(), PlanError> {
+    pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
         if self.src == self.dst {
             return Err(impossible(place, "src and dst are the same host"));
         }
-        if self.priority > 7 {
-            return Err(impossible(place, "priority is above 7"));
+        if self.code_point as usize >= marks {
+            return Err(impossible(place, "its code_point is not in code_points"));
         }
         if self.qps == 0 || self.tx_depth == 0 {
             return Err(impossible(place, "qps and tx_depth must be above 0"));

@@ -241,9 +241,9 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
     for (qp, s) in world.send_qps.iter().enumerate() {
         let Some(hops) = world.path(s.src, s.dst, qp as u32) else { continue };
-        let class = s.class;
         let mut order = 0;
         let mut add = |kind, port: usize, order| {
+            let class = world.class_of(world.ports[port].owner as usize)[s.code_point as usize];
             found
                 .entry((order, lane(port, class), kind))
                 .or_insert_with(|| queue(plan, world, kind, port, class, order));

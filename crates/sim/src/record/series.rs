@@ -468,9 +468,15 @@ pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
 
 /// Classes that any packet of the plan can be in.
 pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
-    let mut classes: Vec<u8> = plan.writers.iter().map(|writer| writer.priority).collect();
-    classes.extend(plan.flows.list.iter().map(|flow| flow.priority()));
-    classes.extend(plan.nics.iter().map(|nic| nic.cnp_priority));
+    let mut marks: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
+    marks.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
+    marks.extend(plan.nics.iter().filter_map(|nic| nic.cnp_code_point));
+    marks.sort_unstable();
+    marks.dedup();
+    let tables = plan.nics.iter().map(|nic| &nic.class_of);
+    let tables = tables.chain(plan.switch_models.iter().map(|model| &model.class_of));
+    let mut classes: Vec<u8> =
+        tables.flat_map(|table| marks.iter().map(|&mark| table[mark as usize])).collect();
     classes.sort_unstable();
     classes.dedup();
     classes

@@ -11,6 +11,11 @@ use tailback_sim::Simulation;
 pub const US: u64 = 1_000_000;
 pub const MS: u64 = 1_000 * US;
 
+/// Code points of all tests: the index is the priority in both headers, and the class.
+pub fn code_points() -> Vec<CodePointPlan> {
+    (0..8).map(|priority| CodePointPlan { dscp: 8 * priority, pcp: priority }).collect()
+}
+
 /// A star: hosts h0, h1, ... around switch sw0; nothing is sent.
 pub fn star(hosts: usize) -> Plan {
     Plan {
@@ -21,7 +26,9 @@ pub fn star(hosts: usize) -> Plan {
         nics: vec![NicPlan {
             mtu_bytes: 1024,
             rx_latency_ps: 300_000,
-            cnp_priority: 6,
+            class_of: (0..8).collect(),
+            cnp_code_point: Some(6),
+            strict: vec![6],
             transport: TransportPlan {
                 ack_every_packets: 16,
                 ack_timeout_ps: 67_108_864_000,
@@ -35,6 +42,7 @@ pub fn star(hosts: usize) -> Plan {
             buffer_bytes: 16_000_000,
             shared_bytes: 15_000_000,
             latency_ps: 300_000,
+            class_of: (0..8).collect(),
             lossless: vec![3],
             strict: vec![6],
             ecn: vec![EcnPlan { rate_bps: None, k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 1.0 }],
@@ -58,6 +66,7 @@ pub fn star(hosts: usize) -> Plan {
                 headroom_bytes: 30_000,
             })
             .collect(),
+        code_points: code_points(),
         writers: vec![],
         flows: FlowsPlan::default(),
         link_events: vec![],
@@ -99,7 +108,7 @@ pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
         name: "write".into(),
         src: format!("h{src}"),
         dst: format!("h{dst}"),
-        priority: 3,
+        code_point: 3,
         qps,
         message_bytes: 1024,
         tx_depth: 128,
