@@ -201,7 +201,9 @@ class Sensitivity(_Part):
     @model_validator(mode="after")
     def _as_many(self) -> Sensitivity:
         if self.expected is not None and len(self.expected) != len(self.values):
-            raise ValueError(f"{self.title}: found {len(self.expected)} of expected, expected as many as values")
+            raise ValueError(
+                f"{self.title}: found {len(self.expected)} of expected, expected as many as values"
+            )
         return self
 
 

@@ -41,10 +41,13 @@ def goodput_per_connection(result: Result, since: Since, window_s: float) -> dic
     the run; NaN where none ran.
     """
     begin = since_s(result, since)
-    count = int((result.bins.end_s - begin) / max(window_s, result.bins.bin_s) + 1e-9) if begin == begin else 0
+    if begin != begin:
+        return {}
+    length = max(window_s, result.bins.bin_s)
+    count = int((result.bins.end_s - begin) / length + 1e-9)
     if count < 1:
         return {}
-    edges = begin + np.arange(count + 1) * max(window_s, result.bins.bin_s)
+    edges: Array = begin + np.arange(count + 1, dtype=np.float64) * length
     width = np.diff(edges)
     rates = {}
     for host, seconds in connection_time(result, edges).items():

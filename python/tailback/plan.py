@@ -58,9 +58,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         ],
         "code_points": [mark._asdict() for mark in marks],
         "writers": [
-            writer
-            for index in range(len(scenario.traffic))
-            for writer in _writers_of(scenario, index, marks)
+            writer for index in range(len(scenario.traffic)) for writer in _writers_of(scenario, index, marks)
         ],
         "flows": _flows(scenario, marks),
         "link_events": _link_events(scenario),

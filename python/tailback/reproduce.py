@@ -220,7 +220,8 @@ def reproduce(
     if only:
         experiment = experiment.only(only)
     run_one = _Runs(runner or _engine, progress or (lambda what, share: None))
-    done = Reproduction(name, experiment, quick, strict, [claim.id for claim in experiment.claims] if only else [])
+    ids = [claim.id for claim in experiment.claims] if only else []
+    done = Reproduction(name, experiment, quick, strict, ids)
     folder = None if out is None else claim_folder(Path(out))
     for key, plan in experiment.runs.items():
         result = run_one(key, plan.scenario, plan.overrides(quick))

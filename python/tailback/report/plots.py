@@ -58,7 +58,7 @@ def _figure(id_: str, view: View, label: str, data: list[Json], look: Json) -> F
     )
 
 
-def _sampling(panels: list[View], points: int) -> str:
+def sampling(panels: list[View], points: int) -> str:
     """'2 ms, close-up: 1 ms'."""
     words = panels[0].sampling(points)
     if len(panels) > 1 and panels[1].sampling(points) != words:
@@ -96,7 +96,7 @@ def throughput(result: Result) -> Plot:
         figures.append(_figure("throughput", view, "Total goodput", data, look))
     caption = (
         "Payload a second that all receivers took in order, as means over "
-        f"{_sampling(panels, POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
+        f"{sampling(panels, POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
         f"what Ethernet, IP, UDP and InfiniBand headers leave of it for payload, {text.rate(ideal * 1e9)}."
     )
     return Plot("throughput", "Total throughput", caption, figures)
@@ -118,7 +118,7 @@ def per_sender(result: Result) -> Plot:
     shown.sort(key=lambda host: host in highlight)
     reduced = {view.part: {host: view.reduce(rows[host], FEW_POINTS) for host in shown} for view in panels}
     tops = {
-        part: _round_top(float(np.max([row.max(initial=0) for row in values.values()])) * 1.05)
+        part: round_top(float(np.max([row.max(initial=0) for row in values.values()])) * 1.05)
         for part, values in reduced.items()
     }
     figures = []
@@ -140,7 +140,7 @@ def per_sender(result: Result) -> Plot:
     if differ:
         named = f"grey, with the slowest ({slowest}) and the fastest ({fastest}) in colour"
     caption = f"Payload a second of {text.plural(len(rows), 'sender')}, delivered in order, as means over "
-    caption += f"{_sampling(panels, FEW_POINTS)}: {named}."
+    caption += f"{sampling(panels, FEW_POINTS)}: {named}."
     if len(rows) > MOST_LINES:
         caption += (
             f" The other {len(rows) - len(shown)} senders are between the two on average and not drawn."
@@ -153,7 +153,7 @@ def per_sender(result: Result) -> Plot:
     return Plot("senders", "Throughput of each sender", caption, figures)
 
 
-def _round_top(value: float) -> float:
+def round_top(value: float) -> float:
     """A round number not below `value`: 1, 1.5, 2, 3, 4, 5, 6, 8 or 10 times a power of ten."""
     if not value > 0:
         return 1.0
@@ -171,8 +171,7 @@ def qp_rates(result: Result) -> Plot:
     names = result.bins.entities("rate_bps")
     if not names:
         return Plot("rates", "Rates of queue pairs", "No queue pair's rate was recorded.")
-    spans = _spans(result, set(names))
-    rows = np.stack([_while_running(result, name, *spans.get(name, (0.0, np.inf))) for name in names])
+    rows = while_running(result, names, "rate_bps")
     if np.isnan(rows).all():
         return Plot("rates", "Rates of queue pairs", "No tracked queue pair had started.")
     low, high = np.log10(max(np.nanmin(rows), 1e3)), np.log10(np.nanmax(rows))
@@ -183,10 +182,10 @@ def qp_rates(result: Result) -> Plot:
     for view in panels:
         grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
         grouped = np.where(grouped > 0, grouped, np.nan)
-        least, lower, middle, upper, most = (_quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
+        least, lower, middle, upper, most = (quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
         data = [
-            *_band(view, least, most, "#dce9f3", "all of them"),
-            *_band(view, lower, upper, "#b3d0e5", "the middle 80 %"),
+            *band(view, least, most, "#dce9f3", "all of them"),
+            *band(view, lower, upper, "#b3d0e5", "the middle 80 %"),
         ]
         for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
             row = grouped[names.index(name)]
@@ -212,17 +211,26 @@ def qp_rates(result: Result) -> Plot:
     )
     if single:
         caption += f" The thin lines are two single ones, {single[0]} and {single[1]}."
-    caption += f" Highest value recorded in each {_sampling(panels, FEW_POINTS)}."
+    caption += f" Highest value recorded in each {sampling(panels, FEW_POINTS)}."
     caption += " An unlimited queue pair is at the line rate."
     return Plot("rates", "Rates of queue pairs", caption, figures)
 
 
-def _while_running(result: Result, name: str, start_s: float, end_s: float) -> Array:
-    """The rate of a queue pair from its start to its end; before and after, there is no rate to speak of."""
-    rates = result.bins.values(name, "rate_bps")
+def while_running(result: Result, names: list[str], metric: str) -> Array:
+    """A metric of queue pairs, a row each, NaN where `_while_running` is."""
+    spans = _spans(result, set(names))
+    return np.stack([_while_running(result, name, *spans.get(name, (0.0, np.inf)), metric) for name in names])
+
+
+def _while_running(
+    result: Result, name: str, start_s: float, end_s: float, metric: str = "rate_bps"
+) -> Array:
+    """The rate, or another metric, of a queue pair from its start to its end; before and after, and without
+    a rate, there is nothing to speak of.
+    """
     bins = result.bins
-    there = (bins.start_s + bins.width_s > start_s) & (bins.start_s < end_s) & (rates > 0)
-    return np.where(there, rates, np.nan)
+    there = (bins.start_s + bins.width_s > start_s) & (bins.start_s < end_s)
+    return np.where(there & (bins.values(name, "rate_bps") > 0), bins.values(name, metric), np.nan)
 
 
 def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
@@ -244,7 +252,7 @@ def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _quantile(rows: Array, q: float) -> Array:
+def quantile(rows: Array, q: float) -> Array:
     """Quantile over rows, NaN where every row is NaN (without the warning that numpy gives)."""
     empty = np.asarray(np.isnan(rows)).all(axis=0)
     filled = np.where(empty, 0.0, rows)
@@ -256,7 +264,7 @@ def _last(values: Array) -> float:
     return float(finite[-1]) if len(finite) else 1.0
 
 
-def _band(view: View, low: Array, high: Array, color: str, name: str) -> list[Json]:
+def band(view: View, low: Array, high: Array, color: str, name: str, unit: str = "bit/s") -> list[Json]:
     """The area between two lines. The lower line carries no hover text, the upper one both values."""
     base = {"type": "scatter", "mode": "lines", **view.axis(FEW_POINTS), "line": {"width": 0}, "name": name}
     return [
@@ -267,7 +275,7 @@ def _band(view: View, low: Array, high: Array, color: str, name: str) -> list[Js
             "fill": "tonexty",
             "fillcolor": color,
             "customdata": pack(low),
-            "hovertemplate": f"%{{customdata:.3~s}} to %{{y:.3~s}} bit/s<extra>{name}</extra>",
+            "hovertemplate": f"%{{customdata:.3~s}} to %{{y:.3~s}} {unit}<extra>{name}</extra>",
         },
     ]
 
@@ -288,7 +296,7 @@ def queue_depth(result: Result) -> Plot:
     thresholds = [
         (key, about[f"{key}_bytes"]) for key in ("k_min", "k_max") if about[f"{key}_bytes"] is not None
     ]
-    top = _round_top(max([float(peak.max()), *(value * 1.1 for _, value in thresholds)]) / scale * 1.02)
+    top = round_top(max([float(peak.max()), *(value * 1.1 for _, value in thresholds)]) / scale * 1.02)
     figures = []
     for view in panels:
         labels = Labels(top)
@@ -312,7 +320,7 @@ def queue_depth(result: Result) -> Plot:
         ]
         figures.append(_figure("queue", view, "Queue depth", data, look))
     caption = f"{name}, the fullest egress queue: time-weighted mean and largest depth in each "
-    caption += f"{_sampling(panels, POINTS)}. "
+    caption += f"{sampling(panels, POINTS)}. "
     if thresholds:
         low, high = about["k_min_bytes"], about["k_max_bytes"]
         caption += (
@@ -343,7 +351,7 @@ def pauses(result: Result) -> Plot:
     rows = np.stack([result.bins.values(queue, "paused_share") for queue in queues]) * 100
     worst, mean = rows.max(axis=0), rows.mean(axis=0)
     figures = []
-    top = _round_top(max(float(view.reduce(worst, POINTS).max()) for view in panels) * 1.05)
+    top = round_top(max(float(view.reduce(worst, POINTS).max()) for view in panels) * 1.05)
     top = min(top, 105.0)
     for view in panels:
         values = view.reduce(worst, POINTS)
@@ -372,7 +380,7 @@ def pauses(result: Result) -> Plot:
         look = layout(view, "Time paused (%)", (0, top), annotations=notes)
         figures.append(_figure("pauses", view, "Pauses", data, look))
     caption = (
-        f"Share of each {_sampling(panels, POINTS)} that the most paused of "
+        f"Share of each {sampling(panels, POINTS)} that the most paused of "
         f"{text.plural(len(queues), 'queue')} stood still, and the mean of all {len(queues)}. "
         "Over the worst second of the worst port: "
         f"{text.share(summary['largest_share_of_a_second'])}. The last pause ended at "
@@ -418,7 +426,7 @@ def _events(result: Result, id_: str, heading: str, series: list[tuple[str, str,
     figures = []
     for view in panels if totals else []:
         reduced = [(view.per_second(values, POINTS), name, color) for values, name, color in totals]
-        top = _round_top(max(float(values.max(initial=0)) for values, _, _ in reduced) * 1.05)
+        top = round_top(max(float(values.max(initial=0)) for values, _, _ in reduced) * 1.05)
         labels = Labels(top)
         data = []
         for values, name, color in reduced:
@@ -443,7 +451,7 @@ def _events(result: Result, id_: str, heading: str, series: list[tuple[str, str,
     }
     sums = {metric: float(result.bins.total(metric).sum()) for metric, _, _ in series}
     parts = [f"{known[metric]}: {text.count(total)} in all" for metric, total in sums.items()]
-    caption = "; ".join(parts) + f". As rates over {_sampling(panels, POINTS)}."
+    caption = "; ".join(parts) + f". As rates over {sampling(panels, POINTS)}."
     if len(panels) > 1:
         caption += " The two panels have scales of their own."
     return Plot(id_, heading, caption, figures)

@@ -1,5 +1,5 @@
-"""What a scenario sends: writers that keep messages outstanding, for all of a run or for some time, and single
-messages listed or drawn.
+"""What a scenario sends: writers that keep messages outstanding, always or for some time, and single
+messages, listed or drawn.
 """
 
 from __future__ import annotations
