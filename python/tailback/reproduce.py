@@ -264,8 +264,9 @@ def _vary(done: Reproduction, run_one: _Runs) -> None:
         variants = []
         for value in item.values:
             sets = {**base.overrides(done.quick), **item.set, item.path: value, "run.duration": item.duration}
-            if value == item.assumed:
-                result = done.results[item.run]
+            same = item.run if value == item.assumed else _run_of(done.experiment, base.scenario, sets)
+            if same is not None:
+                result = done.results[same]
             else:
                 result = run_one(f"{item.run}, {item.path} {value}", base.scenario, sets)
             if not result.complete:
@@ -274,6 +275,12 @@ def _vary(done: Reproduction, run_one: _Runs) -> None:
             measured = [Measured(check, check.value({item.run: result}, item.run)) for check in item.show]
             variants.append(Variant(value, value == item.assumed, measured))
         done.sensitivity.append((item, variants))
+
+
+def _run_of(experiment: Experiment, scenario: str, sets: Mapping[str, str]) -> str | None:
+    """The run that is this very scenario with these overrides, if there is one."""
+    runs = experiment.runs.items()
+    return next((key for key, run in runs if (run.scenario, run.overrides(False)) == (scenario, sets)), None)
 
 
 class _Runs:

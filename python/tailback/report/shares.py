@@ -39,6 +39,8 @@ from tailback.report.plots import (
 from tailback.results import Result
 
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK)
+MOST_OF_MEDIAN = 8.0
+"""How many times the median a plot of queue pairs reaches at most."""
 LEAST_SENDERS = 4
 """Fewer senders than this are told apart in the plot over time, and need no second one."""
 
@@ -88,7 +90,10 @@ def queue_pairs(result: Result) -> list[Plot]:
     if np.isnan(rows).all():
         return []
     grouped: dict[str, Array] = {view.part: np.stack([_means(view, row) for row in rows]) for view in panels}
-    top = round_top(max(float(np.nanmax(values)) for values in grouped.values()) * 1.05)
+    highest = max(float(np.nanmax(values)) for values in grouped.values())
+    # The first to start has the link for itself: beside that nothing of the rest would be seen.
+    most_shown = MOST_OF_MEDIAN * float(np.nanmedian(grouped["whole"]))
+    top = round_top(min(highest * 1.05, most_shown) if most_shown > 0 else highest * 1.05)
     figures = []
     for view in panels:
         least, lower, middle, upper, most = (quantile(grouped[view.part], q) for q in (0, 0.1, 0.5, 0.9, 1))
@@ -108,6 +113,9 @@ def queue_pairs(result: Result) -> list[Plot]:
         "while they ran: the median, the middle 80 %, and the whole range, as means over "
         f"{sampling(panels, FEW_POINTS)}."
     )
+    if highest > top:
+        cut, most_ = text.rate(top * 1e6), text.rate(highest * 1e6)
+        caption += f" What is above {cut} is cut off; the most was {most_}."
     return [Plot("pairs", "Throughput of queue pairs", caption, figures)]
 
 
