@@ -17,10 +17,11 @@ from tailback.findings import findings
 from tailback.report import render
 from tailback.report.figures import Labels, pack, start_of, views
 from tailback.report.page import scale_key
-from tailback.report.plots import _spans, _while_running, all_plots
+from tailback.report.plots import all_plots
 from tailback.report.shares import fairness, items, queue_pairs
 from tailback.report.tables import MOST_DROPS, drops
 from tailback.report.tailback_chart import MOST_ROWS, choose, tailback_chart
+from tailback.report.tracked import _spans, _while_running
 from tailback.results import Result
 
 

@@ -1,4 +1,4 @@
-//! What can happen. An event is 32 bits: 4 of kind, 28 of index.
+//! What can happen. An event is 32 bits: 5 of kind, 27 of index.
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,21 @@ pub(crate) enum Event {
     FlowStart(u32),
     /// A link fails or is repaired.
     LinkChange(u32),
+    /// A core's batch of work ends, or an interrupt is due that was held back.
+    Core(u32),
+    /// The first descriptor of a transmit ring is ready.
+    RingDue(u32),
+    /// A timer of a TCP connection may be due: twice the connection, plus one for its receiver.
+    TcpTimer(u32),
+    /// The connections of an item begin.
+    TcpStart(u32),
+    /// The applications of an item write no more.
+    TcpStop(u32),
     /// The recorder closes a bin.
     Sample,
 }
 
-const INDEX_BITS: u32 = 28;
+const INDEX_BITS: u32 = 27;
 
 /// Most ports times classes, packets or queue pairs that an event can name.
 pub(crate) const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
@@ -50,6 +60,11 @@ impl Event {
             Event::Sample => (9, 0),
             Event::FlowStart(index) => (10, index),
             Event::LinkChange(index) => (11, index),
+            Event::Core(index) => (12, index),
+            Event::RingDue(index) => (13, index),
+            Event::TcpTimer(index) => (14, index),
+            Event::TcpStart(index) => (15, index),
+            Event::TcpStop(index) => (16, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -70,7 +85,12 @@ impl Event {
             8 => Event::PacingDue(index),
             9 => Event::Sample,
             10 => Event::FlowStart(index),
-            _ => Event::LinkChange(index),
+            11 => Event::LinkChange(index),
+            12 => Event::Core(index),
+            13 => Event::RingDue(index),
+            14 => Event::TcpTimer(index),
+            15 => Event::TcpStart(index),
+            _ => Event::TcpStop(index),
         }
     }
 }
@@ -93,6 +113,11 @@ mod tests {
             Event::PacingDue(7),
             Event::FlowStart(8),
             Event::LinkChange(9),
+            Event::Core(10),
+            Event::RingDue(11),
+            Event::TcpTimer(12),
+            Event::TcpStart(13),
+            Event::TcpStop(14),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

@@ -16,6 +16,7 @@ pub mod compat;
 pub mod engine;
 mod event;
 mod fabric;
+mod host;
 mod nic;
 pub mod plan;
 pub mod record;

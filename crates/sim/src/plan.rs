@@ -8,7 +8,9 @@ use crate::engine::EventQueue;
 
 mod check;
 mod congestion;
+mod host;
 pub use congestion::*;
+pub use host::*;
 
 /// Why a plan cannot run: one line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -56,6 +58,8 @@ pub struct Plan {
     pub writers: Vec<WriterPlan>,
     /// Single messages.
     pub flows: FlowsPlan,
+    /// TCP connections.
+    pub tcp_connections: Vec<TcpConnectionPlan>,
     /// Links that fail and are repaired, in any order.
     pub link_events: Vec<LinkEventPlan>,
     /// What to record.
@@ -100,6 +104,10 @@ pub struct NicPlan {
     pub transport: TransportPlan,
     /// Congestion control.
     pub congestion: CongestionPlan,
+    /// TCP stack of the host behind it; none: it has none.
+    pub tcp: Option<TcpPlan>,
+    /// CPU of the host behind it; none: what it costs is not modelled.
+    pub cpu: Option<CpuPlan>,
 }
 
 /// Settings of reliable connections.
@@ -346,6 +354,7 @@ impl Plan {
             }
         }
         self.check_flows()?;
+        self.check_tcp(&names, marks)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }

@@ -39,6 +39,7 @@ impl Simulation {
         let recorder = Recorder::new(&plan, &world);
         world.schedule(recorder.next_sample(), Event::Sample);
         crate::workload::schedule(&mut world, &plan);
+        crate::host::schedule(&mut world, &plan);
         Ok(Simulation { world, recorder, plan, events: 0 })
     }
 
@@ -78,6 +79,11 @@ impl Simulation {
             Event::WriterStop(writer) => world.on_writer_stop(writer),
             Event::FlowStart(qp) => world.on_flow_start(qp),
             Event::LinkChange(change) => world.on_link_change(change),
+            Event::Core(core) => world.on_core(core),
+            Event::RingDue(ring) => world.on_ring_due(ring),
+            Event::TcpTimer(timer) => world.on_tcp_timer(timer),
+            Event::TcpStart(item) => world.on_tcp_start(item),
+            Event::TcpStop(item) => world.on_tcp_stop(item),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.schedule(self.recorder.next_sample(), Event::Sample);

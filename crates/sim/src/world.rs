@@ -16,6 +16,7 @@ use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
 use crate::fabric::{class_table, lane, mask, ClassOf, CLASSES};
+use crate::host::{Cpus, Sockets, TxRings};
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
@@ -67,7 +68,10 @@ pub(crate) struct World {
     pub ideal_fct: Vec<Time>,
     /// First queue pair of the single messages.
     pub first_flow_qp: u32,
-    /// Queue pairs not yet done.
+    pub cpus: Cpus,
+    pub sockets: Sockets,
+    pub tx_rings: TxRings,
+    /// Queue pairs and TCP connections not yet done.
     pub active_qps: usize,
     /// Nothing more can happen that anybody waits for.
     pub finished: bool,
@@ -242,6 +246,9 @@ impl World {
             writers: Vec::new(),
             ideal_fct: Vec::new(),
             first_flow_qp: 0,
+            cpus: Cpus::default(),
+            sockets: Sockets::default(),
+            tx_rings: TxRings::default(),
             active_qps: 0,
             finished: false,
             transmissions: [0; KINDS],
@@ -260,6 +267,7 @@ impl World {
         world.add_flows(plan)?;
         world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
         world.active_qps = world.send_qps.len();
+        world.add_connections(plan, &names)?;
         Ok(world)
     }
 
@@ -447,7 +455,7 @@ impl World {
 
     /// Whether data waits behind pauses and nothing has moved for [`STANDSTILL`].
     pub fn look_for_deadlock(&mut self) -> bool {
-        let moved = self.transmissions[Kind::Data as usize];
+        let moved = self.transmissions[Kind::Data as usize] + self.transmissions[Kind::Tcp as usize];
         if moved != self.progress_seen.0 {
             self.progress_seen = (moved, self.now);
             return false;

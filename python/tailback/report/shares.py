@@ -8,11 +8,13 @@ from tailback import measures, text
 from tailback.bins import ITEM, Array
 from tailback.report.figures import (
     BLUE,
+    FEW_POINTS,
     GREEN,
     MUTED,
     ORANGE,
     PINK,
     PLOT_HEIGHT,
+    POINTS,
     SKY,
     VERMILLION,
     Figure,
@@ -23,19 +25,13 @@ from tailback.report.figures import (
     level,
     line,
     pack,
+    round_top,
+    sampling,
     views,
 )
 from tailback.report.plot import Plot
-from tailback.report.plots import (
-    FEW_POINTS,
-    POINTS,
-    all_plots,
-    band,
-    quantile,
-    round_top,
-    sampling,
-    while_running,
-)
+from tailback.report.plots import all_plots
+from tailback.report.tracked import band, quantile, while_running
 from tailback.results import Result
 
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK)
@@ -86,7 +82,7 @@ def queue_pairs(result: Result) -> list[Plot]:
     if len(names) < LEAST_SENDERS or not result.setup.writer_qps:
         return []
     panels = views(result)
-    rows = while_running(result, names, "goodput_bps") / 1e6
+    rows = while_running(result, names, "goodput_bps", "rate_bps") / 1e6
     if np.isnan(rows).all():
         return []
     grouped: dict[str, Array] = {view.part: np.stack([_means(view, row) for row in rows]) for view in panels}

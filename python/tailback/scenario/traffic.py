@@ -1,5 +1,5 @@
-"""What a scenario sends: writers that keep messages outstanding, always or for some time, and single
-messages, listed or drawn.
+"""What a scenario sends: writers that keep messages outstanding, always or for some time, single messages,
+listed or drawn, and TCP.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from pydantic import ConfigDict, Field, model_validator
 
 from tailback.scenario.fields import Part, Priority, RunTime, Start, refuse, setting
 from tailback.scenario.hosts import ALL, HostSet
+from tailback.scenario.tcp import MOST_CONNECTIONS
 from tailback.units import SIZE, duration, format_duration, size
 
 PERFTEST = "perftest, ib_write_bw"
+IPERF = "iperf3"
 Message = Annotated[int, SIZE.between("1B", "2GiB")]
 _PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
 _ROCKS = '"RoCE Rocks without PFC", section'
@@ -63,10 +65,50 @@ class Write(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> Write:
-        if self.stop is not None and self.stop <= self.start:
-            raise refuse(
-                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
-            )
+        _stop_after_start(self.start, self.stop)
+        return self
+
+
+class TcpStreams(Part):
+    """TCP connections as iperf3 has them, from every host in from to every other host in to."""
+
+    model_config = ConfigDict(populate_by_name=False)
+
+    kind: Literal["tcp"] = Field(description="The kind of traffic.")
+    from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, all, or a list of these.")
+    to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
+    priority: Priority = setting(0, "Priority of data and ACKs.", "IEEE 802.1Q: best effort, unless marked")
+    connections: int = setting(
+        1, "Connections of each pair of hosts.", f"{IPERF} -P", ge=1, le=MOST_CONNECTIONS
+    )
+    bytes: Annotated[int, SIZE.between("1B")] | None = setting(
+        None,
+        "What each connection sends; null: until stop or the end of the run.",
+        f"{IPERF} -t: for a duration",
+    )
+    start: Start = setting(0, "Earliest time of the first byte.", "assumption: at once")
+    start_interval: Start = setting(
+        0,
+        "Each sending host starts this much after the one before, in the order of from.",
+        "assumption: all at the same time",
+    )
+    start_spread: Start = setting(
+        0,
+        "Each connection also draws a delay of its own, uniformly from 0 to this.",
+        "assumption: none",
+    )
+    stop: RunTime | None = setting(
+        None,
+        "The application writes nothing from here on; null: until the end of the run.",
+        "assumption: never",
+    )
+    bidirectional: bool = setting(
+        False, "Every pair has as many connections in the opposite direction.", f"{IPERF} --bidir: off"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TcpStreams:
+        _stop_after_start(self.start, self.stop)
         return self
 
 
@@ -281,7 +323,7 @@ class AllToAll(Part):
 
 
 Traffic = Annotated[
-    Write | Churn | Flows | Poisson | Incast | Permutation | AllToAll,
+    Write | Churn | TcpStreams | Flows | Poisson | Incast | Permutation | AllToAll,
     Field(discriminator="kind"),
 ]
 """Traffic of one of the kinds; `kind` says which."""

@@ -8,7 +8,7 @@
 
 use tailback_proto::units::{Rate, Time};
 
-use super::packet::{Fifo, Kind, Packet};
+use super::packet::{Fifo, Packet};
 use super::{lane, CLASSES};
 use crate::event::Event;
 use crate::world::World;
@@ -303,7 +303,7 @@ impl World {
         let tally = &mut self.drops[lane(port, class)][reason as usize];
         tally.packets += 1;
         tally.bytes += self.packets[index].frame_bytes() as u64;
-        if kind == Kind::Data {
+        if kind.is_data() {
             self.data.dropped += 1;
         }
         self.packets.remove(index);
@@ -322,10 +322,11 @@ pub(crate) enum DropReason {
     LinkDown,
     PortDown,
     NoRoute,
+    ReceiveRing,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 8] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::EgressThreshold,
         DropReason::IngressThreshold,
         DropReason::BufferFull,
@@ -334,6 +335,7 @@ impl DropReason {
         DropReason::LinkDown,
         DropReason::PortDown,
         DropReason::NoRoute,
+        DropReason::ReceiveRing,
     ];
 
     /// Whether it is the ingress group that refused the packet, and not the egress queue.
@@ -361,6 +363,7 @@ impl DropReason {
             DropReason::LinkDown => "on the link when it failed",
             DropReason::PortDown => "waiting at a port whose link failed",
             DropReason::NoRoute => "no path to its host",
+            DropReason::ReceiveRing => "receive ring of its core full",
         }
     }
 }

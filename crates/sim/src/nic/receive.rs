@@ -16,12 +16,17 @@ impl World {
     /// A packet has reached a host's transport.
     pub(crate) fn nic_receive(&mut self, host: usize, index: u32) {
         let packet = self.packets[index];
+        if packet.kind.is_tcp() {
+            self.tcp_receive(index);
+            return;
+        }
         self.packets.remove(index);
         match packet.kind {
             Kind::Data => self.on_data(host, index, &packet),
             Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
             Kind::Cnp => self.on_cnp(host, &packet),
             Kind::Pfc => unreachable!("PFC frames take effect at the port"),
+            Kind::Tcp | Kind::TcpAck => unreachable!("they went to the CPU"),
         }
     }
 

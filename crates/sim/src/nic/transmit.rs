@@ -1,7 +1,7 @@
 //! The way out: which class, which queue pair, when.
 //!
 //! Classes: strict ones first, then round robin. In a class: ACKs and CNPs, which the NIC's receive side made, before
-//! data; queue pairs take turns, a packet each. A queue pair under congestion control is paced: after a packet of
+//! data; queue pairs and the host's Ethernet rings take turns, a packet each. A queue pair under congestion control is paced: after a packet of
 //! `b` bytes on the wire its next one may leave `8 b / rate` later, by the rate at that moment. Where its controller has a
 //! window, it sends while less than that is in flight.
 
@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::fabric::lane;
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, ECT, NONE};
 use crate::fabric::port::pick_class;
+use crate::host::ETHERNET;
 use crate::world::World;
 
 impl World {
@@ -37,6 +38,10 @@ impl World {
             let qp = ring.pop_front().expect("ready means not empty");
             if ring.is_empty() {
                 nic.ready_classes &= !(1 << class);
+            }
+            if qp & ETHERNET != 0 {
+                self.send_from_ring(port, qp & !ETHERNET);
+                break;
             }
             if self.send_if_it_may(port, qp) {
                 break;

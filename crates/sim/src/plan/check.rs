@@ -46,6 +46,12 @@ impl NicPlan {
         if self.congestion.needs_each_ack() && self.transport.ack_every_packets != 1 {
             return Err(impossible(place, "with hpcc and dctcp, ack_every_packets must be 1"));
         }
+        if let Some(tcp) = &self.tcp {
+            tcp.check(&format!("{place}.tcp"))?;
+        }
+        if let Some(cpu) = &self.cpu {
+            cpu.check(&format!("{place}.cpu"))?;
+        }
         Ok(())
     }
 }

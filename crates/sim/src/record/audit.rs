@@ -1,6 +1,5 @@
 //! The books: what went in must have come out, be on its way, or have been dropped with a reason.
 
-use crate::fabric::packet::Kind;
 use crate::fabric::port::{DropReason, Tally, RECLASSIFIES};
 use crate::fabric::{lane, port_and_class, CLASSES};
 use crate::world::World;
@@ -23,7 +22,7 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         for packet in queue.fifo.iter(&world.packets) {
             packets += 1;
             bytes += packet.frame_bytes() as u64;
-            in_flight += (packet.kind == Kind::Data) as u64;
+            in_flight += packet.kind.is_data() as u64;
             if let Some(switch) = switch {
                 let in_port = world.switches[switch].first_port as usize + packet.ingress as usize;
                 charged[lane(in_port, class)] += packet.frame_bytes() as u64;
@@ -126,8 +125,10 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         }
     }
     for port in &world.ports {
-        in_flight += port.in_flight.iter(&world.packets).filter(|p| p.kind == Kind::Data).count() as u64;
+        in_flight += port.in_flight.iter(&world.packets).filter(|p| p.kind.is_data()).count() as u64;
     }
+    let (in_rings, tcp_bytes) = super::tcp::audit(world, &mut errors);
+    in_flight += in_rings;
     let data = &world.data;
     let discarded = data.out_of_sequence + data.duplicate;
     let packets = DataPackets {
@@ -141,12 +142,12 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
     if data.sent != data.delivered + discarded + data.dropped + in_flight {
         errors.push(("the run".into(), format!("data packets do not add up: {packets:?}")));
     }
-    let delivered_bytes: u64 = world.recv_qps.iter().map(|r| r.bytes_delivered).sum();
+    let delivered_bytes: u64 = world.recv_qps.iter().map(|r| r.bytes_delivered).sum::<u64>() + tcp_bytes;
     let received_bytes: u64 = world.nics.iter().map(|nic| nic.counters.goodput_rx_bytes).sum();
     if delivered_bytes != received_bytes {
         errors.push((
             "the run".into(),
-            format!("queue pairs delivered {delivered_bytes} B, hosts received {received_bytes} B"),
+            format!("connections delivered {delivered_bytes} B, hosts received {received_bytes} B"),
         ));
     }
     for (qp, (s, r)) in world.send_qps.iter().zip(&world.recv_qps).enumerate() {

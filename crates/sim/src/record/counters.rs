@@ -41,6 +41,7 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
                 value,
             });
         }
+        super::tcp::counters(host, &host_plan.name, world, &mut rows);
         port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
     }
     for (index, switch) in plan.switches.iter().enumerate() {

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use super::series::{egress_name, ingress_name, send_queue_name, Series};
+use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
+use super::tcp::Cpu;
 use crate::fabric::packet::Kind;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
@@ -34,6 +35,8 @@ pub struct Meta {
     pub conservation: Conservation,
     pub pauses: Vec<Pause>,
     pub queues: Vec<Queue>,
+    /// CPUs that served packets.
+    pub cpu: Vec<Cpu>,
 }
 
 /// Something that must not happen.
@@ -139,6 +142,8 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         ("nak", Kind::Nak),
         ("cnp", Kind::Cnp),
         ("pfc", Kind::Pfc),
+        ("tcp_data", Kind::Tcp),
+        ("tcp_ack", Kind::TcpAck),
     ]
     .into_iter()
     .map(|(name, kind)| (name, world.transmissions[kind as usize]))
@@ -160,10 +165,11 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
             .map(|(index, host)| (host.name.clone(), world.links[world.nics[index].port as usize].rate.0))
             .collect(),
         faults,
-        drops: drops(world),
+        drops: drops(plan, world),
         conservation,
         pauses: pauses(world),
         queues: queues(plan, world),
+        cpu: super::tcp::cpus(plan, world),
     }
 }
 
@@ -196,13 +202,15 @@ fn faults(world: &World) -> Vec<Fault> {
     faults
 }
 
-fn drops(world: &World) -> Vec<Drop> {
+fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
     let mut rows = Vec::new();
     for (at, reasons) in world.drops.iter().enumerate() {
         let (port, class) = port_and_class(at);
         for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
             rows.push(Drop {
-                r#where: if reason.is_ingress() {
+                r#where: if reason == DropReason::ReceiveRing {
+                    receive_name(plan, world.ports[port].owner as usize)
+                } else if reason.is_ingress() {
                     ingress_name(world, port, class)
                 } else {
                     egress_name(world, port, class)
@@ -236,14 +244,16 @@ fn pauses(world: &World) -> Vec<Pause> {
         .collect()
 }
 
-/// Every queue that lies on the path of a writer, receivers first.
+/// Every queue that lies on the path of a connection, receivers first.
 fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
-    for (qp, s) in world.send_qps.iter().enumerate() {
-        let Some(hops) = world.path(s.src, s.dst, qp as u32) else { continue };
+    let connections = world.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
+    let tcp = world.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
+    for (flow, (src, dst, code_point)) in connections.chain(tcp).enumerate() {
+        let Some(hops) = world.path(src, dst, flow as u32) else { continue };
         let mut order = 0;
         let mut add = |kind, port: usize, order| {
-            let class = world.class_of(world.ports[port].owner as usize)[s.code_point as usize];
+            let class = world.class_of(world.ports[port].owner as usize)[code_point as usize];
             found
                 .entry((order, lane(port, class), kind))
                 .or_insert_with(|| queue(plan, world, kind, port, class, order));
@@ -269,7 +279,7 @@ fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8,
     let marks = switch.filter(|&index| kind == "egress" && world.switches[index].strict & (1 << class) == 0);
     let ecn = marks.and_then(|_| world.marking.thresholds(port));
     let name = match kind {
-        "receive" => format!("{}/rx", plan.hosts[owner].name),
+        "receive" => receive_name(plan, owner),
         "send" => send_queue_name(plan, owner, class),
         "egress" => egress_name(world, port, class),
         _ => ingress_name(world, port, class),

@@ -81,6 +81,10 @@ enum Source {
     ItemGoodput(u32),
     /// Of a traffic item at one sender: index into the parts of [`Items`].
     PartGoodput(usize),
+    CpuShare(usize),
+    RxMean(usize),
+    RxMax(usize),
+    Cwnd(usize),
 }
 
 /// How a value is read, and how bins are merged.
@@ -137,9 +141,11 @@ impl Source {
             | EcnMarked(_)
             | Dropped(_)
             | IngressDropped(_) => Kind::Count,
-            PausedShare(_) | PausingShare(_) => Kind::Share,
-            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) => Kind::Mean,
-            QueueMax(_) | GroupMax(_) => Kind::Max,
+            PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
+            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_) | Cwnd(_) => {
+                Kind::Mean
+            }
+            QueueMax(_) | GroupMax(_) | RxMax(_) => Kind::Max,
             Backlog { metric, .. } => {
                 if metric == "queue_max_bytes" {
                     Kind::Max
@@ -163,8 +169,8 @@ impl Source {
             CnpSent(_) => "np_cnp_sent",
             CnpHandled(_) => "rp_cnp_handled",
             CnpDelay(_) => "cnp_delay_ns",
-            QueueMean(_) | GroupMean(_) => "queue_mean_bytes",
-            QueueMax(_) | GroupMax(_) => "queue_max_bytes",
+            QueueMean(_) | GroupMean(_) | RxMean(_) => "queue_mean_bytes",
+            QueueMax(_) | GroupMax(_) | RxMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
             Dropped(_) | IngressDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
@@ -174,6 +180,8 @@ impl Source {
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
             QpGoodput(_) => "goodput_bps",
+            CpuShare(_) => "cpu_share",
+            Cwnd(_) => "cwnd_bytes",
         }
     }
 }
@@ -266,6 +274,12 @@ impl Recorder {
                 ],
             );
         }
+        for (host, host_plan) in plan.hosts.iter().enumerate() {
+            if !world.cpus.cores_of(host).is_empty() {
+                recorder.add(host_plan.name.clone(), &[Source::CpuShare(host)]);
+                recorder.add(receive_name(plan, host), &[Source::RxMean(host), Source::RxMax(host)]);
+            }
+        }
         for port in 0..world.ports.len() {
             let host = world.ports[port].owner as usize;
             for &class in &classes {
@@ -300,6 +314,9 @@ impl Recorder {
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
             let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpGoodput(qp)];
             recorder.add(qp_name(plan, world, qp), &sources);
+        }
+        for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
+            recorder.add(connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
         }
         recorder
     }
@@ -381,7 +398,9 @@ impl Recorder {
                 Source::GoodputTx(_)
                 | Source::QpRate(_)
                 | Source::ItemGoodput(_)
-                | Source::PartGoodput(_) => true,
+                | Source::PartGoodput(_)
+                | Source::Cwnd(_)
+                | Source::CpuShare(_) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -443,6 +462,13 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
             return world.switches[node - world.nics.len()].ingress_threshold() as f64;
         }
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
+        CpuShare(host) => {
+            let cores = world.cpus.cores_of(host);
+            cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
+        }
+        RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
+        RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
+        Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
         QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
@@ -470,6 +496,7 @@ pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
 pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
     let mut marks: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
     marks.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
+    marks.extend(plan.tcp_connections.iter().map(|item| item.code_point));
     marks.extend(plan.nics.iter().filter_map(|nic| nic.cnp_code_point));
     marks.sort_unstable();
     marks.dedup();
@@ -496,6 +523,10 @@ pub(super) fn ingress_name(world: &World, port: usize, class: u8) -> String {
     format!("{}/pg{class}", world.links[port].name)
 }
 
+pub(super) fn receive_name(plan: &Plan, host: usize) -> String {
+    format!("{}/rx", plan.hosts[host].name)
+}
+
 pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
     format!("{}/sq{class}", plan.hosts[host].name)
 }
@@ -507,4 +538,9 @@ fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
         None => ("qp", world.writers[s.writer as usize].number_of(qp as u32) as usize),
     };
     format!("{}-{}/{kind}{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
+}
+
+fn connection_name(plan: &Plan, world: &World, connection: usize) -> String {
+    let c = &world.sockets.connections[connection];
+    format!("{}-{}/tcp{}", plan.hosts[c.src as usize].name, plan.hosts[c.dst as usize].name, c.number)
 }

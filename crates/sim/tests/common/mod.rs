@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test uses its own part
 
 pub mod fabric;
+pub mod tcp;
 
 use tailback_proto::congestion::dcqcn::MlnxParameters;
 use tailback_sim::plan::*;
@@ -36,6 +37,8 @@ pub fn star(hosts: usize) -> Plan {
                 retry_count: 7,
             },
             congestion: CongestionPlan::Dcqcn(connectx()),
+            tcp: None,
+            cpu: None,
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {
@@ -69,6 +72,7 @@ pub fn star(hosts: usize) -> Plan {
         code_points: code_points(),
         writers: vec![],
         flows: FlowsPlan::default(),
+        tcp_connections: vec![],
         link_events: vec![],
         record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
     }
