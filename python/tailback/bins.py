@@ -8,10 +8,12 @@ import pyarrow as pa
 
 from tailback.text import natural
 
+ITEM = "item:"
+"""What the names of traffic items as entities begin with: `item:write0`. At one sender: `h3/write0`."""
+_OF_HOSTS = ("goodput_rx_bps", "goodput_tx_bps")
+
 Array = npt.NDArray[np.float64]
 PS_PER_S = 1e12
-ITEM = "item:"
-"""What the names of traffic items begin with among the entities."""
 
 
 class Bins:
@@ -80,12 +82,11 @@ class Bins:
         return sorted({entity for entity, name in self._values if name == metric}, key=natural)
 
     def total(self, metric: str) -> Array:
-        """The sum over all entities but traffic items, one value a bin."""
+        """The sum over all entities, one value a bin; of a host and its traffic items, the host counts."""
         if metric not in self._totals:
             total = np.zeros(self.count)
             for (entity, name), row in self._values.items():
-                # What a traffic item delivered is in its receivers' figures, too.
-                if name == metric and not entity.startswith(ITEM):
+                if name == metric and not (metric in _OF_HOSTS and _is_part(entity)):
                     total += row
             total.setflags(write=False)
             self._totals[metric] = total
@@ -123,3 +124,8 @@ class Bins:
         until = self.end_s if until_s is None else until_s
         allowance = self.bin_s * 1e-9
         return (self.start_s >= since_s - allowance) & (self.start_s < until - allowance)
+
+
+def _is_part(entity: str) -> bool:
+    """Whether an entity is a traffic item: its goodput is in that of hosts, too."""
+    return entity.startswith(ITEM) or "/" in entity

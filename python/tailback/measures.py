@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
@@ -108,11 +109,25 @@ def first_end(result: Result) -> float:
 
 
 def _lasting(result: Result) -> Any:
-    """The flows that a steady state can be one of: writers', or all flows where there are no writers."""
+    """The flows that a steady state can be one of: writers', or all flows where there are no writers.
+
+    Connections that come and go are left out where others stay.
+    """
     flows = result.flows
+    passing = pa.array([name for name, stays in _writers(result).items() if not stays], pa.string())
+    if len(passing) and any(_writers(result).values()):
+        flows = flows.filter(pc.invert(pc.is_in(flows.column("writer"), passing)))
     if not result.setup.writer_qps or "ideal_fct_ps" not in flows.column_names:
         return flows
     return flows.filter(pc.is_null(flows.column("ideal_fct_ps")))
+
+
+def _writers(result: Result) -> dict[str, bool]:
+    """The traffic items with writers, and whether their connections stay."""
+    return {
+        str(writer["name"]): not str(writer["name"]).startswith("churn")
+        for writer in result.plan.get("writers", [])
+    }
 
 
 def span(result: Result, since: Since) -> tuple[float, float]:

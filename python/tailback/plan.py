@@ -15,7 +15,7 @@ from tailback.scenario.model import Ecn, Scenario, Switch
 from tailback.scenario.qos import CodePoint, classes, cnp_code_point, code_points, of_priority
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import tcp_plan
-from tailback.scenario.traffic import TcpStreams, Write
+from tailback.scenario.traffic import Churn, TcpStreams, Write
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
@@ -60,10 +60,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         ],
         "code_points": [mark._asdict() for mark in marks],
         "writers": [
-            writer
-            for index, item in enumerate(scenario.traffic)
-            if isinstance(item, Write)
-            for writer in _writers(item, index, network.hosts, marks)
+            writer for index in range(len(scenario.traffic)) for writer in _writers_of(scenario, index, marks)
         ],
         "tcp_connections": [
             entry
@@ -139,6 +136,39 @@ def _switch(
     }
 
 
+def _writers_of(scenario: Scenario, index: int, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    item = scenario.traffic[index]
+    if isinstance(item, Write):
+        return _writers(item, index, scenario.network.hosts, marks)
+    if isinstance(item, Churn):
+        return _churn(item, index, scenario, marks)
+    return []
+
+
+def _churn(item: Churn, index: int, scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    """A writer for each connection."""
+    from tailback.workload.churn import connections  # NumPy takes a while to load, and writers do not need it
+
+    run = scenario.run
+    drawn = connections(item, scenario.network.hosts, run.seed, index, run.duration)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": connection.src,
+            "dst": connection.dst,
+            "code_point": marks.index(of_priority(item.priority)),
+            "qps": 1,
+            "message_bytes": item.message,
+            "tx_depth": item.depth,
+            "messages": None,
+            "start_ps": connection.start,
+            "start_spread_ps": 0,
+            "stop_ps": connection.stop,
+        }
+        for connection in drawn
+    ]
+
+
 def _starts(item: Write | TcpStreams, every: list[str]) -> Callable[[str, str], int]:
     """When a pair of hosts starts; the opposite direction of a bidirectional pair starts with it."""
     turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
@@ -191,7 +221,7 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
     rows: list[list[int]] = []
     number = {mark: number for number, mark in enumerate(marks)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, (Write, TcpStreams)):
+        if isinstance(item, (Write, Churn, TcpStreams)):
             continue
         import numpy as np  # takes a while to load, and writers do not need it
 

@@ -17,7 +17,7 @@ from tailback.report.completion import completion_table
 from tailback.report.figures import Figure, View, views
 from tailback.report.hosts import cpu_table, tcp_table
 from tailback.report.plot import Plot
-from tailback.report.plots import all_plots
+from tailback.report.shares import with_shares
 from tailback.report.tailback_chart import (
     COLORS,
     GREYS,
@@ -60,7 +60,7 @@ def for_script(figures: list[Figure]) -> str:
 def render(result: Result) -> str:
     """The report of a run as HTML. The same result gives the same text."""
     chosen = choose(result)
-    plots = [_tailback(result, chosen), *all_plots(result)]
+    plots = [_tailback(result, chosen), *with_shares(result)]
     figures = [figure for plot in plots for figure in plot.figures]
     template = environment().get_template("report.html.j2")
     return template.render(

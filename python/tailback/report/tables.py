@@ -14,6 +14,7 @@ from tailback.setup import ROCE, TCP
 
 MOST_COUNTER_ROWS = 600
 MOST_ROWS = 64
+MOST_DROPS = 24
 
 
 @dataclass(frozen=True)
@@ -109,21 +110,22 @@ def _most(hosts: list[str], goodputs: dict[str, float]) -> list[str]:
 
 def drops(result: Result) -> TextTable:
     """A row a queue and reason."""
+    found = [drop for drop in result.summary["losses"]["by_queue"] if drop["packets"]]
+    shown, rest = found[:MOST_DROPS], found[MOST_DROPS:]
     rows = [
         [drop["where"], drop["reason"], text.count(drop["packets"]), text.size(drop["bytes"])]
-        for drop in result.summary["losses"]["by_queue"]
-        if drop["packets"]
+        for drop in shown
     ]
-    more = len(rows) - 2 * MOST_ROWS
+    if rest:
+        sums = [sum(drop[key] for drop in rest) for key in ("packets", "bytes")]
+        rows.append([f"{text.count(len(rest))} others", "", text.count(sums[0]), text.size(sums[1])])
     return TextTable(
         "drops",
         "Drops",
-        "Every packet dropped, by queue and reason."
-        + (
-            f" {text.count(more)} rows with fewer packets left out; summary.json has all." if more > 0 else ""
-        ),
+        "Every packet dropped, by queue and reason, most first."
+        + (" The others are in summary.json one by one." if rest else ""),
         ["Queue", "Reason", "Packets", "Bytes"],
-        rows[: 2 * MOST_ROWS],
+        rows,
         [False, False, True, True],
     )
 

@@ -98,10 +98,10 @@ def _spread(result: Result, kind: _Kind) -> Plot | None:
     for view in panels:
         grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
         grouped = np.where(grouped > 0, grouped, np.nan)
-        least, lower, middle, upper, most = (_quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
+        least, lower, middle, upper, most = (quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
         data = [
-            *_band(view, least, most, "#dce9f3", "all of them", kind.unit),
-            *_band(view, lower, upper, "#b3d0e5", "the middle 80 %", kind.unit),
+            *band(view, least, most, "#dce9f3", "all of them", kind.unit),
+            *band(view, lower, upper, "#b3d0e5", "the middle 80 %", kind.unit),
         ]
         for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
             row = grouped[names.index(name)]
@@ -126,6 +126,14 @@ def _spread(result: Result, kind: _Kind) -> Plot | None:
         caption += f" The thin lines are two single ones, {single[0]} and {single[1]}."
     caption += f" Highest value recorded in each {sampling(panels, FEW_POINTS)}. {kind.note}"
     return Plot(kind.id, kind.heading, caption, figures)
+
+
+def while_running(result: Result, names: list[str], metric: str, where: str) -> Array:
+    """A metric of flows, a row each, while they run and the metric `where` is above zero; else NaN."""
+    spans = _spans(result, set(names))
+    there = [_while_running(result, name, *spans.get(name, (0.0, np.inf)), where) for name in names]
+    values = [result.bins.values(name, metric) for name in names]
+    return np.where(np.isnan(np.stack(there)), np.nan, np.stack(values))
 
 
 def _while_running(
@@ -160,7 +168,7 @@ def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _quantile(rows: Array, q: float) -> Array:
+def quantile(rows: Array, q: float) -> Array:
     """Quantile over rows, NaN where every row is NaN (without the warning that numpy gives)."""
     empty = np.asarray(np.isnan(rows)).all(axis=0)
     filled = np.where(empty, 0.0, rows)
@@ -172,7 +180,7 @@ def _last(values: Array) -> float:
     return float(finite[-1]) if len(finite) else 1.0
 
 
-def _band(view: View, low: Array, high: Array, color: str, name: str, unit: str) -> list[Json]:
+def band(view: View, low: Array, high: Array, color: str, name: str, unit: str) -> list[Json]:
     """The area between two lines. The lower line carries no hover text, the upper one both values."""
     base = {"type": "scatter", "mode": "lines", **view.axis(FEW_POINTS), "line": {"width": 0}, "name": name}
     return [

@@ -12,7 +12,16 @@ from tailback.scenario.headroom import headrooms, reserved, shared
 from tailback.scenario.hosts import ALL, names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
-from tailback.scenario.traffic import AllToAll, Flows, Incast, Permutation, Poisson, TcpStreams, Write
+from tailback.scenario.traffic import (
+    AllToAll,
+    Churn,
+    Flows,
+    Incast,
+    Permutation,
+    Poisson,
+    TcpStreams,
+    Write,
+)
 from tailback.units import format_duration, format_rate, format_size
 
 MAX_QPS = 1_000_000
@@ -67,6 +76,10 @@ def queue_pairs(scenario: Scenario, index: int) -> int:
         count = len(senders) * len(receivers) - len(senders & receivers)
         each = item.qps if isinstance(item, Write) else item.connections
         return count * each * (2 if item.bidirectional else 1)
+    if isinstance(item, Churn):
+        from tailback.workload.churn import most_connections
+
+        return most_connections(item, network.hosts, end)
     if isinstance(item, Permutation):
         return len(names(item.hosts, network.hosts)) * item.repeat
     if isinstance(item, AllToAll):
@@ -170,7 +183,7 @@ def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
         {}
         if isinstance(item, Flows)
         else {"from": item.from_, "to": item.to}
-        if isinstance(item, (Write, TcpStreams, Incast))
+        if isinstance(item, (Write, Churn, TcpStreams, Incast))
         else {"hosts": item.hosts}
     )
     for field, entries in sets.items():
@@ -192,6 +205,8 @@ def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
         return
     if isinstance(item, Write):
         yield from _outstanding(scenario, path, item.message, item.depth)
+    elif isinstance(item, Churn):
+        yield from _comes_and_goes(scenario, item, path)
     elif isinstance(item, Flows):
         yield from _listed(scenario, index)
     elif isinstance(item, Incast):
@@ -206,6 +221,16 @@ def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
         yield from _sizes(scenario, item, path)
     else:
         yield from _outstanding(scenario, path, item.message)
+
+
+def _comes_and_goes(scenario: Scenario, item: Churn, path: Path) -> Problems:
+    hosts = scenario.network.hosts
+    senders, receivers = names(item.from_, hosts), set(names(item.to, hosts))
+    if item.senders is not None and item.senders > len(senders):
+        yield (*path, "senders"), f"found {item.senders}, expected at most {len(senders)}, the hosts in from"
+    if any(receivers == {sender} for sender in senders):
+        yield (*path, "to"), f'found only a sender, "{item.to[0]}", expected another host'
+    yield from _outstanding(scenario, path, item.message, item.depth)
 
 
 def _outstanding(scenario: Scenario, path: Path, message: int, depth: int = 1) -> Problems:
