@@ -3,6 +3,7 @@
 //! RoCE packets never come here: an RDMA WRITE costs the CPUs of both ends nothing.
 
 mod cpu;
+mod gro;
 mod rings;
 mod socket;
 

@@ -8,10 +8,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use tailback_proto::units::Time;
-use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
 use crate::event::Event;
-use crate::fabric::lane;
+use crate::fabric::packet::CWR;
+use crate::fabric::port::DropReason;
+use crate::fabric::{lane, CLASSES};
 use crate::world::World;
 
 /// In a class's ready ring: the entry is a transmit ring, and not a queue pair.
@@ -101,58 +102,106 @@ impl World {
 
     /// The first descriptor of a ring is ready: the ring joins its class's turns.
     pub(crate) fn on_ring_due(&mut self, ring: u32) {
-        let r = &self.tx_rings.rings[ring as usize];
-        let (port, class) = (r.port as usize, r.class);
-        let nic = &mut self.nics[self.ports[port].owner as usize];
+        let port = self.tx_rings.rings[ring as usize].port as usize;
+        if self.ports[port].up {
+            self.join_turns(ring);
+            self.kick(port);
+        } else {
+            self.drain(ring);
+        }
+    }
+
+    fn join_turns(&mut self, ring: u32) {
+        let TxRing { port, class, .. } = self.tx_rings.rings[ring as usize];
+        let nic = &mut self.nics[self.ports[port as usize].owner as usize];
         nic.ready[class as usize].push_back(ETHERNET | ring);
         nic.ready_classes |= 1 << class;
-        self.kick(port);
     }
 
     /// Sends the next packet of a ring, whose turn it is.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn send_from_ring(&mut self, port: usize, ring: u32) {
+        let (index, sent) = self.take_packet(ring);
+        self.send(port, index);
         let r = &mut self.tx_rings.rings[ring as usize];
-        let class = r.class;
+        match r.descriptors.front().map(|next| next.ready_at) {
+            None => r.scheduled = false,
+            Some(at) if at <= self.ports[port].busy_until => self.join_turns(ring),
+            Some(at) => self.schedule(at, Event::RingDue(ring)),
+        }
+        if let Some(burst) = sent {
+            self.on_burst_sent(&burst);
+        }
+    }
+
+    /// The next packet of a ring, and the burst that ends with it.
+    fn take_packet(&mut self, ring: u32) -> (u32, Option<TxBurst>) {
+        let r = &mut self.tx_rings.rings[ring as usize];
+        let (port, class) = (r.port as usize, r.class);
         let front = r.descriptors.front_mut().expect("a ring that takes a turn has work");
-        let (index, left) = match &mut front.work {
-            Work::Packet(index) => (*index, None),
+        let mut sent = None;
+        let index = match &mut front.work {
+            Work::Packet(index) => {
+                let index = *index;
+                r.descriptors.pop_front();
+                index
+            }
             Work::Burst(burst) => {
                 let cut = *burst;
                 let payload = cut.bytes.min(self.sockets.mss(cut.connection));
                 burst.position += payload as u64;
                 burst.bytes -= payload;
-                burst.flags &= !crate::fabric::packet::CWR;
-                let left = burst.bytes;
-                let index = self.data_packet(&cut, payload, class);
+                burst.flags &= !CWR;
+                if burst.bytes == 0 {
+                    r.descriptors.pop_front();
+                    sent = Some(cut);
+                }
                 let host = self.ports[port].owner as usize;
                 self.nics[host].backlog_bytes[class as usize] -= payload as i64;
-                (index, Some((cut, left)))
+                self.data_packet(&cut, payload, class)
             }
         };
-        let r = &mut self.tx_rings.rings[ring as usize];
-        if left.is_none_or(|(_, left)| left == 0) {
-            r.descriptors.pop_front();
-        }
         let queue = &mut self.queues[lane(port, class)];
         queue.rx_packets += 1;
-        queue.rx_bytes += (self.packets[index].wire_bytes as u32 - PREAMBLE_AND_GAP_BYTES) as u64;
-        self.send(port, index);
-        let r = &mut self.tx_rings.rings[ring as usize];
-        match r.descriptors.front() {
-            None => r.scheduled = false,
-            Some(next) if next.ready_at <= self.ports[port].busy_until => {
-                let nic = &mut self.nics[self.ports[port].owner as usize];
-                nic.ready[class as usize].push_back(ETHERNET | ring);
-                nic.ready_classes |= 1 << class;
+        queue.rx_bytes += self.packets[index].frame_bytes() as u64;
+        (index, sent)
+    }
+
+    /// The link of a NIC fails: what waits in its rings is lost, as what waits at a switch's port is.
+    pub(crate) fn fail_rings(&mut self, host: usize) {
+        for class in 0..CLASSES {
+            let nic = &mut self.nics[host];
+            let rings: Vec<u32> =
+                nic.ready[class].iter().copied().filter(|entry| entry & ETHERNET != 0).collect();
+            nic.ready[class].retain(|entry| entry & ETHERNET == 0);
+            if nic.ready[class].is_empty() {
+                nic.ready_classes &= !(1 << class);
             }
-            Some(next) => {
-                let at = next.ready_at;
-                self.schedule(at, Event::RingDue(ring));
-            }
+            rings.into_iter().for_each(|ring| self.drain(ring & !ETHERNET));
         }
-        if let Some((burst, 0)) = left {
-            self.on_burst_sent(&burst);
+    }
+
+    /// Drops what is ready in a ring whose link is down.
+    fn drain(&mut self, ring: u32) {
+        loop {
+            let r = &mut self.tx_rings.rings[ring as usize];
+            match r.descriptors.front().map(|next| next.ready_at) {
+                None => {
+                    r.scheduled = false;
+                    return;
+                }
+                Some(at) if at > self.now => {
+                    self.schedule(at, Event::RingDue(ring));
+                    return;
+                }
+                Some(_) => {}
+            }
+            let port = r.port as usize;
+            let (index, sent) = self.take_packet(ring);
+            self.drop_packet(port, index, DropReason::PortDown);
+            if let Some(burst) = sent {
+                self.on_burst_sent(&burst);
+            }
         }
     }
 

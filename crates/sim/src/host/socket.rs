@@ -6,25 +6,23 @@
 //!
 //! Sources: Linux `net/ipv4/tcp_output.c` (`tcp_small_queue_check`: a connection hands nothing more down while
 //! `small_queue_bytes` of it wait in the NIC; `tcp_tsq_handler`: it goes on when they have left),
-//! `net/ipv4/tcp_offload.c` (`tcp_gro_receive`: segments of a poll that follow each other merge, unless CE or CWR
-//! differ); iperf3 `iperf_tcp.h` (blocks of 128 KiB).
+//! iperf3 `iperf_tcp.h` (blocks of 128 KiB).
 //!
 //! Leaves out: opening and closing a connection, a send buffer, the buffers' auto-tuning, TSO sizes by pacing rate,
-//! GRO's limit of 64 flows held at once, timestamps of 1 ms (which end a merged segment too), an application on
-//! another core than its softirqs (no RFS), and waking it up.
+//! an application on another core than its softirqs (no RFS), and waking it up.
 
 use std::collections::HashMap;
 use tailback_proto::transport::tcp::{
-    wire_sequence, AckSegment, ControlParameters, DataSegment, SackBlocks, TcpParameters, TcpReceiver,
-    TcpSender,
+    wire_sequence, AckSegment, ControlParameters, DataSegment, TcpParameters, TcpReceiver, TcpSender,
 };
 use tailback_proto::units::Time;
 use tailback_proto::wire::{tcp_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
 use super::cpu::{Batch, Purpose};
+use super::gro::{Headers, Held};
 use super::rings::{Descriptor, TxBurst, Work};
 use crate::event::Event;
-use crate::fabric::packet::{Kind, Packet, CE, CE_ECHO, CWR, ECT, NONE};
+use crate::fabric::packet::{Kind, Packet, CE_ECHO, CWR, ECT, NONE};
 use crate::nic::QpState;
 use crate::plan::{Plan, PlanError, TcpPlan};
 use crate::world::World;
@@ -56,7 +54,7 @@ pub(crate) struct Connection {
     /// When the pending timer events of sender and receiver are due; `NEVER`: none.
     timer_at: [Time; 2],
     /// Its latest segment among those held by GRO.
-    held: u32,
+    pub(super) held: u32,
     sender_core: u32,
     receiver_core: u32,
     sender_ring: u32,
@@ -86,13 +84,6 @@ pub(crate) struct Item {
     pub bytes: Option<u64>,
 }
 
-/// A segment that GRO holds, or an ACK on its way.
-#[derive(Debug)]
-enum Held {
-    Data { connection: u32, segment: DataSegment },
-    Ack { connection: u32, segment: AckSegment },
-}
-
 /// All TCP connections.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
@@ -102,26 +93,8 @@ pub(crate) struct Sockets {
     pub stacks: Vec<Stack>,
     /// Number that packets of the first connection carry: flows of all kinds are told apart by it.
     pub first_flow: u32,
-    headers: Headers,
-    held: Vec<Held>,
-}
-
-/// What TCP headers say that a packet has no room for. Lies beside the packet arena, indexed like it, and takes no
-/// memory where there is no TCP.
-#[derive(Debug, Default)]
-struct Headers {
-    /// Position of data or ACK, and timestamp of data or timestamp echo.
-    stamps: Vec<(u64, Time)>,
-    /// Window and SACK blocks of an ACK.
-    acks: Vec<(u64, SackBlocks)>,
-}
-
-fn slot<T: Copy + Default>(values: &mut Vec<T>, index: u32) -> &mut T {
-    let index = index as usize;
-    if index >= values.len() {
-        values.resize(index + 1, T::default());
-    }
-    &mut values[index]
+    pub(super) headers: Headers,
+    pub(super) held: Vec<Held>,
 }
 
 /// What waits for a core: a connection and what to do with it.
@@ -278,59 +251,7 @@ impl World {
         self.core_receive(core, index);
     }
 
-    /// What a poll took from a ring goes through GRO and then up the stack.
-    pub(crate) fn receive_polled(&mut self, polled: &[u32], batch: &mut Batch) {
-        let gro_bytes = self.cpus.of(batch.core).model.gro_bytes;
-        let mut held = std::mem::take(&mut self.sockets.held);
-        for &index in polled {
-            let packet = self.packets[index];
-            self.packets.remove(index);
-            let connection = packet.qp - self.sockets.first_flow;
-            let (position, time) = self.sockets.headers.stamps[index as usize];
-            if packet.kind == Kind::TcpAck {
-                let (window, sack) = self.sockets.headers.acks[index as usize];
-                let ece = packet.flags & CE_ECHO != 0;
-                let segment = AckSegment { ack: position, window, sack, ece, echo: time };
-                held.push(Held::Ack { connection, segment });
-                continue;
-            }
-            let new = DataSegment {
-                position,
-                bytes: packet.payload_bytes as u32,
-                segments: 1,
-                ce: packet.flags & CE != 0,
-                cwr: packet.flags & CWR != 0,
-                sent_at: time,
-            };
-            let c = &mut self.sockets.connections[connection as usize];
-            match held.get_mut(c.held as usize) {
-                Some(Held::Data { connection: of, segment: run })
-                    if *of == connection
-                        && run.position + run.bytes as u64 == new.position
-                        && run.ce == new.ce
-                        && !new.cwr
-                        && new.bytes > 0
-                        && run.bytes + new.bytes <= gro_bytes =>
-                {
-                    run.bytes += new.bytes;
-                    run.segments += 1;
-                }
-                _ => {
-                    c.held = held.len() as u32;
-                    held.push(Held::Data { connection, segment: new });
-                }
-            }
-        }
-        for segment in held.drain(..) {
-            match segment {
-                Held::Data { connection, segment } => self.on_tcp_data(connection, &segment, batch),
-                Held::Ack { connection, segment } => self.on_tcp_ack(connection, &segment, batch),
-            }
-        }
-        self.sockets.held = held;
-    }
-
-    fn on_tcp_data(&mut self, connection: u32, segment: &DataSegment, batch: &mut Batch) {
+    pub(super) fn on_tcp_data(&mut self, connection: u32, segment: &DataSegment, batch: &mut Batch) {
         let model = &self.cpus.of(batch.core).model;
         batch.spend(Purpose::Softirq, model.cycles_per_segment);
         let now = batch.now(model);
@@ -358,7 +279,7 @@ impl World {
         self.arm(connection, RECEIVER);
     }
 
-    fn on_tcp_ack(&mut self, connection: u32, segment: &AckSegment, batch: &mut Batch) {
+    pub(super) fn on_tcp_ack(&mut self, connection: u32, segment: &AckSegment, batch: &mut Batch) {
         let model = &self.cpus.of(batch.core).model;
         batch.spend(Purpose::Softirq, model.cycles_per_segment);
         let now = batch.now(model);
@@ -426,7 +347,7 @@ impl World {
             flags: burst.flags,
             code_point: c.code_point,
         });
-        *slot(&mut self.sockets.headers.stamps, index) = (burst.position, burst.sent_at);
+        self.sockets.headers.write(index, burst.position, burst.sent_at);
         index
     }
 
@@ -474,8 +395,7 @@ impl World {
             flags: (ack.ece as u8 * CE_ECHO) | (ack_ect as u8 * ECT),
             code_point,
         });
-        *slot(&mut self.sockets.headers.stamps, index) = (ack.ack, ack.echo);
-        *slot(&mut self.sockets.headers.acks, index) = (ack.window, ack.sack);
+        self.sockets.headers.write_ack(index, ack);
         self.ring_push(ring, Descriptor { ready_at, work: Work::Packet(index) });
     }
 

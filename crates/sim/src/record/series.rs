@@ -316,7 +316,7 @@ impl Recorder {
             recorder.add(qp_name(plan, world, qp), &sources);
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
-            recorder.add(connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
+            recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
         }
         recorder
     }
@@ -538,9 +538,4 @@ fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
         None => ("qp", world.writers[s.writer as usize].number_of(qp as u32) as usize),
     };
     format!("{}-{}/{kind}{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
-}
-
-fn connection_name(plan: &Plan, world: &World, connection: usize) -> String {
-    let c = &world.sockets.connections[connection];
-    format!("{}-{}/tcp{}", plan.hosts[c.src as usize].name, plan.hosts[c.dst as usize].name, c.number)
 }

@@ -81,6 +81,12 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
     world.sockets.connections.iter().map(row).collect()
 }
 
+/// Name of a connection whose series are recorded.
+pub(super) fn connection_name(plan: &Plan, world: &World, connection: usize) -> String {
+    let c = &world.sockets.connections[connection];
+    format!("{}-{}/tcp{}", plan.hosts[c.src as usize].name, plan.hosts[c.dst as usize].name, c.number)
+}
+
 /// Counters of a host that speaks TCP, under the names of `nstat` and of `ethtool -S`.
 pub(super) fn counters(host: usize, name: &str, world: &World, rows: &mut Vec<Counter>) {
     let cores = world.cpus.cores_of(host);
