@@ -17,6 +17,8 @@ pub(crate) enum Event {
     PauseExpiry(u32),
     /// A lane repeats its pause, if it still holds it.
     PauseRefresh(u32),
+    /// The PFC watchdog of a lane may be due.
+    Watchdog(u32),
     /// A writer begins.
     WriterStart(u32),
     /// A writer posts no more.
@@ -50,6 +52,7 @@ impl Event {
             Event::Sample => (9, 0),
             Event::FlowStart(index) => (10, index),
             Event::LinkChange(index) => (11, index),
+            Event::Watchdog(index) => (12, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -70,7 +73,8 @@ impl Event {
             8 => Event::PacingDue(index),
             9 => Event::Sample,
             10 => Event::FlowStart(index),
-            _ => Event::LinkChange(index),
+            11 => Event::LinkChange(index),
+            _ => Event::Watchdog(index),
         }
     }
 }
@@ -93,6 +97,7 @@ mod tests {
             Event::PacingDue(7),
             Event::FlowStart(8),
             Event::LinkChange(9),
+            Event::Watchdog(10),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);
