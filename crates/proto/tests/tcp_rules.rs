@@ -189,6 +189,23 @@ fn two_duplicates_let_two_new_segments_out_and_the_third_retransmits() {
 }
 
 #[test]
+fn what_is_no_duplicate_ack() {
+    // With SACK: one that brings no news. Without: one that moves the window, and two before progress.
+    let (mut with, p) = sender(&reno(), 10);
+    (0..5).for_each(|_| with.on_ack(&p, ms(1), &ack(0, &[(1, 3)])));
+    assert!(!with.in_recovery());
+    let (mut without, p) = sender(&TcpParameters { sack: false, ..reno() }, 10);
+    let opens = |n: u64, more: u64| AckSegment { window: (1 << 30) + more, ..ack(n, &[]) };
+    (1..5).for_each(|more| without.on_ack(&p, ms(1), &opens(0, more)));
+    assert!(!without.in_recovery());
+    assert_eq!(drain(&mut without, &p, ms(1)), []);
+    (0..2).for_each(|_| without.on_ack(&p, ms(1), &ack(0, &[])));
+    without.on_ack(&p, ms(2), &ack(1, &[]));
+    drain(&mut without, &p, ms(2));
+    assert_eq!(without.in_flight(), without.cwnd(), "progress takes back what two duplicates added");
+}
+
+#[test]
 fn newreno_inflates_its_window_and_a_partial_ack_retransmits_the_next() {
     let (mut sender, p) = sender(&TcpParameters { sack: false, ..reno() }, 10);
     for _ in 0..3 {
@@ -331,6 +348,8 @@ fn without_sack_what_a_timeout_sent_twice_is_no_loss() {
     assert_eq!(drain(&mut sender, &p, now), [(1, 2, true)]);
     // Only 0 had been lost: all is there, and 1 and 2 come twice.
     sender.on_ack(&p, now, &ack(10, &[]));
+    // cwnd: 2, slow start to 5, and the other six segments add 6 / 5.
+    assert_eq!((sender.ssthresh(), sender.cwnd()), (5 * SEGMENT, 6_200));
     let sent = drain(&mut sender, &p, now);
     assert!(sent.iter().all(|burst| !burst.2), "{sent:?}");
     let flight = sender.in_flight();
@@ -416,7 +435,10 @@ fn a_retransmission_that_is_lost_is_sent_again_without_the_timer() {
     assert!(sent.iter().all(|burst| !burst.2), "not enough: {sent:?}");
     sender.on_ack(&p, ms(3), &ack(0, &[(3, 23), (1, 2)]));
     let sent = drain(&mut sender, &p, ms(3));
+    // In the network is what was sent beyond 23, and not 0 and 2: with these again, the window of 10 is full.
+    let beyond = sender.next_position() / SEGMENT - 23;
     assert_eq!(sent[..2], [(0, 1, true), (2, 1, true)], "{sent:?}");
+    assert_eq!((sent.len(), beyond), (3, 8), "{sent:?}");
     // Once: now what was sent after these must tell.
     sender.on_ack(&p, ms(4), &ack(0, &[(3, 24), (1, 2)]));
     assert!(drain(&mut sender, &p, ms(4)).iter().all(|burst| !burst.2));

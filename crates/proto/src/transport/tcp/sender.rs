@@ -270,8 +270,10 @@ impl TcpSender {
         if self.phase == Phase::Open && p.sack && self.scoreboard.lost_below(mss) > self.una {
             self.enter_fast_recovery(p, mss);
         }
-        let reduced = marked && self.on_mark(p);
-        let grows = phase != Phase::FastRecovery && self.phase != Phase::FastRecovery && !marked && !reduced;
+        if marked {
+            self.on_mark(p);
+        }
+        let grows = phase != Phase::FastRecovery && self.phase != Phase::FastRecovery && !marked;
         if grows && advance > 0 {
             self.grow(now, advance, mss);
         }
@@ -320,13 +322,13 @@ impl TcpSender {
         let pipe = if !p.sack && self.phase == Phase::FastRecovery {
             self.in_flight()
         } else {
-            self.scoreboard.pipe(self.una, self.next, mss) - self.retransmissions.lost_bytes()
+            self.scoreboard.pipe(self.una, self.next, mss)
         };
         (self.cwnd as u64).saturating_add(self.inflation).saturating_sub(pipe)
     }
 
     fn burst(&mut self, p: &TcpParameters, position: u64, bytes: u64, retransmission: bool) -> Burst {
-        // CWR goes with new data, which is not sent again without an RTT (RFC 3168, 6.1.2).
+        // CWR goes with the first new data after the reduction (RFC 3168, 6.1.2).
         let cwr = self.cwr_pending && !retransmission && bytes > 0;
         self.cwr_pending &= !cwr;
         let always = matches!(p.control, ControlParameters::Dctcp(_));
@@ -397,6 +399,9 @@ impl TcpSender {
             }
             Phase::FastRecovery => {}
         }
+        if self.phase == Phase::Open {
+            self.retransmissions.clear();
+        }
         if self.una == self.next {
             self.deadline = Time::NEVER;
         } else if restart {
@@ -449,16 +454,15 @@ impl TcpSender {
     }
 
     /// ECN-Echo: reduces the window once for a window of data (RFC 3168, 6.1.2).
-    fn on_mark(&mut self, p: &TcpParameters) -> bool {
+    fn on_mark(&mut self, p: &TcpParameters) {
         if self.reduced_until.is_some_and(|until| self.una <= until) {
-            return false;
+            return;
         }
         self.statistics.ecn_reductions += 1;
         self.ssthresh = self.control.on_congestion(Congestion::Mark, self.cwnd, p.mss as f64);
         self.cwnd = self.cwnd.min(self.ssthresh);
         self.reduced_until = Some(self.next);
         self.cwr_pending = true;
-        true
     }
 
     /// The window, or what of it was used: FlightSize without what limited transmit added (RFC 5681, 3.2).
