@@ -531,6 +531,13 @@ fn a_loss_in_a_window_that_a_mark_reduced_reduces_no_more() {
     assert_eq!(sender.cwnd(), 10 * SEGMENT);
     let sent = sender.poll_transmit(&p, ms(1), u32::MAX).unwrap();
     assert!(sent.retransmission && !sent.ect && !sent.cwr, "{sent:?}");
+    // Nor does a mark where a loss did.
+    let (mut sender, p) = self::sender(&TcpParameters { ecn: true, ..reno() }, 20);
+    sender.on_ack(&p, ms(1), &ack(1, &[(2, 6)]));
+    assert!(sender.in_recovery());
+    let cwnd = sender.cwnd();
+    sender.on_ack(&p, ms(1), &AckSegment { ece: true, ..ack(3, &[(4, 6)]) });
+    assert_eq!((sender.cwnd(), sender.statistics().ecn_reductions), (cwnd, 0));
 }
 
 #[test]
