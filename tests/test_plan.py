@@ -99,6 +99,8 @@ def test_everything_set() -> None:
                 "rhcc": None,
                 "hostcc": None,
                 "host_path": None,
+                "tcp": None,
+                "cpu": None,
             }
         ],
         "switches": [{"name": "sw0", "model": 0}],
@@ -131,6 +133,7 @@ def test_everything_set() -> None:
             writer("write1", "h0", "h1", **second),
             writer("write1", "h1", "h0", **second),
         ],
+        "tcp_connections": [],
         "flows": {"tags": [], "list": []},
         "memory_loads": [],
         "link_events": [],

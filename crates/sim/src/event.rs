@@ -17,6 +17,8 @@ pub(crate) enum Event {
     PauseExpiry(u32),
     /// A lane repeats its pause, if it still holds it.
     PauseRefresh(u32),
+    /// The PFC watchdog of a lane may be due.
+    Watchdog(u32),
     /// A writer begins.
     WriterStart(u32),
     /// A writer posts no more.
@@ -25,6 +27,16 @@ pub(crate) enum Event {
     FlowStart(u32),
     /// A link fails or is repaired.
     LinkChange(u32),
+    /// A core's batch of work ends, or an interrupt is due that was held back.
+    Core(u32),
+    /// The first descriptor of a transmit ring is ready.
+    RingDue(u32),
+    /// A timer of a TCP connection may be due: twice the connection, plus one for its receiver.
+    TcpTimer(u32),
+    /// The connections of an item begin.
+    TcpStart(u32),
+    /// The applications of an item write no more.
+    TcpStop(u32),
     /// A queue pair may need a probe that no data asks for.
     IdleProbe(u32),
     /// The write of a probe (a packet) has ended in its receiver's memory.
@@ -60,11 +72,17 @@ impl Event {
             Event::Sample => (9, 0),
             Event::FlowStart(index) => (10, index),
             Event::LinkChange(index) => (11, index),
-            Event::PathDrain(index) => (12, index),
-            Event::MemoryLoad(index) => (13, index),
-            Event::IdleProbe(index) => (14, index),
-            Event::ProbeAnswer(index) => (15, index),
-            Event::AgentSample(index) => (16, index),
+            Event::Core(index) => (12, index),
+            Event::RingDue(index) => (13, index),
+            Event::TcpTimer(index) => (14, index),
+            Event::TcpStart(index) => (15, index),
+            Event::TcpStop(index) => (16, index),
+            Event::Watchdog(index) => (17, index),
+            Event::PathDrain(index) => (18, index),
+            Event::MemoryLoad(index) => (19, index),
+            Event::IdleProbe(index) => (20, index),
+            Event::ProbeAnswer(index) => (21, index),
+            Event::AgentSample(index) => (22, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -86,10 +104,16 @@ impl Event {
             9 => Event::Sample,
             10 => Event::FlowStart(index),
             11 => Event::LinkChange(index),
-            12 => Event::PathDrain(index),
-            13 => Event::MemoryLoad(index),
-            14 => Event::IdleProbe(index),
-            15 => Event::ProbeAnswer(index),
+            12 => Event::Core(index),
+            13 => Event::RingDue(index),
+            14 => Event::TcpTimer(index),
+            15 => Event::TcpStart(index),
+            16 => Event::TcpStop(index),
+            17 => Event::Watchdog(index),
+            18 => Event::PathDrain(index),
+            19 => Event::MemoryLoad(index),
+            20 => Event::IdleProbe(index),
+            21 => Event::ProbeAnswer(index),
             _ => Event::AgentSample(index),
         }
     }
@@ -113,6 +137,12 @@ mod tests {
             Event::PacingDue(7),
             Event::FlowStart(8),
             Event::LinkChange(9),
+            Event::Core(10),
+            Event::RingDue(11),
+            Event::TcpTimer(12),
+            Event::TcpStart(13),
+            Event::TcpStop(14),
+            Event::Watchdog(15),
             Event::PathDrain(10),
             Event::MemoryLoad(11),
             Event::IdleProbe(12),

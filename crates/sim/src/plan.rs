@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
+use crate::fabric::CLASSES;
 
 mod check;
 mod congestion;
+mod host;
 mod host_control;
 mod host_path;
 pub use congestion::*;
+pub use host::*;
 pub use host_control::*;
 pub use host_path::*;
 
@@ -62,6 +65,8 @@ pub struct Plan {
     pub flows: FlowsPlan,
     /// Generators of memory traffic at hosts.
     pub memory_loads: Vec<MemoryLoadPlan>,
+    /// TCP connections.
+    pub tcp_connections: Vec<TcpConnectionPlan>,
     /// Links that fail and are repaired, in any order.
     pub link_events: Vec<LinkEventPlan>,
     /// What to record.
@@ -100,8 +105,10 @@ pub struct NicPlan {
     pub class_of: Vec<u8>,
     /// Code point of CNPs; none: that of the packet that was marked.
     pub cnp_code_point: Option<u8>,
-    /// Classes with strict priority, highest number first; the others share round robin.
+    /// Classes with strict priority, highest number first.
     pub strict: Vec<u8>,
+    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
+    pub weights: Option<[u32; CLASSES]>,
     /// Reliable connections.
     pub transport: TransportPlan,
     /// Congestion control.
@@ -112,6 +119,10 @@ pub struct NicPlan {
     pub hostcc: Option<HostCcPlan>,
     /// What lies between its port and memory; none: memory takes every byte at once.
     pub host_path: Option<HostPathPlan>,
+    /// TCP stack of the host behind it; none: it has none.
+    pub tcp: Option<TcpPlan>,
+    /// CPU of the host behind it; none: what it costs is not modelled.
+    pub cpu: Option<CpuPlan>,
 }
 
 /// Settings of reliable connections.
@@ -152,10 +163,13 @@ pub struct SwitchModelPlan {
     pub class_of: Vec<u8>,
     /// Priorities under PFC.
     pub lossless: Vec<u8>,
-    /// Classes with strict priority, highest number first; the others share round robin.
+    /// Classes with strict priority, highest number first.
     pub strict: Vec<u8>,
-    /// Marking, on every class that is not strict: each port has the entry of its rate, else that without a rate, else
-    /// none.
+    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
+    pub weights: Option<[u32; CLASSES]>,
+    /// Two pools, of lossless and of lossy priorities; none: one for all.
+    pub pools: Option<PoolsPlan>,
+    /// Marking: each class of a port has the entry of its rate, else that without a rate, else none.
     pub ecn: Vec<EcnPlan>,
     /// An ingress priority group may hold this many times the free shared buffer.
     pub ingress_alpha: f64,
@@ -163,15 +177,38 @@ pub struct SwitchModelPlan {
     pub egress_alpha: f64,
     /// Priority flow control.
     pub pfc: PfcPlan,
+    /// The PFC watchdog of lossless priorities.
+    pub watchdog: Option<WatchdogPlan>,
 }
 
-/// ECN thresholds of the ports of one rate, or of all.
+/// How the shared buffer is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PoolsPlan {
+    pub lossless_bytes: u64,
+    pub lossy_bytes: u64,
+}
+
+/// Settings of the PFC watchdog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchdogPlan {
+    /// How long a pause may hold up a queue before what it holds is dropped.
+    pub detect_ps: u64,
+    /// How long there must be no pause until the queue works again.
+    pub restore_ps: u64,
+}
+
+/// ECN thresholds of some priorities, at the ports of one rate or of all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct EcnPlan {
     /// None: of all ports whose rate has no entry.
     pub rate_bps: Option<u64>,
+    /// Priorities that it is for.
+    pub priorities: Vec<u8>,
     pub k_min_bytes: u64,
     pub k_max_bytes: u64,
     pub p_max: f64,
@@ -359,6 +396,7 @@ impl Plan {
         }
         self.check_flows()?;
         self.check_memory_loads(&names)?;
+        self.check_tcp(&names, marks)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }

@@ -39,6 +39,8 @@ pub(crate) struct NicModel {
     pub cnp_code_point: Option<u8>,
     /// Classes with strict priority.
     pub strict: u8,
+    /// Shares of the other classes; none: packets in turns.
+    pub weights: Option<[u32; CLASSES]>,
     /// Line rate, bit/s.
     pub line_rate: f64,
 }
@@ -72,6 +74,8 @@ pub(crate) struct NicCounters {
     pub np_cnp_sent: u64,
     pub rp_cnp_handled: u64,
     pub rp_cnp_ignored: u64,
+    /// How long the CNPs that were handled had been on their way, all together.
+    pub cnp_delay_ns: u64,
     pub out_of_sequence: u64,
     pub packet_seq_err: u64,
     pub local_ack_timeout_err: u64,

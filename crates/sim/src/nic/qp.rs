@@ -19,6 +19,18 @@ pub(crate) enum QpState {
     Error,
 }
 
+impl QpState {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            QpState::Waiting => "waiting",
+            QpState::Running => "running",
+            QpState::Done => "done",
+            QpState::Error => "error",
+        }
+    }
+}
+
 /// The sending half of a queue pair.
 #[derive(Debug)]
 pub(crate) struct SendQp {

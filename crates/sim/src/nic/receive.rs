@@ -27,11 +27,15 @@ impl World {
     /// A packet has reached a host's transport.
     pub(crate) fn transport_receive(&mut self, host: usize, index: u32) {
         let packet = self.packets[index];
+        if packet.kind.is_tcp() {
+            self.tcp_receive(index);
+            return;
+        }
         self.packets.remove(index);
         match packet.kind {
             Kind::Data => self.on_data(host, index, &packet),
             Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
-            Kind::Cnp => self.on_cnp(host, packet.qp),
+            Kind::Cnp => self.on_cnp(host, &packet),
             Kind::Probe => {
                 // It goes back as its own answer.
                 let index = self.packets.add(packet);
@@ -40,6 +44,7 @@ impl World {
             }
             Kind::ProbeAck => self.on_probe_ack(&packet),
             Kind::Pfc => unreachable!("PFC frames take effect at the port"),
+            Kind::Tcp | Kind::TcpAck => unreachable!("they went to the CPU"),
         }
     }
 
@@ -117,7 +122,7 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
         let class = model.class_of[code_point as usize];
-        let notification = self.reply(src, qp, Kind::Cnp, 0, CNP_FRAME_BYTES);
+        let notification = self.reply(src, qp, Kind::Cnp, nanoseconds(self.now), CNP_FRAME_BYTES);
         let cnp = &mut self.packets[notification];
         (cnp.class, cnp.code_point) = (class, code_point);
         self.queue_reply(host, notification);
@@ -187,6 +192,10 @@ impl World {
         let ack = AckInfo {
             now: self.now,
             rtt: self.now - sent_at,
+            completes_burst: packet.kind == Kind::Ack
+                && newly > 0
+                && (model.congestion.burst_bytes())
+                    .is_some_and(|burst| writer.ends_burst(s.requester.acknowledged() - 1, burst)),
             newly_acked_bytes: acknowledged_bytes - writer.position(s.requester.acknowledged() - newly),
             acknowledged_bytes,
             sent_bytes: writer.position(s.requester.next_sequence()),
@@ -196,13 +205,14 @@ impl World {
         s.controller.on_ack(&model.congestion, &ack);
     }
 
-    fn on_cnp(&mut self, host: usize, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
+    fn on_cnp(&mut self, host: usize, packet: &Packet) {
+        let s = &mut self.send_qps[packet.qp as usize];
         let nic = &mut self.nics[host];
         match (&mut s.controller, &self.nic_models[nic.model as usize].congestion) {
             (Controller::Dcqcn(reaction), Congestion::Dcqcn(parameters)) if s.state == QpState::Running => {
                 s.rp_cnp_handled += 1;
                 nic.counters.rp_cnp_handled += 1;
+                nic.counters.cnp_delay_ns += nanoseconds(self.now).wrapping_sub(packet.psn) as u64;
                 reaction.on_cnp(parameters, self.now);
             }
             _ => nic.counters.rp_cnp_ignored += 1,
@@ -246,4 +256,9 @@ impl World {
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
+}
+
+/// The time as a CNP carries it, where others have their PSN: it comes round every 4.3 s, longer than any is on its way.
+fn nanoseconds(now: Time) -> u32 {
+    (now.0 / 1000) as u32
 }

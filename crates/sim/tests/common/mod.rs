@@ -3,6 +3,7 @@
 
 pub mod fabric;
 pub mod host;
+pub mod tcp;
 
 use tailback_proto::congestion::dcqcn::MlnxParameters;
 use tailback_sim::plan::*;
@@ -15,6 +16,12 @@ pub const MS: u64 = 1_000 * US;
 /// Code points of all tests: the index is the priority in both headers, and the class.
 pub fn code_points() -> Vec<CodePointPlan> {
     (0..8).map(|priority| CodePointPlan { dscp: 8 * priority, pcp: priority }).collect()
+}
+
+/// A step in every class but that of CNPs.
+pub fn ecn(rate_bps: Option<u64>, k_bytes: u64) -> EcnPlan {
+    let priorities = vec![0, 1, 2, 3, 4, 5, 7];
+    EcnPlan { rate_bps, priorities, k_min_bytes: k_bytes, k_max_bytes: k_bytes, p_max: 1.0 }
 }
 
 /// A star: hosts h0, h1, ... around switch sw0; nothing is sent.
@@ -30,6 +37,7 @@ pub fn star(hosts: usize) -> Plan {
             class_of: (0..8).collect(),
             cnp_code_point: Some(6),
             strict: vec![6],
+            weights: None,
             transport: TransportPlan {
                 ack_every_packets: 16,
                 ack_timeout_ps: 67_108_864_000,
@@ -40,6 +48,8 @@ pub fn star(hosts: usize) -> Plan {
             rhcc: None,
             hostcc: None,
             host_path: None,
+            tcp: None,
+            cpu: None,
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {
@@ -49,7 +59,9 @@ pub fn star(hosts: usize) -> Plan {
             class_of: (0..8).collect(),
             lossless: vec![3],
             strict: vec![6],
-            ecn: vec![EcnPlan { rate_bps: None, k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 1.0 }],
+            weights: None,
+            pools: None,
+            ecn: vec![EcnPlan { k_max_bytes: 1_500_000, ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
             pfc: PfcPlan {
@@ -59,6 +71,7 @@ pub fn star(hosts: usize) -> Plan {
                 quanta: 65_535,
                 response_delay_ps: 300_000,
             },
+            watchdog: None,
         }],
         links: (0..hosts)
             .map(|i| LinkPlan {
@@ -74,6 +87,7 @@ pub fn star(hosts: usize) -> Plan {
         writers: vec![],
         flows: FlowsPlan::default(),
         memory_loads: vec![],
+        tcp_connections: vec![],
         link_events: vec![],
         record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
     }

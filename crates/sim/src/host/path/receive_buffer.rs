@@ -9,12 +9,13 @@
 //!
 //! Leaves out: cells, and the spare part that no priority uses.
 
+use tailback_proto::scheduling::ets::pick_round_robin;
 use tailback_proto::units::Time;
 
 use super::{payload_of, Crossing, Level, IDEAL};
 use crate::event::Event;
 use crate::fabric::packet::{Fifo, Kind};
-use crate::fabric::port::{pick_class, DropReason};
+use crate::fabric::port::DropReason;
 use crate::fabric::CLASSES;
 use crate::nic::Congestion;
 use crate::plan::ReceiveBufferPlan;
@@ -166,7 +167,7 @@ impl World {
             if path.buffers.waiting == 0 {
                 return;
             }
-            let number = pick_class(path.buffers.waiting, 0, path.buffers.last);
+            let number = pick_round_robin(path.buffers.waiting, 0, path.buffers.last);
             path.buffers.last = number;
             path.buffers.leaving = Some(number);
             let head = path.buffers.parts[number as usize].fifo.head().expect("it waits");
