@@ -1,6 +1,6 @@
 //! Everything that exists in a run, in arenas; entities are named by index. Each model adds its own methods.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
@@ -19,7 +19,7 @@ use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
 use crate::fabric::{class_table, lane, mask, ClassOf, CLASSES};
-use crate::host::agent::{Agent, Control};
+use crate::host::agent::Agent;
 use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
 use crate::host::{Cpus, Sockets, TxRings};
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
@@ -309,29 +309,6 @@ impl World {
         Ok(world)
     }
 
-    /// Puts an agent on each host that receives and is to have one.
-    fn add_agents(&mut self, plan: &Plan) -> Result<(), PlanError> {
-        let receiving: BTreeSet<u16> = self.send_qps.iter().map(|s| s.dst).collect();
-        for host in receiving {
-            let nic = plan.hosts[host as usize].nic;
-            let (interval_ps, control) = match agent_control(&plan.nics[nic]) {
-                Ok(None) => continue,
-                Ok(Some(found)) => found,
-                Err((part, problem)) => {
-                    return Err(PlanError::Impossible { place: format!("nics[{nic}].{part}"), problem })
-                }
-            };
-            self.schedule(Time::ZERO, Event::AgentSample(self.agents.len() as u32));
-            self.agents.push(Agent {
-                host: host as u32,
-                interval: Time(interval_ps),
-                control,
-                level_changes: 0,
-            });
-        }
-        Ok(())
-    }
-
     /// Memory traffic, and what the queue pairs to each host write to.
     fn add_memory_loads(&mut self, plan: &Plan, names: &HashMap<&str, usize>) {
         for load in &plan.memory_loads {
@@ -567,15 +544,4 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
         weights: plan.weights,
         line_rate: rate.0 as f64,
     })
-}
-
-/// What watches the counters of a host with such a NIC, and how often. Errors name the part of the plan.
-fn agent_control(plan: &crate::plan::NicPlan) -> Result<Option<(u64, Control)>, (&'static str, String)> {
-    if let Some(receiver) = plan.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref()) {
-        let parameters = receiver.parameters().map_err(|problem| ("rhcc.receiver", problem))?;
-        return Ok(Some((receiver.sample_interval_ps, Control::Rhcc(parameters, Default::default()))));
-    }
-    let Some(hostcc) = &plan.hostcc else { return Ok(None) };
-    let parameters = hostcc.parameters().map_err(|problem| ("hostcc", problem))?;
-    Ok(Some((hostcc.sample_interval_ps, Control::HostCc(parameters, Default::default()))))
 }

@@ -3,12 +3,14 @@
 //!
 //! Leaves out: the core that it runs on, and the time that reading a register takes.
 
+use std::collections::BTreeSet;
 use tailback_proto::congestion::host::CACHE_LINE_BYTES;
 use tailback_proto::congestion::hostcc::{HostCc, HostCcParameters};
 use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
 use tailback_proto::units::Time;
 
 use crate::event::Event;
+use crate::plan::{NicPlan, Plan, PlanError};
 use crate::world::World;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -57,6 +59,29 @@ impl Agent {
 }
 
 impl World {
+    /// Puts an agent on each host that receives and is to have one.
+    pub(crate) fn add_agents(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        let receiving: BTreeSet<u16> = self.send_qps.iter().map(|s| s.dst).collect();
+        for host in receiving {
+            let nic = plan.hosts[host as usize].nic;
+            let (interval_ps, control) = match agent_control(&plan.nics[nic]) {
+                Ok(None) => continue,
+                Ok(Some(found)) => found,
+                Err((part, problem)) => {
+                    return Err(PlanError::Impossible { place: format!("nics[{nic}].{part}"), problem })
+                }
+            };
+            self.schedule(Time::ZERO, Event::AgentSample(self.agents.len() as u32));
+            self.agents.push(Agent {
+                host: host as u32,
+                interval: Time(interval_ps),
+                control,
+                level_changes: 0,
+            });
+        }
+        Ok(())
+    }
+
     /// An agent reads its host's counters.
     pub(crate) fn on_agent_sample(&mut self, index: u32) {
         let (host, clock_hz) = {
@@ -88,6 +113,17 @@ impl World {
 /// The IIO's counter, which adds the lines in its buffer at every cycle, from the integral of its bytes over picoseconds.
 fn iio_cycles(byte_ps: u128, clock_hz: u64) -> u64 {
     (byte_ps * clock_hz as u128 / (CACHE_LINE_BYTES as u128 * PS_PER_S)) as u64
+}
+
+/// What watches the counters of a host with such a NIC, and how often. Errors name the part of the plan.
+fn agent_control(plan: &NicPlan) -> Result<Option<(u64, Control)>, (&'static str, String)> {
+    if let Some(receiver) = plan.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref()) {
+        let parameters = receiver.parameters().map_err(|problem| ("rhcc.receiver", problem))?;
+        return Ok(Some((receiver.sample_interval_ps, Control::Rhcc(parameters, Default::default()))));
+    }
+    let Some(hostcc) = &plan.hostcc else { return Ok(None) };
+    let parameters = hostcc.parameters().map_err(|problem| ("hostcc", problem))?;
+    Ok(Some((hostcc.sample_interval_ps, Control::HostCc(parameters, Default::default()))))
 }
 
 #[cfg(test)]
