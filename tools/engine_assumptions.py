@@ -30,7 +30,7 @@ class Constant:
 CONSTANTS = (
     Constant(
         "No data packet moves for this long while packets wait behind a pause: a deadlock",
-        "sim/src/world.rs",
+        "sim/src/fabric/deadlock.rs",
         r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
         "{} ms",
         "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and "
