@@ -61,7 +61,7 @@ DCQCN = {
 
 def writer(name: str, src: str, dst: str, **fields: Any) -> dict[str, Any]:
     defaults = {
-        "priority": 3,
+        "code_point": 0,
         "qps": 1,
         "message_bytes": 65536,
         "tx_depth": 128,
@@ -74,7 +74,7 @@ def writer(name: str, src: str, dst: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_everything_set() -> None:
-    first = {"priority": 4, "qps": 2, "message_bytes": 4000, "tx_depth": 3, "messages": 9}
+    first = {"code_point": 1, "qps": 2, "message_bytes": 4000, "tx_depth": 3, "messages": 9}
     second = {"start_ps": 10**9, "start_spread_ps": 5 * 10**8, "stop_ps": 2 * 10**9}
     link = {"rate_bps": 25 * 10**9, "delay_ps": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
     assert make_plan(loads(TEXT)) == {
@@ -86,7 +86,9 @@ def test_everything_set() -> None:
             {
                 "mtu_bytes": 4096,
                 "rx_latency_ps": 0,
-                "cnp_priority": 5,
+                "class_of": [3, 4, 5],
+                "cnp_code_point": 2,
+                "strict": [5],
                 "transport": {
                     "ack_every_packets": 8,
                     "ack_timeout_ps": 10**9,
@@ -94,7 +96,11 @@ def test_everything_set() -> None:
                     "retry_count": 2,
                 },
                 "congestion": {"dcqcn": DCQCN},
+                "rhcc": None,
+                "hostcc": None,
                 "host_path": None,
+                "tcp": None,
+                "cpu": None,
             }
         ],
         "switches": [{"name": "sw0", "model": 0}],
@@ -103,6 +109,7 @@ def test_everything_set() -> None:
                 "buffer_bytes": 4_000_000,
                 "shared_bytes": 3_000_000,
                 "latency_ps": 100_000,
+                "class_of": [3, 4, 5],
                 "lossless": [3, 4],
                 "strict": [],
                 "ecn": [],
@@ -118,6 +125,7 @@ def test_everything_set() -> None:
             }
         ],
         "links": [{"a": f"h{i}", "b": "sw0", **link} for i in range(3)],
+        "code_points": [{"dscp": 24, "pcp": 3}, {"dscp": 32, "pcp": 4}, {"dscp": 40, "pcp": 5}],
         "writers": [
             writer("write0", "h0", "h1", **first),
             writer("write0", "h0", "h2", **first),
@@ -125,6 +133,7 @@ def test_everything_set() -> None:
             writer("write1", "h0", "h1", **second),
             writer("write1", "h1", "h0", **second),
         ],
+        "tcp_connections": [],
         "flows": {"tags": [], "list": []},
         "memory_loads": [],
         "link_events": [],

@@ -30,7 +30,7 @@ class Constant:
 CONSTANTS = (
     Constant(
         "No data packet moves for this long while packets wait behind a pause: a deadlock",
-        "sim/src/world.rs",
+        "sim/src/fabric/deadlock.rs",
         r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
         "{} ms",
         "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and "
@@ -44,6 +44,14 @@ CONSTANTS = (
         "10^{} bit/s",
         "The NIC's parameters count rates in Mb/s. Halving the distance never reaches the target exactly, so "
         "the release at the highest rate needs a last step.",
+    ),
+    Constant(
+        "Frame of an RHCC probe and of its answer: as a CNP",
+        "proto/src/wire/mod.rs",
+        r"CNP_PAYLOAD_BYTES: u32 = (\d+)",
+        "{} B after the BTH",
+        "The format of probes is not published. A CNP has room for two timestamps of 8 B where its reserved "
+        "bytes are.",
     ),
     Constant(
         "A pause is repeated after this share of its quanta",

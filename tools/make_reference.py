@@ -24,7 +24,7 @@ from tailback.hpcc.keys import KEYS, KINDS
 from tailback.scenario.by_rate import ByRate
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
 from tailback.scenario.hosts import HostSet
-from tailback.scenario.model import PATH_MTUS, Scenario
+from tailback.scenario.model import PATH_MTUS, Scenario, _path_mtu
 from tailback.units import Quantity
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -101,6 +101,8 @@ def as_written(key: str, field: FieldInfo) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if key == "mtu":  # powers of two are what people call MTUs by, in bytes
         return f"{value}B"
+    if quantity is not None and isinstance(value, list):
+        return f"[{', '.join(map(quantity.format, value))}]"
     if quantity is not None and isinstance(value, int):
         return quantity.format(value)
     if isinstance(value, tuple):
@@ -134,14 +136,14 @@ def takes(field: FieldInfo, key: str) -> str:
 def kind(annotation: Any, limits: list[Any], key: str) -> str:
     """The type in words, without null."""
     quantity = next((rule for rule in limits if isinstance(rule, Quantity)), None)
-    if key == "mtu":
+    if key == "mtu" and any(getattr(rule, "func", None) is _path_mtu for rule in limits):
         return f"size: {', '.join(f'`{mtu}B`' for mtu in PATH_MTUS)}"
     if by_rate := next((rule for rule in limits if isinstance(rule, ByRate)), None):
         what = by_rate.expected.removeprefix("a ")
         return f"{what}; or a mapping of rates to such: `{{25Gbps: ..., 100Gbps: ...}}`"
-    if quantity is not None:
-        return quantity_in_words(quantity)
     plain = strip(annotation)
+    if quantity is not None:
+        return ("a list, each a " if get_origin(plain) is list else "") + quantity_in_words(quantity)
     if annotation in (get_args(HostSet)[0], HostSet):
         return "hosts: `h0`, `h0..h15`, `all`, or a list of these"
     if found := models(annotation):
@@ -157,7 +159,14 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     if plain is bool:
         return "`true` or `false`"
     if plain in (int, float):
-        return ("whole number" if plain is int else "number") + span(limits)
+        words = [
+            word for part in get_args(annotation) if get_origin(part) is Literal for word in get_args(part)
+        ]
+        return (
+            ("whole number" if plain is int else "number")
+            + span(limits)
+            + "".join(f", or `{w}`" for w in words)
+        )
     return "text"
 
 
@@ -240,8 +249,12 @@ def sections() -> Iterator[tuple[str, type[BaseModel]]]:
 
 def anchor_of(model: type[BaseModel]) -> str:
     """The anchor of a model's section."""
-    path = next(path for path, other in sections() if other is model)
-    return anchor(kind_of(model) or path.split(".")[-1]) or "scenario"
+    found = list(sections())
+    path = next(path for path, other in found if other is model)
+    name = path.split(".")[-1]
+    # host.tcp are the settings, traffic of kind tcp is what is sent.
+    shared = not kind_of(model) and name in {kind_of(other) for _, other in found}
+    return anchor(kind_of(model) or (path.replace(".", "-") if shared else name)) or "scenario"
 
 
 def settings(model: type[BaseModel], path: str) -> Iterator[Setting]:
@@ -420,6 +433,7 @@ come without one.
 | duration | `ps` `ns` `us` (or `µs`) `ms` `s` | whole picoseconds |
 | size | `B`; `KB` `MB` `GB` `TB` are powers of 1000; `KiB` `MiB` `GiB` `TiB` powers of 1024 | whole bytes |
 | rate | `bps` `Kbps` `Mbps` `Gbps` `Tbps`, powers of 1000 | whole bit/s |
+| frequency | `Hz` `kHz` `MHz` `GHz`, powers of 1000 | whole Hz |
 
 No floating point is involved: `0.1ns` is exactly 100 ps, and `0.0001ns`, which is no whole number of
 picoseconds, is refused.
@@ -431,7 +445,7 @@ expected; of the messages or links of one list, the first that is wrong. The exi
 nothing was run. What is impossible only as a whole is refused in
 the same way: headroom of all ports larger than the buffer, `k_min` above `k_max`, `xon` not below `xoff`,
 a host or a link that does not exist, a network in two parts, traffic that stops before it starts, a
-lowest DCQCN rate above the link's.
+lowest DCQCN rate above the link's, DCTCP without ECN.
 
 ## Hosts and links
 

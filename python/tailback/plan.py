@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tailback.scenario.checks import pairs
 from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_setting
+from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
+from tailback.scenario.host_control import hostcc_plan, rhcc_plan
 from tailback.scenario.hosts import names
-from tailback.scenario.model import Ecn, Host, Scenario, Switch
+from tailback.scenario.model import Ecn, Scenario, Switch
+from tailback.scenario.qos import CodePoint, classes, cnp_code_point, code_points, of_priority
 from tailback.scenario.round_trip import longest_round_trip
-from tailback.scenario.traffic import Write
+from tailback.scenario.tcp import tcp_plan
+from tailback.scenario.traffic import Churn, TcpStreams, Write
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
     """The plan of a scenario: plain data, times in ps, sizes in bytes, rates in bit/s, no defaults.
 
-    Hosts, links, writers and messages are in the order of the network and of the traffic list, which is also
-    the order of their random streams. Hosts of one link rate share a kind of NIC, switches with as much
-    shared buffer a kind of switch.
+    Hosts, links, writers, connections and messages are in the order of the network and of the traffic list,
+    which is also the order of their random streams. Hosts of one link rate share a kind of NIC, switches with
+    as much shared buffer a kind of switch.
     """
     network = scenario.network
     rates = list(dict.fromkeys(network.host_rates))
@@ -32,6 +36,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     pools = shared(scenario)
     kinds = list(dict.fromkeys(pools.values()))
     kind_of = {pool: number for number, pool in enumerate(kinds)}
+    marks = code_points(scenario)
     return {
         "name": scenario.name,
         "seed": scenario.run.seed,
@@ -40,9 +45,9 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             {"name": name, "nic": nic_of[rate]}
             for name, rate in zip(network.hosts, network.host_rates, strict=True)
         ],
-        "nics": [_nic(scenario.host, rate, round_trip) for rate in rates],
+        "nics": [_nic(scenario, marks, rate, round_trip) for rate in rates],
         "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
-        "switch_models": [_switch(scenario.switch, pool, link_rates) for pool in kinds],
+        "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in kinds],
         "links": [
             {
                 "a": wire.a,
@@ -54,13 +59,17 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             }
             for wire, headroom in zip(network.wires, headrooms(scenario), strict=True)
         ],
+        "code_points": [mark._asdict() for mark in marks],
         "writers": [
-            writer
-            for index, item in enumerate(scenario.traffic)
-            if isinstance(item, Write)
-            for writer in _writers(item, index, network.hosts)
+            writer for index in range(len(scenario.traffic)) for writer in _writers_of(scenario, index, marks)
         ],
-        "flows": _flows(scenario),
+        "tcp_connections": [
+            entry
+            for index, item in enumerate(scenario.traffic)
+            if isinstance(item, TcpStreams)
+            for entry in _connections(item, index, network.hosts, marks)
+        ],
+        "flows": _flows(scenario, marks),
         "memory_loads": [],
         "link_events": _link_events(scenario),
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
@@ -72,12 +81,15 @@ def plan_json(plan: dict[str, Any]) -> str:
     return json.dumps(plan, allow_nan=False)
 
 
-def _nic(host: Host, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
+def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: int | None) -> dict[str, Any]:
+    host = scenario.host
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
         "mtu_bytes": host.mtu,
         "rx_latency_ps": host.rx_latency,
-        "cnp_priority": host.cnp_priority,
+        "class_of": classes(marks),
+        "cnp_code_point": marks.index(cnp_code_point(scenario)),
+        "strict": [host.cnp_priority],
         "transport": {
             "ack_every_packets": ack_every(host)[0],
             "ack_timeout_ps": full,
@@ -85,7 +97,11 @@ def _nic(host: Host, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
             "retry_count": host.transport.retry_count,
         },
         "congestion": congestion_plan(host, rate_bps, round_trip),
+        "rhcc": rhcc_plan(host, rate_bps),
+        "hostcc": hostcc_plan(host, rate_bps),
         "host_path": None,
+        "tcp": tcp_plan(host.tcp) if scenario.has_tcp else None,
+        "cpu": cpu_plan(host.cpu) if scenario.has_tcp else None,
     }
 
 
@@ -101,12 +117,15 @@ def _ecn(ecn: Ecn | None, rates: Iterable[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _switch(switch: Switch, shared_bytes: int, rates: Iterable[int]) -> dict[str, Any]:
+def _switch(
+    switch: Switch, marks: list[CodePoint], shared_bytes: int, rates: Iterable[int]
+) -> dict[str, Any]:
     pfc = switch.pfc
     return {
         "buffer_bytes": switch.buffer,
         "shared_bytes": shared_bytes,
         "latency_ps": switch.latency,
+        "class_of": classes(marks),
         "lossless": list(switch.lossless),
         "strict": list(switch.strict),
         "ecn": _ecn(switch.ecn, rates),
@@ -122,20 +141,58 @@ def _switch(switch: Switch, shared_bytes: int, rates: Iterable[int]) -> dict[str
     }
 
 
-def _writers(item: Write, index: int, every: list[str]) -> list[dict[str, Any]]:
+def _writers_of(scenario: Scenario, index: int, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    item = scenario.traffic[index]
+    if isinstance(item, Write):
+        return _writers(item, index, scenario.network.hosts, marks)
+    if isinstance(item, Churn):
+        return _churn(item, index, scenario, marks)
+    return []
+
+
+def _churn(item: Churn, index: int, scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    """A writer for each connection."""
+    from tailback.workload.churn import connections  # NumPy takes a while to load, and writers do not need it
+
+    run = scenario.run
+    drawn = connections(item, scenario.network.hosts, run.seed, index, run.duration)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": connection.src,
+            "dst": connection.dst,
+            "code_point": marks.index(of_priority(item.priority)),
+            "qps": 1,
+            "message_bytes": item.message,
+            "tx_depth": item.depth,
+            "messages": None,
+            "start_ps": connection.start,
+            "start_spread_ps": 0,
+            "stop_ps": connection.stop,
+        }
+        for connection in drawn
+    ]
+
+
+def _starts(item: Write | TcpStreams, every: list[str]) -> Callable[[str, str], int]:
+    """When a pair of hosts starts; the opposite direction of a bidirectional pair starts with it."""
     turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
+    return lambda source, to: item.start + item.start_interval * turns.get(source, turns.get(to, 0))
+
+
+def _writers(item: Write, index: int, every: list[str], marks: list[CodePoint]) -> list[dict[str, Any]]:
+    start = _starts(item, every)
     return [
         {
             "name": f"{item.kind}{index}",
             "src": source,
             "dst": to,
-            "priority": item.priority,
+            "code_point": marks.index(of_priority(item.priority)),
             "qps": item.qps,
             "message_bytes": item.message,
             "tx_depth": item.depth,
             "messages": item.messages,
-            # The opposite direction of a bidirectional pair starts with it.
-            "start_ps": item.start + item.start_interval * turns.get(source, turns.get(to, 0)),
+            "start_ps": start(source, to),
             "start_spread_ps": item.start_spread,
             "stop_ps": item.stop,
         }
@@ -143,12 +200,33 @@ def _writers(item: Write, index: int, every: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _flows(scenario: Scenario) -> dict[str, Any]:
-    """Single messages, item by item, each by start: rows of src, dst, tag, priority, bytes, start."""
+def _connections(
+    item: TcpStreams, index: int, every: list[str], marks: list[CodePoint]
+) -> list[dict[str, Any]]:
+    start = _starts(item, every)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": source,
+            "dst": to,
+            "code_point": marks.index(of_priority(item.priority)),
+            "connections": item.connections,
+            "bytes": item.bytes,
+            "start_ps": start(source, to),
+            "start_spread_ps": item.start_spread,
+            "stop_ps": item.stop,
+        }
+        for source, to in pairs(item, every)
+    ]
+
+
+def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
+    """Single messages, item by item, each by start: rows of src, dst, tag, code point, bytes, start."""
     tags: list[str] = []
     rows: list[list[int]] = []
+    number = {mark: number for number, mark in enumerate(marks)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, Write):
+        if isinstance(item, (Write, Churn, TcpStreams)):
             continue
         import numpy as np  # takes a while to load, and writers do not need it
 
@@ -157,7 +235,8 @@ def _flows(scenario: Scenario) -> dict[str, Any]:
         table = messages_of(scenario, index)
         assert table is not None
         tag = np.full(len(table), len(tags))
-        columns = (table.src, table.dst, tag, table.priority, table.size, table.start)
+        mark_of = np.array([number.get(of_priority(priority), -1) for priority in range(8)])
+        columns = (table.src, table.dst, tag, mark_of[table.priority], table.size, table.start)
         rows += np.column_stack(columns).tolist()
         tags.append(f"{item.kind}{index}")
     return {"tags": tags, "list": rows}

@@ -44,7 +44,7 @@ struct Recording {
 
 #[pymethods]
 impl Recording {
-    /// A row a queue pair.
+    /// A row a queue pair or TCP connection.
     #[getter]
     fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.flows.to_pyarrow(py)

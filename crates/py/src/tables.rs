@@ -41,6 +41,7 @@ pub fn flows(flows: &[Flow]) -> Table {
     table(vec![
         ("flow", integers(0..flows.len() as u64)),
         ("writer", strings(rows().map(|f| f.writer.as_str()))),
+        ("protocol", strings(rows().map(|f| f.protocol))),
         ("src", strings(rows().map(|f| f.src.as_str()))),
         ("dst", strings(rows().map(|f| f.dst.as_str()))),
         ("qp", Arc::new(UInt32Array::from_iter_values(rows().map(|f| f.qp)))),
@@ -49,7 +50,7 @@ pub fn flows(flows: &[Flow]) -> Table {
         ("end_ps", optional_integers(rows().map(|f| f.end_ps))),
         ("state", strings(rows().map(|f| f.state))),
         ("error", optional_strings(rows().map(|f| f.error.as_deref()))),
-        ("message_bytes", integers(rows().map(|f| f.message_bytes))),
+        ("message_bytes", optional_integers(rows().map(|f| f.message_bytes))),
         ("messages_posted", integers(rows().map(|f| f.messages_posted))),
         ("messages_completed", integers(rows().map(|f| f.messages_completed))),
         ("bytes_delivered", integers(rows().map(|f| f.bytes_delivered))),
@@ -66,7 +67,13 @@ pub fn flows(flows: &[Flow]) -> Table {
         ("rp_cnp_handled", integers(rows().map(|f| f.rp_cnp_handled))),
         ("np_cnp_sent", integers(rows().map(|f| f.np_cnp_sent))),
         ("np_ecn_marked_roce_packets", integers(rows().map(|f| f.np_ecn_marked_roce_packets))),
-        ("rate_bps", floats(rows().map(|f| f.rate_bps))),
+        ("rate_bps", Arc::new(rows().map(|f| f.rate_bps).collect::<Float64Array>())),
+        ("retransmitted_segments", integers(rows().map(|f| f.retransmitted_segments))),
+        ("timeouts", integers(rows().map(|f| f.timeouts))),
+        ("fast_recoveries", integers(rows().map(|f| f.fast_recoveries))),
+        ("ece_received", integers(rows().map(|f| f.ece_received))),
+        ("cwnd_bytes", optional_integers(rows().map(|f| f.cwnd_bytes))),
+        ("srtt_ps", optional_integers(rows().map(|f| f.srtt_ps))),
     ])
 }
 

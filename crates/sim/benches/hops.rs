@@ -6,6 +6,7 @@
 mod common;
 
 use common::fabric::{permutation, web_search, FatTree};
+use common::tcp::tcp_incast;
 use common::{incast, star, MS};
 use tailback_proto::units::Time;
 use tailback_sim::engine::EventQueue;
@@ -131,6 +132,13 @@ fn incast_16_with_paths() -> Plan {
     plan
 }
 
+/// TCP: 16:1 on one switch, 64 connections a sender, CPUs that cost what they cost.
+fn tcp_incast_16() -> Plan {
+    let mut plan = tcp_incast(64);
+    plan.duration_ps = 400 * MS;
+    plan
+}
+
 fn permutation_on(mut plan: Plan, mtu: u32, bytes: u64) -> Plan {
     plan.nics[0].mtu_bytes = mtu;
     plan.flows.tags = vec!["flows".into()];
@@ -147,12 +155,13 @@ fn web_search_on(tree: FatTree, span_ps: u64) -> Plan {
 
 type Case = (&'static str, fn() -> Plan);
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     ("small permutation, k=8", || permutation_on(FatTree::k_ary(8).plan(), 1024, 1 << 20)),
     ("published incast, MTU 1024", || published_incast(1024)),
     ("published incast, MTU 4096", || published_incast(4096)),
     ("incast 16:1, MTU 1024", incast_16),
     ("incast 16:1, hosts with a path", incast_16_with_paths),
+    ("TCP incast 16:1, 64 connections", tcp_incast_16),
     ("permutation, 16 hosts, MTU 1024", || permutation_on(star(16), 1024, 200 << 20)),
     ("permutation, k=8, MTU 1024", || permutation_on(FatTree::k_ary(8).plan(), 1024, 20 << 20)),
     ("permutation, k=8, MTU 4096", || permutation_on(FatTree::k_ary(8).plan(), 4096, 80 << 20)),

@@ -1,4 +1,4 @@
-//! What can happen. An event is 32 bits: 4 of kind, 28 of index.
+//! What can happen. An event is 32 bits: 5 of kind, 27 of index.
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Event {
     PauseExpiry(u32),
     /// A lane repeats its pause, if it still holds it.
     PauseRefresh(u32),
+    /// The PFC watchdog of a lane may be due.
+    Watchdog(u32),
     /// A writer begins.
     WriterStart(u32),
     /// A writer posts no more.
@@ -25,6 +27,22 @@ pub(crate) enum Event {
     FlowStart(u32),
     /// A link fails or is repaired.
     LinkChange(u32),
+    /// A core's batch of work ends, or an interrupt is due that was held back.
+    Core(u32),
+    /// The first descriptor of a transmit ring is ready.
+    RingDue(u32),
+    /// A timer of a TCP connection may be due: twice the connection, plus one for its receiver.
+    TcpTimer(u32),
+    /// The connections of an item begin.
+    TcpStart(u32),
+    /// The applications of an item write no more.
+    TcpStop(u32),
+    /// A queue pair may need a probe that no data asks for.
+    IdleProbe(u32),
+    /// The write of a probe (a packet) has ended in its receiver's memory.
+    ProbeAnswer(u32),
+    /// The agent of a host reads its counters.
+    AgentSample(u32),
     /// The first packet that waits in a host's receive buffer has left it (by path).
     PathDrain(u32),
     /// A generator of memory traffic begins or ends.
@@ -33,7 +51,7 @@ pub(crate) enum Event {
     Sample,
 }
 
-const INDEX_BITS: u32 = 28;
+const INDEX_BITS: u32 = 27;
 
 /// Most ports times classes, packets or queue pairs that an event can name.
 pub(crate) const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
@@ -54,8 +72,17 @@ impl Event {
             Event::Sample => (9, 0),
             Event::FlowStart(index) => (10, index),
             Event::LinkChange(index) => (11, index),
-            Event::PathDrain(index) => (12, index),
-            Event::MemoryLoad(index) => (13, index),
+            Event::Core(index) => (12, index),
+            Event::RingDue(index) => (13, index),
+            Event::TcpTimer(index) => (14, index),
+            Event::TcpStart(index) => (15, index),
+            Event::TcpStop(index) => (16, index),
+            Event::Watchdog(index) => (17, index),
+            Event::PathDrain(index) => (18, index),
+            Event::MemoryLoad(index) => (19, index),
+            Event::IdleProbe(index) => (20, index),
+            Event::ProbeAnswer(index) => (21, index),
+            Event::AgentSample(index) => (22, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -77,8 +104,17 @@ impl Event {
             9 => Event::Sample,
             10 => Event::FlowStart(index),
             11 => Event::LinkChange(index),
-            12 => Event::PathDrain(index),
-            _ => Event::MemoryLoad(index),
+            12 => Event::Core(index),
+            13 => Event::RingDue(index),
+            14 => Event::TcpTimer(index),
+            15 => Event::TcpStart(index),
+            16 => Event::TcpStop(index),
+            17 => Event::Watchdog(index),
+            18 => Event::PathDrain(index),
+            19 => Event::MemoryLoad(index),
+            20 => Event::IdleProbe(index),
+            21 => Event::ProbeAnswer(index),
+            _ => Event::AgentSample(index),
         }
     }
 }
@@ -101,8 +137,17 @@ mod tests {
             Event::PacingDue(7),
             Event::FlowStart(8),
             Event::LinkChange(9),
+            Event::Core(10),
+            Event::RingDue(11),
+            Event::TcpTimer(12),
+            Event::TcpStart(13),
+            Event::TcpStop(14),
+            Event::Watchdog(15),
             Event::PathDrain(10),
             Event::MemoryLoad(11),
+            Event::IdleProbe(12),
+            Event::ProbeAnswer(13),
+            Event::AgentSample(MAX_INDEX),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

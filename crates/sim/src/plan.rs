@@ -5,11 +5,16 @@ use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
+use crate::fabric::CLASSES;
 
 mod check;
 mod congestion;
+mod host;
+mod host_control;
 mod host_path;
 pub use congestion::*;
+pub use host::*;
+pub use host_control::*;
 pub use host_path::*;
 
 /// Why a plan cannot run: one line.
@@ -52,12 +57,16 @@ pub struct Plan {
     pub switch_models: Vec<SwitchModelPlan>,
     /// Full-duplex links.
     pub links: Vec<LinkPlan>,
+    /// Distinct marks that packets carry, named by index.
+    pub code_points: Vec<CodePointPlan>,
     /// Senders of messages.
     pub writers: Vec<WriterPlan>,
     /// Single messages.
     pub flows: FlowsPlan,
     /// Generators of memory traffic at hosts.
     pub memory_loads: Vec<MemoryLoadPlan>,
+    /// TCP connections.
+    pub tcp_connections: Vec<TcpConnectionPlan>,
     /// Links that fail and are repaired, in any order.
     pub link_events: Vec<LinkEventPlan>,
     /// What to record.
@@ -74,6 +83,16 @@ pub struct HostPlan {
     pub nic: usize,
 }
 
+/// What a packet's headers say of its priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodePointPlan {
+    /// Differentiated services code point of the IP header (RFC 2474).
+    pub dscp: u8,
+    /// Priority code point of the VLAN tag (802.1Q).
+    pub pcp: u8,
+}
+
 /// A kind of NIC.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,14 +101,28 @@ pub struct NicPlan {
     pub mtu_bytes: u32,
     /// From the last bit on the wire to the transport.
     pub rx_latency_ps: u64,
-    /// Class of CNPs.
-    pub cnp_priority: u8,
+    /// Class of each code point, for what arrives and for what is sent.
+    pub class_of: Vec<u8>,
+    /// Code point of CNPs; none: that of the packet that was marked.
+    pub cnp_code_point: Option<u8>,
+    /// Classes with strict priority, highest number first.
+    pub strict: Vec<u8>,
+    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
+    pub weights: Option<[u32; CLASSES]>,
     /// Reliable connections.
     pub transport: TransportPlan,
     /// Congestion control.
     pub congestion: CongestionPlan,
+    /// RHCC, beside the congestion control; none: off.
+    pub rhcc: Option<RhccPlan>,
+    /// hostCC; none: off.
+    pub hostcc: Option<HostCcPlan>,
     /// What lies between its port and memory; none: memory takes every byte at once.
     pub host_path: Option<HostPathPlan>,
+    /// TCP stack of the host behind it; none: it has none.
+    pub tcp: Option<TcpPlan>,
+    /// CPU of the host behind it; none: what it costs is not modelled.
+    pub cpu: Option<CpuPlan>,
 }
 
 /// Settings of reliable connections.
@@ -126,12 +159,17 @@ pub struct SwitchModelPlan {
     pub shared_bytes: u64,
     /// From the last bit on the wire to the egress queue.
     pub latency_ps: u64,
+    /// Class of each code point.
+    pub class_of: Vec<u8>,
     /// Priorities under PFC.
     pub lossless: Vec<u8>,
-    /// Classes with strict priority, highest number first; the others share round robin.
+    /// Classes with strict priority, highest number first.
     pub strict: Vec<u8>,
-    /// Marking, on every class that is not strict: each port has the entry of its rate, else that without a rate, else
-    /// none.
+    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
+    pub weights: Option<[u32; CLASSES]>,
+    /// Two pools, of lossless and of lossy priorities; none: one for all.
+    pub pools: Option<PoolsPlan>,
+    /// Marking: each class of a port has the entry of its rate, else that without a rate, else none.
     pub ecn: Vec<EcnPlan>,
     /// An ingress priority group may hold this many times the free shared buffer.
     pub ingress_alpha: f64,
@@ -139,15 +177,38 @@ pub struct SwitchModelPlan {
     pub egress_alpha: f64,
     /// Priority flow control.
     pub pfc: PfcPlan,
+    /// The PFC watchdog of lossless priorities.
+    pub watchdog: Option<WatchdogPlan>,
 }
 
-/// ECN thresholds of the ports of one rate, or of all.
+/// How the shared buffer is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PoolsPlan {
+    pub lossless_bytes: u64,
+    pub lossy_bytes: u64,
+}
+
+/// Settings of the PFC watchdog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchdogPlan {
+    /// How long a pause may hold up a queue before what it holds is dropped.
+    pub detect_ps: u64,
+    /// How long there must be no pause until the queue works again.
+    pub restore_ps: u64,
+}
+
+/// ECN thresholds of some priorities, at the ports of one rate or of all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct EcnPlan {
     /// None: of all ports whose rate has no entry.
     pub rate_bps: Option<u64>,
+    /// Priorities that it is for.
+    pub priorities: Vec<u8>,
     pub k_min_bytes: u64,
     pub k_max_bytes: u64,
     pub p_max: f64,
@@ -197,8 +258,8 @@ pub struct WriterPlan {
     pub src: String,
     /// Receiving host.
     pub dst: String,
-    /// Class of data and ACKs.
-    pub priority: u8,
+    /// Code point of data and ACKs.
+    pub code_point: u8,
     /// Queue pairs.
     pub qps: u32,
     /// Message size.
@@ -225,7 +286,7 @@ pub struct FlowsPlan {
     pub list: Vec<FlowPlan>,
 }
 
-/// A message: `[src, dst, tag, priority, bytes, start_ps]` in JSON; hosts and tag by index.
+/// A message: `[src, dst, tag, code_point, bytes, start_ps]` in JSON; hosts, tag and code point by index.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct FlowPlan(pub u32, pub u32, pub u32, pub u8, pub u64, pub u64);
 
@@ -245,8 +306,8 @@ impl FlowPlan {
         self.2 as usize
     }
 
-    /// Class of data and ACKs.
-    pub fn priority(&self) -> u8 {
+    /// Code point of data and ACKs.
+    pub fn code_point(&self) -> u8 {
         self.3
     }
 
@@ -279,6 +340,8 @@ pub struct RecordPlan {
 pub const MIN_BINS: usize = 16;
 /// Longest message of an RDMA WRITE (IB specification 9.7.6).
 const MAX_MESSAGE_BYTES: u64 = 1 << 31;
+/// Most code points of a plan.
+pub const MAX_CODE_POINTS: usize = 64;
 /// RoCE path MTUs (IB specification 9.6.3: 256 to 4096 in powers of two).
 pub const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
@@ -307,11 +370,12 @@ impl Plan {
                 return Err(impossible("hosts, switches", format!("two are named {name}")));
             }
         }
+        let marks = self.check_code_points()?;
         for (index, nic) in self.nics.iter().enumerate() {
-            nic.check(&format!("nics[{index}]"))?;
+            nic.check(&format!("nics[{index}]"), marks)?;
         }
         for (index, model) in self.switch_models.iter().enumerate() {
-            model.check(&format!("switch_models[{index}]"))?;
+            model.check(&format!("switch_models[{index}]"), marks)?;
         }
         if let Some(host) = self.hosts.iter().find(|h| h.nic >= self.nics.len()) {
             return Err(impossible(&host.name, "its nic is not in nics"));
@@ -323,7 +387,7 @@ impl Plan {
         self.check_buffers(&names)?;
         for (index, writer) in self.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
-            writer.check(&place)?;
+            writer.check(&place, marks)?;
             for end in [&writer.src, &writer.dst] {
                 if names.get(end.as_str()).is_none_or(|&node| node >= self.hosts.len()) {
                     return Err(impossible(place, format!("{end} is not a host")));
@@ -332,6 +396,7 @@ impl Plan {
         }
         self.check_flows()?;
         self.check_memory_loads(&names)?;
+        self.check_tcp(&names, marks)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }
@@ -339,6 +404,17 @@ impl Plan {
             return Err(impossible("record.max_bins", format!("fewer than {MIN_BINS}")));
         }
         Ok(())
+    }
+
+    /// How many code points there are.
+    fn check_code_points(&self) -> Result<usize, PlanError> {
+        if self.code_points.len() > MAX_CODE_POINTS {
+            return Err(impossible("code_points", format!("more than {MAX_CODE_POINTS}")));
+        }
+        if self.code_points.iter().any(|mark| mark.dscp > 63 || mark.pcp > 7) {
+            return Err(impossible("code_points", "a dscp is above 63 or a pcp above 7"));
+        }
+        Ok(self.code_points.len())
     }
 
     fn check_memory_loads(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
@@ -366,8 +442,8 @@ impl Plan {
                 "src and dst are the same host"
             } else if flow.tag() >= self.flows.tags.len() {
                 "its tag is not in tags"
-            } else if flow.priority() > 7 {
-                "priority is above 7"
+            } else if flow.code_point() as usize >= self.code_points.len() {
+                "its code_point is not in code_points"
             } else if flow.bytes() == 0 || flow.bytes() > MAX_MESSAGE_BYTES {
                 "bytes is not in 1 to 2^31 (IB specification 9.7.6)"
             } else {

@@ -39,6 +39,7 @@ impl Simulation {
         let recorder = Recorder::new(&plan, &world);
         world.schedule(recorder.next_sample(), Event::Sample);
         crate::workload::schedule(&mut world, &plan);
+        crate::host::schedule(&mut world, &plan);
         Ok(Simulation { world, recorder, plan, events: 0 })
     }
 
@@ -74,12 +75,21 @@ impl Simulation {
             Event::PauseEffect(packet) => world.on_pause_effect(packet),
             Event::PauseExpiry(lane) => world.on_pause_expiry(lane as usize),
             Event::PauseRefresh(lane) => world.on_pause_refresh(lane as usize),
+            Event::Watchdog(lane) => world.on_watchdog(lane as usize),
             Event::WriterStart(writer) => world.on_writer_start(writer),
             Event::WriterStop(writer) => world.on_writer_stop(writer),
             Event::FlowStart(qp) => world.on_flow_start(qp),
             Event::LinkChange(change) => world.on_link_change(change),
+            Event::IdleProbe(qp) => world.on_idle_probe(qp),
+            Event::ProbeAnswer(packet) => world.on_probe_answer(packet),
+            Event::AgentSample(agent) => world.on_agent_sample(agent),
             Event::PathDrain(path) => world.on_path_drain(path),
             Event::MemoryLoad(change) => world.on_memory_load(change),
+            Event::Core(core) => world.on_core(core),
+            Event::RingDue(ring) => world.on_ring_due(ring),
+            Event::TcpTimer(timer) => world.on_tcp_timer(timer),
+            Event::TcpStart(item) => world.on_tcp_start(item),
+            Event::TcpStop(item) => world.on_tcp_stop(item),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.schedule(self.recorder.next_sample(), Event::Sample);
@@ -105,7 +115,7 @@ impl Simulation {
 
     /// Ends the run where it stands, checks the books and returns what was recorded.
     pub fn finish(mut self) -> Recording {
-        let complete = self.world.finished && self.world.deadlock.is_none();
+        let complete = self.world.finished && self.world.deadlocks.found.is_none();
         self.recorder.close(&mut self.world);
         crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete)
     }

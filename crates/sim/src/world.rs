@@ -3,21 +3,26 @@
 use std::collections::{BTreeMap, HashMap};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::flow_control::pfc::PauseSink;
+use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::transport::rc::{RcParameters, Requester};
 use tailback_proto::units::{Rate, Time};
 
 use crate::engine::{prefetch, stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
-use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
+use crate::fabric::deadlock::Deadlocks;
+use crate::fabric::packet::{Arena, Fifo, KINDS};
 use crate::fabric::pause::{PauseLogs, Pausing};
-use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port};
+use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
+use crate::fabric::storm::Watchdogs;
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
-use crate::fabric::{lane, CLASSES};
+use crate::fabric::{class_table, lane, mask, ClassOf, CLASSES};
+use crate::host::agent::Agent;
 use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
-use crate::nic::{Congestion, Nic, NicCounters, NicModel, QpState, RecvQp, SendQp};
+use crate::host::{Cpus, Sockets, TxRings};
+use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
 
@@ -45,6 +50,8 @@ pub(crate) struct World {
     pub pfc_quanta: Vec<u16>,
     pub ecn_streams: Vec<Stream>,
     pub marking: Marking,
+    /// By port: its scheduler, where classes have weights; empty where no port's do.
+    pub ets: Vec<Ets>,
     /// By lane: egress queues, ingress groups, pauses received, drops.
     pub queues: Vec<ClassQueue>,
     /// By lane: packets marked CE.
@@ -54,6 +61,7 @@ pub(crate) struct World {
     pub pauses: Vec<PauseSink>,
     pub drops: Vec<Drops>,
     pub pause_logs: PauseLogs,
+    pub watchdogs: Watchdogs,
     pub switches: Vec<Switch>,
     pub routes: Routes,
     /// Link failures and repairs: a port of the link, and whether it is up from then on.
@@ -68,13 +76,18 @@ pub(crate) struct World {
     pub memory_loads: Vec<LoadChange>,
     pub send_qps: Vec<SendQp>,
     pub recv_qps: Vec<RecvQp>,
+    /// What watches the counters of receiving hosts.
+    pub agents: Vec<Agent>,
     /// What each queue pair sends: perftest-like writers first, then single messages.
     pub writers: Vec<Writer>,
     /// By single message, which is also its writer: its completion time in an empty network.
     pub ideal_fct: Vec<Time>,
     /// First queue pair of the single messages.
     pub first_flow_qp: u32,
-    /// Queue pairs not yet done.
+    pub cpus: Cpus,
+    pub sockets: Sockets,
+    pub tx_rings: TxRings,
+    /// Queue pairs and TCP connections not yet done.
     pub active_qps: usize,
     /// Nothing more can happen that anybody waits for.
     pub finished: bool,
@@ -82,21 +95,11 @@ pub(crate) struct World {
     pub data: DataTally,
     /// By lane of a lossless group that overflowed: the headroom that would have been enough.
     pub lossless_drops: BTreeMap<usize, u64>,
-    /// Lanes that wait for each other, and since when nothing moved.
-    pub deadlock: Option<(Vec<usize>, Time)>,
-    /// How long nothing may move while data waits behind a pause.
-    standstill: Time,
-    /// Data transmissions at the last look for a deadlock, and when they last grew.
-    progress_seen: (u64, Time),
+    pub deadlocks: Deadlocks,
 }
 
-/// A deadlock is called when data waits behind a pause and no data packet moved anywhere for this long: ten times the
-/// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
-const STANDSTILL: Time = Time::from_ms(13);
 /// Ports from which on a fabric does not fit the nearest cache.
 const MANY_PORTS: usize = 2048;
-/// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
-const PACKETS_OF_STANDSTILL: u64 = 10;
 
 impl World {
     /// Builds the world of a checked plan.
@@ -130,8 +133,9 @@ impl World {
             let model = match model_of.get(&(host.nic, rate)) {
                 Some(&model) => model,
                 None => {
-                    let model = nic_model(&plan.nics[host.nic], Rate(rate))
-                        .map_err(|problem| impossible(&format!("nics[{}].congestion", host.nic), problem))?;
+                    let model = nic_model(&plan.nics[host.nic], Rate(rate)).map_err(|(part, problem)| {
+                        impossible(&format!("nics[{}].{part}", host.nic), problem)
+                    })?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
                     nic_models.len() as u32 - 1
@@ -144,6 +148,7 @@ impl World {
             nics.push(Nic {
                 port: port as u32,
                 model,
+                marks_ce: false,
                 ready: Default::default(),
                 ready_classes: 0,
                 backlog_bytes: [0; CLASSES],
@@ -165,6 +170,7 @@ impl World {
         let mut pfc_response_delay = Vec::with_capacity(ports_count);
         let mut pfc_quanta = Vec::with_capacity(ports_count);
         let mut marking = Marking::new();
+        let mut ets = Vec::with_capacity(ports_count);
         for (index, end) in wiring.ends.iter().enumerate() {
             let link = &plan.links[end.link];
             let rate = Rate(link.rate_bps);
@@ -173,10 +179,14 @@ impl World {
                 Some(switch) => plan.switch_models[plan.switches[switch].model].latency_ps,
                 None => plan.nics[plan.hosts[peer_node].nic].rx_latency_ps,
             };
-            let strict = match end.node.checked_sub(hosts) {
-                Some(switch) => switches[switch].strict,
-                None => 1 << plan.nics[plan.hosts[end.node].nic].cnp_priority,
+            let (strict, weights) = match end.node.checked_sub(hosts) {
+                Some(switch) => (switches[switch].strict, switches[switch].weights),
+                None => {
+                    let model = &nic_models[nics[end.node].model as usize];
+                    (model.strict, model.weights)
+                }
             };
+            ets.push(Ets::new(strict, weights.unwrap_or_default()));
             ports.push(Port {
                 busy_until: Time::ZERO,
                 wake_at: Time::NEVER,
@@ -196,8 +206,9 @@ impl World {
                 strict,
                 last_class: 7,
                 pfc_pending: 0,
-                lossy_link: link.loss > 0.0,
+                behind: if link.loss > 0.0 { LOSSY } else { 0 },
                 up: true,
+                weighted: weights.is_some(),
             });
             links.push(Link {
                 name: end.name.clone(),
@@ -217,15 +228,26 @@ impl World {
             };
             pfc_response_delay.push(Time(delay));
             pfc_quanta.push(quanta);
-            marking
-                .add(switch.and_then(|model| model.ecn_of(link.rate_bps)))
-                .map_err(|problem| impossible("switch_models", problem))?;
+            for class in 0..CLASSES as u8 {
+                marking
+                    .add(switch.and_then(|model| model.ecn_of(link.rate_bps, class)))
+                    .map_err(|problem| impossible("switch_models", problem))?;
+            }
         }
 
-        let standstill = links
-            .iter()
-            .map(|link| Time(PACKETS_OF_STANDSTILL * link.rate.serialization(4200).0))
-            .fold(STANDSTILL, Time::max);
+        let class_of = |node: usize| match node.checked_sub(hosts) {
+            Some(switch) => &switches[switch].class_of,
+            None => &nic_models[nics[node].model as usize].class_of,
+        };
+        for port in &mut ports {
+            let differs = class_of(port.owner as usize) != class_of(port.peer_owner as usize);
+            port.behind |= if differs { RECLASSIFIES } else { 0 };
+        }
+        let slowest_packet =
+            links.iter().map(|link| link.rate.serialization(4200)).fold(Time::ZERO, Time::max);
+        if !ports.iter().any(|port| port.weighted) {
+            ets = Vec::new();
+        }
         let needs_hops = |model: &NicModel| model.congestion.needs_hops();
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
         let mut world = World {
@@ -235,6 +257,7 @@ impl World {
             telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
             marking,
+            ets,
             queues: lanes(ports_count, ClassQueue::EMPTY),
             marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),
@@ -242,6 +265,7 @@ impl World {
             pauses: lanes(ports_count, PauseSink::default()),
             drops: lanes(ports_count, Drops::default()),
             pause_logs: PauseLogs::new(),
+            watchdogs: Watchdogs::new(),
             ports,
             links,
             pfc_response_delay,
@@ -256,17 +280,19 @@ impl World {
             memory_loads: Vec::new(),
             send_qps: Vec::new(),
             recv_qps: Vec::new(),
+            agents: Vec::new(),
             writers: Vec::new(),
             ideal_fct: Vec::new(),
             first_flow_qp: 0,
+            cpus: Cpus::default(),
+            sockets: Sockets::default(),
+            tx_rings: TxRings::default(),
             active_qps: 0,
             finished: false,
             transmissions: [0; KINDS],
             data: DataTally::default(),
             lossless_drops: BTreeMap::new(),
-            deadlock: None,
-            standstill,
-            progress_seen: (0, Time::ZERO),
+            deadlocks: Deadlocks::new(slowest_packet),
         };
         let too_many = || impossible("links", "too many ports lie on shortest paths".into());
         world.routes = Routes::new(hosts, &world.adjacency()).ok_or_else(too_many)?;
@@ -277,7 +303,9 @@ impl World {
         world.add_flows(plan)?;
         world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
         world.active_qps = world.send_qps.len();
+        world.add_agents(plan)?;
         world.add_memory_loads(plan, &names);
+        world.add_connections(plan, &names)?;
         Ok(world)
     }
 
@@ -303,14 +331,18 @@ impl World {
     }
 
     fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
         for (index, writer) in plan.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
             let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
             let nic = &plan.nics[plan.hosts[src].nic];
-            let built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
+            let mut built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
             self.check_connection(&place, &built, src, dst, &plan.hosts)?;
+            let number = numbers.entry((src, dst)).or_default();
+            built.first_number = *number;
+            *number += writer.qps;
             for _ in 0..writer.qps {
-                self.add_qp(src, dst, writer.priority, index as u32);
+                self.add_qp(src, dst, writer.code_point, index as u32);
             }
             self.writers.push(built);
         }
@@ -332,7 +364,7 @@ impl World {
                 built.packets_per_message,
                 built.frames(telemetry_bytes),
             ));
-            self.add_qp(flow.src(), flow.dst(), flow.priority(), self.writers.len() as u32);
+            self.add_qp(flow.src(), flow.dst(), flow.code_point(), self.writers.len() as u32);
             self.writers.push(built);
         }
         Ok(())
@@ -360,15 +392,17 @@ impl World {
         Err(PlanError::Impossible { place: place.into(), problem })
     }
 
-    fn add_qp(&mut self, src: usize, dst: usize, class: u8, writer: u32) {
-        let congestion = &self.nic_models[self.nics[src].model as usize].congestion;
+    fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32) {
+        let NicModel { congestion, class_of, rhcc, .. } = &self.nic_models[self.nics[src].model as usize];
         self.send_qps.push(SendQp {
             requester: Requester::default(),
             controller: congestion.controller(),
+            prober: rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
             next_at: Time::ZERO,
             scheduled: false,
             state: QpState::Waiting,
-            class,
+            class: class_of[code_point as usize],
+            code_point,
             src: src as u16,
             dst: dst as u16,
             writer,
@@ -447,6 +481,14 @@ impl World {
         }
     }
 
+    /// A node's classification.
+    pub fn class_of(&self, node: usize) -> &ClassOf {
+        match node.checked_sub(self.nics.len()) {
+            Some(switch) => &self.switches[switch].class_of,
+            None => &self.nic_models[self.nics[node].model as usize].class_of,
+        }
+    }
+
     /// The first lane of a port with a packet in its queue; past the last lane of the port where there is none.
     fn first_lane(&self, port: u32) -> usize {
         lane(port as usize, 0) + self.ports[port as usize].backlogged.trailing_zeros() as usize
@@ -470,30 +512,10 @@ impl World {
         let worst = self.lossless_drops.entry(crate::fabric::lane(port, class)).or_default();
         *worst = enough.max(*worst);
     }
-
-    /// Whether data waits behind pauses and nothing has moved for [`STANDSTILL`].
-    pub fn look_for_deadlock(&mut self) -> bool {
-        let moved = self.transmissions[Kind::Data as usize];
-        if moved != self.progress_seen.0 {
-            self.progress_seen = (moved, self.now);
-            return false;
-        }
-        let since = self.progress_seen.1;
-        if self.now.saturating_sub(since) < self.standstill {
-            return false;
-        }
-        let stuck: Vec<usize> = (0..self.queues.len())
-            .filter(|&lane| !self.queues[lane].fifo.is_empty() && self.pauses[lane].is_paused())
-            .collect();
-        if stuck.is_empty() {
-            return false;
-        }
-        self.deadlock = Some((stuck, since));
-        true
-    }
 }
 
-fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String> {
+/// Errors name the part of the plan.
+fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'static str, String)> {
     let dcqcn = match &plan.congestion {
         CongestionPlan::Dcqcn(dcqcn) => Some(dcqcn),
         _ => None,
@@ -505,11 +527,21 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String
             first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
             retry_count: plan.transport.retry_count,
         },
-        congestion: Congestion::new(&plan.congestion, rate)?,
+        congestion: Congestion::new(&plan.congestion, rate).map_err(|problem| ("congestion", problem))?,
+        rhcc: plan
+            .rhcc
+            .as_ref()
+            .and_then(|rhcc| rhcc.sender.as_ref())
+            .map(|sender| sender.parameters(rate))
+            .transpose()
+            .map_err(|problem| ("rhcc.sender", problem))?,
         telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
         cnp_interval_per_port: dcqcn.is_some_and(|d| d.cnp_interval_per == CnpInterval::Port),
-        cnp_priority: plan.cnp_priority,
+        class_of: class_table(&plan.class_of),
+        cnp_code_point: plan.cnp_code_point,
+        strict: mask(&plan.strict),
+        weights: plan.weights,
         line_rate: rate.0 as f64,
     })
 }

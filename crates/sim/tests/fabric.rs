@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{run, star, total, MS, US};
+use common::{ecn, run, star, total, MS, US};
 use tailback_sim::plan::*;
 
 /// `leaves` x `hosts` hosts, every leaf linked to every spine. Fabric links are `fabric_gbps` fast.
@@ -139,14 +139,13 @@ fn impossible_flows_are_refused() {
     assert_eq!(refused(FlowPlan(0, 2, 0, 3, 1, 0)), "flows[0]: src or dst is not a host");
     assert_eq!(refused(FlowPlan(1, 1, 0, 3, 1, 0)), "flows[0]: src and dst are the same host");
     assert_eq!(refused(FlowPlan(0, 1, 1, 3, 1, 0)), "flows[0]: its tag is not in tags");
-    assert_eq!(refused(FlowPlan(0, 1, 0, 8, 1, 0)), "flows[0]: priority is above 7");
+    assert_eq!(refused(FlowPlan(0, 1, 0, 8, 1, 0)), "flows[0]: its code_point is not in code_points");
     assert!(refused(FlowPlan(0, 1, 0, 3, 0, 0)).contains("bytes is not in 1 to 2^31"));
 }
 
 /// Ports of one switch mark by their rates: at those without an entry, nothing is marked.
 #[test]
 fn ecn_thresholds_follow_the_rate_of_the_port() {
-    let ecn = |rate_bps, k_min_bytes| EcnPlan { rate_bps, k_min_bytes, k_max_bytes: k_min_bytes, p_max: 1.0 };
     let marks = |entries: Vec<EcnPlan>| {
         let mut plan = star(5);
         plan.switch_models[0].lossless.clear();
@@ -180,5 +179,5 @@ fn two_thresholds_for_one_rate_are_refused() {
     let again = plan.switch_models[0].ecn[0].clone();
     plan.switch_models[0].ecn.push(again);
     let error = plan.check().unwrap_err().to_string();
-    assert_eq!(error, "switch_models[0]: two entries of ecn have the same rate_bps");
+    assert_eq!(error, "switch_models[0]: two entries of ecn have the same rate_bps and priority");
 }

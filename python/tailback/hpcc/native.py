@@ -39,6 +39,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
     number = {host: index for index, host in enumerate(hosts)}
     first = span_ps(inputs)[0] // PS
     priorities = sorted({flow[2] for flow in inputs.flows})
+    marks = sorted({*priorities, CNP_PRIORITY})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
     if any(flow[4] > MOST_MESSAGE_BYTES for flow in inputs.flows):
         raise InputError(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
@@ -47,9 +48,9 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
         "seed": 1,
         "duration_ps": span_ps(inputs)[1] - first * PS,
         "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
-        "nics": [_nic(inputs) for _ in kinds],
+        "nics": [_nic(inputs, marks) for _ in kinds],
         "switches": [{"name": name[node], "model": i} for i, node in enumerate(topology.switches)],
-        "switch_models": [_switch(inputs, node, priorities) for node in topology.switches],
+        "switch_models": [_switch(inputs, node, priorities, marks) for node in topology.switches],
         "links": [
             {
                 "a": name[link.a],
@@ -61,11 +62,13 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
             }
             for link in topology.links
         ],
+        "code_points": [{"dscp": 8 * priority, "pcp": priority} for priority in marks],
         "writers": [],
+        "tcp_connections": [],
         "flows": {
             "tags": ["flow"],
             "list": [
-                [number[src], number[dst], 0, pg, size, (start - first) * PS]
+                [number[src], number[dst], 0, marks.index(pg), size, (start - first) * PS]
                 for src, dst, pg, _, size, start in inputs.flows
             ],
         },
@@ -89,17 +92,24 @@ def _host_rates(inputs: HpccInputs) -> dict[int, int]:
     return rates
 
 
-def _nic(inputs: HpccInputs) -> dict[str, Any]:
+def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
     config = inputs.config
     payload = config["PACKET_PAYLOAD_SIZE"]
     return {
         # The nearest path MTU of RoCE.
         "mtu_bytes": min(MTUS, key=lambda mtu: abs(mtu - payload)),
         "rx_latency_ps": 0,
-        "cnp_priority": CNP_PRIORITY,
+        "class_of": marks,
+        "cnp_code_point": marks.index(CNP_PRIORITY),
+        "strict": [CNP_PRIORITY],
+        "weights": None,
         "transport": {"ack_every_packets": 1, **TRANSPORT},
         "congestion": _congestion(inputs),
+        "rhcc": None,
+        "hostcc": None,
         "host_path": None,
+        "tcp": None,
+        "cpu": None,
     }
 
 
@@ -149,6 +159,7 @@ def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
     return [
         {
             "rate_bps": rate,
+            "priorities": [priority for priority in range(8) if priority != CNP_PRIORITY],
             "k_min_bytes": maps[0][rate] * 1000,
             "k_max_bytes": maps[1][rate] * 1000,
             "p_max": maps[2][rate],
@@ -158,7 +169,7 @@ def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _switch(inputs: HpccInputs, node: int, priorities: list[int]) -> dict[str, Any]:
+def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[int]) -> dict[str, Any]:
     config, topology = inputs.config, inputs.topology
     ports = [link for link in topology.links if node in (link.a, link.b)]
     buffer = config["BUFFER_SIZE"] << 20
@@ -168,8 +179,11 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int]) -> dict[str, A
         "buffer_bytes": buffer,
         "shared_bytes": max(1, buffer - kept - RESERVE_BYTES * len(ports)),
         "latency_ps": 0,
+        "class_of": marks,
         "lossless": lossless,
         "strict": [CNP_PRIORITY],
+        "weights": None,
+        "pools": None,
         "ecn": _ecn(config, sorted({link.rate_bps for link in ports})),
         "ingress_alpha": 1 / 8,
         "egress_alpha": 1024.0,
@@ -180,6 +194,7 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int]) -> dict[str, A
             "quanta": 65535,
             "response_delay_ps": 0,
         },
+        "watchdog": None,
     }
 
 

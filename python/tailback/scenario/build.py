@@ -73,12 +73,15 @@ def build(document: Document) -> Scenario:
 _LEANS_ON: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
-        *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely")),
+        *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely", "tcp")),
         *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc")),
     ],
     "host": [
         ("topology",),
-        *(("host", name) for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "transport")),
+        *(
+            ("host", name)
+            for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "rhcc", "hostcc", "transport")
+        ),
     ],
     "traffic": [("topology",), ("run",)],
     "failures": [("topology",), ("run",)],

@@ -17,13 +17,21 @@ from tailback.scenario.dcqcn import Dcqcn, resolve
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
 from tailback.scenario.headroom import headrooms, shared
+from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.model import Scenario, Transport
 from tailback.scenario.round_trip import longest_round_trip
-from tailback.units import format_duration, format_size
+from tailback.scenario.tcp import Tcp
+from tailback.units import format_duration, format_rate, format_size
 
 _AUTO: dict[str, Callable[[Scenario], str]] = {
     "headroom": lambda scenario: _sizes(headrooms(scenario)),
     "shared": lambda scenario: _sizes(shared(scenario).values()),
+    "iio_threshold": lambda scenario: _each_rate(
+        scenario, lambda rate: f"{iio_threshold(scenario.host.rhcc, rate):g} lines"
+    ),
+    "pcie_threshold": lambda scenario: _each_rate(
+        scenario, lambda rate: format_rate(pcie_threshold(scenario.host.hostcc, rate))
+    ),
     **dict.fromkeys(("base_rtt", "min_rtt", "window_rtt"), lambda scenario: _round_trip(scenario)),
 }
 """What `auto` stands for, in words."""
@@ -117,6 +125,11 @@ def _sizes(sizes: Iterable[int]) -> str:
     return "; here " + (f"{format_size(low)} to {format_size(more[-1])}" if more else format_size(low))
 
 
+def _each_rate(scenario: Scenario, value: Callable[[int], str]) -> str:
+    rates = sorted(set(scenario.network.host_rates))
+    return "; here " + " to ".join(value(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
+
+
 def _round_trip(scenario: Scenario) -> str:
     found = longest_round_trip(scenario)
     return f"; here {format_duration(found.time)}: {found.why}"
@@ -124,9 +137,21 @@ def _round_trip(scenario: Scenario) -> str:
 
 def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:
     """Values that depend on others, with their sources."""
+    # What goes without saying has to be said here: this text loads again.
+    found: dict[str, tuple[Any, str]] = {}
     if isinstance(part, Transport):
         packets, reason = ack_every(scenario.host)
-        return {"ack_every": (packets, reason)} if reason else {}
+        if reason:
+            found["ack_every"] = (packets, reason)
+        if part.adaptive_timeout is not None and part.adaptive_timeout > part.ack_timeout:
+            found["adaptive_timeout"] = (format_duration(part.ack_timeout), "at most ack_timeout")
+        return found
+    if isinstance(part, Tcp):
+        if part.uses_ecn and not part.ecn:
+            found["ecn"] = (True, "dctcp lives on marks")
+        if part.first_rto != part.initial_rto:
+            found["initial_rto"] = (format_duration(part.first_rto), "within min_rto to max_rto")
+        return found
     if not isinstance(part, Dcqcn):
         return {}
     parameters = resolve(scenario.host.dcqcn, scenario.network.host_rates[0])

@@ -2,3 +2,4 @@
 
 pub mod pcie_credits;
 pub mod pfc;
+pub mod watchdog;

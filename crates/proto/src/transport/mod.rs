@@ -1,3 +1,4 @@
 //! Reliable delivery.
 
 pub mod rc;
+pub mod tcp;

@@ -1,4 +1,4 @@
-//! RoCEv2, CNP and PFC frames: how many bytes each takes.
+//! RoCEv2, CNP, PFC and TCP frames: how many bytes each takes.
 //!
 //! Sources: InfiniBand architecture specification, annex A17 (RoCEv2) and section 9.2 (BTH, RETH, AETH);
 //! IEEE 802.3 (preamble, gap, FCS, minimum frame); IEEE 802.1Qbb (PFC).
@@ -21,6 +21,10 @@ pub const MIN_FRAME_BYTES: u32 = 64;
 pub const IPV4_BYTES: u32 = 20;
 /// UDP header.
 pub const UDP_BYTES: u32 = 8;
+/// TCP header without options.
+pub const TCP_BYTES: u32 = 20;
+/// Timestamp option, padded.
+pub const TCP_TIMESTAMP_BYTES: u32 = 12;
 /// Base transport header.
 pub const BTH_BYTES: u32 = 12;
 /// RDMA extended transport header: on the first or only packet of a WRITE.
@@ -52,11 +56,22 @@ pub const fn write_frame_bytes(payload: u32, first: bool) -> u32 {
     frame(ROCE_BYTES + reth + payload.next_multiple_of(4))
 }
 
+/// Frame of a TCP segment over IPv4 with a timestamp option, in bytes. Options are padded to words: 12 bytes for the
+/// timestamp, and 4 and 8 for each of `sack_blocks` (RFC 2018, 3; RFC 7323, appendix A).
+pub const fn tcp_frame_bytes(payload: u32, sack_blocks: u32) -> u32 {
+    let sack = if sack_blocks > 0 { 4 + 8 * sack_blocks } else { 0 };
+    frame(ETHERNET_BYTES + IPV4_BYTES + TCP_BYTES + TCP_TIMESTAMP_BYTES + sack + payload + FCS_BYTES)
+}
+
 /// Frame of an ACK or NAK, in bytes.
 pub const ACK_FRAME_BYTES: u32 = frame(ROCE_BYTES + AETH_BYTES);
 
 /// Frame of a congestion notification packet, in bytes.
 pub const CNP_FRAME_BYTES: u32 = frame(ROCE_BYTES + CNP_PAYLOAD_BYTES);
+
+/// Frame of an RHCC probe and of its answer, in bytes. Its format is not published; assumption: as a CNP, with
+/// timestamps in place of the reserved bytes.
+pub const PROBE_FRAME_BYTES: u32 = CNP_FRAME_BYTES;
 
 /// A PFC frame is a minimum-size MAC control frame.
 pub const PFC_FRAME_BYTES: u32 = MIN_FRAME_BYTES;
@@ -76,6 +91,13 @@ mod tests {
     fn sixteen_packets_of_a_64_kib_write_average_4179() {
         let total: u32 = (0..16).map(|i| write_frame_bytes(4096, i == 0) + PREAMBLE_AND_GAP_BYTES).sum();
         assert_eq!(total, 16 * 4179);
+    }
+
+    #[test]
+    fn a_full_segment_at_mtu_1500_carries_1448_of_1538() {
+        assert_eq!(tcp_frame_bytes(1448, 0) + PREAMBLE_AND_GAP_BYTES, 1538);
+        assert_eq!(tcp_frame_bytes(0, 0), 70);
+        assert_eq!(tcp_frame_bytes(0, 3), 98);
     }
 
     #[test]

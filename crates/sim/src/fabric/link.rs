@@ -67,6 +67,10 @@ impl World {
             self.drop_packet(port, packet, DropReason::LinkDown);
         }
         self.link_epochs[port] = self.link_epochs[port].wrapping_add(1);
+        let owner = self.ports[port].owner as usize;
+        if owner < self.nics.len() {
+            self.fail_rings(owner);
+        }
         for class in 0..CLASSES as u8 {
             while self.ports[port].backlogged & (1 << class) != 0 {
                 let packet = self.dequeue(port, class);

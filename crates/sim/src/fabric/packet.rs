@@ -15,16 +15,40 @@ pub(crate) enum Kind {
     Nak,
     Cnp,
     Pfc,
+    /// RHCC's probe and its answer.
+    Probe,
+    ProbeAck,
+    /// A TCP segment with data, or a probe of a closed window.
+    Tcp,
+    /// A TCP segment without data.
+    TcpAck,
 }
 
-pub(crate) const KINDS: usize = 5;
+pub(crate) const KINDS: usize = 9;
+
+impl Kind {
+    /// Whether it is data on its way from an application to another.
+    pub fn is_data(self) -> bool {
+        matches!(self, Kind::Data | Kind::Tcp)
+    }
+
+    /// Whether it is for the CPU of the host that it goes to.
+    #[inline]
+    pub fn is_tcp(self) -> bool {
+        self as u8 >= Kind::Tcp as u8
+    }
+}
 
 /// ECN field is CE.
 pub(crate) const CE: u8 = 1;
 /// BTH AckReq.
 pub(crate) const ACK_REQUEST: u8 = 2;
-/// The packet that this one answers was marked CE.
+/// The packet that this one answers was marked CE; of TCP, ECE: one of those was.
 pub(crate) const CE_ECHO: u8 = 4;
+/// ECN field is ECT: switches may mark it.
+pub(crate) const ECT: u8 = 8;
+/// TCP's CWR.
+pub(crate) const CWR: u8 = 16;
 
 /// A packet. Which host sent it follows from `qp` and `kind`.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +57,7 @@ pub(crate) struct Packet {
     pub arrival: Time,
     /// Connection. For PFC frames: low byte the classes named, next byte those of them that are paused.
     pub qp: u32,
-    /// PSN of data, ACK and NAK.
+    /// PSN of data, ACK and NAK; of a CNP, when it was made; of a probe's answer, the receiver's processing delay, ns.
     pub psn: u32,
     /// Next in the queue or on the link that it is in.
     pub next: u32,
@@ -46,8 +70,11 @@ pub(crate) struct Packet {
     /// Port of the switch that it came in by, counted from the switch's first.
     pub ingress: u16,
     pub kind: Kind,
+    /// Class in the node that it is in, by that node's classification.
     pub class: u8,
     pub flags: u8,
+    /// DSCP and PCP: index into the plan's code points.
+    pub code_point: u8,
 }
 
 impl Packet {

@@ -5,19 +5,22 @@
 //! fetch a packet again.
 
 mod congestion;
+mod probe;
 mod qp;
 mod receive;
 mod transmit;
 
 pub(crate) use congestion::{Congestion, Controller};
+pub(crate) use probe::Prober;
 pub(crate) use qp::{QpState, RecvQp, SendQp};
 
 use std::collections::VecDeque;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::rhcc::sender::SenderParameters;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
-use crate::fabric::CLASSES;
+use crate::fabric::{ClassOf, CLASSES};
 
 /// A NIC's settings, one for each kind of NIC and link rate.
 #[derive(Debug)]
@@ -26,9 +29,18 @@ pub(crate) struct NicModel {
     pub congestion: Congestion,
     /// What packets of this NIC carry for it beyond their headers, bytes.
     pub telemetry_bytes: u32,
+    /// Where queue pairs probe their receivers.
+    pub rhcc: Option<SenderParameters>,
     pub min_time_between_cnps: Time,
     pub cnp_interval_per_port: bool,
-    pub cnp_priority: u8,
+    /// Class of each code point.
+    pub class_of: ClassOf,
+    /// Code point of CNPs, if not that of the packet that was marked.
+    pub cnp_code_point: Option<u8>,
+    /// Classes with strict priority.
+    pub strict: u8,
+    /// Shares of the other classes; none: packets in turns.
+    pub weights: Option<[u32; CLASSES]>,
     /// Line rate, bit/s.
     pub line_rate: f64,
 }
@@ -38,6 +50,8 @@ pub(crate) struct NicModel {
 pub(crate) struct Nic {
     pub port: u32,
     pub model: u32,
+    /// The host marks what it receives, before the transport sees it.
+    pub marks_ce: bool,
     /// Queue pairs that may send now, by class; each class takes them in turn.
     pub ready: [VecDeque<u32>; CLASSES],
     /// Classes with a ready queue pair.
@@ -60,6 +74,8 @@ pub(crate) struct NicCounters {
     pub np_cnp_sent: u64,
     pub rp_cnp_handled: u64,
     pub rp_cnp_ignored: u64,
+    /// How long the CNPs that were handled had been on their way, all together.
+    pub cnp_delay_ns: u64,
     pub out_of_sequence: u64,
     pub packet_seq_err: u64,
     pub local_ack_timeout_err: u64,

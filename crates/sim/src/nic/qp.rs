@@ -4,7 +4,7 @@ use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
-use super::Controller;
+use super::{Controller, Prober};
 use crate::workload::Writer;
 
 /// Where a sending queue pair stands.
@@ -19,17 +19,33 @@ pub(crate) enum QpState {
     Error,
 }
 
+impl QpState {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            QpState::Waiting => "waiting",
+            QpState::Running => "running",
+            QpState::Done => "done",
+            QpState::Error => "error",
+        }
+    }
+}
+
 /// The sending half of a queue pair.
 #[derive(Debug)]
 pub(crate) struct SendQp {
     pub requester: Requester,
     pub controller: Controller,
+    /// Where it probes its receiver. Boxed: most do not.
+    pub prober: Option<Box<Prober>>,
     /// Earliest time of its next packet.
     pub next_at: Time,
     /// Whether it is in the NIC's ready ring, or has an event that will put it there.
     pub scheduled: bool,
     pub state: QpState,
+    /// Class at the sender.
     pub class: u8,
+    pub code_point: u8,
     pub src: u16,
     pub dst: u16,
     /// Writer that it belongs to.

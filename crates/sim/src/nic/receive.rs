@@ -28,12 +28,24 @@ impl World {
     #[inline(always)] // where hosts are ideal it is part of the event loop, as if there were no paths
     pub(crate) fn transport_receive(&mut self, host: usize, index: u32) {
         let packet = self.packets[index];
+        if packet.kind.is_tcp() {
+            self.tcp_receive(index);
+            return;
+        }
         self.packets.remove(index);
         match packet.kind {
             Kind::Data => self.on_data(host, index, &packet),
             Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
-            Kind::Cnp => self.on_cnp(host, packet.qp),
+            Kind::Cnp => self.on_cnp(host, &packet),
+            Kind::Probe => {
+                // It goes back as its own answer.
+                let index = self.packets.add(packet);
+                let processing = self.paths.get(self.nics[host].path as usize).map(|path| path.processing);
+                self.on_probe_through(index, processing.unwrap_or(Time::ZERO));
+            }
+            Kind::ProbeAck => self.on_probe_ack(&packet),
             Kind::Pfc => unreachable!("PFC frames take effect at the port"),
+            Kind::Tcp | Kind::TcpAck => unreachable!("they went to the CPU"),
         }
     }
 
@@ -44,7 +56,8 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         // The notification point sees every packet, in sequence or not.
         let mut cnp = false;
-        if packet.flags & CE != 0 {
+        let marked = (packet.flags & CE != 0) | nic.marks_ce;
+        if marked {
             r.np_ecn_marked_roce_packets += 1;
             nic.counters.np_ecn_marked_roce_packets += 1;
             if matches!(model.congestion, Congestion::Dcqcn(_)) {
@@ -80,7 +93,7 @@ impl World {
         let telemetry_bytes = model.telemetry_bytes;
         let echoes = model.congestion.hears_acks();
         if cnp {
-            self.send_cnp(host, packet.qp);
+            self.send_cnp(host, packet.qp, packet.code_point);
         }
         if let Some(kind) = answer {
             let responder = &self.recv_qps[packet.qp as usize].responder;
@@ -89,29 +102,35 @@ impl World {
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
-            let answer = self.reply(src, packet.qp, kind, packet.class, psn, frame_bytes);
+            let answer = self.reply(src, packet.qp, kind, psn, frame_bytes);
+            let ack = &mut self.packets[answer];
+            (ack.class, ack.code_point) = (packet.class, packet.code_point);
             if echoes {
-                self.packets[answer].flags = if packet.flags & CE != 0 { CE_ECHO } else { 0 };
+                ack.flags = if marked { CE_ECHO } else { 0 };
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
         }
     }
 
-    /// Sends a CNP to the host at the other end of a queue pair.
-    pub(crate) fn send_cnp(&mut self, host: usize, qp: u32) {
+    /// Sends a CNP to the host at the other end of a queue pair, whose packets have this code point.
+    pub(crate) fn send_cnp(&mut self, host: usize, qp: u32, code_point: u8) {
         let r = &mut self.recv_qps[qp as usize];
         r.np_cnp_sent += 1;
         let src = r.src;
         let nic = &mut self.nics[host];
         nic.counters.np_cnp_sent += 1;
-        let priority = self.nic_models[nic.model as usize].cnp_priority;
-        let notification = self.reply(src, qp, Kind::Cnp, priority, 0, CNP_FRAME_BYTES);
+        let model = &self.nic_models[nic.model as usize];
+        let code_point = model.cnp_code_point.unwrap_or(code_point);
+        let class = model.class_of[code_point as usize];
+        let notification = self.reply(src, qp, Kind::Cnp, nanoseconds(self.now), CNP_FRAME_BYTES);
+        let cnp = &mut self.packets[notification];
+        (cnp.class, cnp.code_point) = (class, code_point);
         self.queue_reply(host, notification);
     }
 
-    /// Makes a packet that answers another.
-    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, class: u8, psn: u32, frame_bytes: u32) -> u32 {
+    /// Makes a packet that answers another; its class is still to be set.
+    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, psn: u32, frame_bytes: u32) -> u32 {
         self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
@@ -122,13 +141,14 @@ impl World {
             dst,
             ingress: 0,
             kind,
-            class,
+            class: 0,
             flags: 0,
+            code_point: 0,
         })
     }
 
     /// Queues a packet that the receive side made.
-    fn queue_reply(&mut self, host: usize, index: u32) {
+    pub(super) fn queue_reply(&mut self, host: usize, index: u32) {
         let port = self.nics[host].port as usize;
         self.enqueue(port, index);
         self.kick(port);
@@ -173,6 +193,10 @@ impl World {
         let ack = AckInfo {
             now: self.now,
             rtt: self.now - sent_at,
+            completes_burst: packet.kind == Kind::Ack
+                && newly > 0
+                && (model.congestion.burst_bytes())
+                    .is_some_and(|burst| writer.ends_burst(s.requester.acknowledged() - 1, burst)),
             newly_acked_bytes: acknowledged_bytes - writer.position(s.requester.acknowledged() - newly),
             acknowledged_bytes,
             sent_bytes: writer.position(s.requester.next_sequence()),
@@ -182,13 +206,14 @@ impl World {
         s.controller.on_ack(&model.congestion, &ack);
     }
 
-    fn on_cnp(&mut self, host: usize, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
+    fn on_cnp(&mut self, host: usize, packet: &Packet) {
+        let s = &mut self.send_qps[packet.qp as usize];
         let nic = &mut self.nics[host];
         match (&mut s.controller, &self.nic_models[nic.model as usize].congestion) {
             (Controller::Dcqcn(reaction), Congestion::Dcqcn(parameters)) if s.state == QpState::Running => {
                 s.rp_cnp_handled += 1;
                 nic.counters.rp_cnp_handled += 1;
+                nic.counters.cnp_delay_ns += nanoseconds(self.now).wrapping_sub(packet.psn) as u64;
                 reaction.on_cnp(parameters, self.now);
             }
             _ => nic.counters.rp_cnp_ignored += 1,
@@ -232,4 +257,9 @@ impl World {
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
+}
+
+/// The time as a CNP carries it, where others have their PSN: it comes round every 4.3 s, longer than any is on its way.
+fn nanoseconds(now: Time) -> u32 {
+    (now.0 / 1000) as u32
 }

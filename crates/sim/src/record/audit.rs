@@ -1,7 +1,6 @@
 //! The books: what went in must have come out, be on its way, or have been dropped with a reason.
 
-use crate::fabric::packet::Kind;
-use crate::fabric::port::DropReason;
+use crate::fabric::port::{DropReason, Tally, RECLASSIFIES};
 use crate::fabric::{lane, port_and_class, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
@@ -13,8 +12,9 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let mut errors = Vec::new();
     let mut in_flight = 0u64;
     let mut checked = 0;
-    let mut buffered = vec![0u64; world.switches.len()];
+    let mut buffered = vec![[0u64; 2]; world.switches.len()];
     let mut charged = vec![0u64; world.groups.len()];
+    let (mut sent, mut there) = (Tally::default(), Tally::default());
     for (at, queue) in world.queues.iter().enumerate() {
         let (port, class) = port_and_class(at);
         let name = || format!("{}/tc{class}", world.links[port].name);
@@ -23,14 +23,14 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         for packet in queue.fifo.iter(&world.packets) {
             packets += 1;
             bytes += packet.frame_bytes() as u64;
-            in_flight += (packet.kind == Kind::Data) as u64;
+            in_flight += packet.kind.is_data() as u64;
             if let Some(switch) = switch {
                 let in_port = world.switches[switch].first_port as usize + packet.ingress as usize;
                 charged[lane(in_port, class)] += packet.frame_bytes() as u64;
             }
         }
         if let Some(switch) = switch {
-            buffered[switch] += bytes;
+            buffered[switch][world.switches[switch].pool(class)] += bytes;
         }
         checked += (queue.rx_packets > 0) as u64;
         if bytes != queue.bytes as u64 {
@@ -54,7 +54,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
                 ),
             ));
         }
-        // What a port sent arrived at its peer, is on the link, or was lost there.
+        // What a port sent arrived at its peer, is on the link, or was lost there; perhaps in another class.
         let (mut on_link, mut bytes_on_link) = (0u64, 0u64);
         let link = world.ports[port].in_flight.iter(&world.packets).filter(|packet| packet.class == class);
         for packet in link {
@@ -63,13 +63,20 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         }
         let lost = dropped(DropReason::was_on_link);
         let arrived = &world.groups[lane(world.ports[port].peer as usize, class)];
-        let there = (arrived.rx_packets + on_link + lost.0, arrived.rx_bytes + bytes_on_link + lost.1);
-        if (queue.tx_packets, queue.tx_bytes) != there {
+        sent.packets += queue.tx_packets;
+        sent.bytes += queue.tx_bytes;
+        there.packets += arrived.rx_packets + on_link + lost.0;
+        there.bytes += arrived.rx_bytes + bytes_on_link + lost.1;
+        if world.ports[port].behind & RECLASSIFIES != 0 && (class as usize) + 1 < CLASSES {
+            continue;
+        }
+        let (sent, there) = (std::mem::take(&mut sent), std::mem::take(&mut there));
+        if (sent.packets, sent.bytes) != (there.packets, there.bytes) {
             errors.push((
                 name(),
                 format!(
-                    "sent {} packets of {} B, of which {} arrived, {on_link} are on the link and {} were lost",
-                    queue.tx_packets, queue.tx_bytes, arrived.rx_packets, lost.0
+                    "sent {} packets of {} B, of which {} of {} B arrived, are on the link or were lost",
+                    sent.packets, sent.bytes, there.packets, there.bytes
                 ),
             ));
         }
@@ -86,7 +93,10 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     for (index, switch) in world.switches.iter().enumerate() {
         let groups = world.groups[switch.first_port as usize * CLASSES..].iter();
         let own = world.ports.iter().filter(|port| port.owner as usize == world.nics.len() + index).count();
-        let headroom: u64 = groups.take(own * CLASSES).map(|group| group.headroom as u64).sum();
+        let mut headroom = [0u64; 2];
+        for (at, group) in groups.take(own * CLASSES).enumerate() {
+            headroom[switch.pool((at % CLASSES) as u8)] += group.headroom as u64;
+        }
         let first = switch.first_port as usize * CLASSES;
         let (mut came, mut went) = ((0, 0), (0, 0));
         for at in first..first + own * CLASSES {
@@ -108,14 +118,16 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
                 ),
             ));
         }
-        if buffered[index] != switch.shared_used + headroom {
-            errors.push((
-                format!("buffer of switch {index}"),
-                format!(
-                    "{} B shared and {headroom} B headroom in use, {} B queued",
-                    switch.shared_used, buffered[index]
-                ),
-            ));
+        for (pool, headroom) in headroom.into_iter().enumerate() {
+            let (used, queued) = (switch.shared_used[pool], buffered[index][pool]);
+            if queued != used + headroom {
+                errors.push((
+                    format!("buffer of switch {index}"),
+                    format!(
+                        "pool {pool}: {used} B shared and {headroom} B headroom in use, {queued} B queued"
+                    ),
+                ));
+            }
         }
     }
     for path in &world.paths {
@@ -124,8 +136,10 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         errors.extend(found);
     }
     for port in &world.ports {
-        in_flight += port.in_flight.iter(&world.packets).filter(|p| p.kind == Kind::Data).count() as u64;
+        in_flight += port.in_flight.iter(&world.packets).filter(|p| p.kind.is_data()).count() as u64;
     }
+    let (in_rings, tcp_bytes) = super::tcp::audit(world, &mut errors);
+    in_flight += in_rings;
     let data = &world.data;
     let discarded = data.out_of_sequence + data.duplicate;
     let packets = DataPackets {
@@ -139,12 +153,12 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     if data.sent != data.delivered + discarded + data.dropped + in_flight {
         errors.push(("the run".into(), format!("data packets do not add up: {packets:?}")));
     }
-    let delivered_bytes: u64 = world.recv_qps.iter().map(|r| r.bytes_delivered).sum();
+    let delivered_bytes: u64 = world.recv_qps.iter().map(|r| r.bytes_delivered).sum::<u64>() + tcp_bytes;
     let received_bytes: u64 = world.nics.iter().map(|nic| nic.counters.goodput_rx_bytes).sum();
     if delivered_bytes != received_bytes {
         errors.push((
             "the run".into(),
-            format!("queue pairs delivered {delivered_bytes} B, hosts received {received_bytes} B"),
+            format!("connections delivered {delivered_bytes} B, hosts received {received_bytes} B"),
         ));
     }
     for (qp, (s, r)) in world.send_qps.iter().zip(&world.recv_qps).enumerate() {
@@ -199,7 +213,7 @@ mod tests {
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].bytes += 1),
-            ("buffer of switch 0", &|w| w.switches[0].shared_used += 1),
+            ("buffer of switch 0", &|w| w.switches[0].shared_used[0] += 1),
             ("switch 0", &|w| w.drops[AT][DropReason::BufferFull as usize].packets += 1),
             ("the run", &|w| w.data.delivered += 1),
             ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),

@@ -1,5 +1,6 @@
 //! Counters under the names that `ethtool -S`, `rdma statistic` and the switch's tools print.
 
+use crate::fabric::port::DropReason;
 use crate::fabric::{lane, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
@@ -44,6 +45,8 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
         if let Some(path) = world.paths.get(world.nics[host].path as usize) {
             super::paths::counters(world, path, &host_plan.name, &mut rows);
         }
+        host_control(world, host, &host_plan.name, &mut rows);
+        super::tcp::counters(host, &host_plan.name, world, &mut rows);
         port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
     }
     for (index, switch) in plan.switches.iter().enumerate() {
@@ -57,13 +60,33 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
     rows
 }
 
+/// What RHCC's sender and the agent did, at hosts that have them.
+fn host_control(world: &World, host: usize, name: &str, rows: &mut Vec<Counter>) {
+    let own = world.send_qps.iter().filter(|s| s.src as usize == host);
+    let mut probers = own.filter_map(|s| s.prober.as_ref()).peekable();
+    let mut add = |counter: &str, value| {
+        rows.push(Counter { node: name.into(), port: String::new(), counter: counter.into(), value });
+    };
+    if probers.peek().is_some() {
+        let (sent, answers) = probers.fold((0, 0), |(a, b), p| (a + p.probes_sent, b + p.answers));
+        add("rhcc_probes_sent", sent);
+        add("rhcc_probe_answers", answers);
+    }
+    if let Some(agent) = world.agents.iter().find(|agent| agent.host as usize == host) {
+        add("mba_level_changes", agent.level_changes);
+    }
+}
+
 /// Counters of the classes that a port ever carried or paused.
 fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: &mut Vec<Counter>) {
     for class in 0..CLASSES as u8 {
         let at = lane(port, class);
         let (queue, group, pause, pausing) =
             (&world.queues[at], &world.groups[at], &world.pauses[at], &world.pausing[at]);
-        let dropped: u64 = world.drops[at].iter().map(|tally| tally.packets).sum();
+        let tallies = || world.drops[at].iter().zip(DropReason::ALL);
+        let dropped: u64 = tallies().map(|(tally, _)| tally.packets).sum();
+        let in_storms: u64 =
+            tallies().filter(|(_, reason)| reason.is_storm()).map(|(tally, _)| tally.packets).sum();
         if queue.tx_packets + group.rx_packets + pause.frames + pausing.frames + dropped == 0 {
             continue;
         }
@@ -82,7 +105,19 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
         ];
         if !port_name.is_empty() {
             values.push((format!("ecn_marked_tc_{class}"), world.marked[at]));
-            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped));
+            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped - in_storms));
+        }
+        if let Some(watchdog) = world.watchdogs.get(&at).filter(|watchdog| watchdog.detected > 0) {
+            // As SONiC's counters database has them, by queue.
+            let from_it = world.drops[at][DropReason::StormIngress as usize].packets;
+            for (name, value) in [
+                ("DEADLOCK_DETECTED", watchdog.detected),
+                ("DEADLOCK_RESTORED", watchdog.restored),
+                ("TX_DROPPED_PACKETS", in_storms - from_it),
+                ("RX_DROPPED_PACKETS", from_it),
+            ] {
+                values.push((format!("PFC_WD_QUEUE_STATS_{name}:{class}"), value));
+            }
         }
         rows.extend(values.into_iter().map(|(counter, value)| Counter {
             node: node.into(),

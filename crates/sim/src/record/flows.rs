@@ -1,17 +1,20 @@
-//! The flow table: a row a queue pair.
+//! The flow table: a row a queue pair or TCP connection.
 
 use crate::nic::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// A queue pair and what became of it. Counters carry their mlx5 names.
-#[derive(Clone, Debug)]
+/// A queue pair or TCP connection and what became of it. Counters carry their mlx5 names; those of the other protocol are
+/// 0.
+#[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Flow {
     pub writer: String,
+    /// `roce` or `tcp`.
+    pub protocol: &'static str,
     pub src: String,
     pub dst: String,
-    /// Number among the queue pairs of its writer.
+    /// Number among the queue pairs or TCP connections of these two hosts; of a single message, among those of its item.
     pub qp: u32,
     pub priority: u8,
     /// None while its writer has not started.
@@ -20,7 +23,8 @@ pub struct Flow {
     pub end_ps: Option<u64>,
     pub state: &'static str,
     pub error: Option<String>,
-    pub message_bytes: u64,
+    /// Of a TCP connection: what it sends; none: it has no end.
+    pub message_bytes: Option<u64>,
     pub messages_posted: u64,
     pub messages_completed: u64,
     /// Payload delivered in order.
@@ -40,8 +44,17 @@ pub struct Flow {
     pub rp_cnp_handled: u64,
     pub np_cnp_sent: u64,
     pub np_ecn_marked_roce_packets: u64,
-    /// DCQCN's rate at the end.
-    pub rate_bps: f64,
+    /// Rate at the end, of queue pairs.
+    pub rate_bps: Option<f64>,
+    pub retransmitted_segments: u64,
+    pub timeouts: u64,
+    pub fast_recoveries: u64,
+    /// ACKs with ECN-Echo.
+    pub ece_received: u64,
+    /// At the end, of TCP connections.
+    pub cwnd_bytes: Option<u64>,
+    /// At the end, of TCP connections that measured one.
+    pub srtt_ps: Option<u64>,
 }
 
 impl Flow {
@@ -84,20 +97,16 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
             Some(message) => plan.flows.tags[plan.flows.list[message].tag()].clone(),
             None => plan.writers[s.writer as usize].name.clone(),
         },
+        protocol: "roce",
         src: plan.hosts[s.src as usize].name.clone(),
         dst: plan.hosts[s.dst as usize].name.clone(),
-        qp: qp as u32 - writer.first_qp,
+        qp: writer.number_of(qp as u32),
         priority: s.class,
         start_ps: (s.state != QpState::Waiting).then_some(s.start.0),
         end_ps: ended.then_some(s.end.0),
-        state: match s.state {
-            QpState::Waiting => "waiting",
-            QpState::Running => "running",
-            QpState::Done => "done",
-            QpState::Error => "error",
-        },
+        state: s.state.text(),
         error,
-        message_bytes: writer.message_bytes,
+        message_bytes: Some(writer.message_bytes),
         messages_posted: s.messages_posted,
         messages_completed: s.requester.acknowledged() / writer.packets_per_message,
         bytes_delivered: r.bytes_delivered,
@@ -113,6 +122,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         rp_cnp_handled: s.rp_cnp_handled,
         np_cnp_sent: r.np_cnp_sent,
         np_ecn_marked_roce_packets: r.np_ecn_marked_roce_packets,
-        rate_bps: super::series::peek(world, qp).0,
+        rate_bps: Some(super::series::peek(world, qp).0),
+        ..Flow::default()
     }
 }

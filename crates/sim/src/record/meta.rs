@@ -3,7 +3,8 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use super::series::{egress_name, ingress_name, send_queue_name, Series};
+use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
+use super::tcp::Cpu;
 use crate::fabric::packet::Kind;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
@@ -35,7 +36,10 @@ pub struct Meta {
     pub drops: Vec<Drop>,
     pub conservation: Conservation,
     pub pauses: Vec<Pause>,
+    pub storms: Vec<Storm>,
     pub queues: Vec<Queue>,
+    /// CPUs that served packets.
+    pub cpu: Vec<Cpu>,
 }
 
 /// Something that must not happen.
@@ -104,6 +108,25 @@ pub struct Pause {
     pub last_pause_ps: u64,
 }
 
+/// A port and priority whose PFC watchdog acted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Storm {
+    /// Port, `node:peer`.
+    pub port: String,
+    /// Priority.
+    pub priority: u8,
+    /// Storms detected.
+    pub detected: u64,
+    /// Of these, over.
+    pub restored: u64,
+    /// When the first was detected.
+    pub first_ps: u64,
+    /// Packets that waited at the port or came for it.
+    pub tx_dropped_packets: u64,
+    /// Packets that came from it.
+    pub rx_dropped_packets: u64,
+}
+
 /// A place where bytes wait.
 #[derive(Clone, Debug, Serialize)]
 pub struct Queue {
@@ -123,7 +146,7 @@ pub struct Queue {
     pub k_min_bytes: Option<u64>,
     /// ECN thresholds of an egress queue.
     pub k_max_bytes: Option<u64>,
-    /// What all queues of the switch share.
+    /// What the queues of the switch, or of its pool, share.
     pub limit_bytes: Option<u64>,
 }
 
@@ -141,9 +164,14 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         ("nak", Kind::Nak),
         ("cnp", Kind::Cnp),
         ("pfc", Kind::Pfc),
+        ("probe", Kind::Probe),
+        ("probe_ack", Kind::ProbeAck),
+        ("tcp_data", Kind::Tcp),
+        ("tcp_ack", Kind::TcpAck),
     ]
     .into_iter()
     .map(|(name, kind)| (name, world.transmissions[kind as usize]))
+    .filter(|&(name, count)| count > 0 || !name.starts_with("probe"))
     .collect();
     Meta {
         name: plan.name.clone(),
@@ -165,7 +193,9 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         drops: drops(plan, world),
         conservation,
         pauses: pauses(world),
+        storms: storms(world),
         queues: queues(plan, world),
+        cpu: super::tcp::cpus(plan, world),
     }
 }
 
@@ -187,7 +217,7 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         };
         faults.push(Fault { kind: "lossless_drop", r#where: name, text });
     }
-    if let Some((lanes, since)) = &world.deadlock {
+    if let Some((lanes, since)) = &world.deadlocks.found {
         let names: Vec<String> = lanes
             .iter()
             .map(|&at| port_and_class(at))
@@ -197,8 +227,9 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
             kind: "deadlock",
             r#where: names[0].clone(),
             text: format!(
-                "PFC deadlock: nothing has moved since {since}; paused with packets waiting: {}",
-                names.join(", ")
+                "PFC deadlock: each waits for the next, and nothing has moved since {since}: {} -> {}",
+                names.join(" -> "),
+                names[0]
             ),
         });
     }
@@ -210,6 +241,8 @@ fn drop_place(plan: &Plan, world: &World, port: usize, class: u8, reason: DropRe
     let owner = world.ports[port].owner as usize;
     if reason == DropReason::ReceiveBufferFull && owner < plan.hosts.len() {
         format!("{}/nic-rx", plan.hosts[owner].name)
+    } else if reason == DropReason::ReceiveRing {
+        receive_name(plan, owner)
     } else if reason.is_ingress() {
         ingress_name(world, port, class)
     } else {
@@ -253,22 +286,42 @@ fn pauses(world: &World) -> Vec<Pause> {
         .collect()
 }
 
-/// Every queue that lies on the path of a writer, receivers first.
+fn storms(world: &World) -> Vec<Storm> {
+    let rows = world.watchdogs.iter().filter_map(|(&at, watchdog)| {
+        let (port, class) = port_and_class(at);
+        let dropped = |reason| world.drops[at][reason as usize].packets;
+        Some(Storm {
+            port: world.links[port].name.clone(),
+            priority: class,
+            detected: watchdog.detected,
+            restored: watchdog.restored,
+            first_ps: watchdog.first?.0,
+            tx_dropped_packets: dropped(DropReason::StormQueued) + dropped(DropReason::StormEgress),
+            rx_dropped_packets: dropped(DropReason::StormIngress),
+        })
+    });
+    rows.collect()
+}
+
+/// Every queue that lies on the path of a connection, receivers first.
 fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
-    for (qp, s) in world.send_qps.iter().enumerate() {
-        let Some(hops) = world.path(s.src, s.dst, qp as u32) else { continue };
-        let class = s.class;
+    let connections = world.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
+    let tcp = world.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
+    for (flow, (src, dst, code_point)) in connections.chain(tcp).enumerate() {
+        let Some(hops) = world.path(src, dst, flow as u32) else { continue };
         let mut order = 0;
         let add = |found: &mut BTreeMap<_, _>, kind, port: usize, order| {
+            let class = world.class_of(world.ports[port].owner as usize)[code_point as usize];
             found
                 .entry((order, lane(port, class), kind))
                 .or_insert_with(|| queue(plan, world, kind, port, class, order));
         };
         let last = hops[hops.len() - 1];
         let receive_port = world.ports[last].peer as usize;
-        match world.paths.get(world.nics[s.dst as usize].path as usize) {
+        match world.paths.get(world.nics[dst as usize].path as usize) {
             Some(path) => {
+                let class = world.class_of(dst as usize)[code_point as usize];
                 for row in super::paths::ROWS {
                     let at = (order, lane(receive_port, 0), row);
                     found.entry(at).or_insert_with(|| path_queue(plan, world, path, row, class, order));
@@ -320,10 +373,10 @@ fn path_queue(
 fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8, order: u32) -> Queue {
     let owner = world.ports[port].owner as usize;
     let switch = owner.checked_sub(plan.hosts.len());
-    let marks = switch.filter(|&index| kind == "egress" && world.switches[index].strict & (1 << class) == 0);
-    let ecn = marks.and_then(|_| world.marking.thresholds(port));
+    let marks = switch.filter(|_| kind == "egress");
+    let ecn = marks.and_then(|_| world.marking.thresholds(lane(port, class)));
     let name = match kind {
-        "receive" => format!("{}/rx", plan.hosts[owner].name),
+        "receive" => receive_name(plan, owner),
         "send" => send_queue_name(plan, owner, class),
         "egress" => egress_name(world, port, class),
         _ => ingress_name(world, port, class),
@@ -340,6 +393,9 @@ fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8,
         order,
         k_min_bytes: ecn.map(|ecn| ecn.k_min_bytes),
         k_max_bytes: ecn.map(|ecn| ecn.k_max_bytes),
-        limit_bytes: switch.map(|index| plan.switch_models[plan.switches[index].model].shared_bytes),
+        limit_bytes: switch.map(|index| {
+            let switch = &world.switches[index];
+            switch.shared_bytes[switch.pool(class)]
+        }),
     }
 }

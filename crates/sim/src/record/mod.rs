@@ -1,17 +1,20 @@
-//! What a run leaves behind: time series, one row for each queue pair, counters, and the books.
+//! What a run leaves behind: time series, one row for each queue pair and TCP connection, counters, and the books.
 
 mod audit;
 mod counters;
 mod flows;
+mod items;
 mod meta;
 mod paths;
 pub(crate) mod series;
+mod tcp;
 
 pub use counters::Counter;
 pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
 pub use series::Series;
+pub use tcp::{CoreShares, Cpu};
 
 use tailback_proto::units::Time;
 
@@ -21,7 +24,7 @@ use crate::world::World;
 /// Everything that was recorded.
 #[derive(Debug)]
 pub struct Recording {
-    /// A row a queue pair.
+    /// A row a queue pair or TCP connection.
     pub flows: Vec<Flow>,
     /// Time series.
     pub series: Series,
@@ -41,7 +44,8 @@ pub(crate) fn recording(
 ) -> Recording {
     close_pauses(world);
     let series = recorder.into_series(world.now);
-    let flows = flows::flows(plan, world);
+    let mut flows = flows::flows(plan, world);
+    flows.extend(tcp::flows(plan, world));
     let counters = counters::counters(plan, world);
     let meta = meta::meta(plan, world, &series, events, complete);
     Recording { flows, series, counters, meta }

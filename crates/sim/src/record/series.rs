@@ -7,9 +7,10 @@
 
 use tailback_proto::units::Time;
 
+use super::items::Items;
 use super::paths::{self, PathSource};
-use crate::fabric::lane;
 use crate::fabric::port::{DropReason, TICK};
+use crate::fabric::{lane, port_and_class};
 use crate::nic::SendQp;
 use crate::plan::Plan;
 use crate::world::World;
@@ -60,6 +61,7 @@ enum Source {
     LocalAckTimeoutErr(usize),
     CnpSent(usize),
     CnpHandled(usize),
+    CnpDelay(usize),
     QueueMean(usize),
     QueueMax(usize),
     EcnMarked(usize),
@@ -77,7 +79,23 @@ enum Source {
     },
     QpRate(usize),
     QpAlpha(usize),
+    /// RHCC: the rate that a receiver's delay allows, and that delay.
+    ReceiverRate(usize),
+    ReceiverDelay(usize),
+    /// By agent.
+    IioOccupancy(usize),
+    MbaLevel(usize),
     Path(usize, PathSource),
+    QpRtt(usize),
+    QpGoodput(usize),
+    /// Of a traffic item, all receivers together.
+    ItemGoodput(u32),
+    /// Of a traffic item at one sender: index into the parts of [`Items`].
+    PartGoodput(usize),
+    CpuShare(usize),
+    RxMean(usize),
+    RxMax(usize),
+    Cwnd(usize),
 }
 
 /// How a value is read, and how bins are merged.
@@ -91,6 +109,8 @@ pub(crate) enum Kind {
     Share,
     /// A mean over the bin, or a value at its end.
     Mean,
+    /// A sample: the last one before the bin's end.
+    Last,
     Max,
 }
 
@@ -103,6 +123,7 @@ impl Kind {
             values[bin] = match self {
                 Kind::Count => merged.iter().sum(),
                 Kind::Max => merged.iter().copied().fold(0.0, f64::max),
+                Kind::Last => merged[factor - 1],
                 Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
             };
         }
@@ -124,18 +145,24 @@ impl Source {
         use Source::*;
         match self {
             Path(_, source) => source.kind(),
-            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) => Kind::Rate,
+            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ItemGoodput(_)
+            | PartGoodput(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
             | LocalAckTimeoutErr(_)
             | CnpSent(_)
             | CnpHandled(_)
+            | CnpDelay(_)
             | EcnMarked(_)
             | Dropped(_)
             | IngressDropped(_) => Kind::Count,
-            PausedShare(_) | PausingShare(_) => Kind::Share,
-            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) => Kind::Mean,
-            QueueMax(_) | GroupMax(_) => Kind::Max,
+            ReceiverRate(_) | ReceiverDelay(_) | IioOccupancy(_) | MbaLevel(_) => Kind::Mean,
+            PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
+            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_) | Cwnd(_) => {
+                Kind::Mean
+            }
+            QueueMax(_) | GroupMax(_) | RxMax(_) => Kind::Max,
+            QpRtt(_) => Kind::Last,
             Backlog { metric, .. } => {
                 if metric == "queue_max_bytes" {
                     Kind::Max
@@ -149,8 +176,8 @@ impl Source {
     fn metric(self) -> &'static str {
         use Source::*;
         match self {
-            GoodputTx(_) => "goodput_tx_bps",
-            GoodputRx(_) => "goodput_rx_bps",
+            GoodputTx(_) | PartGoodput(_) => "goodput_tx_bps",
+            GoodputRx(_) | ItemGoodput(_) => "goodput_rx_bps",
             WireTx(_) => "wire_tx_bps",
             WireRx(_) => "wire_rx_bps",
             PacketSeqErr(_) => "packet_seq_err",
@@ -158,8 +185,9 @@ impl Source {
             LocalAckTimeoutErr(_) => "local_ack_timeout_err",
             CnpSent(_) => "np_cnp_sent",
             CnpHandled(_) => "rp_cnp_handled",
-            QueueMean(_) | GroupMean(_) => "queue_mean_bytes",
-            QueueMax(_) | GroupMax(_) => "queue_max_bytes",
+            CnpDelay(_) => "cnp_delay_ns",
+            QueueMean(_) | GroupMean(_) | RxMean(_) => "queue_mean_bytes",
+            QueueMax(_) | GroupMax(_) | RxMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
             Dropped(_) | IngressDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
@@ -168,7 +196,15 @@ impl Source {
             Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
+            ReceiverRate(_) => "receiver_rate_bps",
+            ReceiverDelay(_) => "receiver_delay_ns",
+            IioOccupancy(_) => "iio_occupancy_lines",
+            MbaLevel(_) => "mba_level",
             Path(_, source) => source.metric(),
+            QpRtt(_) => "rtt_ps",
+            QpGoodput(_) => "goodput_bps",
+            CpuShare(_) => "cpu_share",
+            Cwnd(_) => "cwnd_bytes",
         }
     }
 }
@@ -186,6 +222,7 @@ pub(crate) struct Recorder {
     detail: Detail,
     columns: Vec<Column>,
     entities: Vec<String>,
+    items: Option<Items>,
     bin: Time,
     bin_start: Time,
     bins: usize,
@@ -216,6 +253,8 @@ impl Recorder {
         let fits = |recorder: &Recorder| recorder.columns.len() * few <= MAX_VALUES;
         let mut recorder =
             recorders.by_ref().find(fits).unwrap_or_else(|| Recorder::of_detail(plan, world, Detail::Hosts));
+        recorder.items = Items::new(plan, world);
+        recorder.add_items(plan);
         // Merging by 5 and by 2 needs a multiple of 10.
         let bins =
             plan.record.max_bins.min(MAX_VALUES / recorder.columns.len().max(1)).max(crate::plan::MIN_BINS);
@@ -231,6 +270,7 @@ impl Recorder {
             detail,
             columns: Vec::new(),
             entities: Vec::new(),
+            items: None,
             bin: FIRST_BIN,
             bin_start: Time::ZERO,
             bins: 0,
@@ -253,8 +293,12 @@ impl Recorder {
                     LocalAckTimeoutErr(host),
                     CnpSent(host),
                     CnpHandled(host),
+                    CnpDelay(host),
                 ],
             );
+            if let Some(agent) = world.agents.iter().position(|agent| agent.host as usize == host) {
+                recorder.extend(&[IioOccupancy(agent), MbaLevel(agent)]);
+            }
         }
         for (number, path) in world.paths.iter().enumerate() {
             let of_host = |s: &&SendQp| s.dst as u32 == path.host;
@@ -265,6 +309,12 @@ impl Recorder {
                 let sources = sources.map(|source| Source::Path(number, source));
                 let sources: Vec<Source> = sources.chain(pausing.map(Source::PausingShare)).collect();
                 recorder.add(paths::row_name(plan, path, row), &sources);
+            }
+        }
+        for (host, host_plan) in plan.hosts.iter().enumerate() {
+            if !world.cpus.cores_of(host).is_empty() {
+                recorder.add(host_plan.name.clone(), &[Source::CpuShare(host)]);
+                recorder.add(receive_name(plan, host), &[Source::RxMean(host), Source::RxMax(host)]);
             }
         }
         for port in 0..world.ports.len() {
@@ -299,13 +349,26 @@ impl Recorder {
             }
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
-            recorder.add(qp_name(plan, world, qp), &[Source::QpRate(qp), Source::QpAlpha(qp)]);
+            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpGoodput(qp), Source::QpRtt(qp)];
+            let measures_rtt = world.send_qps[qp].controller.measures_rtt();
+            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..3] });
+            if world.send_qps[qp].prober.is_some() {
+                recorder.extend(&[Source::ReceiverRate(qp), Source::ReceiverDelay(qp)]);
+            }
+        }
+        for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
+            recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
         }
         recorder
     }
 
     fn add(&mut self, entity: String, sources: &[Source]) {
         self.entities.push(entity);
+        self.extend(sources);
+    }
+
+    /// More of the latest entity.
+    fn extend(&mut self, sources: &[Source]) {
         for &source in sources {
             self.columns.push(Column {
                 entity: self.entities.len() - 1,
@@ -313,6 +376,19 @@ impl Recorder {
                 before: 0,
                 values: Vec::new(),
             });
+        }
+    }
+
+    /// Traffic items, and each at each of its senders.
+    fn add_items(&mut self, plan: &Plan) {
+        let Some(items) = &self.items else { return };
+        let (names, parts) = (items.names.clone(), items.parts.clone());
+        for (item, name) in names.iter().enumerate() {
+            self.add(format!("item:{name}"), &[Source::ItemGoodput(item as u32)]);
+        }
+        for (part, of) in parts.iter().enumerate() {
+            let entity = format!("{}/{}", plan.hosts[of.host as usize].name, names[of.item as usize]);
+            self.add(entity, &[Source::PartGoodput(part)]);
         }
     }
 
@@ -338,8 +414,11 @@ impl Recorder {
 
     fn close_bin(&mut self, world: &mut World) {
         let span = world.now - self.bin_start;
+        if let Some(items) = &mut self.items {
+            items.update(world);
+        }
         for column in &mut self.columns {
-            let value = read(world, column.source, &mut column.before, span);
+            let value = read(world, self.items.as_ref(), column.source, &mut column.before, span);
             column.values.push(value);
         }
         self.bins += 1;
@@ -362,7 +441,12 @@ impl Recorder {
         for column in &self.columns {
             let is_max = matches!(column.source.kind(), Kind::Max);
             used[column.entity] |= match column.source {
-                Source::GoodputTx(_) | Source::QpRate(_) => true,
+                Source::GoodputTx(_)
+                | Source::QpRate(_)
+                | Source::ItemGoodput(_)
+                | Source::PartGoodput(_)
+                | Source::Cwnd(_)
+                | Source::CpuShare(_) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -382,7 +466,7 @@ impl Recorder {
     }
 }
 
-fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 {
+fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u64, span: Time) -> f64 {
     use Source::*;
     let now = world.now;
     let counter = match source {
@@ -394,6 +478,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
         CnpSent(host) => world.nics[host].counters.np_cnp_sent,
         CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
+        CnpDelay(host) => world.nics[host].counters.cnp_delay_ns,
         EcnMarked(at) => world.marked[at],
         Dropped(at) => dropped(world, at, false),
         IngressDropped(at) => dropped(world, at, true),
@@ -419,13 +504,29 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
             return std::mem::replace(&mut group.max_bytes, bytes) as f64;
         }
         Xoff(at) => {
-            let node = world.ports[at / crate::fabric::CLASSES].owner as usize;
-            return world.switches[node - world.nics.len()].ingress_threshold() as f64;
+            let (port, class) = port_and_class(at);
+            let switch = &world.switches[world.ports[port].owner as usize - world.nics.len()];
+            return switch.ingress_threshold(switch.pool(class)) as f64;
         }
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
+        CpuShare(host) => {
+            let cores = world.cpus.cores_of(host);
+            cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
+        }
+        RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
+        RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
+        Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        ReceiverRate(qp) => return probed(world, qp).0,
+        ReceiverDelay(qp) => return probed(world, qp).1,
+        IioOccupancy(agent) => return world.agents[agent].occupancy(),
+        MbaLevel(agent) => return world.agents[agent].level() as f64,
         Path(path, source) => return paths::read(world, path, source, before, span),
+        QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
+        QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
+        ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
+        PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)
@@ -441,14 +542,28 @@ fn dropped(world: &World, at: usize, ingress: bool) -> u64 {
 pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
     let s = &world.send_qps[qp];
     let model = &world.nic_models[world.nics[s.src as usize].model as usize];
-    s.controller.peek(&model.congestion, world.now, model.line_rate)
+    let (rate, alpha) = s.controller.peek(&model.congestion, world.now, model.line_rate);
+    (s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate)), alpha)
+}
+
+/// What RHCC's probes say: the rate that the receiver's delay allows, and that delay in ns.
+fn probed(world: &World, qp: usize) -> (f64, f64) {
+    let Some(prober) = &world.send_qps[qp].prober else { return (0.0, 0.0) };
+    (prober.sender.rate(), prober.sender.delay().map_or(0.0, |delay| delay.0 as f64 / 1e3))
 }
 
 /// Classes that any packet of the plan can be in.
 pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
-    let mut classes: Vec<u8> = plan.writers.iter().map(|writer| writer.priority).collect();
-    classes.extend(plan.flows.list.iter().map(|flow| flow.priority()));
-    classes.extend(plan.nics.iter().map(|nic| nic.cnp_priority));
+    let mut marks: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
+    marks.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
+    marks.extend(plan.tcp_connections.iter().map(|item| item.code_point));
+    marks.extend(plan.nics.iter().filter_map(|nic| nic.cnp_code_point));
+    marks.sort_unstable();
+    marks.dedup();
+    let tables = plan.nics.iter().map(|nic| &nic.class_of);
+    let tables = tables.chain(plan.switch_models.iter().map(|model| &model.class_of));
+    let mut classes: Vec<u8> =
+        tables.flat_map(|table| marks.iter().map(|&mark| table[mark as usize])).collect();
     classes.sort_unstable();
     classes.dedup();
     classes
@@ -468,6 +583,10 @@ pub(super) fn ingress_name(world: &World, port: usize, class: u8) -> String {
     format!("{}/pg{class}", world.links[port].name)
 }
 
+pub(super) fn receive_name(plan: &Plan, host: usize) -> String {
+    format!("{}/rx", plan.hosts[host].name)
+}
+
 pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
     format!("{}/sq{class}", plan.hosts[host].name)
 }
@@ -476,7 +595,7 @@ fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
     let s = &world.send_qps[qp];
     let (kind, number) = match qp.checked_sub(world.first_flow_qp as usize) {
         Some(message) => ("flow", message),
-        None => ("qp", qp - world.writers[s.writer as usize].first_qp as usize),
+        None => ("qp", world.writers[s.writer as usize].number_of(qp as u32) as usize),
     };
     format!("{}-{}/{kind}{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
 }

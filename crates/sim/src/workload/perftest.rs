@@ -6,6 +6,8 @@
 //!
 //! Leaves out: what posting and polling cost the CPU; a message is posted the moment its completion makes room.
 
+use std::num::NonZeroU64;
+
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, ACK_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
@@ -31,6 +33,8 @@ pub(crate) struct Writer {
     pub completion_every: u64,
     pub stopped: bool,
     pub first_qp: u32,
+    /// Number of its first queue pair among all of writers of the same two hosts.
+    pub first_number: u32,
     pub qps: u32,
     /// What a packet that waits counts for in the host's backlog: the mean payload, bytes, rounded up.
     pub backlog_weight: u32,
@@ -51,6 +55,7 @@ impl Writer {
             completion_every: completion_every.min(plan.tx_depth as u64),
             stopped: false,
             first_qp,
+            first_number: 0,
             qps: plan.qps,
             backlog_weight: plan.message_bytes.div_ceil(packets) as u32,
         }
@@ -69,9 +74,15 @@ impl Writer {
             completion_every: 1,
             stopped: false,
             first_qp: qp,
+            first_number: 0,
             qps: 1,
             backlog_weight: bytes.div_ceil(packets) as u32,
         }
+    }
+
+    /// Number of one of its queue pairs among those of the same two hosts.
+    pub fn number_of(&self, qp: u32) -> u32 {
+        qp - self.first_qp + self.first_number
     }
 
     /// Wire bytes of a message's first packet, of those between, of the last, and of an ACK, each with `extra` of them.
@@ -95,6 +106,13 @@ impl Writer {
         let position = sequence % self.packets_per_message;
         let payload = if position + 1 == self.packets_per_message { self.last_payload } else { self.mtu };
         (payload, position == 0)
+    }
+
+    /// Whether a packet of the stream is the last of a burst: bursts begin with their message, and a message's last may
+    /// be shorter.
+    pub fn ends_burst(&self, sequence: u64, burst_bytes: NonZeroU64) -> bool {
+        let after = sequence % self.packets_per_message + 1;
+        after == self.packets_per_message || after.is_multiple_of(burst_bytes.get().div_ceil(self.mtu as u64))
     }
 
     /// Bytes of the stream before a packet.

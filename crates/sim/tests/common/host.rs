@@ -59,7 +59,7 @@ pub fn point_to_point() -> Plan {
     plan.hosts[1].nic = 1;
     plan.writers = vec![writer(0, 1, 1), writer(1, 0, 1)];
     for writer in &mut plan.writers {
-        writer.priority = 0;
+        writer.code_point = 0;
         writer.message_bytes = 65_536;
     }
     plan

@@ -3,6 +3,7 @@
 
 pub mod fabric;
 pub mod host;
+pub mod tcp;
 
 use tailback_proto::congestion::dcqcn::MlnxParameters;
 use tailback_sim::plan::*;
@@ -11,6 +12,17 @@ use tailback_sim::Simulation;
 
 pub const US: u64 = 1_000_000;
 pub const MS: u64 = 1_000 * US;
+
+/// Code points of all tests: the index is the priority in both headers, and the class.
+pub fn code_points() -> Vec<CodePointPlan> {
+    (0..8).map(|priority| CodePointPlan { dscp: 8 * priority, pcp: priority }).collect()
+}
+
+/// A step in every class but that of CNPs.
+pub fn ecn(rate_bps: Option<u64>, k_bytes: u64) -> EcnPlan {
+    let priorities = vec![0, 1, 2, 3, 4, 5, 7];
+    EcnPlan { rate_bps, priorities, k_min_bytes: k_bytes, k_max_bytes: k_bytes, p_max: 1.0 }
+}
 
 /// A star: hosts h0, h1, ... around switch sw0; nothing is sent.
 pub fn star(hosts: usize) -> Plan {
@@ -22,7 +34,10 @@ pub fn star(hosts: usize) -> Plan {
         nics: vec![NicPlan {
             mtu_bytes: 1024,
             rx_latency_ps: 300_000,
-            cnp_priority: 6,
+            class_of: (0..8).collect(),
+            cnp_code_point: Some(6),
+            strict: vec![6],
+            weights: None,
             transport: TransportPlan {
                 ack_every_packets: 16,
                 ack_timeout_ps: 67_108_864_000,
@@ -30,16 +45,23 @@ pub fn star(hosts: usize) -> Plan {
                 retry_count: 7,
             },
             congestion: CongestionPlan::Dcqcn(connectx()),
+            rhcc: None,
+            hostcc: None,
             host_path: None,
+            tcp: None,
+            cpu: None,
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {
             buffer_bytes: 16_000_000,
             shared_bytes: 15_000_000,
             latency_ps: 300_000,
+            class_of: (0..8).collect(),
             lossless: vec![3],
             strict: vec![6],
-            ecn: vec![EcnPlan { rate_bps: None, k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 1.0 }],
+            weights: None,
+            pools: None,
+            ecn: vec![EcnPlan { k_max_bytes: 1_500_000, ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
             pfc: PfcPlan {
@@ -49,6 +71,7 @@ pub fn star(hosts: usize) -> Plan {
                 quanta: 65_535,
                 response_delay_ps: 300_000,
             },
+            watchdog: None,
         }],
         links: (0..hosts)
             .map(|i| LinkPlan {
@@ -60,9 +83,11 @@ pub fn star(hosts: usize) -> Plan {
                 headroom_bytes: 30_000,
             })
             .collect(),
+        code_points: code_points(),
         writers: vec![],
         flows: FlowsPlan::default(),
         memory_loads: vec![],
+        tcp_connections: vec![],
         link_events: vec![],
         record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
     }
@@ -102,7 +127,7 @@ pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
         name: "write".into(),
         src: format!("h{src}"),
         dst: format!("h{dst}"),
-        priority: 3,
+        code_point: 3,
         qps,
         message_bytes: 1024,
         tx_depth: 128,

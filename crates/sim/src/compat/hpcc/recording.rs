@@ -104,7 +104,9 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         drops: drops(world),
         conservation,
         pauses: pauses(world),
+        storms: Vec::new(),
         queues: queues(world),
+        cpu: Vec::new(),
     };
     Recording { flows: flows(world), series, counters: counters(world), meta }
 }
@@ -128,6 +130,7 @@ fn flows(world: &World) -> Vec<Flow> {
             let needed = send(|qp| qp.furthest as u64).div_ceil(world.plan.payload_bytes as u64);
             Flow {
                 writer: format!("port {dport}"),
+                protocol: "roce",
                 src: world.node_name(src),
                 dst: world.node_name(dst),
                 qp: *number - 1,
@@ -139,8 +142,7 @@ fn flows(world: &World) -> Vec<Flow> {
                     (true, false) => "running",
                     (true, true) => "done",
                 },
-                error: None,
-                message_bytes: bytes,
+                message_bytes: Some(bytes),
                 messages_posted: started as u64,
                 messages_completed: done as u64,
                 bytes_delivered: recv(|qp| qp.delivered),
@@ -156,7 +158,8 @@ fn flows(world: &World) -> Vec<Flow> {
                 rp_cnp_handled: send(|qp| qp.cnps),
                 np_cnp_sent: recv(|qp| qp.cnp_sent),
                 np_ecn_marked_roce_packets: recv(|qp| qp.marked),
-                rate_bps: send(|qp| qp.reaction.rate) as f64,
+                rate_bps: Some(send(|qp| qp.reaction.rate) as f64),
+                ..Flow::default()
             }
         })
         .collect()

@@ -208,6 +208,7 @@ impl HostPath {
 fn payload_of(packet: &Packet) -> u64 {
     match packet.kind {
         Kind::Data => packet.payload_bytes as u64,
+        Kind::Probe => LINE_BYTES, // its timestamp
         _ => 0,
     }
 }
@@ -248,19 +249,16 @@ impl World {
 
     /// Occupancy of a host's IIO added up since the start of the run, byte-picoseconds, exact at this instant; what the
     /// CPU counts in cache lines and cycles of the IIO's clock. 0 without a path.
-    #[allow(dead_code)] // for controllers that run on the host
     pub(crate) fn iio_occupancy_counter(&self, host: usize) -> u128 {
         self.path_of(host).map_or(0, |path| path.iio.byte_time(self.now))
     }
 
     /// Payload that crossed a host's PCIe link as writes since the start of the run. 0 without a path.
-    #[allow(dead_code)]
     pub(crate) fn pcie_write_bytes(&self, host: usize) -> u64 {
         self.path_of(host).map_or(0, |path| path.pcie.write_bytes)
     }
 
     /// Limits the memory traffic of a host's cores (MBA); none: no limit.
-    #[allow(dead_code)]
     pub(crate) fn limit_cpu_memory(&mut self, host: usize, limit_bps: Option<u64>) {
         let now = self.now;
         if let Some(path) = self.paths.get_mut(self.nics[host].path as usize) {

@@ -9,12 +9,13 @@
 //!
 //! Leaves out: cells, and the spare part that no priority uses.
 
+use tailback_proto::scheduling::ets::pick_round_robin;
 use tailback_proto::units::Time;
 
 use super::{payload_of, Crossing, Level, IDEAL};
 use crate::event::Event;
 use crate::fabric::packet::{Fifo, Kind};
-use crate::fabric::port::{pick_class, DropReason};
+use crate::fabric::port::DropReason;
 use crate::fabric::CLASSES;
 use crate::nic::Congestion;
 use crate::plan::ReceiveBufferPlan;
@@ -147,7 +148,7 @@ impl World {
             self.pause_buffer(host, number);
         }
         if notifies {
-            self.notify(host, packet.qp);
+            self.notify(host, packet.qp, packet.code_point);
         }
     }
 
@@ -166,7 +167,7 @@ impl World {
             if path.buffers.waiting == 0 {
                 return;
             }
-            let number = pick_class(path.buffers.waiting, 0, path.buffers.last);
+            let number = pick_round_robin(path.buffers.waiting, 0, path.buffers.last);
             path.buffers.last = number;
             path.buffers.leaving = Some(number);
             let head = path.buffers.parts[number as usize].fifo.head().expect("it waits");
@@ -203,7 +204,8 @@ impl World {
     fn cross(&mut self, host: usize, index: u32, start: Time) -> Crossing {
         let packet = &self.packets[index];
         let mut payload = payload_of(packet);
-        if payload > 0 && !self.recv_qps[packet.qp as usize].responder.expects(packet.psn) {
+        let sequenced = packet.kind == Kind::Data;
+        if sequenced && !self.recv_qps[packet.qp as usize].responder.expects(packet.psn) {
             payload = 0; // the transport will not take it
         }
         self.paths[self.nics[host].path as usize].cross(self.now, start, payload)
@@ -245,7 +247,7 @@ impl World {
 
     /// The buffer is filling: a CNP of the NIC's own, as often as its notification point may.
     #[cold]
-    fn notify(&mut self, host: usize, qp: u32) {
+    fn notify(&mut self, host: usize, qp: u32, code_point: u8) {
         let nic = &mut self.nics[host];
         debug_assert_ne!(nic.path, IDEAL);
         let model = &self.nic_models[nic.model as usize];
@@ -259,7 +261,7 @@ impl World {
         };
         if point.on_ecn_marked(self.now, model.min_time_between_cnps) {
             self.paths[nic.path as usize].buffers.cnps += 1;
-            self.send_cnp(host, qp);
+            self.send_cnp(host, qp, code_point);
         }
     }
 }

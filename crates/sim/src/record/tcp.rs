@@ -1,0 +1,167 @@
+//! What is recorded of TCP and of the CPUs that serve it.
+
+use serde::Serialize;
+
+use super::counters::Counter;
+use super::flows::Flow;
+use crate::fabric::packet::Kind;
+use crate::nic::QpState;
+use crate::plan::Plan;
+use crate::world::World;
+
+/// The CPU of a host over the run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cpu {
+    /// Host.
+    pub host: String,
+    /// Its cores.
+    pub cores: Vec<CoreShares>,
+}
+
+/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. A batch of work counts
+/// when it begins.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CoreShares {
+    /// Interrupts.
+    pub irq: f64,
+    /// Polls and the protocol.
+    pub softirq: f64,
+    /// Copying to and from applications.
+    pub system: f64,
+}
+
+/// CPUs that served packets.
+pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
+    let mut rows = Vec::new();
+    for (host, cpu) in world.cpus.hosts.iter().enumerate() {
+        let Some(cpu) = cpu else { continue };
+        let share = |cycles: f64| cpu.model.share(cycles, world.now);
+        let cores = world.cpus.cores_of(host).iter().map(|core| {
+            let [irq, softirq, system] = core.cycles.map(share);
+            CoreShares { irq, softirq, system }
+        });
+        rows.push(Cpu { host: plan.hosts[host].name.clone(), cores: cores.collect() });
+    }
+    rows
+}
+
+/// A row a connection.
+pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
+    let row = |c: &crate::host::Connection| {
+        let item = &plan.tcp_connections[c.item as usize];
+        let done = c.state == QpState::Done;
+        let started = c.state != QpState::Waiting;
+        let end = if done { c.end } else { world.now };
+        let statistics = c.sender.statistics();
+        Flow {
+            writer: item.name.clone(),
+            protocol: "tcp",
+            src: item.src.clone(),
+            dst: item.dst.clone(),
+            qp: c.number,
+            priority: c.class,
+            start_ps: started.then_some(c.start.0),
+            end_ps: done.then_some(c.end.0),
+            state: c.state.text(),
+            message_bytes: item.bytes,
+            bytes_delivered: c.bytes_read,
+            fct_ps: (done && item.bytes.is_some()).then(|| (c.end - c.start).0),
+            goodput_bps: super::bits_per_second(c.bytes_read, end.saturating_sub(c.start)),
+            packets_sent: c.packets_sent,
+            packets_retransmitted: statistics.retransmitted_segments,
+            retransmitted_segments: statistics.retransmitted_segments,
+            timeouts: statistics.timeouts,
+            fast_recoveries: statistics.fast_recoveries,
+            ece_received: statistics.ece_received,
+            cwnd_bytes: Some(c.sender.cwnd()),
+            srtt_ps: c.sender.srtt().map(|srtt| srtt.0),
+            ..Flow::default()
+        }
+    };
+    world.sockets.connections.iter().map(row).collect()
+}
+
+/// Name of a connection whose series are recorded.
+pub(super) fn connection_name(plan: &Plan, world: &World, connection: usize) -> String {
+    let c = &world.sockets.connections[connection];
+    format!("{}-{}/tcp{}", plan.hosts[c.src as usize].name, plan.hosts[c.dst as usize].name, c.number)
+}
+
+/// Counters of a host that speaks TCP, under the names of `nstat` and of `ethtool -S`.
+pub(super) fn counters(host: usize, name: &str, world: &World, rows: &mut Vec<Counter>) {
+    let cores = world.cpus.cores_of(host);
+    if cores.is_empty() {
+        return;
+    }
+    let sent = || world.sockets.connections.iter().filter(|c| c.src as usize == host);
+    let received = || world.sockets.connections.iter().filter(|c| c.dst as usize == host);
+    for (counter, value) in [
+        ("rx_packets", cores.iter().map(|core| core.rx_packets).sum::<u64>()),
+        ("rx_bytes", cores.iter().map(|core| core.rx_bytes).sum()),
+        ("rx_out_of_buffer", cores.iter().map(|core| core.rx_out_of_buffer).sum()),
+        ("TcpOutDataSegs", sent().map(|c| c.packets_sent).sum()),
+        ("TcpRetransSegs", sent().map(|c| c.sender.statistics().retransmitted_segments).sum()),
+        ("TcpExtTCPTimeouts", sent().map(|c| c.sender.statistics().timeouts).sum()),
+        ("TcpExtTCPOFOQueue", received().map(|c| c.receiver.out_of_order_segments()).sum()),
+    ] {
+        rows.push(Counter { node: name.into(), port: String::new(), counter: counter.into(), value });
+    }
+}
+
+/// Checks receive rings and connections. Returns how many data packets wait in rings and what the applications read.
+pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, u64) {
+    let mut in_rings = 0;
+    for (host, cpu) in world.cpus.hosts.iter().enumerate() {
+        let Some(cpu) = cpu else { continue };
+        let mut waiting = 0;
+        for (number, core) in world.cpus.cores_of(host).iter().enumerate() {
+            let place = format!("receive ring of host {host}, core {number}");
+            let packets = core.ring.iter(&world.packets).count() as u64;
+            waiting += core.ring.iter(&world.packets).map(|packet| packet.frame_bytes() as u64).sum::<u64>();
+            in_rings +=
+                core.ring.iter(&world.packets).filter(|packet| packet.kind == Kind::Tcp).count() as u64;
+            if packets != core.ring_packets as u64 {
+                errors.push((
+                    place.clone(),
+                    format!("counts {} packets but holds {packets}", core.ring_packets),
+                ));
+            }
+            if core.rx_packets != core.rx_out_of_buffer + core.polled_packets + packets {
+                errors.push((
+                    place,
+                    format!(
+                        "got {} packets, of which {} were dropped, {} polled and {packets} are left",
+                        core.rx_packets, core.rx_out_of_buffer, core.polled_packets
+                    ),
+                ));
+            }
+        }
+        if waiting != cpu.backlog.bytes {
+            let text = format!("count {} B but hold {waiting} B", cpu.backlog.bytes);
+            errors.push((format!("receive rings of host {host}"), text));
+        }
+    }
+    let connections = &world.sockets.connections;
+    let in_bursts = world.ring_payload(connections.len());
+    for (number, (c, in_bursts)) in connections.iter().zip(in_bursts).enumerate() {
+        let mut wrong = |text: String| errors.push((format!("TCP connection {number}"), text));
+        if c.bytes_read + c.receiver.unread() != c.receiver.delivered() {
+            wrong(format!(
+                "delivered {} B, of which {} were read and {} wait",
+                c.receiver.delivered(),
+                c.bytes_read,
+                c.receiver.unread()
+            ));
+        }
+        if !(c.sender.acknowledged()..=c.sender.next_position()).contains(&c.receiver.delivered()) {
+            wrong(format!(
+                "delivered {} B, which were not sent, or less than acknowledged",
+                c.receiver.delivered()
+            ));
+        }
+        if c.queued as u64 != in_bursts {
+            wrong(format!("counts {} B in the NIC's rings, where {in_bursts} are", c.queued));
+        }
+    }
+    (in_rings, connections.iter().map(|c| c.bytes_read).sum())
+}
