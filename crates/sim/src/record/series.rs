@@ -85,6 +85,7 @@ enum Source {
     RxMean(usize),
     RxMax(usize),
     Cwnd(usize),
+    ConnectionGoodput(usize),
 }
 
 /// How a value is read, and how bins are merged.
@@ -130,8 +131,8 @@ impl Source {
     fn kind(self) -> Kind {
         use Source::*;
         match self {
-            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ItemGoodput(_)
-            | PartGoodput(_) => Kind::Rate,
+            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ConnectionGoodput(_)
+            | ItemGoodput(_) | PartGoodput(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
             | LocalAckTimeoutErr(_)
@@ -179,7 +180,7 @@ impl Source {
             Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
-            QpGoodput(_) => "goodput_bps",
+            QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
             Cwnd(_) => "cwnd_bytes",
         }
@@ -316,7 +317,8 @@ impl Recorder {
             recorder.add(qp_name(plan, world, qp), &sources);
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
-            recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
+            let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
+            recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }
         recorder
     }
@@ -471,6 +473,7 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
         Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        ConnectionGoodput(connection) => world.sockets.connections[connection].bytes_read,
         QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
         ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
         PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
