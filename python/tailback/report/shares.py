@@ -44,7 +44,8 @@ LEAST_SENDERS = 4
 def items(result: Result) -> list[Plot]:
     """Goodput of each traffic item; none where there is only one."""
     names = [name for name in result.bins.entities("goodput_rx_bps") if name.startswith(ITEM)]
-    if not names:
+    # One of RoCE and one of TCP are drawn as protocols already.
+    if not names or len(names) == len(result.summary["protocols"]):
         return []
     panels = views(result)
     # The largest are drawn: more than there are colours nobody tells apart.
