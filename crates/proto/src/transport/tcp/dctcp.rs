@@ -1,14 +1,14 @@
 //! DCTCP (Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010; RFC 8257): cuts by the share of marked bytes.
 //!
-//! The share counts what ACKs deliver: bytes acknowledged, and SACKed for the first time. The window grows as NewReno's,
-//! and a loss halves it (RFC 8257, 3.5). The receiver's part is in [`super::receiver`].
+//! The share is of the bytes that ACKs acknowledge; SACK does not count (RFC 8257, 3.3). The window grows as NewReno's, and
+//! a loss halves it (3.4, 3.5). The receiver's part is in [`super::receiver`].
 
 /// Parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DctcpParameters {
-    /// g: weight of the newest window of data in alpha. RFC 8257, 4.2: 1/16.
+    /// g: weight of the newest window of data in alpha. 1/16 in the paper (section 4) and in Linux (`tcp_dctcp.c`).
     pub g: f64,
-    /// Alpha at the start. RFC 8257, 4.2, and Linux: 1, so that the first mark halves the window.
+    /// Alpha at the start. RFC 8257, 3.3, and Linux: 1, so that the first mark halves the window.
     pub initial_alpha: f64,
 }
 
@@ -31,7 +31,7 @@ impl DctcpParameters {
 pub struct Dctcp {
     parameters: DctcpParameters,
     alpha: f64,
-    delivered: u64,
+    acknowledged: u64,
     marked: u64,
     /// The window of data that is counted ends here.
     window_end: u64,
@@ -40,7 +40,7 @@ pub struct Dctcp {
 impl Dctcp {
     /// Of a new connection.
     pub fn new(p: &DctcpParameters) -> Self {
-        Dctcp { parameters: *p, alpha: p.initial_alpha, delivered: 0, marked: 0, window_end: 0 }
+        Dctcp { parameters: *p, alpha: p.initial_alpha, acknowledged: 0, marked: 0, window_end: 0 }
     }
 
     /// Average share of marked bytes.
@@ -53,17 +53,16 @@ impl Dctcp {
         1.0 - self.alpha / 2.0
     }
 
-    /// An ACK delivered `bytes`, all marked or none, and acknowledges all before `acknowledged`; `sent` is the end of what
-    /// was sent.
-    pub(crate) fn on_delivered(&mut self, bytes: u64, marked: bool, acknowledged: u64, sent: u64) {
-        self.delivered += bytes;
+    /// An ACK acknowledges `bytes`, all marked or none, up to `end`; `sent` is the end of what was sent.
+    pub(crate) fn on_ack(&mut self, bytes: u64, marked: bool, end: u64, sent: u64) {
+        self.acknowledged += bytes;
         if marked {
             self.marked += bytes;
         }
-        if acknowledged > self.window_end && self.delivered > 0 {
-            let share = self.marked as f64 / self.delivered as f64;
+        if end > self.window_end {
+            let share = self.marked as f64 / self.acknowledged as f64;
             self.alpha = self.alpha * (1.0 - self.parameters.g) + self.parameters.g * share;
-            (self.delivered, self.marked, self.window_end) = (0, 0, sent);
+            (self.acknowledged, self.marked, self.window_end) = (0, 0, sent);
         }
     }
 }

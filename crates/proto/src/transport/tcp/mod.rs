@@ -1,8 +1,8 @@
 //! TCP for bulk transfer: a sender and a receiver, one direction of data.
 //!
 //! Sources, by file: [`sender`]: RFC 9293 (windows), 5681 (congestion control), 6928 (initial window), 3042 (limited
-//! transmit), 6582 (NewReno recovery), 6675 (recovery with SACK), 3168 (ECN); [`scoreboard`]: RFC 6675; [`rto`]: RFC 6298
-//! and 7323; [`receiver`] and [`reassembly`]: RFC 9293, 1122, 5681, 2018, 3168, 7323, 8257; [`newreno`], [`cubic`] (RFC
+//! transmit), 6582 (NewReno recovery), 6675 (recovery with SACK), 3168 (ECN); [`scoreboard`]: RFC 6675;
+//! [`retransmissions`]: Linux; [`rto`]: RFC 6298 and 7323; [`receiver`] and [`reassembly`]: RFC 9293, 1122, 5681, 2018, 3168, 7323, 8257; [`newreno`], [`cubic`] (RFC
 //! 9438) and [`dctcp`] (RFC 8257): how the window grows, and by how much congestion reduces it.
 //!
 //! Positions are bytes of the stream in 64 bits; [`sequence`] turns them into the 32 bits of the wire and back. Every
@@ -10,8 +10,7 @@
 //!
 //! Leaves out: setting a connection up and taking it down (it exists, and its peer's window is known), data both ways,
 //! urgent data, Nagle's algorithm (a short write is sent at once), window scaling's granularity, window validation after
-//! idle times, HyStart, proportional rate reduction, RACK and tail loss probes (a lost retransmission waits for the
-//! timer), undoing reductions that turn out spurious (Eifel, F-RTO, DSACK), adaption of the duplicate threshold to
+//! idle times, HyStart, proportional rate reduction, RACK and tail loss probes (a lost tail waits for the timer), undoing reductions that turn out spurious (Eifel, F-RTO, DSACK), adaption of the duplicate threshold to
 //! reordering, pacing, and reneging (a receiver here never drops what it has SACKed).
 
 pub mod cubic;
@@ -19,6 +18,7 @@ pub mod dctcp;
 pub mod newreno;
 pub mod reassembly;
 pub mod receiver;
+pub mod retransmissions;
 pub mod rto;
 pub mod scoreboard;
 pub mod segment;

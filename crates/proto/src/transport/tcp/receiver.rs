@@ -125,7 +125,7 @@ impl TcpReceiver {
 
         self.unacknowledged = self.unacknowledged.saturating_add(segment.segments);
         let in_order = verdict.newly_delivered > 0 && !gap_before;
-        verdict.ack = !in_order || verdict.discarded > 0 || self.unacknowledged >= p.ack_every;
+        verdict.ack = !in_order || self.unacknowledged >= p.ack_every;
         if !verdict.ack && self.deadline == Time::NEVER {
             self.deadline = now + p.delayed_ack;
             verdict.ack = p.delayed_ack == Time::ZERO;

@@ -41,10 +41,11 @@ impl Rto {
         self.backoff
     }
 
-    /// The timeout now (2.3, 2.5, 5.5).
+    /// The timeout now (2.3 to 2.5, 5.5): the minimum holds before back-off, the maximum after it.
     pub fn timeout(&self, p: &TcpParameters) -> Time {
-        let doubled = self.base.0.saturating_mul(1u64.checked_shl(self.backoff).unwrap_or(u64::MAX));
-        Time(doubled.clamp(p.min_rto.0, p.max_rto.0))
+        let base = self.base.max(p.min_rto);
+        let doubled = base.0.saturating_mul(1u64.checked_shl(self.backoff).unwrap_or(u64::MAX));
+        Time(doubled.min(p.max_rto.0))
     }
 
     /// An RTT was measured. It also ends the back-off.

@@ -6,35 +6,44 @@
 
 use super::DUPLICATE_THRESHOLD;
 
+/// `start..end` of the stream.
+pub(crate) type Range = (u64, u64);
+
+/// The first range at or beyond `from`, and below `limit`, that none of `ranges` (in order, not touching) has.
+pub(crate) fn gap(ranges: &[Range], from: u64, limit: u64) -> Option<Range> {
+    let mut from = from;
+    // The first range that ends beyond it may begin before it.
+    let next = ranges.partition_point(|range| range.1 <= from);
+    let mut after = limit;
+    for &(start, end) in &ranges[next..] {
+        if start > from {
+            after = start;
+            break;
+        }
+        from = end;
+    }
+    let end = after.min(limit);
+    (from < end).then_some((from, end))
+}
+
 /// The sender's scoreboard.
 #[derive(Clone, Debug, Default)]
 pub struct Scoreboard {
     /// Ranges SACKed, in order, not touching, all beyond what is acknowledged.
-    ranges: Vec<(u64, u64)>,
-    sacked: u64,
+    ranges: Vec<Range>,
     retransmitted: u64,
     lost_below: u64,
 }
 
 impl Scoreboard {
-    /// Bytes SACKed.
-    pub fn sacked(&self) -> u64 {
-        self.sacked
-    }
-
-    /// Whether nothing is SACKed.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+    /// What is SACKed, in order.
+    pub fn ranges(&self) -> &[Range] {
+        &self.ranges
     }
 
     /// End of the highest byte SACKed.
     pub fn highest(&self) -> Option<u64> {
         self.ranges.last().map(|range| range.1)
-    }
-
-    /// End of what was sent again.
-    pub fn retransmitted(&self) -> u64 {
-        self.retransmitted
     }
 
     /// The receiver has `start..end`. Returns how many bytes of it are news.
@@ -47,34 +56,27 @@ impl Scoreboard {
         let last = first + self.ranges[first..].partition_point(|range| range.0 <= end);
         if first == last {
             self.ranges.insert(first, (start, end));
-            self.sacked += end - start;
             return end - start;
         }
         let merged = (start.min(self.ranges[first].0), end.max(self.ranges[last - 1].1));
         let known: u64 = self.ranges[first..last].iter().map(|range| range.1 - range.0).sum();
         self.ranges[first] = merged;
         self.ranges.drain(first + 1..last);
-        let news = merged.1 - merged.0 - known;
-        self.sacked += news;
-        news
+        merged.1 - merged.0 - known
     }
 
-    /// Everything before `acknowledged` arrived. Returns how many bytes of it were SACKed before.
-    pub fn acknowledge(&mut self, acknowledged: u64) -> u64 {
+    /// Everything before `acknowledged` arrived.
+    pub fn acknowledge(&mut self, acknowledged: u64) {
         self.retransmitted = self.retransmitted.max(acknowledged);
         self.lost_below = self.lost_below.max(acknowledged);
         if self.ranges.first().is_none_or(|range| range.0 >= acknowledged) {
-            return 0;
+            return;
         }
         let below = self.ranges.partition_point(|range| range.1 <= acknowledged);
-        let mut known: u64 = self.ranges[..below].iter().map(|range| range.1 - range.0).sum();
         self.ranges.drain(..below);
-        if let Some(range) = self.ranges.first_mut().filter(|range| range.0 < acknowledged) {
-            known += acknowledged - range.0;
-            range.0 = acknowledged;
+        if let Some(range) = self.ranges.first_mut() {
+            range.0 = range.0.max(acknowledged);
         }
-        self.sacked -= known;
-        known
     }
 
     /// Fast recovery begins: nothing was sent again in it yet.
@@ -126,20 +128,8 @@ impl Scoreboard {
     }
 
     /// The first range missing that was not sent again, at or beyond `acknowledged` and below `limit`.
-    pub fn next_gap(&self, acknowledged: u64, limit: u64) -> Option<(u64, u64)> {
-        let mut from = self.retransmitted.max(acknowledged);
-        // The first range that ends beyond it: it may begin before it.
-        let next = self.ranges.partition_point(|range| range.1 <= from);
-        let mut after = limit;
-        for &(start, end) in &self.ranges[next..] {
-            if start > from {
-                after = start;
-                break;
-            }
-            from = end;
-        }
-        let end = after.min(limit);
-        (from < end).then_some((from, end))
+    pub fn next_gap(&self, acknowledged: u64, limit: u64) -> Option<Range> {
+        gap(&self.ranges, self.retransmitted.max(acknowledged), limit)
     }
 
     /// Everything missing before `end` was sent again.

@@ -7,10 +7,11 @@
 //! 5681, 3.2; 6582), from the first on (RFC 3042).
 //!
 //! Where the RFCs leave it open: recovery with SACK also begins with an ACK of new data that leaves a loss behind (RFC
-//! 6675 waits for the next duplicate); a timeout during fast recovery leaves ssthresh as it is; RFC 6582's test of `recover`
+//! 6675 waits for the next duplicate); a retransmission that is lost is sent again without the timer; a timeout during fast recovery leaves ssthresh as it is; RFC 6582's test of `recover`
 //! is made after a timeout only, since fast recovery sends nothing twice that arrived.
 
 use super::control::{Acknowledged, Congestion, Control};
+use super::retransmissions::Retransmissions;
 use super::rto::Rto;
 use super::scoreboard::Scoreboard;
 use super::usage::WindowUsage;
@@ -59,6 +60,7 @@ pub struct TcpSender {
     control: Control,
     usage: WindowUsage,
     scoreboard: Scoreboard,
+    retransmissions: Retransmissions,
     rto: Rto,
     phase: Phase,
     recovery_point: u64,
@@ -95,6 +97,7 @@ impl TcpSender {
             control: Control::new(&p.control),
             usage: WindowUsage::default(),
             scoreboard: Scoreboard::default(),
+            retransmissions: Retransmissions::default(),
             rto: Rto::new(p),
             phase: Phase::Open,
             recovery_point: 0,
@@ -188,8 +191,10 @@ impl TcpSender {
         let most = room.min(p.max_burst) as u64;
         let budget = self.budget(p, mss);
 
-        // NextSeg, rule 1.
-        if let Some((start, end)) = self.scoreboard.next_gap(self.una, self.scoreboard.lost_below(mss)) {
+        // NextSeg, rule 1, and before it what RFC 6675 leaves to the timer.
+        let lost_again = self.retransmissions.next();
+        let lost = || self.scoreboard.next_gap(self.una, self.scoreboard.lost_below(mss));
+        if let Some((start, end)) = lost_again.or_else(lost) {
             let allowed = if self.fast_retransmit { budget.max(mss) } else { budget };
             return self.retransmit(p, now, start, whole_segments(allowed.min(most), end - start, mss));
         }
@@ -230,7 +235,7 @@ impl TcpSender {
         self.window_edge = self.window_edge.max(edge);
         let advance = ack.ack - self.una;
         self.una = ack.ack;
-        let delivered_before = self.scoreboard.acknowledge(self.una);
+        self.scoreboard.acknowledge(self.una);
         let mut sacked = 0;
         if p.sack {
             for &(start, end) in ack.sack.as_slice() {
@@ -243,9 +248,14 @@ impl TcpSender {
         let marked = p.ecn && ack.ece;
         self.statistics.ece_received += marked as u64;
         if let Control::Dctcp(dctcp) = &mut self.control {
-            dctcp.on_delivered(advance - delivered_before + sacked, marked, self.una, self.next);
+            if advance > 0 {
+                dctcp.on_ack(advance, marked, self.una, self.next);
+            }
         }
 
+        if self.phase != Phase::Open {
+            self.retransmissions.on_ack(self.una, self.scoreboard.ranges(), mss);
+        }
         let phase = self.phase;
         if advance > 0 {
             self.on_progress(p, now, advance, mss);
@@ -301,6 +311,7 @@ impl TcpSender {
         self.inflation = 0;
         self.fast_retransmit = false;
         self.scoreboard.lose_all(self.una, self.next);
+        self.retransmissions.clear();
         self.deadline = now + self.rto.timeout(p);
     }
 
@@ -309,7 +320,7 @@ impl TcpSender {
         let pipe = if !p.sack && self.phase == Phase::FastRecovery {
             self.in_flight()
         } else {
-            self.scoreboard.pipe(self.una, self.next, mss)
+            self.scoreboard.pipe(self.una, self.next, mss) - self.retransmissions.lost_bytes()
         };
         (self.cwnd as u64).saturating_add(self.inflation).saturating_sub(pipe)
     }
@@ -329,6 +340,7 @@ impl TcpSender {
         }
         self.fast_retransmit = false;
         self.scoreboard.on_retransmitted(start + bytes);
+        self.retransmissions.on_sent((start, start + bytes), self.next);
         self.statistics.retransmitted_segments += bytes.div_ceil(p.mss as u64);
         self.arm(p, now);
         Some(self.burst(p, start, bytes, true))
@@ -430,6 +442,7 @@ impl TcpSender {
         self.recovery_point = self.next;
         self.reduced_until = Some(self.next);
         self.scoreboard.begin_recovery(self.una, mss, self.next);
+        self.retransmissions.clear();
         self.fast_retransmit = true;
         self.rescued = false;
         self.partial_ack_seen = false;
