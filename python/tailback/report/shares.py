@@ -44,7 +44,8 @@ LEAST_SENDERS = 4
 def items(result: Result) -> list[Plot]:
     """Goodput of each traffic item; none where there is only one."""
     names = [name for name in result.bins.entities("goodput_rx_bps") if name.startswith(ITEM)]
-    if not names:
+    # One item of each protocol is in the plot of those.
+    if len(names) in (0, len(result.summary["protocols"])):
         return []
     panels = views(result)
     # The largest are drawn: more than there are colours nobody tells apart.
