@@ -282,7 +282,7 @@ def test_a_run_under_pfc_alone_reads_well() -> None:
     assert words.figure == "0.495 %"
     assert "paused longest; 93.1 % of the run. 2,970 PFC frames" in words.words
     # All rates are the line rate: the line is not to lie on the axis.
-    low, high = next(iter(qp_rates(result).figures)).layout["yaxis"]["range"]
+    low, high = qp_rates(result)[0].figures[0].layout["yaxis"]["range"]
     assert low <= 10 < 11 < high
     page = render(result)
     assert "Senders: when they were paused" in page
