@@ -137,8 +137,6 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
     if isinstance(part, Tcp):
         if part.uses_ecn and not part.ecn:
             found["ecn"] = (True, "dctcp lives on marks")
-        if part.first_rto != part.initial_rto:
-            found["initial_rto"] = (format_duration(part.first_rto), "within min_rto to max_rto")
         return found
     if not isinstance(part, Dcqcn):
         return {}
