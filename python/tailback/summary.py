@@ -42,6 +42,7 @@ def summarise(result: Result) -> dict[str, Any]:
         "fairness": _fairness(result, since),
         "losses": _losses(result),
         "pauses": _pauses(result),
+        "storms": result.meta["storms"],
         "signals": {
             "ecn_marked_packets": int(measures.marked_packets(result)),
             "cnps": int(measures.cnps(result)),
