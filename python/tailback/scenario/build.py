@@ -74,13 +74,14 @@ _LEANS_ON: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
         *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely", "tcp")),
-        *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc")),
+        *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc", "pools", "strict")),
     ],
     "host": [
         ("topology",),
         *(("host", name) for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "transport")),
+        *(("host", name) for name in ("qos", "cnp_priority", "strict")),
     ],
-    "traffic": [("topology",), ("run",)],
+    "traffic": [("topology",), ("run",), ("host", "cnp_priority")],
     "failures": [("topology",), ("run",)],
     "topology": [],
 }

@@ -150,6 +150,8 @@ def _source(field: FieldInfo) -> str:
 
 
 def _origin(scenario: Scenario, path: Path, source: str) -> str:
+    if path in scenario.filled:
+        return one_line(scenario.filled[path])
     if path not in scenario.origins:
         return one_line(f"default: {source}")
     return one_line(scenario.origins[path] or "given in Python")
@@ -160,7 +162,7 @@ def _scalar(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_scalar(item) for item in value)}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_scalar(key)}: {_scalar(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)}: {_scalar(item)}" for key, item in value.items()) + "}"
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -172,6 +174,10 @@ def _scalar(value: Any) -> str:
         return text
     quoted: str = yaml.dump(text, default_style='"', allow_unicode=True, width=float("inf"))
     return quoted.rstrip("\n")
+
+
+def _key(name: str) -> str:
+    return name if name.isdigit() else _scalar(name)
 
 
 def _is_plain(text: str) -> bool:

@@ -70,17 +70,16 @@ impl World {
                 ack.then_some(Kind::Ack)
             }
         };
-        let cnp_code_point = model.cnp_code_point.unwrap_or(packet.code_point);
-        let cnp_class = model.class_of[cnp_code_point as usize];
         let telemetry_bytes = model.telemetry_bytes;
         let echoes = model.congestion.hears_acks();
         if cnp {
             self.recv_qps[packet.qp as usize].np_cnp_sent += 1;
             self.nics[host].counters.np_cnp_sent += 1;
             let sent = nanoseconds(self.now);
-            let notification = self.reply(src, packet.qp, Kind::Cnp, sent, CNP_FRAME_BYTES);
-            let cnp = &mut self.packets[notification];
-            (cnp.class, cnp.code_point) = (cnp_class, cnp_code_point);
+            let model = &self.nic_models[self.nics[host].model as usize];
+            let code_point = model.cnp_code_point.unwrap_or(packet.code_point);
+            let marks = (model.class_of[code_point as usize], code_point);
+            let notification = self.reply(src, packet.qp, Kind::Cnp, marks, sent, CNP_FRAME_BYTES);
             self.queue_reply(host, notification);
         }
         if let Some(kind) = answer {
@@ -90,19 +89,18 @@ impl World {
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
-            let answer = self.reply(src, packet.qp, kind, psn, frame_bytes);
-            let ack = &mut self.packets[answer];
-            (ack.class, ack.code_point) = (packet.class, packet.code_point);
+            let marks = (packet.class, packet.code_point);
+            let answer = self.reply(src, packet.qp, kind, marks, psn, frame_bytes);
             if echoes {
-                ack.flags = if packet.flags & CE != 0 { CE_ECHO } else { 0 };
+                self.packets[answer].flags = if packet.flags & CE != 0 { CE_ECHO } else { 0 };
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
         }
     }
 
-    /// Makes a packet that answers another; its class is still to be set.
-    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, psn: u32, frame_bytes: u32) -> u32 {
+    /// Makes a packet that answers another; `marks`: its class and code point.
+    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, marks: (u8, u8), psn: u32, frame_bytes: u32) -> u32 {
         self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
@@ -113,9 +111,9 @@ impl World {
             dst,
             ingress: 0,
             kind,
-            class: 0,
+            class: marks.0,
             flags: 0,
-            code_point: 0,
+            code_point: marks.1,
         })
     }
 
