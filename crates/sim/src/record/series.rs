@@ -8,8 +8,8 @@
 use tailback_proto::units::Time;
 
 use super::items::Items;
-use crate::fabric::lane;
 use crate::fabric::port::{DropReason, TICK};
+use crate::fabric::{lane, port_and_class};
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -76,6 +76,7 @@ enum Source {
     },
     QpRate(usize),
     QpAlpha(usize),
+    QpRtt(usize),
     QpGoodput(usize),
     /// Of a traffic item, all receivers together.
     ItemGoodput(u32),
@@ -98,6 +99,8 @@ pub(crate) enum Kind {
     Share,
     /// A mean over the bin, or a value at its end.
     Mean,
+    /// A sample: the last one before the bin's end.
+    Last,
     Max,
 }
 
@@ -110,6 +113,7 @@ impl Kind {
             values[bin] = match self {
                 Kind::Count => merged.iter().sum(),
                 Kind::Max => merged.iter().copied().fold(0.0, f64::max),
+                Kind::Last => merged[factor - 1],
                 Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
             };
         }
@@ -146,6 +150,7 @@ impl Source {
                 Kind::Mean
             }
             QueueMax(_) | GroupMax(_) | RxMax(_) => Kind::Max,
+            QpRtt(_) => Kind::Last,
             Backlog { metric, .. } => {
                 if metric == "queue_max_bytes" {
                     Kind::Max
@@ -179,6 +184,7 @@ impl Source {
             Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
+            QpRtt(_) => "rtt_ps",
             QpGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
             Cwnd(_) => "cwnd_bytes",
@@ -312,8 +318,9 @@ impl Recorder {
             }
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
-            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpGoodput(qp)];
-            recorder.add(qp_name(plan, world, qp), &sources);
+            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpGoodput(qp), Source::QpRtt(qp)];
+            let measures_rtt = world.send_qps[qp].controller.measures_rtt();
+            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..3] });
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
             recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
@@ -458,8 +465,9 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
             return std::mem::replace(&mut group.max_bytes, bytes) as f64;
         }
         Xoff(at) => {
-            let node = world.ports[at / crate::fabric::CLASSES].owner as usize;
-            return world.switches[node - world.nics.len()].ingress_threshold() as f64;
+            let (port, class) = port_and_class(at);
+            let switch = &world.switches[world.ports[port].owner as usize - world.nics.len()];
+            return switch.ingress_threshold(switch.pool(class)) as f64;
         }
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
         CpuShare(host) => {
@@ -471,6 +479,7 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
         Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
         QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
         ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
         PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
