@@ -32,7 +32,7 @@ def nic(*sets: str) -> Any:
         (
             "timely",
             {
-                "alpha": 0.875,
+                "alpha": 0.02,
                 "beta": 0.8,
                 "additive_bps": 10**7,
                 "hyper_additive_bps": 5 * 10**7,

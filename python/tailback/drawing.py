@@ -91,7 +91,8 @@ def as_text(network: Network, title: str) -> str:
         low, high = min(ports), max(ports)
         words = "   ".join(names)
         if number:
-            words += f"   ({low if low == high else f'{low} to {high}'} port{'s' if high > 1 else ''} each)"
+            each = " each" if len(tiers[number]) > 1 else ""
+            words += f"   ({low if low == high else f'{low} to {high}'} port{'s' if high > 1 else ''}{each})"
         ratio = network.oversubscription(number) if number else None
         lines.append(f"  {words}" + (f"   {ratio_words(ratio)}" if ratio is not None else ""))
         same = between.get((number, number))

@@ -31,6 +31,7 @@ fn ack(acknowledged: u64, hops: &[HopTelemetry]) -> AckInfo<'_> {
     AckInfo {
         now: Time::from_us(100),
         rtt: Time::from_us(8),
+        completes_burst: false,
         newly_acked_bytes: 1000,
         acknowledged_bytes: acknowledged,
         sent_bytes: acknowledged + 100_000,
@@ -220,7 +221,7 @@ proptest! {
             tx += 100 + numbers[2] % 1000;
             let hops = if steady && !hops.is_empty() { &hops[..1] } else { &hops[..] };
             cc.on_ack(&p, &AckInfo {
-                now: Time(numbers[0]), rtt: Time(numbers[1]), newly_acked_bytes: numbers[2],
+                now: Time(numbers[0]), completes_burst: false, rtt: Time(numbers[1]), newly_acked_bytes: numbers[2],
                 acknowledged_bytes: numbers[3], sent_bytes: numbers[0], marked: numbers[1] % 2 == 0, hops,
             });
             prop_assert!((p.min_rate..=100e9).contains(&cc.rate()), "rate {}", cc.rate());

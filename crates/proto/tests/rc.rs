@@ -88,7 +88,7 @@ impl<L: FnMut(usize, &Packet) -> bool> Exchange<L> {
             } else if self.requester.next_timeout() == Some(now) {
                 self.failed = self.requester.on_timeout(&PARAMETERS, now) == Timeout::Failed;
             } else {
-                let out = self.requester.send(&PARAMETERS, now);
+                let out = self.requester.send(&PARAMETERS, now, false);
                 may_send_at = now + GAP;
                 let Outgoing { psn, ack_request, sequence, .. } = out;
                 self.put(now, Packet::Data { psn, ack_request, sequence });
@@ -207,7 +207,7 @@ fn old_and_foreign_acks_change_nothing() {
     let mut requester = Requester::default();
     requester.post(8);
     for _ in 0..4 {
-        requester.send(&PARAMETERS, Time::ZERO);
+        requester.send(&PARAMETERS, Time::ZERO, false);
     }
     assert_eq!(requester.on_ack(&PARAMETERS, Time(1), 1), 2);
     assert_eq!(requester.on_ack(&PARAMETERS, Time(2), 0), 0, "older than what is known");
@@ -248,7 +248,7 @@ proptest! {
             match kind {
                 0 => requester.post((number % 100) as u64),
                 1 if requester.has_work() => {
-                    requester.send(&PARAMETERS, now);
+                    requester.send(&PARAMETERS, now, false);
                 }
                 2 => {
                     requester.on_ack(&PARAMETERS, now, number & 0xff_ffff);

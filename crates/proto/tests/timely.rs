@@ -10,7 +10,7 @@ use tailback_proto::units::{Rate, Time};
 
 const LINE: Rate = Rate::from_gbps(100);
 
-/// The paper's values, with delta at ten times its 10 Mbit/s.
+/// The paper's values, with delta at ten times its 10 Mbit/s, and alpha as CoNEXT 2016 has it.
 fn parameters() -> TimelyParameters {
     TimelyParameters {
         line_rate: LINE,
@@ -32,6 +32,7 @@ fn completion(rtt_us: u64) -> AckInfo<'static> {
     AckInfo {
         now: Time::from_ms(1),
         rtt: Time::from_us(rtt_us),
+        completes_burst: true,
         newly_acked_bytes: 16_000,
         acknowledged_bytes: 0,
         sent_bytes: 0,
@@ -111,22 +112,21 @@ fn five_calm_completion_events_make_the_increase_hyperactive() {
 #[test]
 fn a_segment_or_a_round_trip_is_one_completion_event() {
     let p = parameters();
-    let mut cc = Timely::new(&p);
-    let quarter = |rtt| AckInfo { newly_acked_bytes: 4_000, ..completion(rtt) };
-    for rtt in [100, 101, 102, 103] {
-        cc.on_ack(&p, &quarter(rtt));
-    }
+    assert_eq!(Timely::burst_bytes(&p).map(|bytes| bytes.get()), Some(16_000));
+    let mut cc = fed(&p, &[103]);
     for rtt in [110, 120, 130] {
-        cc.on_ack(&p, &quarter(rtt));
-        assert_eq!(cc.rate(), 100e9);
+        cc.on_ack(&p, &AckInfo { completes_burst: false, ..completion(rtt) });
+        assert_eq!((cc.rate(), cc.rtt()), (100e9, Some(Time::from_us(103))));
     }
     // 103 to 107 us: 1 - 0.8 * 0.875 * 4 / 20 = 0.86.
-    cc.on_ack(&p, &quarter(107));
+    cc.on_ack(&p, &completion(107));
     close(cc.rate(), 86e9);
 
     let p = TimelyParameters { segment_bytes: 0, ..p };
+    assert_eq!(Timely::burst_bytes(&p), None);
     let mut cc = Timely::new(&p);
     let at = |acknowledged_bytes, rtt| AckInfo {
+        completes_burst: false,
         acknowledged_bytes,
         sent_bytes: acknowledged_bytes + 10_000,
         ..completion(rtt)
@@ -161,15 +161,20 @@ impl Controller for Driven {
     fn window_bytes(&self) -> Option<u64> {
         self.1.window_bytes()
     }
+    fn burst_bytes(&self) -> u64 {
+        Timely::burst_bytes(&self.0).map_or(0, |bytes| bytes.get())
+    }
 }
 
 fn closed_loop(p: TimelyParameters, flows: u64) -> bottleneck::Seen {
-    let link = Bottleneck { rate: LINE, delay: Time::from_us(20), mark_above_bytes: u64::MAX };
+    let link = Bottleneck { rate: p.line_rate, delay: Time::from_us(20), mark_above_bytes: u64::MAX };
     let senders = (0..flows).map(|i| (Time::from_us(i * 10), Driven(p, Timely::new(&p)))).collect();
-    let (seen, _) = bottleneck::run(&link, senders, Time::from_ms(60), Time::from_ms(160));
+    let (seen, _) = bottleneck::run(&link, senders, Time::from_ms(100), Time::from_ms(300));
     println!(
-        "utilisation {:.4}, RTT 1 % {}, 50 % {}, 99 % {}, fairness {:.4}",
+        "utilisation {:.4}, {:.3} between, RTT 1 % {}, 50 % {}, 99 % {}, fairness {:.4}",
         seen.utilisation,
+        seen.rtts.iter().filter(|&rtt| (p.t_low..=p.t_high).contains(rtt)).count() as f64
+            / seen.rtts.len() as f64,
         seen.rtt(0.01),
         seen.rtt(0.5),
         seen.rtt(0.99),
@@ -178,24 +183,35 @@ fn closed_loop(p: TimelyParameters, flows: u64) -> bottleneck::Seen {
     seen
 }
 
-/// The paper: the tail of the RTT stays near T_low, far below T_high, at high throughput (section 4). The RTT swings
-/// between an empty queue and T_low: only its tail lies between the thresholds.
+/// The paper's values at its link rate. The RTT swings about T_low: half of it lies between the thresholds.
 #[test]
-fn ten_flows_hold_the_rtt_near_t_low() {
-    let p = TimelyParameters { additive: 10e6, hyper_additive: 50e6, ..parameters() };
+fn ten_flows_of_bursts_hold_the_rtt_around_t_low() {
+    let p = TimelyParameters {
+        line_rate: Rate::from_gbps(10),
+        min_rate: 10e6,
+        alpha: 0.02,
+        additive: 10e6,
+        hyper_additive: 50e6,
+        ..parameters()
+    };
     let seen = closed_loop(p, 10);
-    assert!(seen.utilisation > 0.95, "utilisation {}", seen.utilisation);
-    assert!((p.t_low..Time::from_us(60)).contains(&seen.rtt(0.99)), "99 % {}", seen.rtt(0.99));
+    assert!(seen.utilisation > 0.8, "utilisation {}", seen.utilisation);
+    assert!((Time::from_us(40)..Time::from_us(60)).contains(&seen.rtt(0.5)), "50 % {}", seen.rtt(0.5));
+    assert!((p.t_low..p.t_high).contains(&seen.rtt(0.99)), "99 % {}", seen.rtt(0.99));
     assert!(seen.fairness() > 0.98, "fairness {}", seen.fairness());
 }
 
-/// CoNEXT 2016: any share of the link is as stable as a fair one. With a steeper delta the flow that fell last keeps
-/// most of the link.
+/// CoNEXT 2016: with each packet paced, and a computation for each, any share of the link is as stable as a fair one. The
+/// RTT stays at T_low and the link is full, and a few flows have nearly all of it. Bursts are noise that takes shares
+/// apart and together again.
 #[test]
-fn rates_have_no_fixed_point() {
-    let seen = closed_loop(parameters(), 2);
+fn rates_have_no_fixed_point_where_packets_are_paced() {
+    let p = TimelyParameters { alpha: 0.02, additive: 10e6, hyper_additive: 50e6, ..parameters() };
+    let seen = closed_loop(TimelyParameters { segment_bytes: bottleneck::PACKET, ..p }, 10);
     assert!(seen.utilisation > 0.99, "utilisation {}", seen.utilisation);
-    assert!(seen.fairness() < 0.6, "fairness {}", seen.fairness());
+    assert!(seen.fairness() < 0.5, "fairness {}", seen.fairness());
+    let seen = closed_loop(p, 10);
+    assert!(seen.fairness() > 0.9, "fairness {}", seen.fairness());
 }
 
 proptest! {
@@ -204,7 +220,7 @@ proptest! {
         alpha in 1e-6f64..=1.0, beta in 1e-6f64..=1.0, additive in 0.0f64..1e12, hyper_after in 0u32..10,
         times in (0u64..1_000_000_000, 0u64..1_000_000_000, 1u64..1_000_000_000), segment_bytes in 0u64..100_000,
         min_share in 1e-6f64..1.0,
-        acks in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()), 1..200),
+        acks in prop::collection::vec((any::<u64>(), any::<bool>(), any::<u64>(), any::<u64>()), 1..200),
     ) {
         let p = TimelyParameters {
             line_rate: LINE, min_rate: min_share * 100e9, alpha, beta, additive, hyper_additive: additive * 5.0,
@@ -212,9 +228,9 @@ proptest! {
         };
         p.check().unwrap();
         let mut cc = Timely::new(&p);
-        for &(rtt, newly, acknowledged, sent) in &acks {
+        for &(rtt, completes_burst, acknowledged, sent) in &acks {
             cc.on_ack(&p, &AckInfo {
-                rtt: Time(rtt), newly_acked_bytes: newly, acknowledged_bytes: acknowledged, sent_bytes: sent,
+                rtt: Time(rtt), completes_burst, acknowledged_bytes: acknowledged, sent_bytes: sent,
                 ..completion(0)
             });
             prop_assert!((p.min_rate..=100e9).contains(&cc.rate()), "rate {}", cc.rate());

@@ -22,7 +22,7 @@ fn hpcc() -> HpccPlan {
 
 fn timely() -> TimelyPlan {
     TimelyPlan {
-        alpha: 0.875,
+        alpha: 0.02,
         beta: 0.8,
         additive_bps: 10_000_000,
         hyper_additive_bps: 50_000_000,
@@ -97,28 +97,110 @@ fn hpcc_runs_the_link_at_eta_with_hardly_a_queue() {
     assert_eq!(total(&recording, "np_cnp_sent"), 0);
 }
 
-/// Mittal et al., SIGCOMM 2015: the RTT's peaks stay between T_low and T_high. The way there takes 50 ms: all senders
-/// fall to their lowest rate at first, and delta is 10 Mbit/s.
-#[test]
-fn timely_holds_the_peaks_of_the_rtt_just_above_t_low() {
-    let mut plan = long_incast(16, CongestionPlan::Timely(timely()));
-    plan.duration_ps = 120 * MS;
+/// What the second half of an incast of sixteen under TIMELY shows.
+struct TimelySeen {
+    /// Share of the receiver's link, on the wire.
+    utilisation: f64,
+    /// Round-trip times that the senders went by, sorted: the last of each bin of each, us.
+    rtts: Vec<f64>,
+    /// Share of them between T_low and T_high.
+    between: f64,
+    fairness: f64,
+}
+
+impl TimelySeen {
+    fn rtt(&self, q: f64) -> f64 {
+        self.rtts[((self.rtts.len() - 1) as f64 * q) as usize]
+    }
+}
+
+fn timely_incast(gbps: u64, segment_bytes: u64, duration_ps: u64) -> TimelySeen {
+    let settings = TimelyPlan { segment_bytes, ..timely() };
+    let (t_low, t_high) = (settings.t_low_ps as f64 / 1e6, settings.t_high_ps as f64 / 1e6);
+    let mut plan = long_incast(16, CongestionPlan::Timely(settings));
+    plan.nics[0].transport.ack_every_packets = 16;
+    for link in &mut plan.links {
+        link.rate_bps = gbps * 1_000_000_000;
+    }
+    plan.duration_ps = duration_ps;
     let recording = run(plan);
-    let (wire, _) = second_half(&recording, "h16", "wire_rx_bps");
-    let (mean, _) = second_half(&recording, "sw0:h16/tc3", "queue_mean_bytes");
-    let (_, max) = second_half(&recording, "sw0:h16/tc3", "queue_max_bytes");
-    // Without queues: data 2 * 1,130 B at 80 ps, ACK 2 * 94 B, four links of 500 ns, four latencies of 300 ns.
-    let rtt_us = |queue: f64| (2.0 * (1130.0 + 94.0) * 80.0 + 3_200_000.0 + queue * 80.0) / 1e6;
+    let series = &recording.series;
+    let samples = series.columns.iter().filter(|(_, name, _)| *name == "rtt_ps");
+    let mut rtts: Vec<f64> = samples
+        .flat_map(|(_, _, values)| &values[series.bins / 2..series.bins])
+        .map(|&rtt| rtt / 1e6)
+        .collect();
+    assert!(rtts.len() > 16 * 300, "{} samples", rtts.len());
+    rtts.sort_unstable_by(f64::total_cmp);
+    let between = rtts.iter().filter(|&rtt| (t_low..=t_high).contains(rtt)).count() as f64;
+    let seen = TimelySeen {
+        utilisation: second_half(&recording, "h16", "wire_rx_bps").0 / (gbps as f64 * 1e9),
+        between: between / rtts.len() as f64,
+        rtts,
+        fairness: fairness(&recording),
+    };
     println!(
-        "TIMELY: {:.2} Gbit/s, RTT {:.1} us, at most {:.1} us, fairness {:.4}",
-        wire / 1e9,
-        rtt_us(mean),
-        rtt_us(max),
-        fairness(&recording)
+        "TIMELY, {gbps} Gbit/s, segments of {segment_bytes} B: {:.3} of the link, RTT mean {:.1} us, 1 % {:.1}, 50 % {:.1}, \
+         99 % {:.1}, most {:.1}; {:.3} between the thresholds, fairness {:.4}",
+        seen.utilisation,
+        seen.rtts.iter().sum::<f64>() / seen.rtts.len() as f64,
+        seen.rtt(0.01),
+        seen.rtt(0.5),
+        seen.rtt(0.99),
+        seen.rtt(1.0),
+        seen.between,
+        seen.fairness
     );
-    assert!(wire > 88e9, "{wire}");
-    assert!((50.0..100.0).contains(&rtt_us(max)), "{}", rtt_us(max));
-    assert!(fairness(&recording) > 0.95, "{}", fairness(&recording));
+    seen
+}
+
+/// Mittal et al., SIGCOMM 2015, at its link rate and its segment: the RTT stays around T_low, most of the time between
+/// the thresholds and never above T_high, with the link nearly full. Where packets are paced and not segments, it does
+/// not.
+#[test]
+fn timely_with_bursts_holds_the_rtt_between_its_thresholds_at_10_gbit() {
+    let bursts = timely_incast(10, 16_000, 400 * MS);
+    assert!(bursts.utilisation > 0.95, "{}", bursts.utilisation);
+    assert!(bursts.between > 0.5, "{}", bursts.between);
+    assert!((50.0..65.0).contains(&bursts.rtt(0.5)), "{}", bursts.rtt(0.5));
+    assert!((100.0..150.0).contains(&bursts.rtt(0.99)), "{}", bursts.rtt(0.99));
+    assert!(bursts.rtt(1.0) < 500.0, "{}", bursts.rtt(1.0));
+    assert!(bursts.fairness > 0.99, "{}", bursts.fairness);
+    let packets = timely_incast(10, 0, 400 * MS);
+    assert!(packets.between < 0.4, "{}", packets.between);
+}
+
+/// At ten times that rate T_low is far above what sixteen segments take on the link: all senders grow until the RTT
+/// crosses it, fall together, and the queue is empty. Only peaks are above T_low.
+#[test]
+fn timely_reaches_t_low_only_with_its_peaks_at_100_gbit() {
+    let seen = timely_incast(100, 16_000, 120 * MS);
+    assert!(seen.utilisation > 0.88, "{}", seen.utilisation);
+    assert!(seen.between < 0.15, "{}", seen.between);
+    assert!(seen.rtt(0.5) < 25.0, "{}", seen.rtt(0.5));
+    assert!((50.0..100.0).contains(&seen.rtt(1.0)), "{}", seen.rtt(1.0));
+    assert!(seen.fairness > 0.9, "{}", seen.fairness);
+}
+
+/// A burst of a flow alone goes out at line rate, and is all that is paced: ACKs come at its end, and its RTT is the
+/// path's, without the burst's own time.
+#[test]
+fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
+    let mut plan = star(2);
+    plan.nics[0].transport.ack_every_packets = 1_000_000;
+    plan.nics[0].congestion = CongestionPlan::Timely(TimelyPlan { segment_bytes: 4096, ..timely() });
+    plan.writers = vec![writer(0, 1, 1)];
+    (plan.writers[0].message_bytes, plan.writers[0].tx_depth) = (1 << 20, 1);
+    plan.duration_ps = MS;
+    let recording = run(plan);
+    let rtts = &recording.series.columns.iter().find(|(_, name, _)| *name == "rtt_ps").unwrap().2;
+    // Data of 1,130 B over the second link, or 1,146 B of a first packet, which waits there for none; its ACK of 94 B over
+    // two: 80 ps a byte; four links of 500 ns and four latencies of 300 ns.
+    let path = ((1130 + 2 * 94) * 80 + 4 * 500_000 + 4 * 300_000) as f64;
+    assert!(rtts.len() > 100);
+    for &rtt in &rtts[10..] {
+        assert!((path..path + 16.0 * 80.0 + 4.0).contains(&rtt), "{rtt}, path {path}");
+    }
 }
 
 /// Alizadeh et al., SIGCOMM 2010, section 3.3: the queue swings below K + N packets, and the link is full.

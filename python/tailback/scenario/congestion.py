@@ -2,7 +2,7 @@
 
 Sources: Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, and its authors' simulator;
 Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015; Alizadeh et al., "Data
-Center TCP (DCTCP)", SIGCOMM 2010.
+Center TCP (DCTCP)", SIGCOMM 2010; Zhu et al., "ECN or Delay", CoNEXT 2016, and its simulator.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _LI = "Li et al. (HPCC), SIGCOMM 2019"
 _MITTAL = "Mittal et al. (TIMELY), SIGCOMM 2015"
 _ALIZADEH = "Alizadeh et al. (DCTCP), SIGCOMM 2010"
 _SIMULATOR = "the HPCC authors' simulator"
+_TIMELY_CODE = "the TIMELY authors' code (timely-code-snippet.cc)"
+_ZHU_CODE = "the simulator of Zhu et al. (ECN or Delay), CoNEXT 2016"
 
 _Time = Annotated[int, DURATION.between("1ps", "1s")]
 _RoundTrip = Annotated[int | Literal["auto"], DURATION.between("1ps", "1s").or_word("auto")]
@@ -63,7 +65,12 @@ class Hpcc(Part):
     )
     eta: float = _fraction(0.95, "Utilisation to aim at.", f"{_LI}, section 5.1")
     max_stage: int = setting(
-        5, "Additive steps before a multiplicative one, below eta.", f"{_LI}, section 5.1", ge=0, le=1000
+        5,
+        "Additive steps before a multiplicative one, below eta. The authors' site says that the paper's "
+        "simulations ran with 0, as their simulator does, and that 5 is a slip.",
+        f"{_LI}, section 5.1",
+        ge=0,
+        le=1000,
     )
     additive: _Window = setting(
         size("80B"),
@@ -83,35 +90,42 @@ class Timely(Part):
     """TIMELY: the rate follows the gradient of the round-trip time."""
 
     alpha: float = _fraction(
-        0.875, "Weight of the newest difference of round-trip times.", f"{_SIMULATOR}: TimelyAlpha"
+        0.02,
+        "Weight of the newest difference of round-trip times. The paper's evaluation gives none; the "
+        "simulators of Zhu et al. (CoNEXT 2016) and of the HPCC authors have 0.875.",
+        f"{_TIMELY_CODE}: ewma_alpha",
     )
-    beta: float = _fraction(0.8, "Strength of a decrease.", f"{_MITTAL}, section 4")
+    beta: float = _fraction(0.8, "Strength of a decrease.", f"{_MITTAL}, section 6")
     additive: _Step = setting(
-        rate("10Mbps"), "What the rate gains in a step (delta), on any link.", f"{_MITTAL}, section 4"
+        rate("10Mbps"),
+        "What the rate gains in a step (delta), on any link.",
+        f"{_MITTAL}, section 6, at 10 Gbit/s",
     )
     hyper_additive: _Step = setting(
-        rate("50Mbps"), "The same in hyperactive increase.", f"{_MITTAL}, algorithm 1: N = 5 times delta"
+        rate("50Mbps"), "The same in hyperactive increase.", f"{_MITTAL}, section 4.3: N = 5 times delta"
     )
     hyper_after: int = setting(
         5,
         "Steps in a row without a growing round-trip time, from which on the increase is hyperactive.",
-        f"{_MITTAL}, algorithm 1",
+        f"{_MITTAL}, section 4.3",
         ge=0,
         le=1_000_000,
     )
     t_low: _Time = setting(
-        duration("50us"), "Below this round-trip time the rate always grows.", f"{_MITTAL}, section 4"
+        duration("50us"), "Below this round-trip time the rate always grows.", f"{_MITTAL}, section 6"
     )
     t_high: _Time = setting(
-        duration("500us"), "Above this round-trip time the rate always falls.", f"{_MITTAL}, section 4"
+        duration("500us"), "Above this round-trip time the rate always falls.", f"{_MITTAL}, section 6"
     )
     min_rtt: _RoundTrip = setting(
-        duration("20us"), f"What gradients are measured in. {_AUTO}", f"{_SIMULATOR}: TimelyMinRtt"
+        duration("20us"), f"What gradients are measured in. {_AUTO}", f"{_ZHU_CODE}: MIN RTT"
     )
     segment: _Window = setting(
         size("16KB"),
-        "Data acknowledged between two computations of the rate; 0: one each round trip.",
-        f"{_MITTAL}: segments of 16 to 64 KB",
+        "A message is sent in segments of this size, rounded up to whole packets: each at line rate, with "
+        "pauses between them, and a computation of the rate when it is acknowledged. 0: packets are paced, "
+        "and the rate is computed once a round trip.",
+        f"{_MITTAL}, section 6; up to 64 KB in section 3",
     )
     min_rate: _LowestRate = _min_rate()
     telemetry: _Extra = setting(

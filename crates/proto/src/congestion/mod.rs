@@ -28,8 +28,13 @@ pub struct HopTelemetry {
 pub struct AckInfo<'a> {
     /// When it arrived.
     pub now: Time,
-    /// `now` less the time at which the packet that it answers was sent (its timestamp comes back with the ACK).
+    /// `now` less the time at which the packet that it answers was sent (its timestamp comes back with the ACK). Where
+    /// the sender paces bursts: less the time at which the packet's burst was begun, and less the time that the burst
+    /// up to this packet takes on the sender's link.
     pub rtt: Time,
+    /// Whether the packet that it answers ended a burst, and is acknowledged for the first time. Always false where
+    /// the sender paces packets.
+    pub completes_burst: bool,
     /// Bytes that it acknowledges for the first time.
     pub newly_acked_bytes: u64,
     /// All bytes acknowledged so far, these included.

@@ -5,14 +5,18 @@
 //!
 //! Where algorithm 1 leaves it open: calm events are counted whatever the RTT, and an RTT above T_high ends the count.
 //!
+//! A segment is the unit of all: the sender paces segments and lets each go as a burst at line rate
+//! ([`Timely::burst_bytes`]); its RTT is from then to its last ACK, less its own time on the sender's link (section 3.1).
+//! With `segment_bytes` at 0 packets are paced, and a rate is computed once a round trip.
+//!
 //! The gradient alone has no fixed point: rates depend on how the flows began (Zhu et al., "ECN or Delay: Lessons Learnt
 //! from Analysis of DCQCN and TIMELY", CoNEXT 2016). That paper's *patched TIMELY* compares
 //! the RTT with T_low besides, and takes beta = 0.008 in place of 0.8, segments of 16 kB and the same delta of 10 Mbit/s.
 //!
-//! Here the RTT is that of a packet whose timestamp comes back with its ACK: the time of a segment's serialization, which
-//! the paper takes off, is not in it.
-//!
-//! Leaves out: the patch; bursts of a whole segment (packets are paced here).
+//! Leaves out: the patch; and what the authors' code has beyond the paper (steps in proportion to the time since the
+//! last one, up to minRTT; no decrease below half; a drop of the RTT counts as calm, not one of its average).
+
+use std::num::NonZeroU64;
 
 use super::{check_bounds, AckInfo, RoundTrip};
 use crate::units::{Rate, Time};
@@ -40,7 +44,8 @@ pub struct TimelyParameters {
     pub t_high: Time,
     /// What gradients are measured in: the network's round trip without queues.
     pub min_rtt: Time,
-    /// Bytes acknowledged between two computations; 0: once a round trip.
+    /// Bytes of a segment: one burst, and one computation when it is acknowledged; 0: packets are paced, and there is
+    /// one computation a round trip.
     pub segment_bytes: u64,
 }
 
@@ -75,7 +80,6 @@ pub struct Timely {
     /// Completion events in a row with a gradient that was not above zero.
     calm_events: u32,
     round: RoundTrip,
-    segment_acked: u64,
 }
 
 impl Timely {
@@ -88,7 +92,6 @@ impl Timely {
             rtt_difference: 0.0,
             calm_events: 0,
             round: RoundTrip::default(),
-            segment_acked: 0,
         }
     }
 
@@ -102,6 +105,16 @@ impl Timely {
         None
     }
 
+    /// Bytes to send at line rate before the next pause; none: each packet is paced.
+    pub fn burst_bytes(p: &TimelyParameters) -> Option<NonZeroU64> {
+        NonZeroU64::new(p.segment_bytes)
+    }
+
+    /// RTT of the last completion event; none before the first.
+    pub fn rtt(&self) -> Option<Time> {
+        self.previous_rtt
+    }
+
     /// The average of the RTT's differences over `min_rtt`: above zero, queues grow.
     pub fn gradient(&self, p: &TimelyParameters) -> f64 {
         self.rtt_difference / p.min_rtt.0 as f64
@@ -109,14 +122,8 @@ impl Timely {
 
     /// An acknowledgement arrived.
     pub fn on_ack(&mut self, p: &TimelyParameters, ack: &AckInfo) {
-        let complete = if p.segment_bytes == 0 {
-            self.round.ends(ack)
-        } else {
-            self.segment_acked = self.segment_acked.saturating_add(ack.newly_acked_bytes);
-            self.segment_acked >= p.segment_bytes
-        };
+        let complete = if p.segment_bytes == 0 { self.round.ends(ack) } else { ack.completes_burst };
         if complete {
-            self.segment_acked = 0;
             self.on_completion(p, ack.rtt);
         }
     }

@@ -160,15 +160,15 @@ impl Requester {
         self.una == self.posted
     }
 
-    /// Sends the next packet. Call only while `has_work()`.
-    pub fn send(&mut self, p: &RcParameters, now: Time) -> Outgoing {
+    /// Sends the next packet. Call only while `has_work()`. `ask`: it asks for an ACK, whatever its turn.
+    pub fn send(&mut self, p: &RcParameters, now: Time, ask: bool) -> Outgoing {
         debug_assert!(self.has_work());
         let sequence = self.next;
         let retransmission = sequence < self.sent;
         self.next += 1;
         self.sent = self.sent.max(self.next);
         self.since_ack_request += 1;
-        let ack_request = self.since_ack_request >= p.ack_every || self.next == self.posted;
+        let ack_request = ask || self.since_ack_request >= p.ack_every || self.next == self.posted;
         if ack_request {
             self.since_ack_request = 0;
             self.asked = self.asked.max(self.next);

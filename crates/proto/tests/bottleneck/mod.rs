@@ -15,6 +15,10 @@ pub trait Controller {
     fn on_ack(&mut self, ack: &AckInfo);
     fn rate(&self) -> f64;
     fn window_bytes(&self) -> Option<u64>;
+    /// Bytes that are sent at the link's rate before a pause; 0: packets are paced.
+    fn burst_bytes(&self) -> u64 {
+        0
+    }
 }
 
 pub struct Bottleneck {
@@ -62,10 +66,12 @@ struct Sender<C> {
     controller: C,
     next_at: Time,
     pacing: bool,
+    /// When the burst began, and its packets sent.
+    burst: (Time, u64),
     sent: u64,
     acked: u64,
-    /// Answers on their way: time sent, mark, telemetry.
-    answers: VecDeque<(Time, bool, HopTelemetry)>,
+    /// Answers on their way: time stamp, whether it ended a burst, mark, telemetry.
+    answers: VecDeque<(Time, bool, bool, HopTelemetry)>,
 }
 
 /// Runs until `until`; each sender starts at its time and never stops.
@@ -88,10 +94,18 @@ pub fn run<C: Controller>(
         .map(|(i, (start, controller))| {
             schedule(&mut events, start, Event::Pace(i));
             let answers = VecDeque::new();
-            Sender { controller, next_at: start, pacing: true, sent: 0, acked: 0, answers }
+            Sender {
+                controller,
+                next_at: start,
+                pacing: true,
+                burst: (Time::ZERO, 0),
+                sent: 0,
+                acked: 0,
+                answers,
+            }
         })
         .collect();
-    let mut queue: VecDeque<(usize, Time)> = VecDeque::new();
+    let mut queue: VecDeque<(usize, Time, bool)> = VecDeque::new();
     let (mut busy, mut tx_bytes, mut queue_integral, mut looked_at) = (false, 0u64, 0.0, from);
     let serialization = link.rate.serialization(PACKET);
 
@@ -110,11 +124,12 @@ pub fn run<C: Controller>(
             Event::Departed => busy = false,
             Event::Ack(i) => {
                 let s = &mut senders[i];
-                let (sent_at, marked, hop) = s.answers.pop_front().unwrap();
+                let (stamp, completes_burst, marked, hop) = s.answers.pop_front().unwrap();
                 s.acked += PACKET;
                 let ack = AckInfo {
                     now,
-                    rtt: now - sent_at,
+                    rtt: now - stamp,
+                    completes_burst,
                     newly_acked_bytes: PACKET,
                     acknowledged_bytes: s.acked,
                     sent_bytes: s.sent,
@@ -133,21 +148,32 @@ pub fn run<C: Controller>(
             let open = s.controller.window_bytes().is_none_or(|w| s.sent - s.acked < w);
             if !s.pacing && open {
                 if s.next_at <= now {
-                    queue.push_back((i, now));
+                    let bursts = s.controller.burst_bytes() > 0;
+                    let packets = s.controller.burst_bytes().div_ceil(PACKET).max(1);
+                    let (began_at, sent) = if s.burst.1 == 0 { (now, 1) } else { (s.burst.0, s.burst.1 + 1) };
+                    let ends = sent == packets;
+                    // Of a burst of packets, the time of sending it is not part of the RTT.
+                    let sending = if bursts { Time(serialization.0 * sent) } else { Time::ZERO };
+                    queue.push_back((i, began_at + sending, ends && bursts));
                     s.sent += PACKET;
-                    s.next_at = now + Time((PACKET as f64 * 8e12 / s.controller.rate()) as u64);
+                    s.next_at = if ends {
+                        began_at + Time(((sent * PACKET) as f64 * 8e12 / s.controller.rate()) as u64)
+                    } else {
+                        began_at + sending
+                    };
+                    s.burst = (began_at, if ends { 0 } else { sent });
                 }
                 s.pacing = true;
-                schedule(&mut events, s.next_at, Event::Pace(i));
+                schedule(&mut events, s.next_at.max(now), Event::Pace(i));
             }
         }
         if !busy {
-            if let Some((i, sent_at)) = queue.pop_front() {
+            if let Some((i, stamp, ends)) = queue.pop_front() {
                 busy = true;
                 let left = queue.len() as u64 * PACKET;
                 let hop = HopTelemetry { at: now, tx_bytes, queue_bytes: left, rate: link.rate };
                 tx_bytes += PACKET;
-                senders[i].answers.push_back((sent_at, left > link.mark_above_bytes, hop));
+                senders[i].answers.push_back((stamp, ends, left > link.mark_above_bytes, hop));
                 schedule(&mut events, now + serialization, Event::Departed);
                 schedule(&mut events, now + serialization + link.delay, Event::Ack(i));
             }

@@ -38,10 +38,10 @@ impl Telemetry {
         Telemetry { entries: Vec::new(), hops }
     }
 
-    /// A data packet leaves its sender.
-    pub fn begin(&mut self, packet: u32, now: Time) {
+    /// A data packet leaves its sender, which stamps it with this time.
+    pub fn begin(&mut self, packet: u32, stamp: Time) {
         let entry = self.entry(packet);
-        entry.sent_at = now;
+        entry.sent_at = stamp;
         entry.hops = 0;
     }
 

@@ -164,6 +164,10 @@ impl World {
         let ack = AckInfo {
             now: self.now,
             rtt: self.now - sent_at,
+            completes_burst: packet.kind == Kind::Ack
+                && newly > 0
+                && (model.congestion.burst_bytes())
+                    .is_some_and(|burst| writer.ends_burst(s.requester.acknowledged() - 1, burst)),
             newly_acked_bytes: acknowledged_bytes - writer.position(s.requester.acknowledged() - newly),
             acknowledged_bytes,
             sent_bytes: writer.position(s.requester.next_sequence()),

@@ -1,9 +1,10 @@
 //! The way out: which class, which queue pair, when.
 //!
 //! Classes: strict ones first, then round robin. In a class: ACKs and CNPs, which the NIC's receive side made, before
-//! data; queue pairs and the host's Ethernet rings take turns, a packet each. A queue pair under congestion control is paced: after a packet of
-//! `b` bytes on the wire its next one may leave `8 b / rate` later, by the rate at that moment. Where its controller has a
-//! window, it sends while less than that is in flight.
+//! data; queue pairs and the host's transmit rings take turns, a packet each. A queue pair under congestion control is
+//! paced: after a packet of `b` bytes on the wire its next one may leave `8 b / rate` later, by the rate at that moment.
+//! Where its controller asks for bursts, that holds for a burst: its packets follow each other at once. Where its
+//! controller has a window, it sends while less than that is in flight.
 
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
@@ -96,7 +97,13 @@ impl World {
         let writer = &self.writers[s.writer as usize];
         let nic = &mut self.nics[s.src as usize];
         let model = &self.nic_models[nic.model as usize];
-        let out = s.requester.send(&model.rc, self.now);
+        let hears_acks = model.congestion.hears_acks();
+        let ends_burst = hears_acks
+            && model
+                .congestion
+                .burst_bytes()
+                .is_some_and(|burst| writer.ends_burst(s.requester.next_sequence(), burst));
+        let out = s.requester.send(&model.rc, self.now, ends_burst);
         let (payload, first) = writer.segment(out.sequence);
         let wire_bytes = write_frame_bytes(payload, first) + model.telemetry_bytes + PREAMBLE_AND_GAP_BYTES;
         let class = s.class;
@@ -104,9 +111,15 @@ impl World {
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
         let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64, model.line_rate);
-        let hears_acks = model.congestion.hears_acks();
         // Below 2^53 ps the product and the quotient are exact to a picosecond.
         s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as u64);
+        let mut stamp = self.now;
+        if hears_acks {
+            if let Some(burst) = s.controller.burst(&model.congestion) {
+                (s.next_at, stamp) =
+                    burst.on_sent(self.now, out.sequence, wire_bytes, ends_burst, rate, model.line_rate);
+            }
+        }
         let arm_timer = out.ack_request;
         let next_at = s.next_at;
         let may_send = if hears_acks { s.may_send(&self.writers) } else { s.requester.has_work() };
@@ -126,7 +139,7 @@ impl World {
         };
         let packet = self.packets.add(packet);
         if hears_acks {
-            self.telemetry.begin(packet, self.now);
+            self.telemetry.begin(packet, stamp);
         }
         self.data.sent += 1;
         let queue = &mut self.queues[lane(port, class)];

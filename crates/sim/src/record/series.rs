@@ -74,6 +74,7 @@ enum Source {
     },
     QpRate(usize),
     QpAlpha(usize),
+    QpRtt(usize),
     CpuShare(usize),
     RxMean(usize),
     RxMax(usize),
@@ -91,6 +92,8 @@ pub(crate) enum Kind {
     Share,
     /// A mean over the bin, or a value at its end.
     Mean,
+    /// A sample: the last one before the bin's end.
+    Last,
     Max,
 }
 
@@ -103,6 +106,7 @@ impl Kind {
             values[bin] = match self {
                 Kind::Count => merged.iter().sum(),
                 Kind::Max => merged.iter().copied().fold(0.0, f64::max),
+                Kind::Last => merged[factor - 1],
                 Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
             };
         }
@@ -137,6 +141,7 @@ impl Source {
                 Kind::Mean
             }
             QueueMax(_) | GroupMax(_) | RxMax(_) => Kind::Max,
+            QpRtt(_) => Kind::Last,
             Backlog { metric, .. } => {
                 if metric == "queue_max_bytes" {
                     Kind::Max
@@ -169,6 +174,7 @@ impl Source {
             Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
+            QpRtt(_) => "rtt_ps",
             CpuShare(_) => "cpu_share",
             Cwnd(_) => "cwnd_bytes",
         }
@@ -296,7 +302,9 @@ impl Recorder {
             }
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
-            recorder.add(qp_name(plan, world, qp), &[Source::QpRate(qp), Source::QpAlpha(qp)]);
+            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpRtt(qp)];
+            let measures_rtt = world.send_qps[qp].controller.measures_rtt();
+            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..2] });
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
             recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
@@ -432,6 +440,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)

@@ -6,6 +6,8 @@
 //!
 //! Leaves out: what posting and polling cost the CPU; a message is posted the moment its completion makes room.
 
+use std::num::NonZeroU64;
+
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, ACK_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
@@ -95,6 +97,13 @@ impl Writer {
         let position = sequence % self.packets_per_message;
         let payload = if position + 1 == self.packets_per_message { self.last_payload } else { self.mtu };
         (payload, position == 0)
+    }
+
+    /// Whether a packet of the stream is the last of a burst: bursts begin with their message, and a message's last may
+    /// be shorter.
+    pub fn ends_burst(&self, sequence: u64, burst_bytes: NonZeroU64) -> bool {
+        let after = sequence % self.packets_per_message + 1;
+        after == self.packets_per_message || after.is_multiple_of(burst_bytes.get().div_ceil(self.mtu as u64))
     }
 
     /// Bytes of the stream before a packet.

@@ -313,6 +313,7 @@ impl World {
         let info = AckInfo {
             now: Time(self.now),
             rtt: Time::ZERO,
+            completes_burst: false,
             newly_acked_bytes: (qp.snd_una - before) as u64,
             acknowledged_bytes: qp.snd_una as u64,
             sent_bytes: qp.snd_nxt as u64,
