@@ -124,6 +124,7 @@ def incast(
             (host, "goodput_tx_bps"): goodput[i],
             (host, "wire_tx_bps"): goodput[i] / IDEAL,
             (host, "rp_cnp_handled"): np.round(cnps * share[i]),
+            (host, "cnp_delay_ns"): np.round(cnps * share[i]) * 1616,
             (host, "packet_seq_err"): np.round(dropped * share[i] * 0.3),
             (f"sw0:{host}/pg3", "queue_mean_bytes"): depth * share[i],
             (f"sw0:{host}/pg3", "queue_max_bytes"): peak * share[i],
@@ -151,6 +152,7 @@ def incast(
         settled = LINE / (senders * qps) * (1 + 0.35 * noise(n, q))
         rate = np.where(active[i] > 0, settled + LINE * np.exp(-since[i] / 0.0006), 0)
         rows[f"h{i}-{dst}/qp{q // senders}", "rate_bps"] = rate
+        rows[f"h{i}-{dst}/qp{q // senders}", "goodput_bps"] = goodput[i] / qps
         rows[f"h{i}-{dst}/qp{q // senders}", "alpha"] = np.clip(0.1 + np.exp(-since[i] / 0.01), 0, 1)
     meta = _meta(senders, n, lossless, complete, faults or [], paused, dropped)
     return SyntheticRecording(

@@ -112,6 +112,7 @@ def test_show_without_comments(capsys: pytest.CaptureFixture[str]) -> None:
         (["fly"], ["tailback: No such command 'fly'."]),
         (["run", "roce-rocks"], ["roce-rocks: found a published experiment, expected a scenario; tailback"]),
         (["reproduce", "nothing"], ["nothing: found no such experiment, expected"]),
+        (["reproduce", "roce-rocks", "--only", "C1,x"], ["--only: found x, expected claims out of C1, "]),
     ],
 )  # fmt: skip
 def test_bad_input_is_a_line_a_problem(

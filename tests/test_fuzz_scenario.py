@@ -27,6 +27,9 @@ WORDS = [
     "graph",
     "poisson",
     "flows",
+    "tcp",
+    "cubic",
+    "2.6GHz",
     "all",
     "auto",
     "none",
@@ -169,7 +172,44 @@ FABRIC: dict[str, Any] = {
         {"kind": "flows", "list": ["h0 h1 1KB 1us 3"]},
         {"kind": "permutation", "message": "1KB", "hosts": "h0..h3", "repeat": 2, "interval": "1us"},
         {"kind": "all-to-all", "message": "1KB", "stagger": "1us"},
+        {"kind": "tcp", "from": "h0", "to": "h1", "connections": 2, "bytes": "1MB", "stop": "50us"},
     ],
+}
+TCP: dict[str, Any] = {
+    "name": "tcp",
+    "run": {"duration": "100us"},
+    "topology": {"kind": "star", "hosts": 3},
+    "host": {
+        "tcp": {
+            "control": "cubic",
+            "mtu": "1500B",
+            "sack": True,
+            "ecn": False,
+            "initial_window": 10,
+            "initial_rto": "1s",
+            "min_rto": "200ms",
+            "max_rto": "120s",
+            "delayed_ack": "40ms",
+            "ack_every": 2,
+            "receive_buffer": "6MiB",
+            "tso": "64KiB",
+            "small_queue": "1MiB",
+        },
+        "cpu": {
+            "cores": 16,
+            "clock": "2.4GHz",
+            "rx_ring": 1024,
+            "interrupt_delay": "16us",
+            "interrupt_packets": 32,
+            "napi_budget": 64,
+            "gro": "64KiB",
+            "cycles_per_interrupt": 2500.0,
+            "cycles_per_packet": 700,
+            "cycles_per_segment": 3000.0,
+            "cycles_per_byte": 0.3,
+        },
+    },
+    "traffic": [{"kind": "tcp", "from": "h0..h1", "to": "h2", "start_interval": "1us"}],
 }
 TOPOLOGIES: list[dict[str, Any]] = [
     FABRIC["topology"],
@@ -197,7 +237,27 @@ def test_one_value_of_a_fabric(topology: dict[str, Any], draw: st.DataObject) ->
     answer(lambda: load(data))
 
 
+tcp_values = st.one_of(
+    scalars,
+    st.sampled_from(["dctcp", "newreno", "0", "1us", "300s", "1B", "9KB", "1GiB", "1MHz", "1e3", "7B"]),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from([p for p in paths(TCP) if len(p) > 1]), tcp_values), max_size=3))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_values_of_tcp_and_cpu(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+    data = copy.deepcopy(TCP)
+    for path, value in changes:
+        holder: Any = data
+        for part in path[:-1]:
+            holder = holder[part] if isinstance(holder, (dict, list)) else {}
+        if isinstance(holder, (dict, list)) and holder:
+            holder[path[-1]] = value
+    answer(lambda: load(data))
+
+
 def test_the_unchanged_scenario_loads() -> None:
+    assert answer(lambda: load(TCP)) is not None
     assert answer(lambda: loads(BASE)) is not None
     assert answer(lambda: load(DATA)) is not None
     assert answer(lambda: load(FABRIC)) is not None

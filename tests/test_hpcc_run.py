@@ -252,7 +252,8 @@ def test_other_controllers_are_tailbacks_own_and_say_so(
     )
     sent = {line.split()[0] for line in (tmp_path / "x" / "fct.txt").read_text().splitlines()}
     assert len(sent) == 16
-    assert Result.load(tmp_path / "x").setup.wire_bytes("h2", 1000) == {3: 1090, 7: 1056, 8: 1048}[mode]
+    wire = {3: 1090, 7: 1056, 8: 1048}[mode]
+    assert Result.load(tmp_path / "x").setup.on_wire("h2", 1000, "roce") == (1000, wire)
 
 
 def test_the_queue_length_file_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_a_run_under_pfc_alone_reads_well() -> None:
     assert words.figure == "0.495 %"
     assert "paused longest; 93.1 % of the run. 2,970 PFC frames" in words.words
     # All rates are the line rate: the line is not to lie on the axis.
-    low, high = next(iter(qp_rates(result).figures)).layout["yaxis"]["range"]
+    low, high = qp_rates(result)[0].figures[0].layout["yaxis"]["range"]
     assert low <= 10 < 11 < high
     page = render(result)
     assert "Senders: when they were paused" in page

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from synthetic import SyntheticScenario, incast, plan
-from tailback import measures
+from tailback import measures, measures_shares
 from tailback.results import Result
 
 BIN_PS = 10**10  # 10 ms
@@ -268,3 +268,75 @@ def test_every_measure_works_on_an_incast(name: str) -> None:
     recording = incast(senders=4, bins=300, qps=8)
     result = Result.from_recording(SyntheticScenario(), plan(4), recording, 1.0, 1.0, False)
     assert isinstance(measures.MEASURES[name](result), float)
+
+
+def with_flows(result: Result, **columns: list[Any]) -> Result:
+    """The same with other columns in its flow table."""
+    for name, values in columns.items():
+        at = result.flows.schema.get_field_index(name)
+        if at < 0:
+            result.flows = result.flows.append_column(name, pa.array(values))
+        else:
+            result.flows = result.flows.set_column(at, name, pa.array(values, result.flows.schema.types[at]))
+    return result
+
+
+def test_a_traffic_item_is_not_counted_twice() -> None:
+    rows = {("a", "goodput_tx_bps"): [600.0], ("rx", "goodput_rx_bps"): [600.0]}
+    parts = {("a/write0", "goodput_tx_bps"): [200.0], ("item:write0", "goodput_rx_bps"): [200.0]}
+    result = tiny({**rows, **parts}, 1)
+    assert result.bins.total("goodput_rx_bps").tolist() == [600]
+    assert result.bins.total("goodput_tx_bps").tolist() == [600]
+    assert result.bins.values("item:write0", "goodput_rx_bps").tolist() == [200]
+
+
+def test_fairness_of_connections_goes_by_how_many_run() -> None:
+    result = two_senders([600, 600, 400, 400], [300, 300, 400, 400])
+    # a: one queue pair all the time, and one more in the first half: 600 / 2 beside 300 / 1, then 400 / 1.
+    flows = result.flows
+    result.flows = pa.concat_tables([flows, flows.slice(0, 1)])
+    with_flows(result, end_ps=[None, None, 2 * BIN_PS])
+    assert measures_shares.jain_of_connections(result, "start", window_s=0.02) == pytest.approx(1)
+    by_host = measures_shares.goodput_per_connection(result, "start", 0.02)
+    assert by_host["a"].tolist() == pytest.approx([300, 400])
+    # Halfway through a window: the second ran half of the first window, 1.5 queue pairs on average.
+    with_flows(result, end_ps=[None, None, BIN_PS])
+    assert measures_shares.goodput_per_connection(result, "start", 0.02)["a"][0] == pytest.approx(400)
+    # 400 beside 300: (700)^2 / (2 * 250000) = 0.98, and 1 in the second window.
+    assert measures_shares.jain_of_connections(result, "start", window_s=0.02) == pytest.approx(0.99)
+    assert math.isnan(measures_shares.jain_of_connections(result, "start", window_s=0.05))
+
+
+def test_connections_that_come_and_go_do_not_end_the_steady_state() -> None:
+    result = two_senders([100] * 4, [100] * 4)
+    with_flows(
+        result,
+        writer=["write0", "churn1"],
+        start_ps=[BIN_PS, 3 * BIN_PS],
+        end_ps=[None, 3 * BIN_PS + 1],
+        state=["running", "done"],
+    )
+    assert measures.last_start(result) == pytest.approx(0.03), (
+        "all of them, as the plan has no writer that stays"
+    )
+    result.setup.plan["writers"] = [{"name": "write0", "qps": 1}, {"name": "churn1", "qps": 1}]
+    assert measures.last_start(result) == pytest.approx(0.01)
+    assert measures.first_end(result) == pytest.approx(0.04)
+    assert measures.total_goodput(result, "all_started") == 200
+
+
+def test_the_delay_of_cnps_is_a_mean_over_those_handled() -> None:
+    rows = {("a", "rp_cnp_handled"): [1, 3], ("b", "rp_cnp_handled"): [0, 1], ("a", "goodput_tx_bps"): [1, 1]}
+    delays = {("a", "cnp_delay_ns"): [2000, 3000], ("b", "cnp_delay_ns"): [0, 5000]}
+    result = tiny({**rows, **delays}, 2)
+    assert measures_shares.cnp_delay(result) == pytest.approx(2e-6)
+    assert measures_shares.cnp_delay(result, since=0.01) == pytest.approx(2e-6)
+    assert math.isnan(measures_shares.cnp_delay(two_senders([1], [1])))
+
+
+def test_the_deepest_queue_is_one_of_the_network() -> None:
+    rows = {("sw:a/tc3", "queue_max_bytes"): [5, 9], ("a/sq3", "queue_max_bytes"): [99, 99]}
+    queues = [{"queue": "sw:a/tc3", "kind": "egress"}, {"queue": "a/sq3", "kind": "send"}]
+    assert measures_shares.deepest_queue_bytes(tiny(rows, 2, queues=queues)) == 9
+    pauses = [{"paused_ps": 3 * 10**11}, {"paused_ps": 10**11}]
+    assert measures_shares.paused_time(tiny(rows, 2, pauses=pauses)) == pytest.approx(0.4)

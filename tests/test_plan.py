@@ -96,6 +96,8 @@ def test_everything_set() -> None:
                     "retry_count": 2,
                 },
                 "congestion": {"dcqcn": DCQCN},
+                "tcp": None,
+                "cpu": None,
             }
         ],
         "switches": [{"name": "sw0", "model": 0}],
@@ -128,6 +130,7 @@ def test_everything_set() -> None:
             writer("write1", "h0", "h1", **second),
             writer("write1", "h1", "h0", **second),
         ],
+        "tcp_connections": [],
         "flows": {"tags": [], "list": []},
         "link_events": [],
         "record": {"max_bins": 64, "tracked_qps": 5},

@@ -17,8 +17,11 @@ from tailback.findings import findings
 from tailback.report import render
 from tailback.report.figures import Labels, pack, start_of, views
 from tailback.report.page import scale_key
-from tailback.report.plots import _spans, _while_running, all_plots
+from tailback.report.plots import all_plots
+from tailback.report.shares import fairness, items, queue_pairs
+from tailback.report.tables import MOST_DROPS, drops
 from tailback.report.tailback_chart import MOST_ROWS, choose, tailback_chart
+from tailback.report.tracked import _spans, _while_running
 from tailback.results import Result
 
 
@@ -234,3 +237,60 @@ def test_labels_of_the_colour_scale_do_not_cover_each_other(depth: int) -> None:
 def test_links_that_fail_are_counted_in_a_sentence() -> None:
     page = render(tailback.run("link-failure", sets=["run.duration=5ms"]))
     assert "In this run links failed or were repaired 2 times." in page
+
+
+def unpacked(figure: Any, trace: int = 0) -> Any:
+    return np.frombuffer(base64.b64decode(figure.data[trace]["y"]["bdata"]), dtype="<f4")
+
+
+def test_senders_side_by_side_slowest_first() -> None:
+    result = run(senders=64, qps=4, bins=500, always_dropping=True, lossless=False)
+    [plot] = fairness(result)
+    [figure] = plot.figures
+    values = unpacked(figure)
+    assert len(values) == 64
+    assert (np.diff(values) >= 0).all()
+    hosts = figure.data[0]["customdata"]
+    assert (hosts[0], hosts[-1]) == ("h0", "h63"), "shares grow with the number"
+    assert "Jain's index 0.9" in plot.caption
+    assert fairness(run(senders=2, qps=2, bins=200)) == []
+
+
+def test_queue_pairs_have_a_plot_of_what_they_delivered(lossless: Result) -> None:
+    [plot] = queue_pairs(lossless)
+    median = unpacked(plot.figures[0], -1)
+    # 16 senders with 64 queue pairs share what 100 Gbit/s leave for payload: 89.1 Mbit/s each.
+    assert np.nanmedian(median) == pytest.approx(89.1, rel=0.05)
+    assert "64 tracked of 1,024 queue pairs" in plot.caption
+
+
+def test_traffic_items_have_a_plot_where_there_are_several(lossless: Result) -> None:
+    assert items(lossless) == []
+    recording = incast(senders=2, qps=2, bins=200)
+    rows = pa.table(recording.series)
+    total = rows.filter(pa.compute.equal(rows.column("metric"), "goodput_rx_bps")).to_pydict()
+    for item, share in (("write0", 0.75), ("tcp1", 0.25)):
+        named = {
+            **total,
+            "entity": [f"item:{item}"] * 200,
+            "value": [value * share for value in total["value"]],
+        }
+        rows = pa.concat_tables([rows.cast(rows.schema), pa.table(named, schema=rows.schema)])
+    recording.series = rows
+    result = Result.from_recording(SyntheticScenario(), plan(2), recording, 1.0, 1.0, False)
+    [plot] = items(result)
+    assert [trace["name"] for trace in plot.figures[0].data] == ["tcp1", "write0"]
+    tcp, write = (unpacked(plot.figures[0], trace) for trace in (0, 1))
+    assert tcp * 3 == pytest.approx(write, rel=1e-5)
+    assert "Throughput of each traffic item" in render(result)
+
+
+def test_many_drops_end_in_one_row() -> None:
+    result = run(senders=4, bins=200, lossless=False)
+    result.meta["drops"] = [
+        {"where": f"sw0:h{i}/tc3", "reason": "full", "packets": 1000 - i, "bytes": 10} for i in range(100)
+    ]
+    rows = drops(result).rows
+    assert len(rows) == MOST_DROPS + 1
+    rest = sum(1000 - i for i in range(MOST_DROPS, 100))
+    assert rows[-1] == ["76 others", "", f"{rest:,}", "760 B"]

@@ -20,6 +20,7 @@ from tailback.results import Result
 from tailback.scenario import ScenarioError, builtin_names, load
 
 NAME = "roce-rocks"
+IDS = ["C1", "C2", "C3", "C4", "C7", "C8", "C9", "C10", "C13"]
 
 
 def made_up(**more: Any) -> Result:
@@ -107,7 +108,7 @@ def test_every_check_has_a_reason_and_takes_its_parameters() -> None:
 
 
 def test_a_row_a_claim(done: Reproduction) -> None:
-    assert [row.claim.id for row in done.rows] == ["C1", "C2", "C3", "C4"]
+    assert [row.claim.id for row in done.rows] == IDS
     words = printed(done)
     for expected in ("C1", "C4", "predicted", "0.35 %", "section 3.2.1", "traffic.0.start_interval"):
         assert expected in words
@@ -230,4 +231,45 @@ def test_a_broken_experiment_is_refused(broken: dict[str, Any]) -> None:
     Experiment.model_validate(good)
     good["claims"] = [{**good["claims"][0], **broken}]
     with pytest.raises(ValidationError):
+        Experiment.model_validate(good)
+
+
+def test_a_check_on_another_run_than_the_claims() -> None:
+    check = Check(measure="dropped_packets", run="lossy", at_least=1, why="there are some")
+    claim = Claim(id="X", says="", where="", run="lossless", kind="predicted", checks=[check])
+    lossless, lossy = made_up(), made_up(lossless=False)
+    assert check.value({"lossless": lossless, "lossy": lossy}, "lossless") == sum(
+        drop["packets"] for drop in lossy.meta["drops"]
+    )
+    assert claim.runs == ["lossless", "lossy"]
+    assert judge(claim, {"lossless": lossless, "lossy": lossy}, quick=False).verdict == "met"
+    assert judge(claim, {"lossless": lossless}, quick=False).verdict == "not run"
+    assert check.name_in_words == "dropped packets (lossy)"
+
+
+def test_only_some_claims_run_what_these_need(tmp_path: Path) -> None:
+    runner = Runner()
+    done = reproduce(NAME, tmp_path / "r", only=["C13", "C2"], runner=runner)
+    assert [row.claim.id for row in done.rows] == ["C2", "C13"]
+    assert list(done.results) == ["lossless", "cnp-own-class", "cnp-data-class"]
+    assert {scenario for scenario, _ in runner.asked} == {"roce-incast-lossless", "roce-cnp-class"}
+    assert {name for item, _ in done.sensitivity for name in item.claims} == {"C2", "C13"}
+    assert json.loads((tmp_path / "r" / "reproduce.json").read_text())["only"] == ["C2", "C13"]
+
+
+def test_a_claim_that_there_is_none_of_is_one_line() -> None:
+    runner = Runner()
+    with pytest.raises(ScenarioError, match="--only: found C99, expected claims out of C1, C2") as refused:
+        reproduce(NAME, only=["C1", "C99"], runner=runner)
+    assert "\n" not in str(refused.value)
+    assert runner.asked == []
+
+
+def test_every_table_is_about_claims_that_there_are() -> None:
+    good = load_published(NAME).model_dump(exclude_none=True)
+    good["sensitivity"][0]["claims"] = ["C99"]
+    with pytest.raises(ValidationError, match="C99"):
+        Experiment.model_validate(good)
+    good["sensitivity"][0] |= {"claims": ["C1"], "expected": [1.0]}
+    with pytest.raises(ValidationError, match="as many as values"):
         Experiment.model_validate(good)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tailback.units import (
     DURATION,
+    FREQUENCY,
     I64_MAX,
     RATE,
     SIZE,
@@ -19,6 +20,7 @@ from tailback.units import (
     format_duration,
     format_rate,
     format_size,
+    frequency,
     rate,
     size,
 )
@@ -42,6 +44,20 @@ from tailback.units import (
 )
 def test_durations(text: object, ps: int) -> None:
     assert duration(text) == ps
+
+
+@pytest.mark.parametrize(
+    ("text", "hertz"), [("2.4GHz", 24 * 10**8), ("3 GHz", 3 * 10**9), ("1.5kHz", 1500), ("1Hz", 1)]
+)
+def test_frequencies(text: str, hertz: int) -> None:
+    assert frequency(text) == hertz
+    assert frequency(FREQUENCY.format(hertz)) == hertz
+
+
+@pytest.mark.parametrize("text", ["2.4Ghz", "2.4", 2.4, "0.5Hz", "100Gbps", "2GiHz"])
+def test_no_frequencies(text: object) -> None:
+    with pytest.raises(UnitError):
+        frequency(text)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tailback.plan import make_plan, plan_json
 from tailback.scenario import ScenarioError, load
 from tailback.workload import draws, messages_of
+from tailback.workload.churn import Connection, connections
 from tailback.workload.sizes import built_in, load_sizes, parse
 
 LEAF_SPINE = {"kind": "leaf-spine", "leaves": 4, "spines": 2, "hosts_per_leaf": 4}
@@ -416,3 +417,88 @@ def test_a_large_fabric_is_planned_in_seconds() -> None:
     assert time.process_time() - begin < 8
     assert len(plan["hosts"]) == 8192
     assert 95_000 < len(plan["flows"]["list"]) < 115_000
+
+
+# Connections that come and go
+
+CHURN = {"kind": "churn", "from": "h0..h7", "to": "h8..h9", "interval": "1ms", "lifetime_max": "2ms"}
+
+
+def churned(
+    item: int = 0, *, others: tuple[dict[str, Any], ...] = (), seed: int = 1, **more: Any
+) -> list[Connection]:
+    checked = scenario(*others, {**CHURN, **more}, seed=seed)
+    end = checked.run.duration
+    return list(connections(checked.traffic[item], checked.network.hosts, checked.run.seed, item, end))
+
+
+def test_each_round_has_as_many_senders_as_asked_for() -> None:
+    drawn = churned(senders=3, qps=2, start="500us")
+    rounds: dict[int, list[Connection]] = {}
+    for connection in drawn:
+        rounds.setdefault(connection.start, []).append(connection)
+    assert sorted(rounds) == [500_000_000 + turn * 10**9 for turn in range(10)]
+    for members in rounds.values():
+        senders = {connection.src for connection in members}
+        assert len(senders) == 3
+        assert senders <= {f"h{i}" for i in range(8)}
+        assert sorted(members) == sorted(set(members)) or len(members) == 12
+        for sender in senders:
+            mine = [connection.dst for connection in members if connection.src == sender]
+            assert mine == ["h8", "h8", "h9", "h9"]
+    assert len({frozenset(one.src for one in members) for members in rounds.values()}) > 3, "drawn anew"
+
+
+def test_half_of_the_hosts_unless_said_otherwise() -> None:
+    assert len({one.src for one in churned() if one.start == 0}) == 4
+
+
+def test_lifetimes_are_spread_between_their_limits() -> None:
+    drawn = churned(lifetime_min="1ms", lifetime_max="3ms", qps=100)
+    lives = np.array([one.stop - one.start for one in drawn]) / 1e9
+    assert len(lives) == 8000
+    assert lives.min() >= 1
+    assert lives.max() < 3
+    assert lives.mean() == pytest.approx(2, abs=0.03)  # standard error 0.0065
+    assert np.quantile(lives, 0.25) == pytest.approx(1.5, abs=0.05)
+
+
+def test_a_host_does_not_write_to_itself() -> None:
+    drawn = churned(**{"from": "all", "to": "all", "senders": 16})
+    assert all(one.src != one.dst for one in drawn)
+    assert len([one for one in drawn if one.start == 0]) == 16 * 15
+
+
+def test_churn_is_the_same_for_a_seed_and_goes_on_in_a_longer_run() -> None:
+    assert churned() == churned()
+    assert churned() != churned(seed=2)
+    assert churned(stop="4ms") == [one for one in churned() if one.start < 4 * 10**9]
+    item = {"kind": "permutation", "message": "1KB"}
+    assert churned(1, others=(item,)) != churned(), "by its place in the list"
+
+
+def test_churn_in_the_plan() -> None:
+    writers = make_plan(scenario({**CHURN, "message": "1KiB", "depth": 16, "senders": 1}))["writers"]
+    assert len(writers) == 20
+    assert {writer["name"] for writer in writers} == {"churn0"}
+    for writer, connection in zip(writers, churned(senders=1), strict=True):
+        assert (writer["src"], writer["dst"]) == (connection.src, connection.dst)
+        assert (writer["start_ps"], writer["stop_ps"]) == (connection.start, connection.stop)
+        assert (writer["qps"], writer["message_bytes"], writer["tx_depth"]) == (1, 1024, 16)
+        assert (writer["start_spread_ps"], writer["messages"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"senders": 9}, "traffic.0.senders: found 9, expected at most 8, the hosts in from"),
+        ({"lifetime_min": "3ms"}, "traffic.0.lifetime_max: found 2ms, expected at least lifetime_min, 3ms"),
+        ({"from": "h1", "to": "h1"}, 'traffic.0.to: found only a sender, "h1", expected another host'),
+        ({"to": "h99"}, "traffic.0.to: found"),
+        ({"start": "20ms"}, "traffic.0.start: found 20ms, expected less than run.duration, 10ms"),
+        ({"stop": "1ns", "start": "1us"}, "traffic.0.stop: found 1ns, expected later than start, 1us"),
+        ({"interval": "1ns", "qps": 1000}, "expected at most 1000000"),
+    ],
+)
+def test_churn_that_cannot_be(more: dict[str, Any], text: str) -> None:
+    assert text in problem({**CHURN, **more})

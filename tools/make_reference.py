@@ -24,7 +24,7 @@ from tailback.hpcc.keys import KEYS, KINDS
 from tailback.scenario.by_rate import ByRate
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
 from tailback.scenario.hosts import HostSet
-from tailback.scenario.model import PATH_MTUS, Scenario
+from tailback.scenario.model import PATH_MTUS, Scenario, _path_mtu
 from tailback.units import Quantity
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,7 +134,7 @@ def takes(field: FieldInfo, key: str) -> str:
 def kind(annotation: Any, limits: list[Any], key: str) -> str:
     """The type in words, without null."""
     quantity = next((rule for rule in limits if isinstance(rule, Quantity)), None)
-    if key == "mtu":
+    if key == "mtu" and any(getattr(rule, "func", None) is _path_mtu for rule in limits):
         return f"size: {', '.join(f'`{mtu}B`' for mtu in PATH_MTUS)}"
     if by_rate := next((rule for rule in limits if isinstance(rule, ByRate)), None):
         what = by_rate.expected.removeprefix("a ")
@@ -240,8 +240,12 @@ def sections() -> Iterator[tuple[str, type[BaseModel]]]:
 
 def anchor_of(model: type[BaseModel]) -> str:
     """The anchor of a model's section."""
-    path = next(path for path, other in sections() if other is model)
-    return anchor(kind_of(model) or path.split(".")[-1]) or "scenario"
+    found = list(sections())
+    path = next(path for path, other in found if other is model)
+    name = path.split(".")[-1]
+    # host.tcp are the settings, traffic of kind tcp is what is sent.
+    shared = not kind_of(model) and name in {kind_of(other) for _, other in found}
+    return anchor(kind_of(model) or (path.replace(".", "-") if shared else name)) or "scenario"
 
 
 def settings(model: type[BaseModel], path: str) -> Iterator[Setting]:
@@ -420,6 +424,7 @@ come without one.
 | duration | `ps` `ns` `us` (or `µs`) `ms` `s` | whole picoseconds |
 | size | `B`; `KB` `MB` `GB` `TB` are powers of 1000; `KiB` `MiB` `GiB` `TiB` powers of 1024 | whole bytes |
 | rate | `bps` `Kbps` `Mbps` `Gbps` `Tbps`, powers of 1000 | whole bit/s |
+| frequency | `Hz` `kHz` `MHz` `GHz`, powers of 1000 | whole Hz |
 
 No floating point is involved: `0.1ns` is exactly 100 ps, and `0.0001ns`, which is no whole number of
 picoseconds, is refused.
@@ -431,7 +436,7 @@ expected; of the messages or links of one list, the first that is wrong. The exi
 nothing was run. What is impossible only as a whole is refused in
 the same way: headroom of all ports larger than the buffer, `k_min` above `k_max`, `xon` not below `xoff`,
 a host or a link that does not exist, a network in two parts, traffic that stops before it starts, a
-lowest DCQCN rate above the link's.
+lowest DCQCN rate above the link's, DCTCP without ECN.
 
 ## Hosts and links
 

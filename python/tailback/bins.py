@@ -8,6 +8,10 @@ import pyarrow as pa
 
 from tailback.text import natural
 
+ITEM = "item:"
+"""What the names of traffic items as entities begin with: `item:write0`. At one sender: `h3/write0`."""
+_OF_HOSTS = ("goodput_rx_bps", "goodput_tx_bps")
+
 Array = npt.NDArray[np.float64]
 PS_PER_S = 1e12
 
@@ -78,11 +82,11 @@ class Bins:
         return sorted({entity for entity, name in self._values if name == metric}, key=natural)
 
     def total(self, metric: str) -> Array:
-        """The sum over all entities, one value a bin."""
+        """The sum over all entities, one value a bin; of a host and its traffic items, the host counts."""
         if metric not in self._totals:
             total = np.zeros(self.count)
-            for (_, name), row in self._values.items():
-                if name == metric:
+            for (entity, name), row in self._values.items():
+                if name == metric and not (metric in _OF_HOSTS and _is_part(entity)):
                     total += row
             total.setflags(write=False)
             self._totals[metric] = total
@@ -120,3 +124,8 @@ class Bins:
         until = self.end_s if until_s is None else until_s
         allowance = self.bin_s * 1e-9
         return (self.start_s >= since_s - allowance) & (self.start_s < until - allowance)
+
+
+def _is_part(entity: str) -> bool:
+    """Whether an entity is a traffic item: its goodput is in that of hosts, too."""
+    return entity.startswith(ITEM) or "/" in entity

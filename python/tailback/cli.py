@@ -257,6 +257,10 @@ def reproduce(
     out: Out = None,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 1 if a claim is missed.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Simulate less: a look, not a verdict.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="IDS", help="Only these claims, such as C9,C10; repeatable."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Repeat a published experiment and check its claims.
@@ -266,8 +270,9 @@ def reproduce(
     from tailback.reproduce import reproduce as repeat
 
     folder = _default_folder(name) if out is None else out
+    ids = [one.strip() for entry in only or () for one in entry.split(",")]
     with _bad_input(), _bar(quiet) as bar:
-        done = repeat(name, folder, strict=strict, quick=quick, progress=_shares(bar) if bar else None)
+        done = repeat(name, folder, strict, quick, ids, progress=_shares(bar) if bar else None)
     if not quiet:
         _print(done.table(), *done.sensitivity_tables())
     typer.echo(str(folder) if quiet else f"\n{folder / 'reproduce.html'}")

@@ -5,13 +5,14 @@ checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tailback import measures_shares  # noqa: F401  its measures are in MEASURES with this
 from tailback.measures import MEASURES
 from tailback.results import Result
 from tailback.scenario import Problem, ScenarioError, library
@@ -62,10 +63,14 @@ class Run(_Part):
 
 
 class Check(_Part):
-    """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run."""
+    """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run.
+
+    `run` names the run that it is measured on, where that is not the claim's.
+    """
 
     measure: str
     params: dict[str, Any] = Field(default_factory=dict)
+    run: str | None = None
     relative_to: str | None = None
     at_least: float | None = None
     at_most: float | None = None
@@ -86,9 +91,9 @@ class Check(_Part):
         return sum(bound is not None for bound in (self.at_least, self.at_most, self.equals, self.between))
 
     def value(self, results: Mapping[str, Result], run: str) -> float:
-        """The measured value on `run`."""
+        """The measured value on its own run, or else on `run`."""
         measure = MEASURES[self.measure]
-        value = measure(results[run], **self.params)
+        value = measure(results[self.run or run], **self.params)
         if self.relative_to is None:
             return value
         reference = measure(results[self.relative_to], **self.params)
@@ -126,14 +131,17 @@ class Check(_Part):
 
     @property
     def name_in_words(self) -> str:
-        """'goodput of ideal since convergence'."""
+        """'goodput of ideal since convergence (lossy)'."""
         words = self.measure.replace("_", " ")
         since = self.params.get("since")
         if isinstance(since, (int, float)):
             words += f" since {since:g} s"
         elif since is not None:
             words += f" since {since.replace('_', ' ')}"
-        return words + (f", relative to {self.relative_to}" if self.relative_to else "")
+        for name in ("item", "protocol"):
+            words += f" of {self.params[name]}" if name in self.params else ""
+        words += f", relative to {self.relative_to}" if self.relative_to else ""
+        return words + (f" ({self.run})" if self.run else "")
 
     @property
     def _unit(self) -> str:
@@ -155,6 +163,12 @@ class Claim(_Part):
     if_missed: str = ""
     """Why it is missed, as far as that is known; shown only where it is."""
 
+    @property
+    def runs(self) -> list[str]:
+        """Every run that it is checked on, its own first."""
+        others = [name for check in self.checks for name in (check.run, check.relative_to) if name]
+        return list(dict.fromkeys([self.run, *others]))
+
     @model_validator(mode="after")
     def _bounded(self) -> Claim:
         for check in self.checks:
@@ -166,18 +180,31 @@ class Claim(_Part):
 class Sensitivity(_Part):
     """What an assumption decides: one setting of a run varied, and measures of each variant.
 
-    `set` holds overrides of all variants. The variant with the `assumed` value is the run itself.
+    `claims` names the claims that it sheds light on. `set` holds overrides of all variants. The variant with
+    the `assumed` value is the run itself. With `expected`, a value for each variant, the first measure is
+    drawn as a plot beside it; `expected_as` says what it is.
     """
 
     title: str
     about: str
+    claims: list[str] = Field(min_length=1)
     run: str
     path: str
     values: list[str]
     assumed: str | None = None
     set: dict[str, str] = Field(default_factory=dict)
     duration: str
-    show: list[Check]
+    show: list[Check] = Field(min_length=1)
+    expected: list[float] | None = None
+    expected_as: str = ""
+
+    @model_validator(mode="after")
+    def _as_many(self) -> Sensitivity:
+        if self.expected is not None and len(self.expected) != len(self.values):
+            raise ValueError(
+                f"{self.title}: found {len(self.expected)} of expected, expected as many as values"
+            )
+        return self
 
 
 class Experiment(_Part):
@@ -195,12 +222,36 @@ class Experiment(_Part):
 
     @model_validator(mode="after")
     def _runs_exist(self) -> Experiment:
-        used = [claim.run for claim in self.claims] + [item.run for item in self.sensitivity]
-        used += [check.relative_to for claim in self.claims for check in claim.checks if check.relative_to]
+        used = [run for claim in self.claims for run in claim.runs] + [item.run for item in self.sensitivity]
         unknown = sorted(set(used) - set(self.runs))
         if unknown:
             raise ValueError(f"found runs {', '.join(unknown)}, expected of {', '.join(self.runs)}")
+        ids = [claim.id for claim in self.claims]
+        unknown = sorted({name for item in self.sensitivity for name in item.claims} - set(ids))
+        if unknown:
+            raise ValueError(f"found claims {', '.join(unknown)}, expected of {', '.join(ids)}")
         return self
+
+    def only(self, ids: Sequence[str]) -> Experiment:
+        """The part of it that some claims need, in the order of the whole.
+
+        Raises:
+            ScenarioError: there is no claim of that id.
+        """
+        known = [claim.id for claim in self.claims]
+        problems = [
+            Problem("--only", (), f"found {one or 'nothing'}, expected claims out of {', '.join(known)}")
+            for one in ids
+            if one not in known
+        ]
+        if problems:
+            raise ScenarioError(problems)
+        claims = [claim for claim in self.claims if claim.id in ids]
+        tables = [item for item in self.sensitivity if set(item.claims) & set(ids)]
+        needed = {run for claim in claims for run in claim.runs}
+        needed |= {item.run for item in tables if item.assumed is not None}
+        runs = {name: run for name, run in self.runs.items() if name in needed}
+        return self.model_copy(update={"claims": claims, "sensitivity": tables, "runs": runs})
 
 
 def list_published() -> dict[str, str]:

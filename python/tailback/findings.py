@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tailback import text
-from tailback.measures import STEADY_WINDOW_S
+from tailback import findings_hosts, text
+from tailback.finding import Finding, since
+from tailback.setup import TCP
 
 if TYPE_CHECKING:
     from tailback.results import Result
-
-
-@dataclass(frozen=True)
-class Finding:
-    """`what` it is about, the `figure` that matters most, a sentence or two of `words`, and a `tone`.
-
-    `tone` is 'plain', 'warning' (something to look at) or 'fault' (something that must not happen).
-    """
-
-    what: str
-    figure: str
-    words: str
-    tone: str = "plain"
 
 
 def findings(result: Result) -> list[Finding]:
@@ -39,7 +26,9 @@ def findings(result: Result) -> list[Finding]:
     # Senders of single messages send what they drew: that they differ says nothing of the network.
     if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
         found.append(_fairness(summary))
-    found += [_drops(summary), _pauses(summary), _signals(summary), _standing(summary)]
+    found += findings_hosts.shares(summary)
+    found += [_drops(summary), *findings_hosts.tcp(summary), _pauses(summary), _signals(summary)]
+    found += [_standing(summary), *findings_hosts.cpu(summary)]
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
@@ -105,18 +94,6 @@ def _not_honoured(names: dict[str, str]) -> list[Finding]:
     return [Finding("Not honoured", text.plural(len(names), "key"), f"{words}.", "warning")]
 
 
-def _since(summary: dict[str, Any]) -> str:
-    if summary["convergence_s"] is None:
-        if not summary["flows"]["writers"]:
-            return "over the whole run"
-        if summary["simulated_s"] < 2 * STEADY_WINDOW_S:
-            return "over the whole run, which is too short to tell whether the total was steady"
-        return "over the whole run: the total never became steady"
-    if summary["convergence_s"] == 0:
-        return "over the whole run"
-    return f"since {text.duration(summary['convergence_s'])}"
-
-
 def _throughput(summary: dict[str, Any]) -> Finding:
     goodput = summary["goodput"]
     # Without a sender there is no line rate to be a share of.
@@ -125,7 +102,7 @@ def _throughput(summary: dict[str, Any]) -> Finding:
     words = (
         f"of payload in total, {text.share(goodput['of_line_rate'])} of the line rate and "
         f"{text.share(goodput['of_ideal'])} of what packet headers leave of it "
-        f"({text.share(goodput['ideal_payload_share'])}), {_since(summary)}"
+        f"({text.share(goodput['ideal_payload_share'])}), {since(summary)}"
     )
     words += ", when the total had become steady." if summary["convergence_s"] else "."
     return Finding("Throughput", text.rate(goodput["total_bps"]), words)
@@ -152,11 +129,17 @@ def _drops(summary: dict[str, Any]) -> Finding:
             words += f" Senders got {text.plural(losses['naks'], 'NAK')} all the same."
         return Finding("Drops", "none", words)
     worst = losses["by_queue"][0]
-    words = (
-        f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']}). "
-        f"Senders got {text.plural(losses['naks'], 'NAK')}, the last at "
-        f"{text.duration(losses['last_nak_s'])}, and {text.plural(losses['ack_timeouts'], 'ACK timeout')}; "
-        f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmissions."
+    words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
+    again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmissions."
+    # TCP knows no NAKs.
+    words += (
+        f" {again}"
+        if list(summary["protocols"]) == [TCP]
+        else (
+            f" Senders got {text.plural(losses['naks'], 'NAK')}, the last at "
+            f"{text.duration(losses['last_nak_s'])}, and {text.plural(losses['ack_timeouts'], 'ACK timeout')}"
+            f"; {again}"
+        )
     )
     return Finding("Drops", text.count(losses["dropped_packets"]), words, "warning")
 
@@ -182,14 +165,13 @@ def _pauses(summary: dict[str, Any]) -> Finding:
 def _signals(summary: dict[str, Any]) -> Finding:
     signals = summary["signals"]
     data = summary["conservation"]["data_packets"]["sent"]
+    cnps = list(summary["protocols"]) != [TCP]  # TCP's echoes are told with TCP
     if not signals["ecn_marked_packets"]:
-        return Finding(
-            "ECN marks", "none", f"No packet was marked; {text.plural(signals['cnps'], 'CNP')} sent."
-        )
-    words = (
-        f"of {text.count(data)} data packets sent were marked CE; receivers answered with "
-        f"{text.plural(signals['cnps'], 'CNP')}."
-    )
+        sent = f"; {text.plural(signals['cnps'], 'CNP')} sent" if cnps else ""
+        why = "" if cnps or (summary["tcp"] or {}).get("ecn") else ": TCP does not use ECN here"
+        return Finding("ECN marks", "none", f"No packet was marked{why}{sent}.")
+    words = f"of {text.count(data)} data packets sent were marked CE"
+    words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
     return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
 
 
@@ -203,7 +185,7 @@ def _standing(summary: dict[str, Any]) -> Finding:
     words = (
         f"on average in {standing['queue']}, which held "
         f"{text.share(standing['share_of_all_egress_queues'])} of all bytes waiting in egress queues "
-        f"{_since(summary)}. At its fullest, in the whole run, it held "
+        f"{since(summary)}. At its fullest, in the whole run, it held "
         f"{text.size(standing['max_bytes'])}."
     )
     return Finding("Standing queue", text.size(standing["mean_bytes"]), words)

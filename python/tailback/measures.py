@@ -8,7 +8,8 @@ of this run" (no sender, never converged, run too short). `since` tells where th
 the measure says otherwise.
 
 A *sender* is a host that posts messages; per-sender figures are the payload delivered in order at the
-receivers.
+receivers. `item` (the name of a traffic item, such as tcp1) and `protocol` ("roce" or "tcp") keep that part
+of the traffic; with neither, all of it counts. Measures of TCP and of hosts are in `tailback.measures_hosts`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
+from tailback.parts import goodput, sending, sent
+from tailback.setup import ROCE
 from tailback.text import natural
 
 if TYPE_CHECKING:
@@ -105,14 +109,29 @@ def first_end(result: Result) -> float:
 
 
 def _lasting(result: Result) -> Any:
-    """The flows that a steady state can be one of: writers', or all flows where there are no writers."""
+    """The flows that a steady state can be one of: writers', or all flows where there are no writers.
+
+    Connections that come and go are left out where others stay.
+    """
     flows = result.flows
+    passing = pa.array([name for name, stays in _writers(result).items() if not stays], pa.string())
+    if len(passing) and any(_writers(result).values()):
+        flows = flows.filter(pc.invert(pc.is_in(flows.column("writer"), passing)))
     if not result.setup.writer_qps or "ideal_fct_ps" not in flows.column_names:
         return flows
     return flows.filter(pc.is_null(flows.column("ideal_fct_ps")))
 
 
-def _span(result: Result, since: Since) -> tuple[float, float]:
+def _writers(result: Result) -> dict[str, bool]:
+    """The traffic items with writers, and whether their connections stay."""
+    return {
+        str(writer["name"]): not str(writer["name"]).startswith("churn")
+        for writer in result.plan.get("writers", [])
+    }
+
+
+def span(result: Result, since: Since) -> tuple[float, float]:
+    """Begin and end of what is measured, in seconds; NaN twice when there is nothing."""
     begin, end = since_s(result, since), first_end(result)
     if since == "start":  # everything that was sent, flows that ended included
         end = result.bins.end_s
@@ -133,10 +152,13 @@ def capacity(result: Result) -> float:
 
 
 @measure("bit/s")
-def total_goodput(result: Result, since: Since = "convergence") -> float:
+def total_goodput(
+    result: Result, since: Since = "convergence", item: str | None = None, protocol: str | None = None
+) -> float:
     """Payload a second that all receivers took together, in order."""
-    begin, end = _span(result, since)
-    return result.bins.mean(result.bins.total("goodput_rx_bps"), begin, end) if begin == begin else NAN
+    begin, end = span(result, since)
+    values = goodput(result, item, protocol)
+    return result.bins.mean(values, begin, end) if begin == begin and values is not None else NAN
 
 
 @measure("share")
@@ -152,7 +174,7 @@ def link_utilisation(result: Result, since: Since = "all_started") -> float:
 
     Headers, preamble and gap count, and so do packets that were discarded as out of sequence.
     """
-    begin, end = _span(result, since)
+    begin, end = span(result, since)
     if begin != begin:
         return NAN
     rates = (
@@ -165,17 +187,18 @@ def link_utilisation(result: Result, since: Since = "all_started") -> float:
 def ideal_payload_share(result: Result) -> float:
     """Payload as a share of what the wire carries when every packet arrives once.
 
-    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `tailback.setup`. Writers of
-    different sizes are weighted by the bytes that they delivered.
+    Of a message of m bytes in n = ceil(m/MTU) packets: m / (m + 82 n + 16), see `tailback.setup`; of TCP with
+    an MTU of 1500 B 1448 / 1538. Flows of different sizes are weighted by the bytes that they delivered.
     """
     # Flows of the same message size from hosts of the same MTU are alike: there may be very many.
-    groups = result.flows.group_by(["src", "message_bytes"]).aggregate([("bytes_delivered", "sum")])
-    columns = (groups.column(name).to_pylist() for name in ("src", "message_bytes", "bytes_delivered_sum"))
+    keys = [name for name in ("src", "message_bytes", "protocol") if name in result.flows.column_names]
+    groups = result.flows.group_by(keys).aggregate([("bytes_delivered", "sum")]).to_pylist()
     payload = wire = 0.0
-    for src, message, delivered in sorted(zip(*columns, strict=True)):
-        messages = max(delivered, 1) / message
-        payload += message * messages
-        wire += result.setup.wire_bytes(src, message) * messages
+    for row in sorted(groups, key=lambda row: [str(row[key]) for key in keys]):
+        each, on_wire = result.setup.on_wire(row["src"], row["message_bytes"], row.get("protocol", ROCE))
+        messages = max(row["bytes_delivered_sum"], 1) / each
+        payload += each * messages
+        wire += on_wire * messages
     return payload / wire if wire else NAN
 
 
@@ -188,7 +211,7 @@ def goodput_of_ideal(result: Result, since: Since = "convergence") -> float:
 @measure("index")
 def goodput_variation(result: Result, since: Since = "convergence", window_s: float = 0.1) -> float:
     """Standard deviation divided by mean of the total goodput over windows of `window_s`."""
-    begin, end = _span(result, since)
+    begin, end = span(result, since)
     if begin != begin:
         return NAN
     return _variation(result.bins.windows(result.bins.total("goodput_rx_bps"), window_s, begin, end))
@@ -210,7 +233,7 @@ def convergence_time(result: Result, window_s: float = STEADY_WINDOW_S, toleranc
     the end of the first; the time is never before the start of the last flow. NaN when the last window is
     outside, or when there are fewer than two windows.
     """
-    begin, end = _span(result, "all_started")
+    begin, end = span(result, "all_started")
     if begin != begin:
         return NAN
     means = result.bins.windows(result.bins.total("goodput_rx_bps"), window_s, begin, end)
@@ -227,15 +250,20 @@ def convergence_time(result: Result, window_s: float = STEADY_WINDOW_S, toleranc
 # Fairness
 
 
-def sender_goodputs(result: Result, since: Since = "convergence") -> dict[str, float]:
-    """Goodput of each sender in bit/s over the span; empty when the span is."""
-    begin, end = _span(result, since)
+def sender_goodputs(
+    result: Result, since: Since = "convergence", item: str | None = None, protocol: str | None = None
+) -> dict[str, float]:
+    """Goodput of each sender in bit/s over the span, in natural order.
+
+    Empty when the span is, and when a host sends more than is meant and its series does not tell the parts
+    apart.
+    """
+    begin, end = span(result, since)
     if begin != begin:
         return {}
-    return {
-        host: result.bins.mean(result.bins.values(host, "goodput_tx_bps"), begin, end)
-        for host in result.senders
-    }
+    rows = {host: sent(result, host, item, protocol) for host in sending(result, item, protocol)}
+    found = {host: result.bins.mean(row, begin, end) for host, row in rows.items() if row is not None}
+    return found if len(found) == len(rows) else {}
 
 
 def jain(values: list[float]) -> float:
@@ -248,15 +276,19 @@ def jain(values: list[float]) -> float:
 
 
 @measure("index")
-def jain_index(result: Result, since: Since = "convergence") -> float:
+def jain_index(
+    result: Result, since: Since = "convergence", item: str | None = None, protocol: str | None = None
+) -> float:
     """Jain's fairness index of the senders' goodputs."""
-    return jain(list(sender_goodputs(result, since).values()))
+    return jain(list(sender_goodputs(result, since, item, protocol).values()))
 
 
 @measure("index")
-def min_max_ratio(result: Result, since: Since = "convergence") -> float:
+def min_max_ratio(
+    result: Result, since: Since = "convergence", item: str | None = None, protocol: str | None = None
+) -> float:
     """Goodput of the slowest sender divided by that of the fastest."""
-    goodputs = sender_goodputs(result, since).values()
+    goodputs = sender_goodputs(result, since, item, protocol).values()
     return min(goodputs) / max(goodputs) if goodputs and max(goodputs) > 0 else NAN
 
 
@@ -265,7 +297,7 @@ def sender_variation(result: Result, since: Since = "convergence", window_s: flo
     """Coefficient of variation of one sender's goodput over windows of `window_s`; that of the least stable
     sender.
     """
-    begin, end = _span(result, since)
+    begin, end = span(result, since)
     if begin != begin:
         return NAN
     rows = (result.bins.values(host, "goodput_tx_bps") for host in result.senders)
@@ -449,3 +481,7 @@ def standing_queue_bytes(result: Result, since: Since = "convergence") -> float:
     """Time-weighted mean of the fullest egress queue."""
     found = standing_queue(result, since)
     return found.mean_bytes if found else 0.0
+
+
+# The other measures register themselves, too.
+from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401

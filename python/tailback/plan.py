@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tailback.scenario.checks import pairs
 from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_setting
+from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Ecn, Scenario, Switch
 from tailback.scenario.qos import CodePoint, classes, cnp_code_point, code_points, of_priority
 from tailback.scenario.round_trip import longest_round_trip
-from tailback.scenario.traffic import Write
+from tailback.scenario.tcp import tcp_plan
+from tailback.scenario.traffic import Churn, TcpStreams, Write
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
     """The plan of a scenario: plain data, times in ps, sizes in bytes, rates in bit/s, no defaults.
 
-    Hosts, links, writers and messages are in the order of the network and of the traffic list, which is also
-    the order of their random streams. Hosts of one link rate share a kind of NIC, switches with as much
-    shared buffer a kind of switch.
+    Hosts, links, writers, connections and messages are in the order of the network and of the traffic list,
+    which is also the order of their random streams. Hosts of one link rate share a kind of NIC, switches with
+    as much shared buffer a kind of switch.
     """
     network = scenario.network
     rates = list(dict.fromkeys(network.host_rates))
@@ -58,10 +60,13 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         ],
         "code_points": [mark._asdict() for mark in marks],
         "writers": [
-            writer
+            writer for index in range(len(scenario.traffic)) for writer in _writers_of(scenario, index, marks)
+        ],
+        "tcp_connections": [
+            entry
             for index, item in enumerate(scenario.traffic)
-            if isinstance(item, Write)
-            for writer in _writers(item, index, network.hosts, marks)
+            if isinstance(item, TcpStreams)
+            for entry in _connections(item, index, network.hosts, marks)
         ],
         "flows": _flows(scenario, marks),
         "link_events": _link_events(scenario),
@@ -90,6 +95,8 @@ def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: 
             "retry_count": host.transport.retry_count,
         },
         "congestion": congestion_plan(host, rate_bps, round_trip),
+        "tcp": tcp_plan(host.tcp) if scenario.has_tcp else None,
+        "cpu": cpu_plan(host.cpu) if scenario.has_tcp else None,
     }
 
 
@@ -129,8 +136,47 @@ def _switch(
     }
 
 
-def _writers(item: Write, index: int, every: list[str], marks: list[CodePoint]) -> list[dict[str, Any]]:
+def _writers_of(scenario: Scenario, index: int, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    item = scenario.traffic[index]
+    if isinstance(item, Write):
+        return _writers(item, index, scenario.network.hosts, marks)
+    if isinstance(item, Churn):
+        return _churn(item, index, scenario, marks)
+    return []
+
+
+def _churn(item: Churn, index: int, scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    """A writer for each connection."""
+    from tailback.workload.churn import connections  # NumPy takes a while to load, and writers do not need it
+
+    run = scenario.run
+    drawn = connections(item, scenario.network.hosts, run.seed, index, run.duration)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": connection.src,
+            "dst": connection.dst,
+            "code_point": marks.index(of_priority(item.priority)),
+            "qps": 1,
+            "message_bytes": item.message,
+            "tx_depth": item.depth,
+            "messages": None,
+            "start_ps": connection.start,
+            "start_spread_ps": 0,
+            "stop_ps": connection.stop,
+        }
+        for connection in drawn
+    ]
+
+
+def _starts(item: Write | TcpStreams, every: list[str]) -> Callable[[str, str], int]:
+    """When a pair of hosts starts; the opposite direction of a bidirectional pair starts with it."""
     turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
+    return lambda source, to: item.start + item.start_interval * turns.get(source, turns.get(to, 0))
+
+
+def _writers(item: Write, index: int, every: list[str], marks: list[CodePoint]) -> list[dict[str, Any]]:
+    start = _starts(item, every)
     return [
         {
             "name": f"{item.kind}{index}",
@@ -141,8 +187,27 @@ def _writers(item: Write, index: int, every: list[str], marks: list[CodePoint]) 
             "message_bytes": item.message,
             "tx_depth": item.depth,
             "messages": item.messages,
-            # The opposite direction of a bidirectional pair starts with it.
-            "start_ps": item.start + item.start_interval * turns.get(source, turns.get(to, 0)),
+            "start_ps": start(source, to),
+            "start_spread_ps": item.start_spread,
+            "stop_ps": item.stop,
+        }
+        for source, to in pairs(item, every)
+    ]
+
+
+def _connections(
+    item: TcpStreams, index: int, every: list[str], marks: list[CodePoint]
+) -> list[dict[str, Any]]:
+    start = _starts(item, every)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": source,
+            "dst": to,
+            "code_point": marks.index(of_priority(item.priority)),
+            "connections": item.connections,
+            "bytes": item.bytes,
+            "start_ps": start(source, to),
             "start_spread_ps": item.start_spread,
             "stop_ps": item.stop,
         }
@@ -156,7 +221,7 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
     rows: list[list[int]] = []
     number = {mark: number for number, mark in enumerate(marks)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, Write):
+        if isinstance(item, (Write, Churn, TcpStreams)):
             continue
         import numpy as np  # takes a while to load, and writers do not need it
 

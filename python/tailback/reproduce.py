@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +49,7 @@ class Measured:
         return {
             "measure": self.check.measure,
             "params": self.check.params,
+            "run": self.check.run,
             "relative_to": self.check.relative_to,
             "value": self.value if math.isfinite(self.value) else None,
             "bound": bounds,
@@ -89,6 +90,7 @@ class Reproduction:
     experiment: Experiment
     quick: bool
     strict: bool
+    only: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     sensitivity: list[tuple[Sensitivity, list[Variant]]] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
@@ -153,13 +155,14 @@ class Reproduction:
             "title": self.experiment.title,
             "source": self.experiment.source,
             "quick": self.quick,
+            "only": self.only,
             "interrupted": self.interrupted,
             "claims": [
                 {
                     "id": row.claim.id,
                     "says": row.claim.says,
                     "where": row.claim.where,
-                    "run": row.claim.run,
+                    "runs": row.claim.runs,
                     "kind": row.claim.kind,
                     "verdict": row.verdict,
                     "why_missed": row.why_missed,
@@ -202,6 +205,7 @@ def reproduce(
     out: str | Path | None = None,
     strict: bool = False,
     quick: bool = False,
+    only: Sequence[str] = (),
     progress: Progress | None = None,
     runner: Runner | None = None,
 ) -> Reproduction:
@@ -209,12 +213,15 @@ def reproduce(
 
     `out`: a folder, new or empty, for reproduce.html, reproduce.json and one folder a run (under runs/); None
     writes nothing. `quick` runs each scenario for a fraction of its time: the verdicts are then only a first
-    look, and say so. ScenarioError when there is no experiment of that name, or `out` cannot be used; nothing
-    was run then.
+    look, and say so. `only` names the claims to check, by their ids; nothing else is run. ScenarioError when
+    there is no experiment or claim of that name, or `out` cannot be used; nothing was run then.
     """
     experiment = load_published(name)
+    if only:
+        experiment = experiment.only(only)
     run_one = _Runs(runner or _engine, progress or (lambda what, share: None))
-    done = Reproduction(name, experiment, quick, strict)
+    ids = [claim.id for claim in experiment.claims] if only else []
+    done = Reproduction(name, experiment, quick, strict, ids)
     folder = None if out is None else claim_folder(Path(out))
     for key, plan in experiment.runs.items():
         result = run_one(key, plan.scenario, plan.overrides(quick))
@@ -240,8 +247,7 @@ def reproduce(
 
 def judge(claim: Claim, results: Mapping[str, Result], quick: bool) -> Row:
     """Measure a claim. What cannot be measured counts as missed, but in a quick run as too short to say."""
-    needed = {claim.run, *(check.relative_to for check in claim.checks if check.relative_to)}
-    if any(run not in results or not results[run].complete for run in needed):
+    if any(run not in results or not results[run].complete for run in claim.runs):
         return Row(claim, [], "not run", quick)
     measured = [Measured(check, check.value(results, claim.run)) for check in claim.checks]
     verdicts = [one.holds for one in measured]
@@ -258,8 +264,9 @@ def _vary(done: Reproduction, run_one: _Runs) -> None:
         variants = []
         for value in item.values:
             sets = {**base.overrides(done.quick), **item.set, item.path: value, "run.duration": item.duration}
-            if value == item.assumed:
-                result = done.results[item.run]
+            same = item.run if value == item.assumed else _run_of(done.experiment, base.scenario, sets)
+            if same is not None:
+                result = done.results[same]
             else:
                 result = run_one(f"{item.run}, {item.path} {value}", base.scenario, sets)
             if not result.complete:
@@ -268,6 +275,12 @@ def _vary(done: Reproduction, run_one: _Runs) -> None:
             measured = [Measured(check, check.value({item.run: result}, item.run)) for check in item.show]
             variants.append(Variant(value, value == item.assumed, measured))
         done.sensitivity.append((item, variants))
+
+
+def _run_of(experiment: Experiment, scenario: str, sets: Mapping[str, str]) -> str | None:
+    """The run that is this very scenario with these overrides, if there is one."""
+    runs = experiment.runs.items()
+    return next((key for key, run in runs if (run.scenario, run.overrides(False)) == (scenario, sets)), None)
 
 
 class _Runs:

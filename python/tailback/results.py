@@ -113,7 +113,7 @@ class Result:
         setup = ScenarioSetup(
             scenario.resolved_yaml(),
             json.loads(plan) if isinstance(plan, str) else dict(plan),
-            assumptions(show(scenario)) if isinstance(scenario, Scenario) else [],
+            _assumed(scenario) if isinstance(scenario, Scenario) else [],
             _inputs(scenario) if isinstance(scenario, Scenario) else {},
         )
         return cls.of(setup, recording, wall_s, cpu_s, interrupted)
@@ -332,6 +332,14 @@ def _put_in_place(fresh: Path, out: Path) -> None:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(in_lines(value), encoding="utf-8")
+
+
+def _assumed(scenario: Scenario) -> list[dict[str, str]]:
+    """The settings at an assumed default that this run rests on: of RoCE and of TCP only where it is used."""
+    unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
+    if scenario.has_tcp and not scenario.has_roce:
+        unused = ("host.mtu", "host.transport.", "host.dcqcn.", "host.hpcc.", "host.timely.", "host.dctcp.")
+    return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
 
 
 def _inputs(scenario: Scenario) -> dict[str, bytes]:

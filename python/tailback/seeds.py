@@ -41,6 +41,9 @@ _FIGURES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("Flows done", ("fct", "finished"), "count"),
     ("Throughput", ("goodput", "total_bps"), "bit/s"),
     ("Fairness (Jain)", ("fairness", "jain"), "index"),
+    ("TCP's share", ("protocols", "tcp", "share"), "share"),
+    ("TCP timeouts", ("tcp", "timeouts"), "count"),
+    ("CPU, busiest host", ("cpu", "share"), "share"),
     ("Packets dropped", ("losses", "dropped_packets"), "count"),
     ("Packets sent again", ("losses", "retransmitted_share"), "share"),
     ("Worst pause", ("pauses", "largest_share_of_a_second"), "share"),
@@ -88,7 +91,7 @@ class SeedRuns:
     def _value(self, seed: int, path: tuple[str, ...]) -> float | None:
         value: Any = self.summaries[seed]
         for key in path:
-            value = value[key] if isinstance(value, Mapping) else None
+            value = value.get(key) if isinstance(value, Mapping) else None
         return None if value is None else float(value)
 
     def table(self) -> Table:

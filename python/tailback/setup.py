@@ -18,12 +18,15 @@ from tailback import drawing
 from tailback.lines import in_lines
 from tailback.scenario.network import Network
 from tailback.scenario.show import INPUTS
+from tailback.scenario.tcp import ETHERNET_BYTES, HEADERS_BYTES
 
 # Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
 # preamble 8, inter-frame gap 12 (IEEE 802.3, InfiniBand annex A17); the RETH of 16 is in the first (or only)
 # packet of a WRITE.
 PACKET_OVERHEAD_BYTES = 82
 RETH_BYTES = 16
+ROCE, TCP = "roce", "tcp"
+"""What the column `protocol` of the flows says."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Setup(Protocol):
 
     @property
     def writer_qps(self) -> int:
-        """Queue pairs that are no single messages."""
+        """Queue pairs that are no single messages, and TCP connections."""
 
     @property
     def tags(self) -> list[str]:
@@ -86,8 +89,11 @@ class Setup(Protocol):
     def files(self) -> dict[str, bytes]:
         """The files that repeat the run, by name."""
 
-    def wire_bytes(self, src: str, message_bytes: int) -> int:
-        """What a message of this host takes on the wire when every packet arrives once."""
+    def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
+        """Payload, and what it takes on the wire when every packet arrives once.
+
+        Of a message of this host, or of a full segment of a connection without an end.
+        """
 
 
 @dataclass(frozen=True)
@@ -123,8 +129,9 @@ class ScenarioSetup:
 
     @property
     def writer_qps(self) -> int:
-        """Of all writers."""
-        return sum(writer["qps"] for writer in self.plan.get("writers", []))
+        """Of all writers and TCP connections."""
+        qps = sum(writer["qps"] for writer in self.plan.get("writers", []))
+        return int(qps + sum(entry["connections"] for entry in self.plan.get("tcp_connections", [])))
 
     @property
     def tags(self) -> list[str]:
@@ -158,13 +165,18 @@ class ScenarioSetup:
         return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
 
     @cached_property
-    def _mtu_of(self) -> dict[str, int]:
-        return {host["name"]: self.plan["nics"][host["nic"]]["mtu_bytes"] for host in self.plan["hosts"]}
+    def _nic_of(self) -> dict[str, Mapping[str, Any]]:
+        return {host["name"]: self.plan["nics"][host["nic"]] for host in self.plan["hosts"]}
 
-    def wire_bytes(self, src: str, message_bytes: int) -> int:
-        """Payload, the headers of each packet, and the RETH of the first."""
-        packets = -(-message_bytes // self._mtu_of[src])
-        return message_bytes + packets * PACKET_OVERHEAD_BYTES + RETH_BYTES
+    def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
+        """Payload and the headers of each packet; the RETH is in the first packet of a message only."""
+        nic = self._nic_of[src]
+        if protocol == TCP:
+            segment = nic["tcp"]["mtu_bytes"] - HEADERS_BYTES
+            payload = segment if message_bytes is None else message_bytes
+            return payload, payload + -(-payload // segment) * (HEADERS_BYTES + ETHERNET_BYTES)
+        payload = message_bytes or nic["mtu_bytes"]
+        return payload, payload + -(-payload // nic["mtu_bytes"]) * PACKET_OVERHEAD_BYTES + RETH_BYTES
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> ScenarioSetup:

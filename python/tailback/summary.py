@@ -7,7 +7,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tailback import measures, slowdown
+import pyarrow.compute as pc
+
+from tailback import measures, slowdown, summary_hosts
 from tailback.bins import PS_PER_S
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ def summarise(result: Result) -> dict[str, Any]:
         "steady_since_s": number(converged) or 0.0,
         "goodput": _goodput(result, since),
         "fairness": _fairness(result, since),
+        "protocols": summary_hosts.by_protocol(result, since),
+        "tcp": summary_hosts.tcp(result),
+        "cpu": summary_hosts.cpu(result, since),
         "losses": _losses(result),
         "pauses": _pauses(result),
         "signals": {
@@ -96,7 +101,7 @@ def _losses(result: Result) -> dict[str, Any]:
         "naks": int(measures.naks(result)),
         "last_nak_s": number(measures.last_nak(result)),
         "retransmitted_share": number(measures.retransmitted_share(result)),
-        "ack_timeouts": sum(result.flows.column("local_ack_timeout_err").to_pylist()),
+        "ack_timeouts": int(pc.sum(result.flows.column("local_ack_timeout_err")).as_py() or 0),
     }
 
 

@@ -75,8 +75,9 @@ def count(value: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """(1, 'packet') -> '1 packet'; (2000, 'packet') -> '2,000 packets'."""
-    return f"{count(number)} {noun if number == 1 else noun + 's'}"
+    """(1, 'packet') -> '1 packet'; (2000, 'packet') -> '2,000 packets'; (2, 'recovery') -> '2 recoveries'."""
+    several = noun[:-1] + "ies" if noun.endswith("ery") else noun + "s"
+    return f"{count(number)} {noun if number == 1 else several}"
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

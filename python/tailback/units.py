@@ -1,11 +1,13 @@
-"""Quantities with units: durations in picoseconds, sizes in bytes, rates in bit/s, all as exact integers.
+"""Quantities with units: durations in picoseconds, sizes in bytes, rates in bit/s, frequencies in Hz, all as
+exact integers.
 
-`2s`, `67.108864ms`, `150KB`, `4MiB`, `100Gbps`. The prefixes are those of the SI and of IEC 80000-13: KB is
-10^3 B and KiB is 2^10 B; rates know only powers of ten. No floating point is involved: what is not a whole
-number of the base unit is refused, and so is what does not fit the engine's 64-bit integers.
+`2s`, `67.108864ms`, `150KB`, `4MiB`, `100Gbps`, `2.4GHz`. The prefixes are those of the SI and of IEC
+80000-13: KB is 10^3 B and KiB is 2^10 B; rates and frequencies know only powers of ten. No floating point is
+involved: what is not a whole number of the base unit is refused, and so is what does not fit the engine's
+64-bit integers.
 
-`Duration`, `DataSize` and `DataRate` are the types of model fields; `duration`, `size` and `rate` turn text
-into integers and `format_duration`, `format_size` and `format_rate` turn them back.
+`Duration`, `DataSize`, `DataRate` and `Frequency` are the types of model fields; `duration`, `size`, `rate`
+and `frequency` turn text into integers and `format_duration`, `format_size` and `format_rate` turn them back.
 """
 
 from __future__ import annotations
@@ -202,6 +204,13 @@ RATE = Quantity(
     aliases={"kbps": "Kbps"},
     examples=("100Gbps", "400Gbps"),
 )
+FREQUENCY = Quantity(
+    noun="frequency",
+    base="Hz",
+    units={"Hz": 1, "kHz": 10**3, "MHz": 10**6, "GHz": 10**9},
+    aliases={},
+    examples=("2.4GHz", "3GHz"),
+)
 
 Duration = Annotated[int, DURATION]
 """A field that holds picoseconds."""
@@ -209,6 +218,8 @@ DataSize = Annotated[int, SIZE]
 """A field that holds bytes."""
 DataRate = Annotated[int, RATE]
 """A field that holds bit/s."""
+Frequency = Annotated[int, FREQUENCY]
+"""A field that holds Hz."""
 
 duration: Callable[[object], int] = DURATION.parse
 """Text such as `500ns` to picoseconds. Raises `UnitError`."""
@@ -216,6 +227,8 @@ size: Callable[[object], int] = SIZE.parse
 """Text such as `150KB` to bytes. Raises `UnitError`."""
 rate: Callable[[object], int] = RATE.parse
 """Text such as `100Gbps` to bit/s. Raises `UnitError`."""
+frequency: Callable[[object], int] = FREQUENCY.parse
+"""Text such as `2.4GHz` to Hz. Raises `UnitError`."""
 format_duration: Callable[[int], str] = DURATION.format
 """Picoseconds to exact text, such as 67.108864ms."""
 format_size: Callable[[int], str] = SIZE.format

@@ -272,12 +272,16 @@ impl World {
     }
 
     fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
         for (index, writer) in plan.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
             let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
             let nic = &plan.nics[plan.hosts[src].nic];
-            let built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
+            let mut built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
             self.check_connection(&place, &built, src, dst, &plan.hosts)?;
+            let number = numbers.entry((src, dst)).or_default();
+            built.first_number = *number;
+            *number += writer.qps;
             for _ in 0..writer.qps {
                 self.add_qp(src, dst, writer.code_point, index as u32);
             }

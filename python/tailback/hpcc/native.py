@@ -64,6 +64,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
         ],
         "code_points": [{"dscp": 8 * priority, "pcp": priority} for priority in marks],
         "writers": [],
+        "tcp_connections": [],
         "flows": {
             "tags": ["flow"],
             "list": [
@@ -102,6 +103,8 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
         "strict": [CNP_PRIORITY],
         "transport": {"ack_every_packets": 1, **TRANSPORT},
         "congestion": _congestion(inputs),
+        "tcp": None,
+        "cpu": None,
     }
 
 

@@ -102,11 +102,13 @@ class HpccSetup:
         """Copies of the inputs."""
         return self.inputs.files
 
-    def wire_bytes(self, src: str, message_bytes: int) -> int:
+    def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
         """Payload and the headers of each packet, without preamble, FCS and gap, as that simulator has it."""
-        del src  # all hosts are alike
+        del src, protocol  # all hosts are alike, and none speaks TCP
+        packet = int(self.plan["payload_bytes"])
+        payload = packet if message_bytes is None else message_bytes
         overhead = HEADER_BYTES + TELEMETRY_BYTES.get(self.inputs.config["CC_MODE"], 0)
-        return message_bytes + -(-message_bytes // int(self.plan["payload_bytes"])) * overhead
+        return payload, payload + -(-payload // packet) * overhead
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> HpccSetup:

@@ -23,6 +23,9 @@ BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK = "#0072B2", "#D55E00", "#009E73", "#
 INK, MUTED, FAINT, GRID = "#1c2127", "#5b6570", "#a9b2bb", "#e7eaee"
 
 PLOT_HEIGHT = 260
+POINTS = 1000  # of a plot with one or two lines
+FEW_POINTS = 250  # of each of many lines
+MOST_LINES = 64
 TOP, BOTTOM, LEFT, RIGHT = 14, 46, 62, 96
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -266,3 +269,28 @@ def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more
         "yaxis": yaxis,
         **more,
     }
+
+
+def figure(id_: str, view: View, label: str, data: list[Json], look: Json) -> Figure:
+    """A time plot of one part of a run."""
+    return Figure(
+        f"{id_}-{view.part}", view.part, view.title, f"{label}, {view.title}", PLOT_HEIGHT, data, look
+    )
+
+
+def sampling(panels: list[View], points: int) -> str:
+    """'2 ms, close-up: 1 ms'."""
+    words = panels[0].sampling(points)
+    if len(panels) > 1 and panels[1].sampling(points) != words:
+        words += f" (close-up: {panels[1].sampling(points)})"
+    return words
+
+
+def round_top(value: float) -> float:
+    """A round number not below `value`: 1, 1.5, 2, 3, 4, 5, 6, 8 or 10 times a power of ten."""
+    if not value > 0:
+        return 1.0
+    power = float(10 ** np.floor(np.log10(value)))
+    return next(
+        step * power for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value * 0.999
+    )

@@ -15,8 +15,9 @@ from tailback.findings import findings
 from tailback.report import tables
 from tailback.report.completion import completion_table
 from tailback.report.figures import Figure, View, views
+from tailback.report.hosts import cpu_table, tcp_table
 from tailback.report.plot import Plot
-from tailback.report.plots import all_plots
+from tailback.report.shares import with_shares
 from tailback.report.tailback_chart import (
     COLORS,
     GREYS,
@@ -59,7 +60,7 @@ def for_script(figures: list[Figure]) -> str:
 def render(result: Result) -> str:
     """The report of a run as HTML. The same result gives the same text."""
     chosen = choose(result)
-    plots = [_tailback(result, chosen), *all_plots(result)]
+    plots = [_tailback(result, chosen), *with_shares(result)]
     figures = [figure for plot in plots for figure in plot.figures]
     template = environment().get_template("report.html.j2")
     return template.render(
@@ -71,7 +72,17 @@ def render(result: Result) -> str:
         signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
         plots=plots,
         figures_json=for_script(figures),
-        tables=[table for table in (completion_table(result),) if table.rows] + tables.all_tables(result),
+        tables=[
+            table
+            for table in (
+                completion_table(result),
+                tables.senders(result),
+                tcp_table(result),
+                cpu_table(result),
+                *tables.all_tables(result),
+            )
+            if table.rows
+        ],
         faults=result.faults,
         network=_network(result),
         shown=result.setup.shown,
@@ -98,10 +109,17 @@ def _line(result: Result) -> str:
         f"seed {meta['seed']}",
         text.plural(len(result.senders), "sender"),
         text.plural(len(result.receivers), "receiver"),
-        text.plural(result.flows.num_rows, "queue pair"),
+        *flows_in_words(result),
         f"{text.count(meta['packet_hops'])} packet-hops",
     ]
     return " · ".join(parts)
+
+
+def flows_in_words(result: Result) -> list[str]:
+    """'1,024 queue pairs', '512 TCP connections', as far as there are any."""
+    tcp = (result.summary["tcp"] or {"connections": 0})["connections"]
+    counts = ((result.flows.num_rows - tcp, "queue pair"), (tcp, "TCP connection"))
+    return [text.plural(count, noun) for count, noun in counts if count or (not tcp and noun == "queue pair")]
 
 
 def _tailback(result: Result, chosen: Chosen) -> Plot:

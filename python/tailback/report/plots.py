@@ -9,33 +9,35 @@ from __future__ import annotations
 import numpy as np
 
 from tailback import measures, text
-from tailback.bins import PS_PER_S, Array
 from tailback.report.completion import completion
 from tailback.report.figures import (
     BLUE,
+    FEW_POINTS,
     GREEN,
     INK,
+    MOST_LINES,
     MUTED,
     ORANGE,
-    PLOT_HEIGHT,
+    POINTS,
     SKY,
     VERMILLION,
-    Figure,
-    Json,
     Labels,
-    View,
     layout,
     level,
     line,
-    pack,
     views,
 )
+from tailback.report.figures import figure as _figure
+from tailback.report.figures import round_top as _round_top
+from tailback.report.figures import sampling as _sampling
+from tailback.report.hosts import by_protocol, cpu
 from tailback.report.plot import Plot
+from tailback.report.tracked import qp_rates, windows
 from tailback.results import Result
+from tailback.setup import TCP
 
-POINTS = 1000  # of a plot with one or two lines
-FEW_POINTS = 250  # of each of many lines
-MOST_LINES = 64
+MOST_PEAK = 1.5
+"""How far above the line rate the plot of the total goes."""
 
 
 def all_plots(result: Result) -> list[Plot]:
@@ -43,27 +45,16 @@ def all_plots(result: Result) -> list[Plot]:
     return [
         *completion(result),
         throughput(result),
+        *by_protocol(result),
         per_sender(result),
         queue_depth(result),
-        qp_rates(result),
+        *qp_rates(result),
+        *windows(result),
+        *cpu(result),
         pauses(result),
         losses(result),
         marks(result),
     ]
-
-
-def _figure(id_: str, view: View, label: str, data: list[Json], look: Json) -> Figure:
-    return Figure(
-        f"{id_}-{view.part}", view.part, view.title, f"{label}, {view.title}", PLOT_HEIGHT, data, look
-    )
-
-
-def _sampling(panels: list[View], points: int) -> str:
-    """'2 ms, close-up: 1 ms'."""
-    words = panels[0].sampling(points)
-    if len(panels) > 1 and panels[1].sampling(points) != words:
-        words += f" (close-up: {panels[1].sampling(points)})"
-    return words
 
 
 def throughput(result: Result) -> Plot:
@@ -76,9 +67,10 @@ def throughput(result: Result) -> Plot:
     ideal = limit * measures.ideal_payload_share(result)
     top = limit * 1.12
     figures = []
-    for view in panels:
-        values = view.reduce(total, POINTS)
-        top = max(top, float(values.max(initial=0)) * 1.05)
+    highest = max(float(view.reduce(total, POINTS).max(initial=0)) for view in panels)
+    # Data that waited behind a gap is delivered in no time: such peaks would leave no room for the rest.
+    peaks = highest > MOST_PEAK * limit
+    top = MOST_PEAK * limit if peaks else max(top, highest * 1.05)
     for view in panels:
         values = view.reduce(total, POINTS)
         labels = Labels(top)
@@ -97,9 +89,21 @@ def throughput(result: Result) -> Plot:
     caption = (
         "Payload a second that all receivers took in order, as means over "
         f"{_sampling(panels, POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
-        f"what Ethernet, IP, UDP and InfiniBand headers leave of it for payload, {text.rate(ideal * 1e9)}."
+        f"what {_headers(result)} headers leave of it for payload, {text.rate(ideal * 1e9)}."
     )
+    if peaks:
+        caption += (
+            f" Peaks above the plot reach {text.rate(highest * 1e9)}: what had arrived behind a gap, and was "
+            "in order once the gap was filled."
+        )
     return Plot("throughput", "Total throughput", caption, figures)
+
+
+def _headers(result: Result) -> str:
+    spoken = result.summary["protocols"]
+    if TCP not in spoken:
+        return "Ethernet, IP, UDP and InfiniBand"
+    return "Ethernet, IP and TCP" if len(spoken) == 1 else "Ethernet, IP, UDP, InfiniBand and TCP"
 
 
 def per_sender(result: Result) -> Plot:
@@ -148,128 +152,11 @@ def per_sender(result: Result) -> Plot:
     rates = result.meta["line_rate_bps"]
     if any(row.max(initial=0) > rates[host] / 1e9 for view in reduced.values() for host, row in view.items()):
         caption += " More than a link's rate is no error: what waited in several queues arrived at once."
+        if TCP in result.summary["protocols"]:
+            caption = caption.removesuffix(".") + ", or what had come behind a gap was in order at once."
     if len(panels) > 1:
         caption += " The two panels have scales of their own."
     return Plot("senders", "Throughput of each sender", caption, figures)
-
-
-def _round_top(value: float) -> float:
-    """A round number not below `value`: 1, 1.5, 2, 3, 4, 5, 6, 8 or 10 times a power of ten."""
-    if not value > 0:
-        return 1.0
-    power = float(10 ** np.floor(np.log10(value)))
-    return next(
-        step * power for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value * 0.999
-    )
-
-
-def qp_rates(result: Result) -> Plot:
-    """The rates that congestion control gives the tracked queue pairs: their spread, median and two single
-    ones.
-    """
-    panels = views(result)
-    names = result.bins.entities("rate_bps")
-    if not names:
-        return Plot("rates", "Rates of queue pairs", "No queue pair's rate was recorded.")
-    spans = _spans(result, set(names))
-    rows = np.stack([_while_running(result, name, *spans.get(name, (0.0, np.inf))) for name in names])
-    if np.isnan(rows).all():
-        return Plot("rates", "Rates of queue pairs", "No tracked queue pair had started.")
-    low, high = np.log10(max(np.nanmin(rows), 1e3)), np.log10(np.nanmax(rows))
-    # Rates that are all the line rate would lie on the axis.
-    bottom, top = np.floor(min(low, high - 1) * 2) / 2, high + 0.08
-    single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
-    figures = []
-    for view in panels:
-        grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
-        grouped = np.where(grouped > 0, grouped, np.nan)
-        least, lower, middle, upper, most = (_quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
-        data = [
-            *_band(view, least, most, "#dce9f3", "all of them"),
-            *_band(view, lower, upper, "#b3d0e5", "the middle 80 %"),
-        ]
-        for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
-            row = grouped[names.index(name)]
-            data.append(line(view, row, FEW_POINTS, name=name, unit="bit/s", color=color, width=1))
-        data.append(line(view, middle, FEW_POINTS, name="median", unit="bit/s", color=BLUE, width=2))
-        labels = Labels(float(top), bottom=float(bottom))
-        if view.part == "whole" and np.isfinite(middle[-1]):
-            labels.add(float(np.log10(middle[-1])), "median", BLUE)
-            if single:
-                labels.add(float(np.log10(_last(most))), "most", MUTED)
-                labels.add(float(np.log10(_last(least))), "least", MUTED)
-        look = layout(
-            view,
-            "QP rate (bit/s, log)",
-            (float(bottom), float(top)),
-            yaxis={"type": "log", "dtick": 1, "tickformat": "~s", "rangemode": "normal"},
-            annotations=labels.annotations(),
-        )
-        figures.append(_figure("rates", view, "Rates of queue pairs", data, look))
-    caption = (
-        f"The rate that congestion control allows, for {len(names)} tracked of "
-        f"{text.count(result.flows.num_rows)} queue pairs: the median, the middle 80 %, and the whole range."
-    )
-    if single:
-        caption += f" The thin lines are two single ones, {single[0]} and {single[1]}."
-    caption += f" Highest value recorded in each {_sampling(panels, FEW_POINTS)}."
-    caption += " An unlimited queue pair is at the line rate."
-    return Plot("rates", "Rates of queue pairs", caption, figures)
-
-
-def _while_running(result: Result, name: str, start_s: float, end_s: float) -> Array:
-    """The rate of a queue pair from its start to its end; before and after, there is no rate to speak of."""
-    rates = result.bins.values(name, "rate_bps")
-    bins = result.bins
-    there = (bins.start_s + bins.width_s > start_s) & (bins.start_s < end_s) & (rates > 0)
-    return np.where(there, rates, np.nan)
-
-
-def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
-    """Start and end of these queue pairs in seconds. That of a single message is named after its flow."""
-    names = ("flow", "src", "dst", "qp", "start_ps", "end_ps")
-    columns = [result.flows.column(name).to_pylist() for name in names]
-    if "ideal_fct_ps" in result.flows.column_names:
-        single = result.flows.column("ideal_fct_ps").is_valid().to_pylist()
-    else:
-        single = [False] * result.flows.num_rows
-    never = float("inf")
-    return {
-        name: (
-            never if start is None else start / PS_PER_S,
-            never if end is None else end / PS_PER_S,
-        )
-        for flow, src, dst, qp, start, end, one in zip(*columns, single, strict=True)
-        if (name := f"{src}-{dst}/flow{flow}" if one else f"{src}-{dst}/qp{qp}") in wanted
-    }
-
-
-def _quantile(rows: Array, q: float) -> Array:
-    """Quantile over rows, NaN where every row is NaN (without the warning that numpy gives)."""
-    empty = np.asarray(np.isnan(rows)).all(axis=0)
-    filled = np.where(empty, 0.0, rows)
-    return np.asarray(np.where(empty, np.nan, np.nanquantile(filled, q, axis=0)))
-
-
-def _last(values: Array) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite[-1]) if len(finite) else 1.0
-
-
-def _band(view: View, low: Array, high: Array, color: str, name: str) -> list[Json]:
-    """The area between two lines. The lower line carries no hover text, the upper one both values."""
-    base = {"type": "scatter", "mode": "lines", **view.axis(FEW_POINTS), "line": {"width": 0}, "name": name}
-    return [
-        {**base, "y": pack(low), "hoverinfo": "skip"},
-        {
-            **base,
-            "y": pack(high),
-            "fill": "tonexty",
-            "fillcolor": color,
-            "customdata": pack(low),
-            "hovertemplate": f"%{{customdata:.3~s}} to %{{y:.3~s}} bit/s<extra>{name}</extra>",
-        },
-    ]
 
 
 def queue_depth(result: Result) -> Plot:
@@ -388,7 +275,11 @@ def losses(result: Result) -> Plot:
         ("out_of_sequence", "out of seq.", ORANGE),
         ("packet_seq_err", "NAKs", VERMILLION),
     ]
-    plot = _events(result, "losses", "Drops, out-of-sequence packets and NAKs", series)
+    tcp_only = list(result.summary["protocols"]) == [TCP]  # it has no NAKs
+    heading = "Drops" if tcp_only else "Drops, out-of-sequence packets and NAKs"
+    plot = _events(result, "losses", heading, series[:1] if tcp_only else series)
+    if not plot.figures and tcp_only:
+        return Plot(plot.id, plot.heading, "No packet was dropped.")
     if not plot.figures:
         return Plot(
             plot.id, plot.heading, "No packet was dropped, none came out of sequence, and no NAK was sent."
@@ -398,17 +289,19 @@ def losses(result: Result) -> Plot:
 
 def marks(result: Result) -> Plot:
     """CE marks and CNPs a second."""
+    tcp_only = list(result.summary["protocols"]) == [TCP]
     plot = _events(
         result,
         "marks",
-        "ECN marks and CNPs",
-        [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)],
+        "ECN marks" if tcp_only else "ECN marks and CNPs",
+        [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)][: 1 if tcp_only else 2],
     )
     if plot.figures and not result.records_queues:
         marked = text.plural(int(measures.marked_packets(result)), "packet")
         note = f" Marks are not recorded over time in a network of this size; {marked} were marked."
         return Plot(plot.id, plot.heading, plot.caption + note, plot.figures)
-    return plot if plot.figures else Plot(plot.id, plot.heading, "No packet was marked and no CNP was sent.")
+    nothing = "No packet was marked." if tcp_only else "No packet was marked and no CNP was sent."
+    return plot if plot.figures else Plot(plot.id, plot.heading, nothing)
 
 
 def _events(result: Result, id_: str, heading: str, series: list[tuple[str, str, str]]) -> Plot:

@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback import measures, text
+from tailback import measures, parts, text
 from tailback.results import Result
+from tailback.setup import ROCE, TCP
 
 MOST_COUNTER_ROWS = 600
 MOST_ROWS = 64
+MOST_DROPS = 24
 
 
 @dataclass(frozen=True)
@@ -29,21 +31,16 @@ class TextTable:
 
 
 def all_tables(result: Result) -> list[TextTable]:
-    """Tables in the order of the report; those without a row are left out."""
-    tables = [
-        senders(result),
-        drops(result),
-        pauses(result),
-        packets(result),
-        counters(result),
-        assumptions(result),
-    ]
-    return [table for table in tables if table.rows]
+    """Tables after those of flows and hosts, in the order of the report."""
+    return [drops(result), pauses(result), packets(result), counters(result), assumptions(result)]
 
 
 def senders(result: Result) -> TextTable:
-    """A row a sender: what its queue pairs got, over the whole of their time."""
+    """A row a sender of RoCE: what its queue pairs got, over the whole of their time."""
     flows = result.flows
+    both = len(result.summary["protocols"]) > 1
+    if "protocol" in flows.column_names:
+        flows = flows.filter(pc.equal(flows.column("protocol"), ROCE))
     sums = (
         "packets_sent",
         "packets_retransmitted",
@@ -53,8 +50,9 @@ def senders(result: Result) -> TextTable:
     )
     wanted = ("messages_completed", *sums)
     since = "start" if result.summary["convergence_s"] is None else "convergence"
-    goodputs = measures.sender_goodputs(result, since)
-    shown = _most(result.senders, goodputs)
+    goodputs = measures.sender_goodputs(result, since, protocol=ROCE if both else None)
+    begun = parts.sending(result, protocol=ROCE) if flows.num_rows else []
+    shown = _most(begun, goodputs)
     source = flows.column("src").combine_chunks().dictionary_encode()
     codes = source.indices.to_numpy(zero_copy_only=False)
     code_of = {name: code for code, name in enumerate(source.dictionary.to_pylist())}
@@ -74,7 +72,7 @@ def senders(result: Result) -> TextTable:
                 *(text.count(int(columns[name][mine].sum())) for name in wanted),
             ]
         )
-    left_out = len(result.senders) - len(shown)
+    left_out = len(begun) - len(shown)
     return TextTable(
         "flows",
         "Flows, by sender",
@@ -112,21 +110,22 @@ def _most(hosts: list[str], goodputs: dict[str, float]) -> list[str]:
 
 def drops(result: Result) -> TextTable:
     """A row a queue and reason."""
+    found = [drop for drop in result.summary["losses"]["by_queue"] if drop["packets"]]
+    shown, rest = found[:MOST_DROPS], found[MOST_DROPS:]
     rows = [
         [drop["where"], drop["reason"], text.count(drop["packets"]), text.size(drop["bytes"])]
-        for drop in result.summary["losses"]["by_queue"]
-        if drop["packets"]
+        for drop in shown
     ]
-    more = len(rows) - 2 * MOST_ROWS
+    if rest:
+        sums = [sum(drop[key] for drop in rest) for key in ("packets", "bytes")]
+        rows.append([f"{text.count(len(rest))} others", "", text.count(sums[0]), text.size(sums[1])])
     return TextTable(
         "drops",
         "Drops",
-        "Every packet dropped, by queue and reason."
-        + (
-            f" {text.count(more)} rows with fewer packets left out; summary.json has all." if more > 0 else ""
-        ),
+        "Every packet dropped, by queue and reason, most first."
+        + (" The others are in summary.json one by one." if rest else ""),
         ["Queue", "Reason", "Packets", "Bytes"],
-        rows[: 2 * MOST_ROWS],
+        rows,
         [False, False, True, True],
     )
 
@@ -166,8 +165,14 @@ def pauses(result: Result) -> TextTable:
 def packets(result: Result) -> TextTable:
     """Packets by kind, and the account of the data packets."""
     meta = result.meta
-    names = {"data": "Data", "ack": "ACK", "nak": "NAK", "cnp": "CNP", "pfc": "PFC"}
-    rows = [[name, text.count(meta["packets"][kind])] for kind, name in names.items()]
+    spoken = result.summary["protocols"]
+    names = {}
+    if ROCE in spoken or not spoken:
+        names = {"data": "Data", "ack": "ACK", "nak": "NAK", "cnp": "CNP"}
+    if TCP in spoken:
+        names |= {"tcp_data": "TCP data", "tcp_ack": "TCP ACK"}
+    names["pfc"] = "PFC"
+    rows = [[name, text.count(meta["packets"].get(kind, 0))] for kind, name in names.items()]
     account = meta["conservation"]["data_packets"]
     balance = " + ".join(
         f"{text.count(number)} {kind.replace('_', ' ')}"

@@ -39,6 +39,7 @@ GROUPS = {
     "ingress": "Switch ports, in: the same bytes by origin",
     "send": "Senders: posted, not yet sent",
 }
+RINGS = "Receive rings: waiting for the receiver's CPU"
 PAUSED_SENDERS = "Senders: when they were paused"
 LANE = 4
 
@@ -145,7 +146,7 @@ def highest_bytes(chosen: Chosen) -> float:
 
 def tailback_chart(view: View, chosen: Chosen) -> Figure:
     """The chart of one part of a run."""
-    plan = _place(chosen.rows)
+    plan = _place(chosen.rows, rings=view.result.summary["cpu"] is not None)
     unit, length = view.unit
     ticks = _tick_traces(view, plan)
     shapes: list[Json] = [
@@ -232,7 +233,7 @@ class _Plan:
     height: int
 
 
-def _place(rows: list[Row]) -> _Plan:
+def _place(rows: list[Row], *, rings: bool) -> _Plan:
     """Where each row goes, in pixels from the top: groups under a heading, few queues drawn tall, many drawn
     flat.
     """
@@ -252,7 +253,8 @@ def _place(rows: list[Row]) -> _Plan:
             if kind == "receive":
                 tall = 14
             empty = kind == "send" and not any(other.mean.any() for other in rows if other.kind == kind)
-            headings.append((y + 10, PAUSED_SENDERS if empty else GROUPS.get(kind, kind)))
+            words = PAUSED_SENDERS if empty else GROUPS.get(kind, kind)
+            headings.append((y + 10, RINGS if kind == "receive" and rings else words))
             y += 20
         top, bottom = y, y + tall
         y = bottom + 1.5

@@ -73,7 +73,7 @@ def build(document: Document) -> Scenario:
 _LEANS_ON: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
-        *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely")),
+        *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely", "tcp")),
         *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc")),
     ],
     "host": [

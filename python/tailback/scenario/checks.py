@@ -12,11 +12,20 @@ from tailback.scenario.headroom import headrooms, reserved, shared
 from tailback.scenario.hosts import ALL, names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
-from tailback.scenario.traffic import AllToAll, Flows, Incast, Permutation, Poisson, Write
+from tailback.scenario.traffic import (
+    AllToAll,
+    Churn,
+    Flows,
+    Incast,
+    Permutation,
+    Poisson,
+    TcpStreams,
+    Write,
+)
 from tailback.units import format_duration, format_rate, format_size
 
 MAX_QPS = 1_000_000
-"""Most queue pairs of a run; each takes a few hundred bytes in the engine."""
+"""Most queue pairs and connections of a run; each takes a few hundred bytes in the engine."""
 MAX_OUTSTANDING = 2**22
 """Most packets outstanding on a queue pair: a quarter of all PSNs leaves no doubt about which are old."""
 
@@ -45,11 +54,12 @@ def conflicts(scenario: Scenario) -> Problems:
         if not problems and total <= MAX_QPS:
             total += queue_pairs(scenario, index)
     if total > MAX_QPS:
-        yield ("traffic",), f"found {total} queue pairs, expected at most {MAX_QPS}"
+        what = "queue pairs and connections" if scenario.has_tcp else "queue pairs"
+        yield ("traffic",), f"found {total} {what}, expected at most {MAX_QPS}"
 
 
-def pairs(item: Write, every: list[str]) -> list[tuple[str, str]]:
-    """The pairs of hosts of a writer, each direction of its own; `every` are the hosts of the network."""
+def pairs(item: Write | TcpStreams, every: list[str]) -> list[tuple[str, str]]:
+    """The pairs of hosts of a writer or of connections, each direction of its own; `every` are all hosts."""
     receivers = names(item.to, every)
     one_way = [(source, to) for source in names(item.from_, every) for to in receivers if source != to]
     if not item.bidirectional:
@@ -58,13 +68,18 @@ def pairs(item: Write, every: list[str]) -> list[tuple[str, str]]:
 
 
 def queue_pairs(scenario: Scenario, index: int) -> int:
-    """How many queue pairs a traffic item has, or about how many, without making the list."""
+    """How many queue pairs or connections a traffic item has, or about how many, without making the list."""
     item, network = scenario.traffic[index], scenario.network
     end = scenario.run.duration
-    if isinstance(item, Write):
+    if isinstance(item, (Write, TcpStreams)):
         senders, receivers = (set(names(entry, network.hosts)) for entry in (item.from_, item.to))
         count = len(senders) * len(receivers) - len(senders & receivers)
-        return count * item.qps * (2 if item.bidirectional else 1)
+        each = item.qps if isinstance(item, Write) else item.connections
+        return count * each * (2 if item.bidirectional else 1)
+    if isinstance(item, Churn):
+        from tailback.workload.churn import most_connections
+
+        return most_connections(item, network.hosts, end)
     if isinstance(item, Permutation):
         return len(names(item.hosts, network.hosts)) * item.repeat
     if isinstance(item, AllToAll):
@@ -168,7 +183,7 @@ def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
         {}
         if isinstance(item, Flows)
         else {"from": item.from_, "to": item.to}
-        if isinstance(item, (Write, Incast))
+        if isinstance(item, (Write, Churn, TcpStreams, Incast))
         else {"hosts": item.hosts}
     )
     for field, entries in sets.items():
@@ -184,10 +199,14 @@ def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
 
 def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
     item, path = scenario.traffic[index], ("traffic", index)
+    if isinstance(item, (Write, TcpStreams)) and queue_pairs(scenario, index) == 0:
+        yield (*path, "to"), f'found only the sender, "{item.to[0]}", expected another host'
+    if isinstance(item, TcpStreams):
+        return
     if isinstance(item, Write):
-        if queue_pairs(scenario, index) == 0:
-            yield (*path, "to"), f'found only the sender, "{item.to[0]}", expected another host'
         yield from _outstanding(scenario, path, item.message, item.depth)
+    elif isinstance(item, Churn):
+        yield from _comes_and_goes(scenario, item, path)
     elif isinstance(item, Flows):
         yield from _listed(scenario, index)
     elif isinstance(item, Incast):
@@ -202,6 +221,16 @@ def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
         yield from _sizes(scenario, item, path)
     else:
         yield from _outstanding(scenario, path, item.message)
+
+
+def _comes_and_goes(scenario: Scenario, item: Churn, path: Path) -> Problems:
+    hosts = scenario.network.hosts
+    senders, receivers = names(item.from_, hosts), set(names(item.to, hosts))
+    if item.senders is not None and item.senders > len(senders):
+        yield (*path, "senders"), f"found {item.senders}, expected at most {len(senders)}, the hosts in from"
+    if any(receivers == {sender} for sender in senders):
+        yield (*path, "to"), f'found only a sender, "{item.to[0]}", expected another host'
+    yield from _outstanding(scenario, path, item.message, item.depth)
 
 
 def _outstanding(scenario: Scenario, path: Path, message: int, depth: int = 1) -> Problems:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
+from tailback.scenario.tcp import ETHERNET_BYTES
 
 DATA_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 8 + 12
 """The most that a packet has beyond its payload: Ethernet, IPv4, UDP, BTH, RETH, ICRC, FCS, preamble, gap."""
@@ -27,6 +28,8 @@ def auto_headroom(scenario: Scenario, wire: Wire) -> int:
     pfc = scenario.switch.pfc
     in_flight = bytes_in(2 * wire.delay + pfc.response_delay + scenario.switch.latency, wire.rate)
     packet = scenario.host.mtu + telemetry_bytes(scenario.host) + DATA_OVERHEAD_BYTES
+    if scenario.has_tcp:  # in whichever priority: a pause waits for the packet that is being sent
+        packet = max(packet, scenario.host.tcp.mtu + ETHERNET_BYTES)
     return in_flight + 2 * packet + PFC_FRAME_BYTES
 
 

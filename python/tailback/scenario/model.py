@@ -15,12 +15,14 @@ from pydantic_core import PydanticCustomError
 
 from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
 from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
+from tailback.scenario.cpu import Cpu
 from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import Delay, Part, Priority, RunTime, Start, refuse, setting
 from tailback.scenario.network import Network
+from tailback.scenario.tcp import Tcp
 from tailback.scenario.topology import Topology
-from tailback.scenario.traffic import Traffic
+from tailback.scenario.traffic import TcpStreams, Traffic
 from tailback.units import (
     DURATION,
     I64_MAX,
@@ -119,7 +121,7 @@ class Transport(Part):
 
 
 class Host(Part):
-    """Every host's NIC."""
+    """Every host: its NIC, its TCP and its CPU."""
 
     mtu: Annotated[DataSize, AfterValidator(_path_mtu)] = setting(
         size("1024B"),
@@ -147,6 +149,8 @@ class Host(Part):
         default_factory=Timely, description="TIMELY's parameters, where congestion is timely."
     )
     dctcp: Dctcp = Field(default_factory=Dctcp, description="DCTCP's parameters, where congestion is dctcp.")
+    tcp: Tcp = Field(default_factory=Tcp, description="TCP, where traffic is tcp.")
+    cpu: Cpu = Field(default_factory=Cpu, description="The CPU, of which only TCP takes a part.")
 
 
 class Ecn(Part):
@@ -350,7 +354,7 @@ class Scenario(Part):
     failures: list[Failure] = setting(
         [], "Links that fail and are repaired.", "assumption: none", max_length=100_000
     )
-    host: Host = Field(default_factory=Host, description="Every host's NIC.")
+    host: Host = Field(default_factory=Host, description="Every host: its NIC, its TCP and its CPU.")
     switch: Switch = Field(default_factory=Switch, description="Every switch.")
     traffic: list[Traffic] = Field(description="What is sent.", min_length=1, max_length=1000)
     record: Record = Field(default_factory=Record, description="What is recorded.")
@@ -383,6 +387,16 @@ class Scenario(Part):
     def inputs(self) -> dict[str, bytes]:
         """The files that it names, by their names in it, as far as they were read."""
         return self._inputs
+
+    @property
+    def has_tcp(self) -> bool:
+        """Whether any traffic is TCP."""
+        return any(isinstance(item, TcpStreams) for item in self.traffic)
+
+    @property
+    def has_roce(self) -> bool:
+        """Whether any traffic is not TCP."""
+        return not all(isinstance(item, TcpStreams) for item in self.traffic)
 
     def read(self, name: str) -> bytes:
         """The content of a file that it names, relative to its own folder; read once.

@@ -19,6 +19,7 @@ from tailback.scenario.errors import Path, ScenarioError, one_line
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.model import Scenario, Transport
 from tailback.scenario.round_trip import longest_round_trip
+from tailback.scenario.tcp import Tcp
 from tailback.units import format_duration, format_size
 
 _AUTO: dict[str, Callable[[Scenario], str]] = {
@@ -124,9 +125,21 @@ def _round_trip(scenario: Scenario) -> str:
 
 def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:
     """Values that depend on others, with their sources."""
+    # What goes without saying has to be said here: this text loads again.
+    found: dict[str, tuple[Any, str]] = {}
     if isinstance(part, Transport):
         packets, reason = ack_every(scenario.host)
-        return {"ack_every": (packets, reason)} if reason else {}
+        if reason:
+            found["ack_every"] = (packets, reason)
+        if part.adaptive_timeout is not None and part.adaptive_timeout > part.ack_timeout:
+            found["adaptive_timeout"] = (format_duration(part.ack_timeout), "at most ack_timeout")
+        return found
+    if isinstance(part, Tcp):
+        if part.uses_ecn and not part.ecn:
+            found["ecn"] = (True, "dctcp lives on marks")
+        if part.first_rto != part.initial_rto:
+            found["initial_rto"] = (format_duration(part.first_rto), "within min_rto to max_rto")
+        return found
     if not isinstance(part, Dcqcn):
         return {}
     parameters = resolve(scenario.host.dcqcn, scenario.network.host_rates[0])

@@ -1,4 +1,6 @@
-"""What a scenario sends: writers that keep messages outstanding, and single messages listed or drawn."""
+"""What a scenario sends: writers that keep messages outstanding, always or for some time, single messages,
+listed or drawn, and TCP.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,14 @@ from pydantic import ConfigDict, Field, model_validator
 
 from tailback.scenario.fields import Part, Priority, RunTime, Start, refuse, setting
 from tailback.scenario.hosts import ALL, HostSet
-from tailback.units import SIZE, format_duration, size
+from tailback.scenario.tcp import MOST_CONNECTIONS
+from tailback.units import SIZE, duration, format_duration, size
 
 PERFTEST = "perftest, ib_write_bw"
+IPERF = "iperf3"
 Message = Annotated[int, SIZE.between("1B", "2GiB")]
 _PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
+_ROCKS = '"RoCE Rocks without PFC", section'
 _HOSTS = "assumption: the whole network takes part"
 
 
@@ -60,9 +65,108 @@ class Write(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> Write:
-        if self.stop is not None and self.stop <= self.start:
+        _stop_after_start(self.start, self.stop)
+        return self
+
+
+class TcpStreams(Part):
+    """TCP connections as iperf3 has them, from every host in from to every other host in to."""
+
+    model_config = ConfigDict(populate_by_name=False)
+
+    kind: Literal["tcp"] = Field(description="The kind of traffic.")
+    from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, all, or a list of these.")
+    to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
+    priority: Priority = setting(0, "Priority of data and ACKs.", "IEEE 802.1Q: best effort, unless marked")
+    connections: int = setting(
+        1, "Connections of each pair of hosts.", f"{IPERF} -P", ge=1, le=MOST_CONNECTIONS
+    )
+    bytes: Annotated[int, SIZE.between("1B")] | None = setting(
+        None,
+        "What each connection sends; null: until stop or the end of the run.",
+        f"{IPERF} -t: for a duration",
+    )
+    start: Start = setting(0, "Earliest time of the first byte.", "assumption: at once")
+    start_interval: Start = setting(
+        0,
+        "Each sending host starts this much after the one before, in the order of from.",
+        "assumption: all at the same time",
+    )
+    start_spread: Start = setting(
+        0,
+        "Each connection also draws a delay of its own, uniformly from 0 to this.",
+        "assumption: none",
+    )
+    stop: RunTime | None = setting(
+        None,
+        "The application writes nothing from here on; null: until the end of the run.",
+        "assumption: never",
+    )
+    bidirectional: bool = setting(
+        False, "Every pair has as many connections in the opposite direction.", f"{IPERF} --bidir: off"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TcpStreams:
+        _stop_after_start(self.start, self.stop)
+        return self
+
+
+class Churn(Part):
+    """Connections that come and go: at regular intervals some hosts are chosen to start new queue pairs.
+
+    The hosts of each round are drawn anew, and so is how long each queue pair lasts. While it does, it keeps
+    RDMA WRITEs outstanding as `write` does; then it posts no more, and ends when what it posted has arrived.
+    """
+
+    kind: Literal["churn"] = Field(description="The kind of traffic.")
+    from_: HostSet = Field(
+        alias="from", description="Hosts that senders are chosen from: h0, h0..h15, all, or a list of these."
+    )
+    to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
+    interval: RunTime = setting(duration("1s"), "Time between two rounds.", f"{_ROCKS} 3.2.5: every 1 second")
+    senders: int | None = setting(
+        None,
+        "Hosts chosen in each round; null: half of them, rounded up.",
+        f'assumption: {_ROCKS} 3.2.5 says "a subset"',
+        ge=1,
+        le=65_535,
+    )
+    qps: int = setting(
+        1,
+        "New queue pairs of each chosen host to every other host in to.",
+        "assumption: one",
+        ge=1,
+        le=100_000,
+    )
+    lifetime_min: Start = setting(
+        0, "Shortest time that a queue pair lasts.", f'assumption: {_ROCKS} 3.2.5 says "a random time span"'
+    )
+    lifetime_max: RunTime = setting(
+        duration("2s"),
+        "Longest time that a queue pair lasts; all times between are equally likely.",
+        "assumption: with the shortest, one interval on average, so that about as many end as begin",
+    )
+    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
+    depth: int = setting(
+        128, "Messages outstanding on a queue pair.", f"{PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
+    )
+    start: Start = setting(0, "The first round.", "assumption: at once")
+    stop: RunTime | None = setting(
+        None, "No round from here on; null: until the end of the run.", "assumption: it goes on"
+    )
+
+    model_config = ConfigDict(populate_by_name=False)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Churn:
+        _stop_after_start(self.start, self.stop)
+        if self.lifetime_max < self.lifetime_min:
             raise refuse(
-                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
+                "lifetime_max",
+                format_duration(self.lifetime_max),
+                f"at least lifetime_min, {format_duration(self.lifetime_min)}",
             )
         return self
 
@@ -219,7 +323,7 @@ class AllToAll(Part):
 
 
 Traffic = Annotated[
-    Write | Flows | Poisson | Incast | Permutation | AllToAll,
+    Write | Churn | TcpStreams | Flows | Poisson | Incast | Permutation | AllToAll,
     Field(discriminator="kind"),
 ]
 """Traffic of one of the kinds; `kind` says which."""

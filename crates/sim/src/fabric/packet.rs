@@ -54,7 +54,7 @@ pub(crate) struct Packet {
     pub arrival: Time,
     /// Connection. For PFC frames: low byte the classes named, next byte those of them that are paused.
     pub qp: u32,
-    /// PSN of data, ACK and NAK.
+    /// PSN of data, ACK and NAK; of a CNP, when it was made.
     pub psn: u32,
     /// Next in the queue or on the link that it is in.
     pub next: u32,

@@ -60,6 +60,8 @@ pub(crate) struct NicCounters {
     pub np_cnp_sent: u64,
     pub rp_cnp_handled: u64,
     pub rp_cnp_ignored: u64,
+    /// How long the CNPs that were handled had been on their way, all together.
+    pub cnp_delay_ns: u64,
     pub out_of_sequence: u64,
     pub packet_seq_err: u64,
     pub local_ack_timeout_err: u64,

@@ -24,7 +24,7 @@ impl World {
         match packet.kind {
             Kind::Data => self.on_data(host, index, &packet),
             Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
-            Kind::Cnp => self.on_cnp(host, packet.qp),
+            Kind::Cnp => self.on_cnp(host, &packet),
             Kind::Pfc => unreachable!("PFC frames take effect at the port"),
             Kind::Tcp | Kind::TcpAck => unreachable!("they went to the CPU"),
         }
@@ -77,7 +77,8 @@ impl World {
         if cnp {
             self.recv_qps[packet.qp as usize].np_cnp_sent += 1;
             self.nics[host].counters.np_cnp_sent += 1;
-            let notification = self.reply(src, packet.qp, Kind::Cnp, 0, CNP_FRAME_BYTES);
+            let sent = nanoseconds(self.now);
+            let notification = self.reply(src, packet.qp, Kind::Cnp, sent, CNP_FRAME_BYTES);
             let cnp = &mut self.packets[notification];
             (cnp.class, cnp.code_point) = (cnp_class, cnp_code_point);
             self.queue_reply(host, notification);
@@ -177,13 +178,14 @@ impl World {
         s.controller.on_ack(&model.congestion, &ack);
     }
 
-    fn on_cnp(&mut self, host: usize, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
+    fn on_cnp(&mut self, host: usize, packet: &Packet) {
+        let s = &mut self.send_qps[packet.qp as usize];
         let nic = &mut self.nics[host];
         match (&mut s.controller, &self.nic_models[nic.model as usize].congestion) {
             (Controller::Dcqcn(reaction), Congestion::Dcqcn(parameters)) if s.state == QpState::Running => {
                 s.rp_cnp_handled += 1;
                 nic.counters.rp_cnp_handled += 1;
+                nic.counters.cnp_delay_ns += nanoseconds(self.now).wrapping_sub(packet.psn) as u64;
                 reaction.on_cnp(parameters, self.now);
             }
             _ => nic.counters.rp_cnp_ignored += 1,
@@ -227,4 +229,9 @@ impl World {
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
+}
+
+/// The time as a CNP carries it, where others have their PSN: it comes round every 4.3 s, longer than any is on its way.
+fn nanoseconds(now: Time) -> u32 {
+    (now.0 / 1000) as u32
 }

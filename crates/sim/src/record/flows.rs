@@ -14,7 +14,7 @@ pub struct Flow {
     pub protocol: &'static str,
     pub src: String,
     pub dst: String,
-    /// Number among the queue pairs of its writer, or among the TCP connections of its two hosts.
+    /// Number among the queue pairs or TCP connections of these two hosts; of a single message, among those of its item.
     pub qp: u32,
     pub priority: u8,
     /// None while its writer has not started.
@@ -100,7 +100,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         protocol: "roce",
         src: plan.hosts[s.src as usize].name.clone(),
         dst: plan.hosts[s.dst as usize].name.clone(),
-        qp: qp as u32 - writer.first_qp,
+        qp: writer.number_of(qp as u32),
         priority: s.class,
         start_ps: (s.state != QpState::Waiting).then_some(s.start.0),
         end_ps: ended.then_some(s.end.0),

@@ -3,6 +3,7 @@
 mod audit;
 mod counters;
 mod flows;
+mod items;
 mod meta;
 pub(crate) mod series;
 mod tcp;

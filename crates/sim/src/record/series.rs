@@ -7,6 +7,7 @@
 
 use tailback_proto::units::Time;
 
+use super::items::Items;
 use crate::fabric::lane;
 use crate::fabric::port::{DropReason, TICK};
 use crate::plan::Plan;
@@ -57,6 +58,7 @@ enum Source {
     LocalAckTimeoutErr(usize),
     CnpSent(usize),
     CnpHandled(usize),
+    CnpDelay(usize),
     QueueMean(usize),
     QueueMax(usize),
     EcnMarked(usize),
@@ -75,9 +77,15 @@ enum Source {
     QpRate(usize),
     QpAlpha(usize),
     QpRtt(usize),
+    QpGoodput(usize),
+    /// Of a traffic item, all receivers together.
+    ItemGoodput(u32),
+    /// Of a traffic item at one sender: index into the parts of [`Items`].
+    PartGoodput(usize),
     CpuShare(usize),
     RxMean(usize),
     RxMax(usize),
+    RxDropped(usize),
     Cwnd(usize),
 }
 
@@ -127,15 +135,18 @@ impl Source {
     fn kind(self) -> Kind {
         use Source::*;
         match self {
-            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) => Kind::Rate,
+            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ItemGoodput(_)
+            | PartGoodput(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
             | LocalAckTimeoutErr(_)
             | CnpSent(_)
             | CnpHandled(_)
+            | CnpDelay(_)
             | EcnMarked(_)
             | Dropped(_)
-            | IngressDropped(_) => Kind::Count,
+            | IngressDropped(_)
+            | RxDropped(_) => Kind::Count,
             PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
             QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_) | Cwnd(_) => {
                 Kind::Mean
@@ -155,8 +166,8 @@ impl Source {
     fn metric(self) -> &'static str {
         use Source::*;
         match self {
-            GoodputTx(_) => "goodput_tx_bps",
-            GoodputRx(_) => "goodput_rx_bps",
+            GoodputTx(_) | PartGoodput(_) => "goodput_tx_bps",
+            GoodputRx(_) | ItemGoodput(_) => "goodput_rx_bps",
             WireTx(_) => "wire_tx_bps",
             WireRx(_) => "wire_rx_bps",
             PacketSeqErr(_) => "packet_seq_err",
@@ -164,10 +175,11 @@ impl Source {
             LocalAckTimeoutErr(_) => "local_ack_timeout_err",
             CnpSent(_) => "np_cnp_sent",
             CnpHandled(_) => "rp_cnp_handled",
+            CnpDelay(_) => "cnp_delay_ns",
             QueueMean(_) | GroupMean(_) | RxMean(_) => "queue_mean_bytes",
             QueueMax(_) | GroupMax(_) | RxMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
-            Dropped(_) | IngressDropped(_) => "dropped",
+            Dropped(_) | IngressDropped(_) | RxDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
             Xoff(_) => "xoff_bytes",
             PausingShare(_) => "pausing_share",
@@ -175,6 +187,7 @@ impl Source {
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
             QpRtt(_) => "rtt_ps",
+            QpGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
             Cwnd(_) => "cwnd_bytes",
         }
@@ -194,6 +207,7 @@ pub(crate) struct Recorder {
     detail: Detail,
     columns: Vec<Column>,
     entities: Vec<String>,
+    items: Option<Items>,
     bin: Time,
     bin_start: Time,
     bins: usize,
@@ -224,6 +238,8 @@ impl Recorder {
         let fits = |recorder: &Recorder| recorder.columns.len() * few <= MAX_VALUES;
         let mut recorder =
             recorders.by_ref().find(fits).unwrap_or_else(|| Recorder::of_detail(plan, world, Detail::Hosts));
+        recorder.items = Items::new(plan, world);
+        recorder.add_items(plan);
         // Merging by 5 and by 2 needs a multiple of 10.
         let bins =
             plan.record.max_bins.min(MAX_VALUES / recorder.columns.len().max(1)).max(crate::plan::MIN_BINS);
@@ -239,6 +255,7 @@ impl Recorder {
             detail,
             columns: Vec::new(),
             entities: Vec::new(),
+            items: None,
             bin: FIRST_BIN,
             bin_start: Time::ZERO,
             bins: 0,
@@ -249,25 +266,25 @@ impl Recorder {
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             use Source::*;
             let port = world.nics[host].port as usize;
-            recorder.add(
-                host_plan.name.clone(),
-                &[
-                    GoodputTx(host),
-                    GoodputRx(host),
-                    WireTx(port),
-                    WireRx(world.ports[port].peer as usize),
-                    PacketSeqErr(host),
-                    OutOfSequence(host),
-                    LocalAckTimeoutErr(host),
-                    CnpSent(host),
-                    CnpHandled(host),
-                ],
-            );
-        }
-        for (host, host_plan) in plan.hosts.iter().enumerate() {
-            if !world.cpus.cores_of(host).is_empty() {
-                recorder.add(host_plan.name.clone(), &[Source::CpuShare(host)]);
-                recorder.add(receive_name(plan, host), &[Source::RxMean(host), Source::RxMax(host)]);
+            let has_cpu = !world.cpus.cores_of(host).is_empty();
+            let mut sources = vec![
+                GoodputTx(host),
+                GoodputRx(host),
+                WireTx(port),
+                WireRx(world.ports[port].peer as usize),
+                PacketSeqErr(host),
+                OutOfSequence(host),
+                LocalAckTimeoutErr(host),
+                CnpSent(host),
+                CnpHandled(host),
+                CnpDelay(host),
+            ];
+            if has_cpu {
+                sources.push(CpuShare(host));
+            }
+            recorder.add(host_plan.name.clone(), &sources);
+            if has_cpu {
+                recorder.add(receive_name(plan, host), &[RxMean(host), RxMax(host), RxDropped(host)]);
             }
         }
         for port in 0..world.ports.len() {
@@ -302,9 +319,9 @@ impl Recorder {
             }
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
-            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpRtt(qp)];
+            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpGoodput(qp), Source::QpRtt(qp)];
             let measures_rtt = world.send_qps[qp].controller.measures_rtt();
-            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..2] });
+            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..3] });
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
             recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
@@ -321,6 +338,19 @@ impl Recorder {
                 before: 0,
                 values: Vec::new(),
             });
+        }
+    }
+
+    /// Traffic items, and each at each of its senders.
+    fn add_items(&mut self, plan: &Plan) {
+        let Some(items) = &self.items else { return };
+        let (names, parts) = (items.names.clone(), items.parts.clone());
+        for (item, name) in names.iter().enumerate() {
+            self.add(format!("item:{name}"), &[Source::ItemGoodput(item as u32)]);
+        }
+        for (part, of) in parts.iter().enumerate() {
+            let entity = format!("{}/{}", plan.hosts[of.host as usize].name, names[of.item as usize]);
+            self.add(entity, &[Source::PartGoodput(part)]);
         }
     }
 
@@ -346,8 +376,11 @@ impl Recorder {
 
     fn close_bin(&mut self, world: &mut World) {
         let span = world.now - self.bin_start;
+        if let Some(items) = &mut self.items {
+            items.update(world);
+        }
         for column in &mut self.columns {
-            let value = read(world, column.source, &mut column.before, span);
+            let value = read(world, self.items.as_ref(), column.source, &mut column.before, span);
             column.values.push(value);
         }
         self.bins += 1;
@@ -370,7 +403,11 @@ impl Recorder {
         for column in &self.columns {
             let is_max = matches!(column.source.kind(), Kind::Max);
             used[column.entity] |= match column.source {
-                Source::GoodputTx(_) | Source::QpRate(_) | Source::Cwnd(_) | Source::CpuShare(_) => true,
+                Source::GoodputTx(_)
+                | Source::QpRate(_)
+                | Source::ItemGoodput(_)
+                | Source::PartGoodput(_)
+                | Source::Cwnd(_) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -390,7 +427,7 @@ impl Recorder {
     }
 }
 
-fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 {
+fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u64, span: Time) -> f64 {
     use Source::*;
     let now = world.now;
     let counter = match source {
@@ -402,6 +439,7 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
         LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
         CnpSent(host) => world.nics[host].counters.np_cnp_sent,
         CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
+        CnpDelay(host) => world.nics[host].counters.cnp_delay_ns,
         EcnMarked(at) => world.marked[at],
         Dropped(at) => dropped(world, at, false),
         IngressDropped(at) => dropped(world, at, true),
@@ -435,12 +473,16 @@ fn read(world: &mut World, source: Source, before: &mut u64, span: Time) -> f64 
             let cores = world.cpus.cores_of(host);
             cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
         }
+        RxDropped(host) => world.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
         RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
         RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
         Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
         QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
+        QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
+        ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
+        PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)
@@ -502,7 +544,7 @@ fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
     let s = &world.send_qps[qp];
     let (kind, number) = match qp.checked_sub(world.first_flow_qp as usize) {
         Some(message) => ("flow", message),
-        None => ("qp", qp - world.writers[s.writer as usize].first_qp as usize),
+        None => ("qp", world.writers[s.writer as usize].number_of(qp as u32) as usize),
     };
     format!("{}-{}/{kind}{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
 }

@@ -33,6 +33,8 @@ pub(crate) struct Writer {
     pub completion_every: u64,
     pub stopped: bool,
     pub first_qp: u32,
+    /// Number of its first queue pair among all of writers of the same two hosts.
+    pub first_number: u32,
     pub qps: u32,
     /// What a packet that waits counts for in the host's backlog: the mean payload, bytes, rounded up.
     pub backlog_weight: u32,
@@ -53,6 +55,7 @@ impl Writer {
             completion_every: completion_every.min(plan.tx_depth as u64),
             stopped: false,
             first_qp,
+            first_number: 0,
             qps: plan.qps,
             backlog_weight: plan.message_bytes.div_ceil(packets) as u32,
         }
@@ -71,9 +74,15 @@ impl Writer {
             completion_every: 1,
             stopped: false,
             first_qp: qp,
+            first_number: 0,
             qps: 1,
             backlog_weight: bytes.div_ceil(packets) as u32,
         }
+    }
+
+    /// Number of one of its queue pairs among those of the same two hosts.
+    pub fn number_of(&self, qp: u32) -> u32 {
+        qp - self.first_qp + self.first_number
     }
 
     /// Wire bytes of a message's first packet, of those between, of the last, and of an ACK, each with `extra` of them.

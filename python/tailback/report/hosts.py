@@ -1,0 +1,217 @@
+"""What TCP and the hosts' CPUs did: plots of goodput by protocol and of busy cores, and their tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tailback import measures, measures_hosts, parts, text
+from tailback.bins import Array
+from tailback.report.figures import (
+    BLUE,
+    FEW_POINTS,
+    MOST_LINES,
+    MUTED,
+    ORANGE,
+    POINTS,
+    VERMILLION,
+    Labels,
+    figure,
+    layout,
+    level,
+    line,
+    round_top,
+    sampling,
+    views,
+)
+from tailback.report.plot import Plot
+from tailback.report.tables import MOST_ROWS, TextTable
+from tailback.results import Result
+from tailback.setup import ROCE, TCP
+
+PROTOCOLS = {ROCE: ("RoCE", BLUE), TCP: ("TCP", ORANGE)}
+MOST_CORES = 64
+"""Rows of cores that a table has for a host."""
+
+
+def by_protocol(result: Result) -> list[Plot]:
+    """Goodput of RoCE and of TCP, where there were both."""
+    spoken = result.summary["protocols"]
+    rows = {name: parts.goodput(result, protocol=name) for name in PROTOCOLS if name in spoken}
+    drawn = {name: row / 1e9 for name, row in rows.items() if row is not None}
+    if len(rows) < 2 or len(drawn) < 2:
+        return []
+    panels = views(result)
+    limit = measures.capacity(result) / 1e9
+    top = max(
+        limit * 1.12,
+        *(float(view.reduce(row, POINTS).max(initial=0)) * 1.05 for view in panels for row in drawn.values()),
+    )
+    figures = []
+    for view in panels:
+        labels = Labels(top)
+        labels.add(limit, "line rate", MUTED)
+        data = []
+        for name, row in drawn.items():
+            words, color = PROTOCOLS[name]
+            values = view.reduce(row, POINTS)
+            data.append(line(view, values, POINTS, name=words, unit="Gbit/s", color=color))
+            labels.add(float(values[-1]), words, color)
+        look = layout(
+            view,
+            "Goodput (Gbit/s)",
+            (0, top),
+            shapes=[level(limit, MUTED, layer="above")],
+            annotations=labels.annotations() if view.part == "whole" else [],
+        )
+        figures.append(figure("protocols", view, "Goodput by protocol", data, look))
+    shares = ", ".join(
+        f"{PROTOCOLS[name][0]} {text.share(spoken[name]['share'])}"
+        for name in drawn
+        if spoken[name]["share"] is not None
+    )
+    caption = (
+        "Payload a second that all receivers took in order, by protocol, as means over "
+        f"{sampling(panels, POINTS)}. Dashed: the line rate. Shares: {shares}."
+    )
+    return [Plot("protocols", "Throughput by protocol", caption, figures)]
+
+
+def cpu(result: Result) -> list[Plot]:
+    """How busy each host's CPU was; nothing where none was used."""
+    found = result.summary["cpu"]
+    if found is None:
+        return []
+    panels = views(result)
+    busiest = found["busiest"]
+    rows = {host: result.bins.values(host, "cpu_share") * 100 for host in found["hosts"]}
+    shown = list(rows) if len(rows) <= MOST_LINES else [busiest]
+    shown.sort(key=lambda host: host == busiest)  # drawn over the others
+    peak = max(float(view.reduce(rows[host], FEW_POINTS).max()) for view in panels for host in shown)
+    top = min(round_top(peak * 1.05), 105.0)
+    figures = []
+    for view in panels:
+        labels = Labels(top)
+        data = []
+        for host in shown:
+            color, width = (VERMILLION, 1.8) if host == busiest else ("#b4bcc6", 1.1)
+            values = view.reduce(rows[host], FEW_POINTS)
+            data.append(line(view, values, FEW_POINTS, name=host, unit="%", color=color, width=width))
+            if host == busiest:
+                labels.add(float(values[-1]), host, color)
+        if len(shown) > 1 and view.part == "whole":
+            others = np.mean([view.reduce(rows[host], FEW_POINTS)[-1] for host in shown[:-1]])
+            labels.add(float(others), "other hosts" if len(shown) > 2 else shown[0], MUTED)
+        notes = labels.annotations() if view.part == "whole" else []
+        look = layout(view, "CPU busy (% of all cores)", (0, top), annotations=notes)
+        figures.append(figure("cpu", view, "CPU of hosts", data, look))
+    caption = (
+        f"Busy share of all {found['cores']} cores of each host, as means over "
+        f"{sampling(panels, FEW_POINTS)}: {busiest}, the busiest, in colour"
+    )
+    if len(rows) > 1:
+        left = len(rows) - len(shown)
+        caption += ", the others grey" if not left else f"; {text.plural(left, 'other host')} not drawn"
+    caption += ". Interrupts, the network stack and copying count; the applications' own work does not."
+    if ROCE in result.summary["protocols"]:
+        caption += " RDMA WRITEs take no CPU here."
+    return [Plot("cpu", "CPU of hosts", caption, figures)]
+
+
+def tcp_table(result: Result) -> TextTable:
+    """A row a sender of TCP: what its connections got and what became of their segments."""
+    rows = measures_hosts.connections(result)
+    since = "start" if result.summary["convergence_s"] is None else "convergence"
+    goodputs = measures.sender_goodputs(result, since, protocol=TCP) if rows.num_rows else {}
+    hosts = np.array(rows.column("src").to_pylist() if rows.num_rows else [], dtype=object)
+    names = ("packets_sent", "retransmitted_segments", "fast_recoveries", "timeouts", "ece_received")
+    figures = {
+        name: _numbers(rows, name)
+        for name in (*names, "goodput_bps", "cwnd_bytes", "srtt_ps")
+        if rows.num_rows
+    }
+    made = []
+    every = sorted(set(hosts), key=text.natural)
+    for host in every[:MOST_ROWS]:
+        mine = hosts == host
+        made.append(
+            [
+                host,
+                text.rate(goodputs.get(host, float("nan"))),
+                text.count(int(mine.sum())),
+                *(text.rate(float(np.quantile(figures["goodput_bps"][mine], q))) for q in (0, 0.5, 1)),
+                *(text.count(int(np.nansum(figures[name][mine]))) for name in names),
+                text.size(_median(figures["cwnd_bytes"][mine])),
+                text.duration(_median(figures["srtt_ps"][mine]) / 1e12),
+            ]
+        )
+    left = len(every) - len(made)
+    return TextTable(
+        "tcp",
+        "TCP, by sender",
+        "Goodput of the sender's TCP as in the findings; of its connections, least, median and most, each "
+        "over its own time. Window and round trip (smoothed) are medians at the end. flows.parquet has a row "
+        "a connection." + (f" {text.plural(left, 'further sender')} left out." if left else ""),
+        [
+            "Sender",
+            "Goodput",
+            "Connections",
+            "Least",
+            "Median",
+            "Most",
+            "Segments",
+            "Sent again",
+            "Fast recoveries",
+            "Timeouts",
+            "ECE",
+            "Window",
+            "Round trip",
+        ],
+        made,
+        [False] + [True] * 12,
+    )
+
+
+def _numbers(rows: pa.Table, name: str) -> Array:
+    """A column as floats; NaN where it has no value."""
+    return np.asarray(rows.column(name).to_numpy(), dtype=np.float64)
+
+
+def _median(values: Array) -> float:
+    there = values[np.isfinite(values)]
+    return float(np.median(there)) if len(there) else float("nan")
+
+
+def cpu_table(result: Result) -> TextTable:
+    """All cores of each host together, and those of the busiest one by one, as mpstat -P ALL does."""
+    cores = measures_hosts.cores(result)
+    found = result.summary["cpu"]
+    first = [found["busiest"]] if found is not None and found["busiest"] in cores else []
+    hosts = first + [host for host in sorted(cores, key=text.natural) if host not in first]
+    rows = []
+    for host in hosts[:MOST_ROWS]:
+        mean = {name: float(np.mean([core.get(name, 0.0) for core in cores[host]])) for name in _SHARES}
+        rows.append([host, "all", *_shares(mean)])
+        if host in first:
+            rows += [[host, str(i), *_shares(core)] for i, core in enumerate(cores[host][:MOST_CORES])]
+    left = len(hosts) - len(hosts[:MOST_ROWS])
+    return TextTable(
+        "cpu-table",
+        "CPU, by core",
+        "Shares of the whole run, as mpstat names them: %irq interrupts, %soft the receive path (NAPI, GRO, "
+        "IP and TCP), %sys the applications' system calls with their copying. The cores of the busiest host, "
+        "and all cores of every other one together."
+        + (f" {text.plural(left, 'host')} left out." if left else ""),
+        ["Host", "Core", "%irq", "%soft", "%sys", "%idle"],
+        rows,
+        [False, True, True, True, True, True],
+        folded=len(rows) > 2 * MOST_ROWS,
+    )
+
+
+_SHARES = ("irq", "softirq", "system")
+
+
+def _shares(core: dict[str, float]) -> list[str]:
+    busy = [core.get(name, 0.0) for name in _SHARES]
+    return [text.share(share) for share in (*busy, max(0.0, 1 - sum(busy)))]

@@ -1,0 +1,184 @@
+"""Plots of who gets how much: traffic items and queue pairs over time, and the senders side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailback import measures, text
+from tailback.bins import ITEM, Array
+from tailback.report.figures import (
+    BLUE,
+    FEW_POINTS,
+    GREEN,
+    MUTED,
+    ORANGE,
+    PINK,
+    PLOT_HEIGHT,
+    POINTS,
+    SKY,
+    VERMILLION,
+    Figure,
+    Json,
+    Labels,
+    View,
+    layout,
+    level,
+    line,
+    pack,
+    round_top,
+    sampling,
+    views,
+)
+from tailback.report.plot import Plot
+from tailback.report.plots import all_plots
+from tailback.report.tracked import band, quantile, while_running
+from tailback.results import Result
+
+_COLORS = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK)
+MOST_OF_MEDIAN = 8.0
+"""How many times the median a plot of queue pairs reaches at most."""
+LEAST_SENDERS = 4
+"""Fewer senders than this are told apart in the plot over time, and need no second one."""
+
+
+def items(result: Result) -> list[Plot]:
+    """Goodput of each traffic item; none where there is only one."""
+    names = [name for name in result.bins.entities("goodput_rx_bps") if name.startswith(ITEM)]
+    if not names:
+        return []
+    panels = views(result)
+    # The largest are drawn: more than there are colours nobody tells apart.
+    totals = {name: result.bins.mean(result.bins.values(name, "goodput_rx_bps")) for name in names}
+    shown = sorted(sorted(names, key=lambda name: -totals[name])[: len(_COLORS)], key=names.index)
+    rows = {name: result.bins.values(name, "goodput_rx_bps") / 1e9 for name in shown}
+    top = round_top(
+        max(float(view.reduce(row, POINTS).max(initial=0)) for row in rows.values() for view in panels) * 1.05
+    )
+    figures = []
+    for view in panels:
+        data, labels = [], Labels(top)
+        for (name, row), color in zip(rows.items(), _COLORS, strict=False):
+            values, short = view.reduce(row, POINTS), name.removeprefix(ITEM)
+            data.append(line(view, values, POINTS, name=short, unit="Gbit/s", color=color))
+            labels.add(float(values[-1]), short, color)
+        notes = labels.annotations() if view.part == "whole" else []
+        look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=notes)
+        label = f"Goodput of each traffic item, {view.title}"
+        figures.append(Figure(f"items-{view.part}", view.part, view.title, label, PLOT_HEIGHT, data, look))
+    caption = (
+        "Payload a second that arrived in order, by entry of the scenario's traffic (write0 is the first), "
+        f"as means over {sampling(panels, POINTS)}."
+    )
+    if len(names) > len(shown):
+        caption += f" The {len(shown)} with the most of {len(names)}."
+    return [Plot("items", "Throughput of each traffic item", caption, figures)]
+
+
+def queue_pairs(result: Result) -> list[Plot]:
+    """Goodput of the tracked queue pairs: the range, the middle 80 % and the median; none for single
+    messages.
+    """
+    names = result.bins.entities("goodput_bps")
+    if len(names) < LEAST_SENDERS or not result.setup.writer_qps:
+        return []
+    panels = views(result)
+    rows = while_running(result, names, "goodput_bps", "rate_bps") / 1e6
+    if np.isnan(rows).all():
+        return []
+    grouped: dict[str, Array] = {view.part: np.stack([_means(view, row) for row in rows]) for view in panels}
+    highest = max(float(np.nanmax(values)) for values in grouped.values())
+    # The first to start has the link for itself: beside that nothing of the rest would be seen.
+    most_shown = MOST_OF_MEDIAN * float(np.nanmedian(grouped["whole"]))
+    top = round_top(min(highest * 1.05, most_shown) if most_shown > 0 else highest * 1.05)
+    figures = []
+    for view in panels:
+        least, lower, middle, upper, most = (quantile(grouped[view.part], q) for q in (0, 0.1, 0.5, 0.9, 1))
+        data = [
+            *band(view, least, most, "#dce9f3", "all of them", "Mbit/s"),
+            *band(view, lower, upper, "#b3d0e5", "the middle 80 %", "Mbit/s"),
+            line(view, middle, FEW_POINTS, name="median", unit="Mbit/s", color=BLUE, width=2),
+        ]
+        labels = Labels(top)
+        if view.part == "whole" and np.isfinite(middle).any():
+            labels.add(float(middle[np.isfinite(middle)][-1]), "median", BLUE)
+        look = layout(view, "Goodput (Mbit/s)", (0, top), annotations=labels.annotations())
+        label = f"Goodput of queue pairs, {view.title}"
+        figures.append(Figure(f"pairs-{view.part}", view.part, view.title, label, PLOT_HEIGHT, data, look))
+    caption = (
+        f"What {len(names)} tracked of {text.count(result.flows.num_rows)} queue pairs delivered in order "
+        "while they ran: the median, the middle 80 %, and the whole range, as means over "
+        f"{sampling(panels, FEW_POINTS)}."
+    )
+    if highest > top:
+        cut, most_ = text.rate(top * 1e6), text.rate(highest * 1e6)
+        caption += f" What is above {cut} is cut off; the most was {most_}."
+    return [Plot("pairs", "Throughput of queue pairs", caption, figures)]
+
+
+def _means(view: View, row: Array) -> Array:
+    """Means over the bins in which the queue pair ran, NaN where it did in none."""
+    ran = view.reduce(np.isfinite(row).astype(np.float64), FEW_POINTS)
+    sums = view.reduce(np.nan_to_num(row), FEW_POINTS)
+    means: Array = np.divide(sums, ran, out=np.full(len(ran), np.nan), where=ran > 0)
+    return means
+
+
+def fairness(result: Result) -> list[Plot]:
+    """The senders side by side, slowest first, against an equal share."""
+    since: measures.Since = "start" if result.summary["convergence_s"] is None else "convergence"
+    goodputs = measures.sender_goodputs(result, since)
+    if len(goodputs) < LEAST_SENDERS:
+        return []
+    hosts = sorted(goodputs, key=lambda host: goodputs[host])
+    values = np.array([goodputs[host] for host in hosts]) / 1e9
+    equal, top = float(values.mean()), round_top(float(values.max()) * 1.05)
+    data: list[Json] = [
+        {
+            "type": "bar",
+            "x": list(range(1, len(hosts) + 1)),
+            "y": pack(values),
+            "marker": {"color": BLUE},
+            "customdata": hosts,
+            "hovertemplate": "%{y:.3~f} Gbit/s<extra>%{customdata}</extra>",
+        }
+    ]
+    labels = Labels(top)
+    labels.add(equal, "equal share", MUTED)
+    view = views(result)[0]
+    look = layout(
+        view,
+        "Goodput (Gbit/s)",
+        (0, top),
+        shapes=[level(equal, MUTED, layer="above")],
+        annotations=labels.annotations(),
+        bargap=0.15,
+    )
+    look["xaxis"] = {
+        **look["xaxis"],
+        "title": {**look["xaxis"]["title"], "text": "Senders, slowest first (number)"},
+        "range": [0.4, len(hosts) + 0.6],
+    }
+    if len(hosts) <= 20:  # more names than this lie over each other
+        look["xaxis"] |= {"tickvals": data[0]["x"], "ticktext": hosts}
+    index, ratio = (
+        measures.jain(list(goodputs.values())),
+        float(values[0] / values[-1]) if values[-1] else 0.0,
+    )
+    span = "the whole run" if since == "start" else f"{text.duration(result.summary['convergence_s'])} on"
+    caption = (
+        f"Mean goodput of each of {len(hosts)} senders from {span}, slowest first ({hosts[0]}) to fastest "
+        f"({hosts[-1]}). Jain's index {index:.4f}; the slowest got {text.share(ratio)} of the fastest's."
+    ).replace("from the whole run", "over the whole run")
+    figures = [Figure("fairness-whole", "whole", "Senders", "Goodput by sender", PLOT_HEIGHT, data, look)]
+    return [Plot("fairness", "Shares of the senders", caption, figures)]
+
+
+def with_shares(result: Result) -> list[Plot]:
+    """Every plot beneath the tailback chart, in the order of the report."""
+    plots = all_plots(result)
+    after = {
+        "throughput": items(result),
+        "senders": fairness(result),
+        "rates": queue_pairs(result),
+    }
+    return [one for plot in plots for one in (plot, *after.get(plot.id, []))]

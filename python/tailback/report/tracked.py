@@ -1,0 +1,196 @@
+"""Plots of the tracked flows: rates of queue pairs and windows of TCP connections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailback import measures_hosts, text
+from tailback.bins import PS_PER_S, Array
+from tailback.report.figures import (
+    BLUE,
+    FEW_POINTS,
+    MUTED,
+    ORANGE,
+    VERMILLION,
+    Json,
+    Labels,
+    View,
+    figure,
+    layout,
+    line,
+    pack,
+    sampling,
+    views,
+)
+from tailback.report.plot import Plot
+from tailback.results import Result
+from tailback.setup import ROCE, TCP
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is tracked: its metric with unit, and the words around it."""
+
+    id: str
+    heading: str
+    metric: str
+    unit: str
+    axis: str
+    about: str
+    """Of `{tracked} of {all}`."""
+    note: str
+
+
+def qp_rates(result: Result) -> list[Plot]:
+    """The rates that congestion control gives the tracked queue pairs; nothing without a queue pair."""
+    if list(result.summary["protocols"]) == [TCP]:
+        return []
+    count = result.summary["protocols"].get(ROCE, {"flows": result.flows.num_rows})["flows"]
+    kind = _Kind(
+        "rates",
+        "Rates of queue pairs",
+        "rate_bps",
+        "bit/s",
+        "QP rate (bit/s, log)",
+        f"The rate that congestion control allows, for {{}} tracked of {text.count(count)} queue pairs",
+        "An unlimited queue pair is at the line rate.",
+    )
+    if not result.bins.entities(kind.metric):
+        return [Plot(kind.id, kind.heading, "No queue pair's rate was recorded.")]
+    return [_spread(result, kind) or Plot(kind.id, kind.heading, "No tracked queue pair had started.")]
+
+
+def windows(result: Result) -> list[Plot]:
+    """The congestion windows of the tracked TCP connections; nothing without one."""
+    count = measures_hosts.connections(result).num_rows
+    kind = _Kind(
+        "windows",
+        "Windows of TCP connections",
+        "cwnd_bytes",
+        "B",
+        "Congestion window (B, log)",
+        f"Congestion windows of {{}} tracked of {text.count(count)} TCP connections",
+        "It is what a sender may have under way, as far as the receiver's window lets it.",
+    )
+    if not result.bins.entities(kind.metric):
+        return []
+    plot = _spread(result, kind)
+    return [plot] if plot else []
+
+
+def _spread(result: Result, kind: _Kind) -> Plot | None:
+    """The spread of all tracked, their median and two single ones; None if none had started."""
+    panels = views(result)
+    names = result.bins.entities(kind.metric)
+    spans = _spans(result, set(names))
+    rows = np.stack(
+        [_while_running(result, name, *spans.get(name, (0.0, np.inf)), kind.metric) for name in names]
+    )
+    if np.isnan(rows).all():
+        return None
+    low, high = np.log10(max(np.nanmin(rows), 1e3)), np.log10(np.nanmax(rows))
+    # Values that are all the same, such as the line rate, would lie on the axis.
+    bottom, top = np.floor(min(low, high - 1) * 2) / 2, high + 0.08
+    single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
+    figures = []
+    for view in panels:
+        grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
+        grouped = np.where(grouped > 0, grouped, np.nan)
+        least, lower, middle, upper, most = (quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
+        data = [
+            *band(view, least, most, "#dce9f3", "all of them", kind.unit),
+            *band(view, lower, upper, "#b3d0e5", "the middle 80 %", kind.unit),
+        ]
+        for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
+            row = grouped[names.index(name)]
+            data.append(line(view, row, FEW_POINTS, name=name, unit=kind.unit, color=color, width=1))
+        data.append(line(view, middle, FEW_POINTS, name="median", unit=kind.unit, color=BLUE, width=2))
+        labels = Labels(float(top), bottom=float(bottom))
+        if view.part == "whole" and np.isfinite(middle[-1]):
+            labels.add(float(np.log10(middle[-1])), "median", BLUE)
+            if single:
+                labels.add(float(np.log10(_last(most))), "most", MUTED)
+                labels.add(float(np.log10(_last(least))), "least", MUTED)
+        look = layout(
+            view,
+            kind.axis,
+            (float(bottom), float(top)),
+            yaxis={"type": "log", "dtick": 1, "tickformat": "~s", "rangemode": "normal"},
+            annotations=labels.annotations(),
+        )
+        figures.append(figure(kind.id, view, kind.heading, data, look))
+    caption = f"{kind.about.format(len(names))}: the median, the middle 80 %, and the whole range."
+    if single:
+        caption += f" The thin lines are two single ones, {single[0]} and {single[1]}."
+    caption += f" Highest value recorded in each {sampling(panels, FEW_POINTS)}. {kind.note}"
+    return Plot(kind.id, kind.heading, caption, figures)
+
+
+def while_running(result: Result, names: list[str], metric: str, where: str) -> Array:
+    """A metric of flows, a row each, while they run and the metric `where` is above zero; else NaN."""
+    spans = _spans(result, set(names))
+    there = [_while_running(result, name, *spans.get(name, (0.0, np.inf)), where) for name in names]
+    values = [result.bins.values(name, metric) for name in names]
+    return np.where(np.isnan(np.stack(there)), np.nan, np.stack(values))
+
+
+def _while_running(
+    result: Result, name: str, start_s: float, end_s: float, metric: str = "rate_bps"
+) -> Array:
+    """The values of a flow from its start to its end; before and after, there is nothing to speak of."""
+    values = result.bins.values(name, metric)
+    bins = result.bins
+    there = (bins.start_s + bins.width_s > start_s) & (bins.start_s < end_s) & (values > 0)
+    return np.where(there, values, np.nan)
+
+
+def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
+    """Start and end of these flows in seconds. That of a single message is named after its flow."""
+    flows = result.flows
+    names = ("flow", "src", "dst", "qp", "start_ps", "end_ps")
+    columns = [flows.column(name).to_pylist() for name in names]
+    kinds = ["qp"] * flows.num_rows
+    if "protocol" in flows.column_names:
+        kinds = ["tcp" if speaks == TCP else "qp" for speaks in flows.column("protocol").to_pylist()]
+    if "ideal_fct_ps" in flows.column_names:
+        single = flows.column("ideal_fct_ps").is_valid().to_pylist()
+        kinds = ["flow" if one else kind for one, kind in zip(single, kinds, strict=True)]
+    never = float("inf")
+    return {
+        name: (
+            never if start is None else start / PS_PER_S,
+            never if end is None else end / PS_PER_S,
+        )
+        for flow, src, dst, qp, start, end, kind in zip(*columns, kinds, strict=True)
+        if (name := f"{src}-{dst}/{kind}{flow if kind == 'flow' else qp}") in wanted
+    }
+
+
+def quantile(rows: Array, q: float) -> Array:
+    """Quantile over rows, NaN where every row is NaN (without the warning that numpy gives)."""
+    empty = np.asarray(np.isnan(rows)).all(axis=0)
+    filled = np.where(empty, 0.0, rows)
+    return np.asarray(np.where(empty, np.nan, np.nanquantile(filled, q, axis=0)))
+
+
+def _last(values: Array) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite[-1]) if len(finite) else 1.0
+
+
+def band(view: View, low: Array, high: Array, color: str, name: str, unit: str) -> list[Json]:
+    """The area between two lines. The lower line carries no hover text, the upper one both values."""
+    base = {"type": "scatter", "mode": "lines", **view.axis(FEW_POINTS), "line": {"width": 0}, "name": name}
+    return [
+        {**base, "y": pack(low), "hoverinfo": "skip"},
+        {
+            **base,
+            "y": pack(high),
+            "fill": "tonexty",
+            "fillcolor": color,
+            "customdata": pack(low),
+            "hovertemplate": f"%{{customdata:.3~s}} to %{{y:.3~s}} {unit}<extra>{name}</extra>",
+        },
+    ]
