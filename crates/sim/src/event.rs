@@ -17,6 +17,8 @@ pub(crate) enum Event {
     PauseExpiry(u32),
     /// A lane repeats its pause, if it still holds it.
     PauseRefresh(u32),
+    /// The PFC watchdog of a lane may be due.
+    Watchdog(u32),
     /// A writer begins.
     WriterStart(u32),
     /// A writer posts no more.
@@ -65,6 +67,7 @@ impl Event {
             Event::TcpTimer(index) => (14, index),
             Event::TcpStart(index) => (15, index),
             Event::TcpStop(index) => (16, index),
+            Event::Watchdog(index) => (17, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -90,7 +93,8 @@ impl Event {
             13 => Event::RingDue(index),
             14 => Event::TcpTimer(index),
             15 => Event::TcpStart(index),
-            _ => Event::TcpStop(index),
+            16 => Event::TcpStop(index),
+            _ => Event::Watchdog(index),
         }
     }
 }
@@ -118,6 +122,7 @@ mod tests {
             Event::TcpTimer(12),
             Event::TcpStart(13),
             Event::TcpStop(14),
+            Event::Watchdog(15),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
+use crate::fabric::CLASSES;
 
 mod check;
 mod congestion;
@@ -98,8 +99,10 @@ pub struct NicPlan {
     pub class_of: Vec<u8>,
     /// Code point of CNPs; none: that of the packet that was marked.
     pub cnp_code_point: Option<u8>,
-    /// Classes with strict priority, highest number first; the others share round robin.
+    /// Classes with strict priority, highest number first.
     pub strict: Vec<u8>,
+    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
+    pub weights: Option<[u32; CLASSES]>,
     /// Reliable connections.
     pub transport: TransportPlan,
     /// Congestion control.
@@ -148,10 +151,13 @@ pub struct SwitchModelPlan {
     pub class_of: Vec<u8>,
     /// Priorities under PFC.
     pub lossless: Vec<u8>,
-    /// Classes with strict priority, highest number first; the others share round robin.
+    /// Classes with strict priority, highest number first.
     pub strict: Vec<u8>,
-    /// Marking, on every class that is not strict: each port has the entry of its rate, else that without a rate, else
-    /// none.
+    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
+    pub weights: Option<[u32; CLASSES]>,
+    /// Two pools, of lossless and of lossy priorities; none: one for all.
+    pub pools: Option<PoolsPlan>,
+    /// Marking: each class of a port has the entry of its rate, else that without a rate, else none.
     pub ecn: Vec<EcnPlan>,
     /// An ingress priority group may hold this many times the free shared buffer.
     pub ingress_alpha: f64,
@@ -159,15 +165,38 @@ pub struct SwitchModelPlan {
     pub egress_alpha: f64,
     /// Priority flow control.
     pub pfc: PfcPlan,
+    /// The PFC watchdog of lossless priorities.
+    pub watchdog: Option<WatchdogPlan>,
 }
 
-/// ECN thresholds of the ports of one rate, or of all.
+/// How the shared buffer is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PoolsPlan {
+    pub lossless_bytes: u64,
+    pub lossy_bytes: u64,
+}
+
+/// Settings of the PFC watchdog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchdogPlan {
+    /// How long a pause may hold up a queue before what it holds is dropped.
+    pub detect_ps: u64,
+    /// How long there must be no pause until the queue works again.
+    pub restore_ps: u64,
+}
+
+/// ECN thresholds of some priorities, at the ports of one rate or of all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct EcnPlan {
     /// None: of all ports whose rate has no entry.
     pub rate_bps: Option<u64>,
+    /// Priorities that it is for.
+    pub priorities: Vec<u8>,
     pub k_min_bytes: u64,
     pub k_max_bytes: u64,
     pub p_max: f64,

@@ -75,6 +75,7 @@ impl Simulation {
             Event::PauseEffect(packet) => world.on_pause_effect(packet),
             Event::PauseExpiry(lane) => world.on_pause_expiry(lane as usize),
             Event::PauseRefresh(lane) => world.on_pause_refresh(lane as usize),
+            Event::Watchdog(lane) => world.on_watchdog(lane as usize),
             Event::WriterStart(writer) => world.on_writer_start(writer),
             Event::WriterStop(writer) => world.on_writer_stop(writer),
             Event::FlowStart(qp) => world.on_flow_start(qp),
@@ -109,7 +110,7 @@ impl Simulation {
 
     /// Ends the run where it stands, checks the books and returns what was recorded.
     pub fn finish(mut self) -> Recording {
-        let complete = self.world.finished && self.world.deadlock.is_none();
+        let complete = self.world.finished && self.world.deadlocks.found.is_none();
         self.recorder.close(&mut self.world);
         crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete)
     }

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::flow_control::pfc::PauseSink;
+use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::transport::rc::{RcParameters, Requester};
 use tailback_proto::units::{Rate, Time};
 
 use crate::engine::{prefetch, stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
-use crate::fabric::packet::{Arena, Fifo, Kind, KINDS};
+use crate::fabric::deadlock::Deadlocks;
+use crate::fabric::packet::{Arena, Fifo, KINDS};
 use crate::fabric::pause::{PauseLogs, Pausing};
 use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
+use crate::fabric::storm::Watchdogs;
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
@@ -43,6 +46,8 @@ pub(crate) struct World {
     pub pfc_response_delay: Vec<Time>,
     pub ecn_streams: Vec<Stream>,
     pub marking: Marking,
+    /// By port: its scheduler, where classes have weights; empty where no port's do.
+    pub ets: Vec<Ets>,
     /// By lane: egress queues, ingress groups, pauses received, drops.
     pub queues: Vec<ClassQueue>,
     /// By lane: packets marked CE.
@@ -52,6 +57,7 @@ pub(crate) struct World {
     pub pauses: Vec<PauseSink>,
     pub drops: Vec<Drops>,
     pub pause_logs: PauseLogs,
+    pub watchdogs: Watchdogs,
     pub switches: Vec<Switch>,
     pub routes: Routes,
     /// Link failures and repairs: a port of the link, and whether it is up from then on.
@@ -79,21 +85,11 @@ pub(crate) struct World {
     pub data: DataTally,
     /// By lane of a lossless group that overflowed: the headroom that would have been enough.
     pub lossless_drops: BTreeMap<usize, u64>,
-    /// Lanes that wait for each other, and since when nothing moved.
-    pub deadlock: Option<(Vec<usize>, Time)>,
-    /// How long nothing may move while data waits behind a pause.
-    standstill: Time,
-    /// Data transmissions at the last look for a deadlock, and when they last grew.
-    progress_seen: (u64, Time),
+    pub deadlocks: Deadlocks,
 }
 
-/// A deadlock is called when data waits behind a pause and no data packet moved anywhere for this long: ten times the
-/// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
-const STANDSTILL: Time = Time::from_ms(13);
 /// Ports from which on a fabric does not fit the nearest cache.
 const MANY_PORTS: usize = 2048;
-/// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
-const PACKETS_OF_STANDSTILL: u64 = 10;
 
 impl World {
     /// Builds the world of a checked plan.
@@ -154,6 +150,7 @@ impl World {
         let mut links = Vec::with_capacity(ports_count);
         let mut pfc_response_delay = Vec::with_capacity(ports_count);
         let mut marking = Marking::new();
+        let mut ets = Vec::with_capacity(ports_count);
         for (index, end) in wiring.ends.iter().enumerate() {
             let link = &plan.links[end.link];
             let rate = Rate(link.rate_bps);
@@ -162,10 +159,14 @@ impl World {
                 Some(switch) => plan.switch_models[plan.switches[switch].model].latency_ps,
                 None => plan.nics[plan.hosts[peer_node].nic].rx_latency_ps,
             };
-            let strict = match end.node.checked_sub(hosts) {
-                Some(switch) => switches[switch].strict,
-                None => nic_models[nics[end.node].model as usize].strict,
+            let (strict, weights) = match end.node.checked_sub(hosts) {
+                Some(switch) => (switches[switch].strict, switches[switch].weights),
+                None => {
+                    let model = &nic_models[nics[end.node].model as usize];
+                    (model.strict, model.weights)
+                }
             };
+            ets.push(Ets::new(strict, weights.unwrap_or_default()));
             ports.push(Port {
                 busy_until: Time::ZERO,
                 wake_at: Time::NEVER,
@@ -187,6 +188,7 @@ impl World {
                 pfc_pending: 0,
                 behind: if link.loss > 0.0 { LOSSY } else { 0 },
                 up: true,
+                weighted: weights.is_some(),
             });
             links.push(Link {
                 name: end.name.clone(),
@@ -199,9 +201,11 @@ impl World {
             let switch = end.node.checked_sub(hosts).map(|switch| plan.switches[switch].model);
             let switch = switch.map(|model| &plan.switch_models[model]);
             pfc_response_delay.push(switch.map_or(Time::ZERO, |model| Time(model.pfc.response_delay_ps)));
-            marking
-                .add(switch.and_then(|model| model.ecn_of(link.rate_bps)))
-                .map_err(|problem| impossible("switch_models", problem))?;
+            for class in 0..CLASSES as u8 {
+                marking
+                    .add(switch.and_then(|model| model.ecn_of(link.rate_bps, class)))
+                    .map_err(|problem| impossible("switch_models", problem))?;
+            }
         }
 
         let class_of = |node: usize| match node.checked_sub(hosts) {
@@ -212,10 +216,11 @@ impl World {
             let differs = class_of(port.owner as usize) != class_of(port.peer_owner as usize);
             port.behind |= if differs { RECLASSIFIES } else { 0 };
         }
-        let standstill = links
-            .iter()
-            .map(|link| Time(PACKETS_OF_STANDSTILL * link.rate.serialization(4200).0))
-            .fold(STANDSTILL, Time::max);
+        let slowest_packet =
+            links.iter().map(|link| link.rate.serialization(4200)).fold(Time::ZERO, Time::max);
+        if !ports.iter().any(|port| port.weighted) {
+            ets = Vec::new();
+        }
         let needs_hops = |model: &NicModel| model.congestion.needs_hops();
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
         let mut world = World {
@@ -225,6 +230,7 @@ impl World {
             telemetry,
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
             marking,
+            ets,
             queues: lanes(ports_count, ClassQueue::EMPTY),
             marked: lanes(ports_count, 0),
             groups: lanes(ports_count, IngressGroup::EMPTY),
@@ -232,6 +238,7 @@ impl World {
             pauses: lanes(ports_count, PauseSink::default()),
             drops: lanes(ports_count, Drops::default()),
             pause_logs: PauseLogs::new(),
+            watchdogs: Watchdogs::new(),
             ports,
             links,
             pfc_response_delay,
@@ -254,9 +261,7 @@ impl World {
             transmissions: [0; KINDS],
             data: DataTally::default(),
             lossless_drops: BTreeMap::new(),
-            deadlock: None,
-            standstill,
-            progress_seen: (0, Time::ZERO),
+            deadlocks: Deadlocks::new(slowest_packet),
         };
         let too_many = || impossible("links", "too many ports lie on shortest paths".into());
         world.routes = Routes::new(hosts, &world.adjacency()).ok_or_else(too_many)?;
@@ -452,27 +457,6 @@ impl World {
         let worst = self.lossless_drops.entry(crate::fabric::lane(port, class)).or_default();
         *worst = enough.max(*worst);
     }
-
-    /// Whether data waits behind pauses and nothing has moved for [`STANDSTILL`].
-    pub fn look_for_deadlock(&mut self) -> bool {
-        let moved = self.transmissions[Kind::Data as usize] + self.transmissions[Kind::Tcp as usize];
-        if moved != self.progress_seen.0 {
-            self.progress_seen = (moved, self.now);
-            return false;
-        }
-        let since = self.progress_seen.1;
-        if self.now.saturating_sub(since) < self.standstill {
-            return false;
-        }
-        let stuck: Vec<usize> = (0..self.queues.len())
-            .filter(|&lane| !self.queues[lane].fifo.is_empty() && self.pauses[lane].is_paused())
-            .collect();
-        if stuck.is_empty() {
-            return false;
-        }
-        self.deadlock = Some((stuck, since));
-        true
-    }
 }
 
 fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String> {
@@ -494,6 +478,7 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, String
         class_of: class_table(&plan.class_of),
         cnp_code_point: plan.cnp_code_point,
         strict: mask(&plan.strict),
+        weights: plan.weights,
         line_rate: rate.0 as f64,
     })
 }

@@ -208,7 +208,7 @@ fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
 fn dctcp_holds_the_queue_at_k() {
     const K: u64 = 300_000;
     let mut plan = long_incast(16, CongestionPlan::Dctcp(dctcp()));
-    plan.switch_models[0].ecn = vec![EcnPlan { rate_bps: None, k_min_bytes: K, k_max_bytes: K, p_max: 1.0 }];
+    plan.switch_models[0].ecn = vec![ecn(None, K)];
     let recording = run(plan);
     let (wire, _) = second_half(&recording, "h16", "wire_rx_bps");
     let (mean, _) = second_half(&recording, "sw0:h16/tc3", "queue_mean_bytes");

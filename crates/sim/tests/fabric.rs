@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{run, star, total, MS, US};
+use common::{ecn, run, star, total, MS, US};
 use tailback_sim::plan::*;
 
 /// `leaves` x `hosts` hosts, every leaf linked to every spine. Fabric links are `fabric_gbps` fast.
@@ -146,7 +146,6 @@ fn impossible_flows_are_refused() {
 /// Ports of one switch mark by their rates: at those without an entry, nothing is marked.
 #[test]
 fn ecn_thresholds_follow_the_rate_of_the_port() {
-    let ecn = |rate_bps, k_min_bytes| EcnPlan { rate_bps, k_min_bytes, k_max_bytes: k_min_bytes, p_max: 1.0 };
     let marks = |entries: Vec<EcnPlan>| {
         let mut plan = star(5);
         plan.switch_models[0].lossless.clear();
@@ -180,5 +179,5 @@ fn two_thresholds_for_one_rate_are_refused() {
     let again = plan.switch_models[0].ecn[0].clone();
     plan.switch_models[0].ecn.push(again);
     let error = plan.check().unwrap_err().to_string();
-    assert_eq!(error, "switch_models[0]: two entries of ecn have the same rate_bps");
+    assert_eq!(error, "switch_models[0]: two entries of ecn have the same rate_bps and priority");
 }

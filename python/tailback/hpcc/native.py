@@ -101,6 +101,7 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
         "class_of": marks,
         "cnp_code_point": marks.index(CNP_PRIORITY),
         "strict": [CNP_PRIORITY],
+        "weights": None,
         "transport": {"ack_every_packets": 1, **TRANSPORT},
         "congestion": _congestion(inputs),
         "tcp": None,
@@ -154,6 +155,7 @@ def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
     return [
         {
             "rate_bps": rate,
+            "priorities": [priority for priority in range(8) if priority != CNP_PRIORITY],
             "k_min_bytes": maps[0][rate] * 1000,
             "k_max_bytes": maps[1][rate] * 1000,
             "p_max": maps[2][rate],
@@ -176,6 +178,8 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[in
         "class_of": marks,
         "lossless": lossless,
         "strict": [CNP_PRIORITY],
+        "weights": None,
+        "pools": None,
         "ecn": _ecn(config, sorted({link.rate_bps for link in ports})),
         "ingress_alpha": 1 / 8,
         "egress_alpha": 1024.0,
@@ -186,6 +190,7 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[in
             "quanta": 65535,
             "response_delay_ps": 0,
         },
+        "watchdog": None,
     }
 
 

@@ -1,3 +1,4 @@
 //! Flow control: who tells whom to wait.
 
 pub mod pfc;
+pub mod watchdog;

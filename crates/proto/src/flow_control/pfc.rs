@@ -4,7 +4,7 @@
 //! stops sending that priority until the time is over or a frame with 0 quanta resumes it; the sender of the
 //! frame repeats it before the time runs out for as long as it needs the pause.
 //!
-//! Leaves out: 802.3 pause of the whole link, the DCBX negotiation of what is lossless, and a PFC watchdog.
+//! Leaves out: 802.3 pause of the whole link, and the DCBX negotiation of what is lossless.
 
 use crate::units::{Rate, Time};
 

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each test file uses what it needs
 
+pub mod one_end;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use tailback_proto::transport::tcp::*;

@@ -1,10 +1,12 @@
 //! Links, ports and switches.
 
+pub(crate) mod deadlock;
 pub(crate) mod link;
 pub(crate) mod packet;
 pub(crate) mod pause;
 pub(crate) mod port;
 pub(crate) mod routing;
+pub(crate) mod storm;
 pub(crate) mod switch;
 pub(crate) mod telemetry;
 pub(crate) mod wiring;

@@ -157,6 +157,7 @@ impl World {
             let ended = self.pauses[lane].on_frame(self.now, if on { span } else { Time::ZERO });
             if let Some(until) = self.pauses[lane].next_timeout() {
                 self.ports[port].paused |= 1 << class;
+                self.watch_pause(lane);
                 self.schedule(until, Event::PauseExpiry(lane as u32));
             }
             self.end_pause(lane, ended);
@@ -173,6 +174,9 @@ impl World {
         if let Some((from, to)) = ended {
             let (port, class) = port_and_class(lane);
             self.pause_logs.entry(lane).or_default().add(from, to);
+            if self.watch_resume(lane) {
+                return; // what comes is dropped, paused or not
+            }
             self.ports[port].paused &= !(1 << class);
             self.kick(port);
         }

@@ -6,6 +6,7 @@
 //! Store and forward; the latency of the node at the other end is added to the propagation. Leaves out: cut-through
 //! switching, cells (buffers count bytes), and lane skew or FEC latency (part of the link's delay).
 
+use tailback_proto::scheduling::ets::pick_round_robin;
 use tailback_proto::units::{Rate, Time};
 
 use super::packet::{Fifo, Packet};
@@ -49,6 +50,8 @@ pub(crate) struct Port {
     pub behind: u8,
     /// Whether the link behind it works.
     pub up: bool,
+    /// Whether its classes share by weights: see [`World::ets`].
+    pub weighted: bool,
 }
 
 /// The link behind a port loses packets at random.
@@ -133,19 +136,18 @@ impl ClassQueue {
     }
 }
 
-/// Which class goes next: the highest strict one, else the next in the round.
-#[inline]
-pub(crate) fn pick_class(eligible: u8, strict: u8, last: u8) -> u8 {
-    debug_assert_ne!(eligible, 0);
-    let first = eligible & strict;
-    if first != 0 {
-        return 7 - first.leading_zeros() as u8;
-    }
-    let after = eligible & !((2u16 << last) - 1) as u8;
-    (if after != 0 { after } else { eligible }).trailing_zeros() as u8
-}
-
 impl World {
+    /// Which of the `eligible` classes goes next.
+    #[inline]
+    pub(crate) fn next_class(&mut self, port: usize, eligible: u8) -> u8 {
+        let p = &mut self.ports[port];
+        if p.weighted {
+            return self.ets[port].pick(eligible);
+        }
+        p.last_class = pick_round_robin(eligible, p.strict, p.last_class);
+        p.last_class
+    }
+
     /// Appends a packet to an egress queue of `port`.
     #[inline]
     pub(crate) fn enqueue(&mut self, port: usize, packet: u32) {
@@ -238,7 +240,7 @@ impl World {
         p.busy_until = busy_until;
         p.wire_bytes += wire_bytes as u64;
         let arrival = busy_until + p.arrival_delay;
-        let first = p.in_flight.is_empty();
+        let (first, weighted) = (p.in_flight.is_empty(), p.weighted);
         let packet = &mut self.packets[index];
         packet.arrival = arrival;
         let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
@@ -247,6 +249,9 @@ impl World {
         queue.tx_packets += 1;
         queue.tx_bytes += frame_bytes as u64;
         self.transmissions[kind as usize] += 1;
+        if weighted {
+            self.ets[port].on_sent(class, wire_bytes);
+        }
         if first {
             self.schedule(arrival, Event::Arrival(port as u32));
         }
@@ -323,10 +328,13 @@ pub(crate) enum DropReason {
     PortDown,
     NoRoute,
     ReceiveRing,
+    StormQueued,
+    StormEgress,
+    StormIngress,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 9] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::EgressThreshold,
         DropReason::IngressThreshold,
         DropReason::BufferFull,
@@ -336,16 +344,24 @@ impl DropReason {
         DropReason::PortDown,
         DropReason::NoRoute,
         DropReason::ReceiveRing,
+        DropReason::StormQueued,
+        DropReason::StormEgress,
+        DropReason::StormIngress,
     ];
 
     /// Whether it is the ingress group that refused the packet, and not the egress queue.
     pub fn is_ingress(self) -> bool {
-        matches!(self, DropReason::HeadroomOverflow | DropReason::NoRoute)
+        matches!(self, DropReason::HeadroomOverflow | DropReason::NoRoute | DropReason::StormIngress)
     }
 
     /// Whether the packet had been queued at the port.
     pub fn was_queued(self) -> bool {
-        self == DropReason::PortDown
+        matches!(self, DropReason::PortDown | DropReason::StormQueued)
+    }
+
+    /// Whether a PFC watchdog dropped it.
+    pub fn is_storm(self) -> bool {
+        matches!(self, DropReason::StormQueued | DropReason::StormEgress | DropReason::StormIngress)
     }
 
     /// Whether the packet was on the link.
@@ -364,6 +380,9 @@ impl DropReason {
             DropReason::PortDown => "waiting at a port whose link failed",
             DropReason::NoRoute => "no path to its host",
             DropReason::ReceiveRing => "receive ring of its core full",
+            DropReason::StormQueued => "PFC watchdog: waiting at the port in a storm",
+            DropReason::StormEgress => "PFC watchdog: came for the port in a storm",
+            DropReason::StormIngress => "PFC watchdog: came from the port in a storm",
         }
     }
 }
@@ -391,21 +410,5 @@ mod tests {
         assert!(std::mem::size_of::<Port>() <= 64, "{}", std::mem::size_of::<Port>());
         assert!(std::mem::size_of::<super::super::switch::IngressGroup>() <= 64);
         assert!(std::mem::size_of::<ClassQueue>() <= 64, "{}", std::mem::size_of::<ClassQueue>());
-    }
-
-    #[test]
-    fn strict_classes_go_first_and_the_rest_take_turns() {
-        assert_eq!(pick_class(0b0100_1001, 0b0100_0000, 3), 6);
-        assert_eq!(pick_class(0b0000_1001, 0b0100_0000, 3), 0);
-        assert_eq!(pick_class(0b0000_1001, 0b0100_0000, 0), 3);
-        assert_eq!(pick_class(0b1000_0000, 0, 7), 7);
-        let mut last = 0;
-        let round: Vec<u8> = (0..6)
-            .map(|_| {
-                last = pick_class(0b1001_0010, 0, last);
-                last
-            })
-            .collect();
-        assert_eq!(round, [1, 4, 7, 1, 4, 7]);
     }
 }

@@ -7,17 +7,19 @@
 //! A packet is charged to the priority group of the port and class that it came in by. A lossless group draws on the
 //! shared buffer up to its threshold (xoff), then asks for a pause and fills its headroom, which is reserved; bytes
 //! beyond that are a fault. A lossy packet is dropped where its egress queue or its ingress group would pass alpha
-//! times the free buffer. ECN is decided at dequeue, by the queue that the packet leaves behind.
+//! times the free buffer. Where lossless and lossy priorities have pools of their own, each sees the free space of its
+//! own. ECN is decided at dequeue, by the queue that the packet leaves behind.
 //!
-//! Leaves out: guaranteed minima for each queue, cells and their rounding, separate pools, multicast.
+//! Leaves out: guaranteed minima for each queue, cells and their rounding, multicast.
 
 use tailback_proto::aqm::ecn::EcnThresholds;
 use tailback_proto::congestion::HopTelemetry;
+use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::units::Time;
 
 use super::packet::{Kind, CE, ECT};
-use super::port::{pick_class, ticks_between, DropReason};
-use super::{class_table, lane, mask, ClassOf};
+use super::port::{ticks_between, DropReason};
+use super::{class_table, lane, mask, ClassOf, CLASSES};
 use crate::engine::{uniform, Stream};
 use crate::plan::EcnPlan;
 use crate::world::World;
@@ -29,13 +31,20 @@ const ALPHA_SHIFT: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub first_port: u32,
-    /// What all queues share, without the headroom.
-    pub shared_bytes: u64,
-    pub shared_used: u64,
+    /// What queues share, without the headroom: by pool, the first for lossless priorities where there are two.
+    pub shared_bytes: [u64; 2],
+    pub shared_used: [u64; 2],
+    /// Classes in the second pool.
+    second_pool: u8,
+    /// Its (port, class) pairs in a PFC storm.
+    pub storms: u32,
+    pub watchdog: Option<WatchdogParameters>,
     /// Class of each code point.
     pub class_of: ClassOf,
     pub lossless: u8,
     pub strict: u8,
+    /// Shares of the classes that are not strict; none: packets in turns.
+    pub weights: Option<[u32; CLASSES]>,
     pub xoff: Option<u64>,
     pub xon: Option<u64>,
     pub xon_offset: u64,
@@ -51,13 +60,25 @@ fn fixed(alpha: f64) -> u64 {
 
 impl Switch {
     pub fn new(model: &crate::plan::SwitchModelPlan, first_port: u32) -> Self {
+        let lossless = mask(&model.lossless);
+        let (shared_bytes, second_pool) = match model.pools {
+            Some(pools) => ([pools.lossless_bytes, pools.lossy_bytes], !lossless),
+            None => ([model.shared_bytes, 0], 0),
+        };
         Switch {
             first_port,
-            shared_bytes: model.shared_bytes,
-            shared_used: 0,
+            shared_bytes,
+            shared_used: [0; 2],
+            second_pool,
+            storms: 0,
+            watchdog: model.watchdog.map(|watchdog| WatchdogParameters {
+                detect: Time(watchdog.detect_ps),
+                restore: Time(watchdog.restore_ps),
+            }),
             class_of: class_table(&model.class_of),
-            lossless: mask(&model.lossless),
+            lossless,
             strict: mask(&model.strict),
+            weights: model.weights,
             xoff: model.pfc.xoff_bytes,
             xon: model.pfc.xon_bytes,
             xon_offset: model.pfc.xon_offset_bytes,
@@ -67,29 +88,35 @@ impl Switch {
         }
     }
 
-    fn free(&self) -> u64 {
-        self.shared_bytes - self.shared_used
+    /// Pool of a class.
+    #[inline]
+    pub fn pool(&self, class: u8) -> usize {
+        (self.second_pool >> class & 1) as usize
+    }
+
+    fn free(&self, pool: usize) -> u64 {
+        self.shared_bytes[pool] - self.shared_used[pool]
     }
 
     /// What an ingress group may hold in the shared buffer; above it, xoff.
-    pub fn ingress_threshold(&self) -> u64 {
-        self.xoff.unwrap_or((self.free() * self.ingress_alpha) >> ALPHA_SHIFT)
+    pub fn ingress_threshold(&self, pool: usize) -> u64 {
+        self.xoff.unwrap_or((self.free(pool) * self.ingress_alpha) >> ALPHA_SHIFT)
     }
 
     /// What a lossy egress queue may hold.
-    pub fn egress_threshold(&self) -> u64 {
-        (self.free() * self.egress_alpha) >> ALPHA_SHIFT
+    pub fn egress_threshold(&self, pool: usize) -> u64 {
+        (self.free(pool) * self.egress_alpha) >> ALPHA_SHIFT
     }
 
-    fn below_xon(&self, shared: u64) -> bool {
+    fn below_xon(&self, pool: usize, shared: u64) -> bool {
         match self.xon {
             Some(xon) => shared <= xon,
-            None => shared == 0 || shared + self.xon_offset <= self.ingress_threshold(),
+            None => shared == 0 || shared + self.xon_offset <= self.ingress_threshold(pool),
         }
     }
 }
 
-/// ECN thresholds by port. Ports are many and thresholds few, so a port has a number.
+/// ECN thresholds by lane. Lanes are many and thresholds few, so a lane has a number.
 #[derive(Debug)]
 pub(crate) struct Marking {
     /// By number; the first never marks.
@@ -100,12 +127,12 @@ pub(crate) struct Marking {
 impl Marking {
     const NEVER: EcnThresholds = EcnThresholds { k_min_bytes: u64::MAX, k_max_bytes: u64::MAX, p_max: 0.0 };
 
-    /// Of no port yet.
+    /// Of no lane yet.
     pub fn new() -> Marking {
         Marking { kinds: vec![Marking::NEVER], number: Vec::new() }
     }
 
-    /// Adds the next port; refuses more than 255 different thresholds.
+    /// Adds the next lane; refuses more than 255 different thresholds.
     pub fn add(&mut self, ecn: Option<&EcnPlan>) -> Result<(), String> {
         let thresholds = ecn.map_or(Marking::NEVER, |ecn| EcnThresholds {
             k_min_bytes: ecn.k_min_bytes,
@@ -121,15 +148,15 @@ impl Marking {
         Ok(())
     }
 
-    /// Thresholds of a port.
+    /// Thresholds of a lane.
     #[inline]
-    pub fn of(&self, port: usize) -> &EcnThresholds {
-        &self.kinds[self.number[port] as usize]
+    pub fn of(&self, lane: usize) -> &EcnThresholds {
+        &self.kinds[self.number[lane] as usize]
     }
 
-    /// Thresholds of a port, if it marks.
-    pub fn thresholds(&self, port: usize) -> Option<&EcnThresholds> {
-        Some(self.of(port)).filter(|ecn| **ecn != Marking::NEVER)
+    /// Thresholds of a lane, if it marks.
+    pub fn thresholds(&self, lane: usize) -> Option<&EcnThresholds> {
+        Some(self.of(lane)).filter(|ecn| **ecn != Marking::NEVER)
     }
 }
 
@@ -189,10 +216,17 @@ impl World {
         };
         let s = &mut self.switches[switch];
         packet.ingress = (in_port as u32 - s.first_port) as u16;
-        let free = s.free();
+        if s.storms != 0 && self.in_storm(in_port, out_port, index) {
+            return;
+        }
+        // Borrowed anew after the call.
+        let (s, packet) = (&mut self.switches[switch], &mut self.packets[index]);
+        let pool = s.pool(class);
+        let free = s.free(pool);
         let group = &mut self.groups[lane(in_port, class)];
         let lossless = s.lossless & (1 << class) != 0;
-        let fits_group = group.shared as u64 + bytes as u64 <= s.ingress_threshold() && bytes as u64 <= free;
+        let fits_group =
+            group.shared as u64 + bytes as u64 <= s.ingress_threshold(pool) && bytes as u64 <= free;
         if lossless {
             let overflows =
                 !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes;
@@ -211,7 +245,7 @@ impl World {
             }
         } else {
             let queued = self.queues[lane(out_port, class)].bytes as u64;
-            let reason = if queued + bytes as u64 > s.egress_threshold() {
+            let reason = if queued + bytes as u64 > s.egress_threshold(pool) {
                 Some(DropReason::EgressThreshold)
             } else if bytes as u64 > free {
                 Some(DropReason::BufferFull)
@@ -241,12 +275,14 @@ impl World {
         group.integrate(self.now);
         if fits_group {
             group.shared += bytes;
-            s.shared_used += bytes as u64;
+            s.shared_used[pool] += bytes as u64;
         } else {
             group.headroom += bytes;
         }
         group.max_bytes = group.max_bytes.max(group.bytes());
-        if lossless && !group.asserted && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold())
+        if lossless
+            && !group.asserted
+            && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold(pool))
         {
             self.pausing[lane(in_port, class)].overflow = 0;
             self.assert_pause(in_port, class);
@@ -257,13 +293,12 @@ impl World {
 
     /// A port of a switch is free: send the next packet, if one may go.
     pub(crate) fn switch_transmit(&mut self, port: usize) {
-        let p = &mut self.ports[port];
+        let p = &self.ports[port];
         let eligible = p.backlogged & !p.paused;
         if eligible == 0 {
             return;
         }
-        let class = pick_class(eligible, p.strict, p.last_class);
-        p.last_class = class;
+        let class = self.next_class(port, eligible);
         let index = self.dequeue(port, class);
         self.release(port, index);
         if self.telemetry.hops && self.packets[index].kind == Kind::Data {
@@ -301,16 +336,17 @@ impl World {
         let from_headroom = group.headroom.min(bytes);
         group.headroom -= from_headroom;
         group.shared -= bytes - from_headroom;
-        s.shared_used -= (bytes - from_headroom) as u64;
-        if packet.flags & ECT != 0 && s.strict & (1 << class) == 0 {
+        let pool = s.pool(class);
+        s.shared_used[pool] -= (bytes - from_headroom) as u64;
+        if packet.flags & ECT != 0 {
             let queued = self.queues[lane(port, class)].bytes as u64;
             let stream: &mut Stream = &mut self.ecn_streams[port];
-            if self.marking.of(port).mark(queued, || uniform(stream)) {
+            if self.marking.of(lane(port, class)).mark(queued, || uniform(stream)) {
                 packet.flags |= CE;
                 self.marked[lane(port, class)] += 1;
             }
         }
-        if group.asserted && group.headroom == 0 && s.below_xon(group.shared as u64) {
+        if group.asserted && group.headroom == 0 && s.below_xon(pool, group.shared as u64) {
             self.release_pause(in_port, class);
         }
     }

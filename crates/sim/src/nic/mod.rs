@@ -33,6 +33,8 @@ pub(crate) struct NicModel {
     pub cnp_code_point: Option<u8>,
     /// Classes with strict priority.
     pub strict: u8,
+    /// Shares of the other classes; none: packets in turns.
+    pub weights: Option<[u32; CLASSES]>,
     /// Line rate, bit/s.
     pub line_rate: f64,
 }

@@ -1,10 +1,10 @@
 //! The way out: which class, which queue pair, when.
 //!
-//! Classes: strict ones first, then round robin. In a class: ACKs and CNPs, which the NIC's receive side made, before
-//! data; queue pairs and the host's transmit rings take turns, a packet each. A queue pair under congestion control is
-//! paced: after a packet of `b` bytes on the wire its next one may leave `8 b / rate` later, by the rate at that moment.
-//! Where its controller asks for bursts, that holds for a burst: its packets follow each other at once. Where its
-//! controller has a window, it sends while less than that is in flight.
+//! Classes: strict ones first, then round robin, or by their weights. In a class: ACKs and CNPs, which the NIC's receive
+//! side made, before data; queue pairs and the host's Ethernet rings take turns, a packet each. A queue pair under
+//! congestion control is paced: after a packet of `b` bytes on the wire its next one may leave `8 b / rate` later, by the
+//! rate at that moment. Where its controller asks for bursts, that holds for a burst: its packets follow each other at
+//! once. Where its controller has a window, it sends while less than that is in flight.
 
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
@@ -13,7 +13,6 @@ use super::QpState;
 use crate::event::Event;
 use crate::fabric::lane;
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, ECT, NONE};
-use crate::fabric::port::pick_class;
 use crate::host::ETHERNET;
 use crate::world::World;
 
@@ -22,19 +21,19 @@ impl World {
     pub(crate) fn nic_transmit(&mut self, port: usize) {
         let host = self.ports[port].owner as usize;
         loop {
-            let p = &mut self.ports[port];
-            let nic = &mut self.nics[host];
-            let eligible = (p.backlogged | nic.ready_classes) & !p.paused;
+            let p = &self.ports[port];
+            let eligible = (p.backlogged | self.nics[host].ready_classes) & !p.paused;
             if eligible == 0 {
                 return;
             }
-            let class = pick_class(eligible, p.strict, p.last_class);
-            p.last_class = class;
-            if p.backlogged & (1 << class) != 0 {
+            let backlogged = p.backlogged;
+            let class = self.next_class(port, eligible);
+            if backlogged & (1 << class) != 0 {
                 let packet = self.dequeue(port, class);
                 self.send(port, packet);
                 break;
             }
+            let nic = &mut self.nics[host];
             let ring = &mut nic.ready[class as usize];
             let qp = ring.pop_front().expect("ready means not empty");
             if ring.is_empty() {

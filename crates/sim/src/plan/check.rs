@@ -1,8 +1,10 @@
 //! What a part of a plan may not be, whatever the rest is.
 
-use super::{impossible, EcnPlan, NicPlan, PlanError, SwitchModelPlan, TransportPlan, WriterPlan};
+use super::{impossible, EcnPlan, NicPlan, PlanError, PoolsPlan, SwitchModelPlan, TransportPlan};
+use super::{WatchdogPlan, WriterPlan};
 use super::{MAX_MESSAGE_BYTES, PATH_MTUS};
 use crate::engine::EventQueue;
+use crate::fabric::CLASSES;
 
 /// Refuses a classification that does not name a class for every code point.
 fn check_classes(place: &str, class_of: &[u8], marks: usize) -> Result<(), PlanError> {
@@ -13,6 +15,16 @@ fn check_classes(place: &str, class_of: &[u8], marks: usize) -> Result<(), PlanE
         return Err(impossible(place, "a class is above 7"));
     }
     Ok(())
+}
+
+/// Refuses shares that a scheduler cannot count.
+fn check_weights(place: &str, weights: Option<[u32; CLASSES]>) -> Result<(), PlanError> {
+    match weights {
+        Some(weights) if weights.iter().any(|&weight| weight > 100) => {
+            Err(impossible(place, "a weight is above 100"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl NicPlan {
@@ -30,6 +42,7 @@ impl NicPlan {
         if self.strict.iter().any(|&class| class > 7) {
             return Err(impossible(place, "a priority is above 7"));
         }
+        check_weights(place, self.weights)?;
         if self.transport.ack_every_packets == 0 {
             return Err(impossible(place, "ack_every_packets must be above 0"));
         }
@@ -57,9 +70,9 @@ impl NicPlan {
 }
 
 impl SwitchModelPlan {
-    /// ECN thresholds of a port.
-    pub fn ecn_of(&self, rate_bps: u64) -> Option<&EcnPlan> {
-        let with = |rate| self.ecn.iter().find(|ecn| ecn.rate_bps == rate);
+    /// ECN thresholds of a class of a port.
+    pub fn ecn_of(&self, rate_bps: u64, class: u8) -> Option<&EcnPlan> {
+        let with = |rate| self.ecn.iter().find(|ecn| ecn.rate_bps == rate && ecn.priorities.contains(&class));
         with(Some(rate_bps)).or_else(|| with(None))
     }
 
@@ -68,12 +81,17 @@ impl SwitchModelPlan {
         if self.buffer_bytes > u32::MAX as u64 {
             return Err(impossible(place, "buffer_bytes is above 4 GiB"));
         }
-        if self.lossless.iter().chain(&self.strict).any(|&priority| priority > 7) {
+        let marked = self.ecn.iter().flat_map(|ecn| &ecn.priorities);
+        if self.lossless.iter().chain(&self.strict).chain(marked).any(|&priority| priority > 7) {
             return Err(impossible(place, "a priority is above 7"));
         }
         for (index, ecn) in self.ecn.iter().enumerate() {
-            if self.ecn[..index].iter().any(|other| other.rate_bps == ecn.rate_bps) {
-                return Err(impossible(place, "two entries of ecn have the same rate_bps"));
+            let same = |other: &EcnPlan| {
+                other.rate_bps == ecn.rate_bps
+                    && other.priorities.iter().any(|priority| ecn.priorities.contains(priority))
+            };
+            if self.ecn[..index].iter().any(same) {
+                return Err(impossible(place, "two entries of ecn have the same rate_bps and priority"));
             }
             if ecn.k_min_bytes > ecn.k_max_bytes {
                 return Err(impossible(place, "k_min_bytes is above k_max_bytes"));
@@ -90,6 +108,18 @@ impl SwitchModelPlan {
         if let (Some(xoff), Some(xon)) = (self.pfc.xoff_bytes, self.pfc.xon_bytes) {
             if xon >= xoff {
                 return Err(impossible(place, "xon_bytes is not below xoff_bytes"));
+            }
+        }
+        check_weights(place, self.weights)?;
+        if let Some(PoolsPlan { lossless_bytes, lossy_bytes }) = self.pools {
+            let fit = lossless_bytes.checked_add(lossy_bytes).is_some_and(|sum| sum <= self.shared_bytes);
+            if lossless_bytes == 0 || lossy_bytes == 0 || !fit {
+                return Err(impossible(place, "pools are empty or do not fit shared_bytes"));
+            }
+        }
+        if let Some(WatchdogPlan { detect_ps, restore_ps }) = self.watchdog {
+            if [detect_ps, restore_ps].iter().any(|&span| span == 0 || span > EventQueue::HORIZON.0 / 4) {
+                return Err(impossible(place, "detect_ps and restore_ps must be above 0 and below 4 h"));
             }
         }
         if !self.lossless.is_empty() && self.pfc.quanta < 2 {

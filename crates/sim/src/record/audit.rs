@@ -11,7 +11,7 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
     let mut errors = Vec::new();
     let mut in_flight = 0u64;
     let mut checked = 0;
-    let mut buffered = vec![0u64; world.switches.len()];
+    let mut buffered = vec![[0u64; 2]; world.switches.len()];
     let mut charged = vec![0u64; world.groups.len()];
     let (mut sent, mut there) = (Tally::default(), Tally::default());
     for (at, queue) in world.queues.iter().enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
             }
         }
         if let Some(switch) = switch {
-            buffered[switch] += bytes;
+            buffered[switch][world.switches[switch].pool(class)] += bytes;
         }
         checked += (queue.rx_packets > 0) as u64;
         if bytes != queue.bytes as u64 {
@@ -92,7 +92,10 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
     for (index, switch) in world.switches.iter().enumerate() {
         let groups = world.groups[switch.first_port as usize * CLASSES..].iter();
         let own = world.ports.iter().filter(|port| port.owner as usize == world.nics.len() + index).count();
-        let headroom: u64 = groups.take(own * CLASSES).map(|group| group.headroom as u64).sum();
+        let mut headroom = [0u64; 2];
+        for (at, group) in groups.take(own * CLASSES).enumerate() {
+            headroom[switch.pool((at % CLASSES) as u8)] += group.headroom as u64;
+        }
         let first = switch.first_port as usize * CLASSES;
         let (mut came, mut went) = ((0, 0), (0, 0));
         for at in first..first + own * CLASSES {
@@ -114,14 +117,16 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
                 ),
             ));
         }
-        if buffered[index] != switch.shared_used + headroom {
-            errors.push((
-                format!("buffer of switch {index}"),
-                format!(
-                    "{} B shared and {headroom} B headroom in use, {} B queued",
-                    switch.shared_used, buffered[index]
-                ),
-            ));
+        for (pool, headroom) in headroom.into_iter().enumerate() {
+            let (used, queued) = (switch.shared_used[pool], buffered[index][pool]);
+            if queued != used + headroom {
+                errors.push((
+                    format!("buffer of switch {index}"),
+                    format!(
+                        "pool {pool}: {used} B shared and {headroom} B headroom in use, {queued} B queued"
+                    ),
+                ));
+            }
         }
     }
     for port in &world.ports {
@@ -202,7 +207,7 @@ mod tests {
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].bytes += 1),
-            ("buffer of switch 0", &|w| w.switches[0].shared_used += 1),
+            ("buffer of switch 0", &|w| w.switches[0].shared_used[0] += 1),
             ("switch 0", &|w| w.drops[AT][DropReason::BufferFull as usize].packets += 1),
             ("the run", &|w| w.data.delivered += 1),
             ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),

@@ -1,5 +1,6 @@
 //! Counters under the names that `ethtool -S`, `rdma statistic` and the switch's tools print.
 
+use crate::fabric::port::DropReason;
 use crate::fabric::{lane, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
@@ -61,7 +62,10 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
         let at = lane(port, class);
         let (queue, group, pause, pausing) =
             (&world.queues[at], &world.groups[at], &world.pauses[at], &world.pausing[at]);
-        let dropped: u64 = world.drops[at].iter().map(|tally| tally.packets).sum();
+        let tallies = || world.drops[at].iter().zip(DropReason::ALL);
+        let dropped: u64 = tallies().map(|(tally, _)| tally.packets).sum();
+        let in_storms: u64 =
+            tallies().filter(|(_, reason)| reason.is_storm()).map(|(tally, _)| tally.packets).sum();
         if queue.tx_packets + group.rx_packets + pause.frames + pausing.frames + dropped == 0 {
             continue;
         }
@@ -80,7 +84,19 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
         ];
         if !port_name.is_empty() {
             values.push((format!("ecn_marked_tc_{class}"), world.marked[at]));
-            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped));
+            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped - in_storms));
+        }
+        if let Some(watchdog) = world.watchdogs.get(&at).filter(|watchdog| watchdog.detected > 0) {
+            // As SONiC's counters database has them, by queue.
+            let from_it = world.drops[at][DropReason::StormIngress as usize].packets;
+            for (name, value) in [
+                ("DEADLOCK_DETECTED", watchdog.detected),
+                ("DEADLOCK_RESTORED", watchdog.restored),
+                ("TX_DROPPED_PACKETS", in_storms - from_it),
+                ("RX_DROPPED_PACKETS", from_it),
+            ] {
+                values.push((format!("PFC_WD_QUEUE_STATS_{name}:{class}"), value));
+            }
         }
         rows.extend(values.into_iter().map(|(counter, value)| Counter {
             node: node.into(),

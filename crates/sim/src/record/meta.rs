@@ -34,6 +34,7 @@ pub struct Meta {
     pub drops: Vec<Drop>,
     pub conservation: Conservation,
     pub pauses: Vec<Pause>,
+    pub storms: Vec<Storm>,
     pub queues: Vec<Queue>,
     /// CPUs that served packets.
     pub cpu: Vec<Cpu>,
@@ -105,6 +106,25 @@ pub struct Pause {
     pub last_pause_ps: u64,
 }
 
+/// A port and priority whose PFC watchdog acted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Storm {
+    /// Port, `node:peer`.
+    pub port: String,
+    /// Priority.
+    pub priority: u8,
+    /// Storms detected.
+    pub detected: u64,
+    /// Of these, over.
+    pub restored: u64,
+    /// When the first was detected.
+    pub first_ps: u64,
+    /// Packets that waited at the port or came for it.
+    pub tx_dropped_packets: u64,
+    /// Packets that came from it.
+    pub rx_dropped_packets: u64,
+}
+
 /// A place where bytes wait.
 #[derive(Clone, Debug, Serialize)]
 pub struct Queue {
@@ -124,7 +144,7 @@ pub struct Queue {
     pub k_min_bytes: Option<u64>,
     /// ECN thresholds of an egress queue.
     pub k_max_bytes: Option<u64>,
-    /// What all queues of the switch share.
+    /// What the queues of the switch, or of its pool, share.
     pub limit_bytes: Option<u64>,
 }
 
@@ -168,6 +188,7 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         drops: drops(plan, world),
         conservation,
         pauses: pauses(world),
+        storms: storms(world),
         queues: queues(plan, world),
         cpu: super::tcp::cpus(plan, world),
     }
@@ -184,7 +205,7 @@ fn faults(world: &World) -> Vec<Fault> {
         );
         faults.push(Fault { kind: "lossless_drop", r#where: name, text });
     }
-    if let Some((lanes, since)) = &world.deadlock {
+    if let Some((lanes, since)) = &world.deadlocks.found {
         let names: Vec<String> = lanes
             .iter()
             .map(|&at| port_and_class(at))
@@ -194,8 +215,9 @@ fn faults(world: &World) -> Vec<Fault> {
             kind: "deadlock",
             r#where: names[0].clone(),
             text: format!(
-                "PFC deadlock: nothing has moved since {since}; paused with packets waiting: {}",
-                names.join(", ")
+                "PFC deadlock: each waits for the next, and nothing has moved since {since}: {} -> {}",
+                names.join(" -> "),
+                names[0]
             ),
         });
     }
@@ -244,6 +266,23 @@ fn pauses(world: &World) -> Vec<Pause> {
         .collect()
 }
 
+fn storms(world: &World) -> Vec<Storm> {
+    let rows = world.watchdogs.iter().filter_map(|(&at, watchdog)| {
+        let (port, class) = port_and_class(at);
+        let dropped = |reason| world.drops[at][reason as usize].packets;
+        Some(Storm {
+            port: world.links[port].name.clone(),
+            priority: class,
+            detected: watchdog.detected,
+            restored: watchdog.restored,
+            first_ps: watchdog.first?.0,
+            tx_dropped_packets: dropped(DropReason::StormQueued) + dropped(DropReason::StormEgress),
+            rx_dropped_packets: dropped(DropReason::StormIngress),
+        })
+    });
+    rows.collect()
+}
+
 /// Every queue that lies on the path of a connection, receivers first.
 fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
@@ -276,8 +315,8 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
 fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8, order: u32) -> Queue {
     let owner = world.ports[port].owner as usize;
     let switch = owner.checked_sub(plan.hosts.len());
-    let marks = switch.filter(|&index| kind == "egress" && world.switches[index].strict & (1 << class) == 0);
-    let ecn = marks.and_then(|_| world.marking.thresholds(port));
+    let marks = switch.filter(|_| kind == "egress");
+    let ecn = marks.and_then(|_| world.marking.thresholds(lane(port, class)));
     let name = match kind {
         "receive" => receive_name(plan, owner),
         "send" => send_queue_name(plan, owner, class),
@@ -296,6 +335,9 @@ fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8,
         order,
         k_min_bytes: ecn.map(|ecn| ecn.k_min_bytes),
         k_max_bytes: ecn.map(|ecn| ecn.k_max_bytes),
-        limit_bytes: switch.map(|index| plan.switch_models[plan.switches[index].model].shared_bytes),
+        limit_bytes: switch.map(|index| {
+            let switch = &world.switches[index];
+            switch.shared_bytes[switch.pool(class)]
+        }),
     }
 }

@@ -8,8 +8,8 @@
 use tailback_proto::units::Time;
 
 use super::items::Items;
-use crate::fabric::lane;
 use crate::fabric::port::{DropReason, TICK};
+use crate::fabric::{lane, port_and_class};
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -465,8 +465,9 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
             return std::mem::replace(&mut group.max_bytes, bytes) as f64;
         }
         Xoff(at) => {
-            let node = world.ports[at / crate::fabric::CLASSES].owner as usize;
-            return world.switches[node - world.nics.len()].ingress_threshold() as f64;
+            let (port, class) = port_and_class(at);
+            let switch = &world.switches[world.ports[port].owner as usize - world.nics.len()];
+            return switch.ingress_threshold(switch.pool(class)) as f64;
         }
         Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
         CpuShare(host) => {

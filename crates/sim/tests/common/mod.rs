@@ -17,6 +17,12 @@ pub fn code_points() -> Vec<CodePointPlan> {
     (0..8).map(|priority| CodePointPlan { dscp: 8 * priority, pcp: priority }).collect()
 }
 
+/// A step in every class but that of CNPs.
+pub fn ecn(rate_bps: Option<u64>, k_bytes: u64) -> EcnPlan {
+    let priorities = vec![0, 1, 2, 3, 4, 5, 7];
+    EcnPlan { rate_bps, priorities, k_min_bytes: k_bytes, k_max_bytes: k_bytes, p_max: 1.0 }
+}
+
 /// A star: hosts h0, h1, ... around switch sw0; nothing is sent.
 pub fn star(hosts: usize) -> Plan {
     Plan {
@@ -30,6 +36,7 @@ pub fn star(hosts: usize) -> Plan {
             class_of: (0..8).collect(),
             cnp_code_point: Some(6),
             strict: vec![6],
+            weights: None,
             transport: TransportPlan {
                 ack_every_packets: 16,
                 ack_timeout_ps: 67_108_864_000,
@@ -48,7 +55,9 @@ pub fn star(hosts: usize) -> Plan {
             class_of: (0..8).collect(),
             lossless: vec![3],
             strict: vec![6],
-            ecn: vec![EcnPlan { rate_bps: None, k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 1.0 }],
+            weights: None,
+            pools: None,
+            ecn: vec![EcnPlan { k_max_bytes: 1_500_000, ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
             pfc: PfcPlan {
@@ -58,6 +67,7 @@ pub fn star(hosts: usize) -> Plan {
                 quanta: 65_535,
                 response_delay_ps: 300_000,
             },
+            watchdog: None,
         }],
         links: (0..hosts)
             .map(|i| LinkPlan {

@@ -24,6 +24,7 @@ pub mod scoreboard;
 pub mod segment;
 pub mod sender;
 pub mod sequence;
+pub mod statistics;
 
 mod control;
 mod usage;
@@ -32,8 +33,9 @@ pub use cubic::CubicParameters;
 pub use dctcp::DctcpParameters;
 pub use receiver::{ReceiveVerdict, TcpReceiver};
 pub use segment::{AckSegment, Burst, DataSegment, SackBlocks, MAX_SACK_BLOCKS};
-pub use sender::{TcpSender, TcpStatistics};
+pub use sender::TcpSender;
 pub use sequence::{unwrap_sequence, wire_sequence};
+pub use statistics::TcpStatistics;
 
 use crate::units::Time;
 

@@ -2,7 +2,8 @@
 //!
 //! RFC 6675 leaves them to the timer. Linux does not (before 4.4: `tcp_input.c`, `tcp_mark_lost_retrans`; RACK since then):
 //! once data is SACKed that was sent after a retransmission, what that retransmission carried and is still missing is lost
-//! again. Here as much as for a first loss must be SACKed beyond.
+//! again. Here as much as for a first loss must be SACKed beyond. Until it is sent again it counts as in the network: the
+//! SACKs that tell of it make the room.
 
 use super::scoreboard::{gap, Range};
 use super::DUPLICATE_THRESHOLD;
@@ -62,10 +63,5 @@ impl Retransmissions {
     /// What to send again first.
     pub fn next(&self) -> Option<Range> {
         self.lost.first().copied()
-    }
-
-    /// Bytes that are not in the network, though they were sent again.
-    pub fn lost_bytes(&self) -> u64 {
-        self.lost.iter().map(|lost| lost.1 - lost.0).sum()
     }
 }

@@ -14,26 +14,10 @@ use super::control::{Acknowledged, Congestion, Control};
 use super::retransmissions::Retransmissions;
 use super::rto::Rto;
 use super::scoreboard::Scoreboard;
+use super::statistics::TcpStatistics;
 use super::usage::WindowUsage;
 use super::{AckSegment, Burst, ControlParameters, TcpParameters, DUPLICATE_THRESHOLD};
 use crate::units::Time;
-
-/// What a sender counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpStatistics {
-    /// Segments sent again.
-    pub retransmitted_segments: u64,
-    /// Times that fast recovery was entered.
-    pub fast_recoveries: u64,
-    /// Times that the retransmission timer expired.
-    pub timeouts: u64,
-    /// Times that a mark reduced the window.
-    pub ecn_reductions: u64,
-    /// ACKs with ECN-Echo.
-    pub ece_received: u64,
-    /// Probes of a closed window.
-    pub window_probes: u64,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -270,8 +254,10 @@ impl TcpSender {
         if self.phase == Phase::Open && p.sack && self.scoreboard.lost_below(mss) > self.una {
             self.enter_fast_recovery(p, mss);
         }
-        let reduced = marked && self.on_mark(p);
-        let grows = phase != Phase::FastRecovery && self.phase != Phase::FastRecovery && !marked && !reduced;
+        if marked {
+            self.on_mark(p);
+        }
+        let grows = phase != Phase::FastRecovery && self.phase != Phase::FastRecovery && !marked;
         if grows && advance > 0 {
             self.grow(now, advance, mss);
         }
@@ -320,13 +306,13 @@ impl TcpSender {
         let pipe = if !p.sack && self.phase == Phase::FastRecovery {
             self.in_flight()
         } else {
-            self.scoreboard.pipe(self.una, self.next, mss) - self.retransmissions.lost_bytes()
+            self.scoreboard.pipe(self.una, self.next, mss)
         };
         (self.cwnd as u64).saturating_add(self.inflation).saturating_sub(pipe)
     }
 
     fn burst(&mut self, p: &TcpParameters, position: u64, bytes: u64, retransmission: bool) -> Burst {
-        // CWR goes with new data, which is not sent again without an RTT (RFC 3168, 6.1.2).
+        // CWR goes with the first new data after the reduction (RFC 3168, 6.1.2).
         let cwr = self.cwr_pending && !retransmission && bytes > 0;
         self.cwr_pending &= !cwr;
         let always = matches!(p.control, ControlParameters::Dctcp(_));
@@ -397,6 +383,9 @@ impl TcpSender {
             }
             Phase::FastRecovery => {}
         }
+        if self.phase == Phase::Open {
+            self.retransmissions.clear();
+        }
         if self.una == self.next {
             self.deadline = Time::NEVER;
         } else if restart {
@@ -449,16 +438,15 @@ impl TcpSender {
     }
 
     /// ECN-Echo: reduces the window once for a window of data (RFC 3168, 6.1.2).
-    fn on_mark(&mut self, p: &TcpParameters) -> bool {
+    fn on_mark(&mut self, p: &TcpParameters) {
         if self.reduced_until.is_some_and(|until| self.una <= until) {
-            return false;
+            return;
         }
         self.statistics.ecn_reductions += 1;
         self.ssthresh = self.control.on_congestion(Congestion::Mark, self.cwnd, p.mss as f64);
         self.cwnd = self.cwnd.min(self.ssthresh);
         self.reduced_until = Some(self.next);
         self.cwr_pending = true;
-        true
     }
 
     /// The window, or what of it was used: FlightSize without what limited transmit added (RFC 5681, 3.2).

@@ -104,6 +104,7 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         drops: drops(world),
         conservation,
         pauses: pauses(world),
+        storms: Vec::new(),
         queues: queues(world),
         cpu: Vec::new(),
     };

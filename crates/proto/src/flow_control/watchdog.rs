@@ -1,0 +1,151 @@
+//! The PFC watchdog of one priority of an egress port: a pause that does not end makes it drop what waits.
+//!
+//! Source: SONiC, "PFC Watchdog Design" (github.com/sonic-net/SONiC/wiki), action *drop*. A storm is detected where a
+//! lossless queue holds packets, is paused and sends nothing for the detection time. Then what waits in the queue is
+//! dropped, and so is what comes for it and what its port receives in that priority, until the port has not been paused
+//! for the restoration time.
+//!
+//! SONiC polls; here the time counts from the beginning of the pause, and a queue that was empty when the time was up is
+//! looked at again a detection time later. Leaves out: the actions *forward* and *alert*, and the polling interval.
+
+use crate::units::Time;
+
+/// Settings of a watchdog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchdogParameters {
+    /// How long a pause may hold up a queue.
+    pub detect: Time,
+    /// How long there must be no pause until the queue works again.
+    pub restore: Time,
+}
+
+/// What a watchdog wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A storm: drop what waits and what comes.
+    Drop,
+    /// The storm is over.
+    Restore,
+}
+
+/// The watchdog of one priority of an egress port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watchdog {
+    state: State,
+    /// Storms so far (`PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED`).
+    pub detected: u64,
+    /// Storms that are over (`PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED`).
+    pub restored: u64,
+    /// When the first storm was detected.
+    pub first: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Running,
+    Paused {
+        since: Time,
+    },
+    /// `quiet_since`: when the last pause ended.
+    Storm {
+        quiet_since: Option<Time>,
+    },
+}
+
+impl Watchdog {
+    /// Whether packets are to be dropped.
+    pub fn in_storm(&self) -> bool {
+        matches!(self.state, State::Storm { .. })
+    }
+
+    /// A pause begins, or is repeated.
+    pub fn on_pause(&mut self, now: Time) {
+        self.state = match self.state {
+            State::Running => State::Paused { since: now },
+            State::Storm { .. } => State::Storm { quiet_since: None },
+            paused => paused,
+        };
+    }
+
+    /// A pause ends.
+    pub fn on_resume(&mut self, now: Time) {
+        self.state = match self.state {
+            State::Storm { .. } => State::Storm { quiet_since: Some(now) },
+            _ => State::Running,
+        };
+    }
+
+    /// When [`Self::on_timeout`] is due.
+    pub fn next_timeout(&self, p: &WatchdogParameters) -> Option<Time> {
+        match self.state {
+            State::Running => None,
+            State::Paused { since } => Some(since + p.detect),
+            State::Storm { quiet_since } => quiet_since.map(|since| since + p.restore),
+        }
+    }
+
+    /// The clock passed `next_timeout()`; does nothing before. `waiting`: whether the queue holds packets.
+    pub fn on_timeout(&mut self, p: &WatchdogParameters, now: Time, waiting: bool) -> Option<Action> {
+        if self.next_timeout(p).is_none_or(|due| now < due) {
+            return None;
+        }
+        match self.state {
+            State::Paused { .. } if !waiting => {
+                self.state = State::Paused { since: now };
+                None
+            }
+            State::Paused { .. } => {
+                self.state = State::Storm { quiet_since: None };
+                self.detected += 1;
+                self.first.get_or_insert(now);
+                Some(Action::Drop)
+            }
+            _ => {
+                self.state = State::Running;
+                self.restored += 1;
+                Some(Action::Restore)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: WatchdogParameters = WatchdogParameters { detect: Time(200), restore: Time(100) };
+
+    #[test]
+    fn a_long_pause_is_a_storm_until_it_has_been_quiet() {
+        let mut watchdog = Watchdog::default();
+        watchdog.on_pause(Time(10));
+        watchdog.on_pause(Time(150));
+        assert_eq!(watchdog.next_timeout(&P), Some(Time(210)), "a repetition does not begin anew");
+        assert_eq!(watchdog.on_timeout(&P, Time(209), true), None);
+        assert_eq!(watchdog.on_timeout(&P, Time(210), true), Some(Action::Drop));
+        assert_eq!(watchdog.next_timeout(&P), None, "as long as it is paused");
+        watchdog.on_resume(Time(300));
+        watchdog.on_pause(Time(350));
+        assert_eq!(watchdog.on_timeout(&P, Time(400), false), None, "paused again");
+        watchdog.on_resume(Time(500));
+        assert_eq!(watchdog.on_timeout(&P, Time(599), false), None);
+        assert!(watchdog.in_storm());
+        assert_eq!(watchdog.on_timeout(&P, Time(600), false), Some(Action::Restore));
+        assert!(!watchdog.in_storm());
+        assert_eq!((watchdog.detected, watchdog.restored, watchdog.first), (1, 1, Some(Time(210))));
+    }
+
+    #[test]
+    fn short_pauses_and_empty_queues_are_no_storm() {
+        let mut watchdog = Watchdog::default();
+        watchdog.on_pause(Time(0));
+        watchdog.on_resume(Time(199));
+        assert_eq!(watchdog.next_timeout(&P), None);
+        watchdog.on_pause(Time(199));
+        assert_eq!(watchdog.on_timeout(&P, Time(200), true), None, "of the pause before");
+        assert_eq!(watchdog.on_timeout(&P, Time(399), false), None, "nothing waits");
+        assert_eq!(watchdog.next_timeout(&P), Some(Time(599)));
+        assert_eq!(watchdog.on_timeout(&P, Time(599), true), Some(Action::Drop));
+    }
+}

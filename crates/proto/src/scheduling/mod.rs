@@ -1,0 +1,3 @@
+//! Which class of a port goes next.
+
+pub mod ets;

@@ -1,0 +1,112 @@
+//! Deadlocks: pauses that wait for each other.
+//!
+//! A queue that is paused waits for an ingress group of the next switch, which waits for the queues that its packets
+//! stand in. Where these are paused too, and the chain comes back to where it began, nothing on it ever moves again
+//! (Hu et al., "Deadlocks in Datacenter Networks: Why Do They Form, and How to Avoid Them", HotNets 2016).
+
+use std::collections::BTreeMap;
+use tailback_proto::units::Time;
+
+use super::{lane, port_and_class};
+use crate::world::World;
+
+/// A cycle counts as a deadlock when all its queues have been paused with packets waiting for this long: ten times the
+/// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
+const STANDSTILL: Time = Time::from_ms(13);
+/// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
+const PACKETS_OF_STANDSTILL: u64 = 10;
+/// Looks for a deadlock in this time.
+const LOOKS: u64 = 4;
+
+/// When to look for deadlocks, and what was found.
+#[derive(Debug)]
+pub(crate) struct Deadlocks {
+    standstill: Time,
+    next_look: Time,
+    /// Lanes, each waiting for the next and the last for the first, and since when.
+    pub found: Option<(Vec<usize>, Time)>,
+}
+
+impl Deadlocks {
+    /// `slowest_packet`: time of a packet of 4,096 B on the slowest link.
+    pub fn new(slowest_packet: Time) -> Self {
+        let standstill = STANDSTILL.max(Time(PACKETS_OF_STANDSTILL * slowest_packet.0));
+        Deadlocks { standstill, next_look: standstill, found: None }
+    }
+}
+
+impl World {
+    /// Whether there is a deadlock that no watchdog will end.
+    pub(crate) fn look_for_deadlock(&mut self) -> bool {
+        if self.now < self.deadlocks.next_look {
+            return false;
+        }
+        self.deadlocks.next_look = self.now + Time(self.deadlocks.standstill.0 / LOOKS);
+        let long_ago = self.now.saturating_sub(self.deadlocks.standstill);
+        let is_stuck = |lane: &usize| {
+            !self.queues[*lane].fifo.is_empty()
+                && self.pauses[*lane].paused_since().is_some_and(|since| since <= long_ago)
+                && !self.is_watched(*lane)
+        };
+        let stuck: Vec<usize> = (0..self.queues.len()).filter(is_stuck).collect();
+        let Some(cycle) = self.cycle(&stuck) else { return false };
+        let since = cycle.iter().filter_map(|&lane| self.pauses[lane].paused_since()).max();
+        self.deadlocks.found = since.map(|since| (cycle, since));
+        true
+    }
+
+    /// A cycle of lanes, each waiting for the next, among those that are `stuck`; from its lowest lane on.
+    fn cycle(&self, stuck: &[usize]) -> Option<Vec<usize>> {
+        /// What is known of a lane.
+        #[derive(Clone, Copy, PartialEq)]
+        enum Seen {
+            OnPath,
+            LeadsNowhere,
+        }
+        let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
+        for &start in stuck {
+            // Lanes on the path, each with those that it waits for and that were not looked at yet.
+            let mut path: Vec<(usize, Vec<usize>)> = Vec::new();
+            let mut next = Some(start).filter(|start| !seen.contains_key(start));
+            while next.is_some() || !path.is_empty() {
+                if let Some(lane) = next.take() {
+                    seen.insert(lane, Seen::OnPath);
+                    path.push((lane, self.waits_for(lane, stuck)));
+                }
+                let (lane, ahead) = path.last_mut().expect("it is not empty");
+                match ahead.pop() {
+                    Some(other) if seen.get(&other) == Some(&Seen::OnPath) => {
+                        let lanes = path.iter().map(|(lane, _)| *lane);
+                        let mut cycle: Vec<usize> = lanes.skip_while(|&lane| lane != other).collect();
+                        let lowest = (0..cycle.len()).min_by_key(|&at| cycle[at])?;
+                        cycle.rotate_left(lowest);
+                        return Some(cycle);
+                    }
+                    Some(other) => next = Some(other).filter(|other| !seen.contains_key(other)),
+                    None => {
+                        seen.insert(*lane, Seen::LeadsNowhere);
+                        path.pop();
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The stuck lanes where packets stand that keep a lane's pause up.
+    fn waits_for(&self, at: usize, stuck: &[usize]) -> Vec<usize> {
+        let (port, class) = port_and_class(at);
+        let peer = self.ports[port].peer as usize;
+        let node = self.ports[peer].owner;
+        let Some(switch) = (node as usize).checked_sub(self.nics.len()) else { return Vec::new() };
+        let first = self.switches[switch].first_port as usize;
+        let own = (first..self.ports.len()).take_while(|&port| self.ports[port].owner == node);
+        own.map(|port| lane(port, class))
+            .filter(|lane| stuck.binary_search(lane).is_ok())
+            .filter(|&lane| {
+                let mut packets = self.queues[lane].fifo.iter(&self.packets);
+                packets.any(|packet| first + packet.ingress as usize == peer)
+            })
+            .collect()
+    }
+}

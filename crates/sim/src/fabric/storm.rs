@@ -1,0 +1,103 @@
+//! PFC storms: what the watchdogs of a switch's ports do. The state machine is in
+//! `tailback_proto::flow_control::watchdog`.
+//!
+//! A port in a storm stays marked as paused for its class, so that nothing else on the way out need know of it.
+
+use std::collections::BTreeMap;
+use tailback_proto::flow_control::watchdog::{Action, Watchdog};
+
+use super::port::DropReason;
+use super::{lane, port_and_class};
+use crate::event::Event;
+use crate::world::World;
+
+/// Watchdogs by lane, for those lanes that were ever paused.
+pub(crate) type Watchdogs = BTreeMap<usize, Watchdog>;
+
+impl World {
+    /// The switch of a lane whose pauses are watched.
+    fn watching_switch(&self, at: usize) -> Option<usize> {
+        let (port, class) = port_and_class(at);
+        let switch = (self.ports[port].owner as usize).checked_sub(self.nics.len())?;
+        let s = &self.switches[switch];
+        (s.watchdog.is_some() && s.lossless & (1 << class) != 0).then_some(switch)
+    }
+
+    /// Whether a watchdog looks after the pauses of a lane.
+    pub(crate) fn is_watched(&self, at: usize) -> bool {
+        self.watching_switch(at).is_some()
+    }
+
+    fn schedule_watchdog(&mut self, at: usize, switch: usize) {
+        let p = self.switches[switch].watchdog.expect("it is watched");
+        if let Some(due) = self.watchdogs.get(&at).and_then(|watchdog| watchdog.next_timeout(&p)) {
+            self.schedule(due, Event::Watchdog(at as u32));
+        }
+    }
+
+    /// A pause of a lane begins or is repeated.
+    pub(crate) fn watch_pause(&mut self, at: usize) {
+        let Some(switch) = self.watching_switch(at) else { return };
+        let watchdog = self.watchdogs.entry(at).or_default();
+        let before = *watchdog;
+        watchdog.on_pause(self.now);
+        if *watchdog != before {
+            self.schedule_watchdog(at, switch);
+        }
+    }
+
+    /// A pause of a lane ended. Returns whether it is in a storm.
+    pub(crate) fn watch_resume(&mut self, at: usize) -> bool {
+        let Some(switch) = self.watching_switch(at) else { return false };
+        let Some(watchdog) = self.watchdogs.get_mut(&at) else { return false };
+        watchdog.on_resume(self.now);
+        let in_storm = watchdog.in_storm();
+        self.schedule_watchdog(at, switch);
+        in_storm
+    }
+
+    /// A watchdog may be due.
+    pub(crate) fn on_watchdog(&mut self, at: usize) {
+        let Some(switch) = self.watching_switch(at) else { return };
+        let p = self.switches[switch].watchdog.expect("it is watched");
+        let waiting = !self.queues[at].fifo.is_empty();
+        let Some(watchdog) = self.watchdogs.get_mut(&at) else { return };
+        let before = *watchdog;
+        let action = watchdog.on_timeout(&p, self.now, waiting);
+        if *watchdog == before {
+            return; // of a pause that is over
+        }
+        let (port, class) = port_and_class(at);
+        match action {
+            None => self.schedule_watchdog(at, switch),
+            Some(Action::Drop) => {
+                self.switches[switch].storms += 1;
+                while self.ports[port].backlogged & (1 << class) != 0 {
+                    let packet = self.dequeue(port, class);
+                    self.release(port, packet);
+                    self.drop_packet(port, packet, DropReason::StormQueued);
+                }
+            }
+            Some(Action::Restore) => {
+                self.switches[switch].storms -= 1;
+                self.ports[port].paused &= !(1 << class);
+            }
+        }
+    }
+
+    /// Drops a packet that came for a port in a storm, or from one. Returns whether it did.
+    #[cold]
+    pub(crate) fn in_storm(&mut self, in_port: usize, out_port: usize, index: u32) -> bool {
+        let class = self.packets[index].class;
+        let storm = |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_storm);
+        let (port, reason) = if storm(in_port) {
+            (in_port, DropReason::StormIngress)
+        } else if storm(out_port) {
+            (out_port, DropReason::StormEgress)
+        } else {
+            return false;
+        };
+        self.drop_packet(port, index, reason);
+        true
+    }
+}
