@@ -88,7 +88,10 @@ fn a_writer_that_stops_sends_what_it_posted_and_no_more() {
         let end = flow.end_ps.expect("it has ended");
         assert!(end > MS && end < 3 * MS / 2, "drained at {end} ps");
         assert_eq!(flow.messages_posted, flow.messages_completed, "all that was posted was sent");
-        assert_eq!(flow.bytes_delivered, flow.messages_posted * flow.message_bytes.expect("RoCE messages have a size"));
+        assert_eq!(
+            flow.bytes_delivered,
+            flow.messages_posted * flow.message_bytes.expect("RoCE messages have a size")
+        );
     }
     let goodput = column(&recording.series, "item:write1", "goodput_rx_bps").expect("recorded");
     let after = (3 * MS / 2).div_ceil(recording.series.bin.0) as usize;
