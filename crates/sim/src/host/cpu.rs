@@ -65,7 +65,7 @@ impl CpuModel {
     }
 
     fn time(&self, cycles: f64) -> Time {
-        Time((cycles * self.ps_per_cycle).round() as u64)
+        Time((cycles * self.ps_per_cycle + 0.5) as u64)
     }
 }
 

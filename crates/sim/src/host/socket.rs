@@ -217,9 +217,6 @@ impl World {
         let Item { first, connections, bytes } = self.sockets.items[item as usize];
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
-            if c.state != QpState::Waiting {
-                continue;
-            }
             c.state = QpState::Running;
             c.start = self.now;
             if let Some(bytes) = bytes {
@@ -237,10 +234,6 @@ impl World {
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
             c.closed = true;
-            if c.state == QpState::Waiting {
-                c.start = self.now;
-                c.state = QpState::Running;
-            }
             self.end_connection_if_done(connection);
         }
     }

@@ -85,6 +85,7 @@ enum Source {
     CpuShare(usize),
     RxMean(usize),
     RxMax(usize),
+    RxDropped(usize),
     Cwnd(usize),
     ConnectionGoodput(usize),
 }
@@ -145,7 +146,8 @@ impl Source {
             | CnpDelay(_)
             | EcnMarked(_)
             | Dropped(_)
-            | IngressDropped(_) => Kind::Count,
+            | IngressDropped(_)
+            | RxDropped(_) => Kind::Count,
             PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
             QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_) | Cwnd(_) => {
                 Kind::Mean
@@ -178,7 +180,7 @@ impl Source {
             QueueMean(_) | GroupMean(_) | RxMean(_) => "queue_mean_bytes",
             QueueMax(_) | GroupMax(_) | RxMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
-            Dropped(_) | IngressDropped(_) => "dropped",
+            Dropped(_) | IngressDropped(_) | RxDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
             Xoff(_) => "xoff_bytes",
             PausingShare(_) => "pausing_share",
@@ -265,26 +267,25 @@ impl Recorder {
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             use Source::*;
             let port = world.nics[host].port as usize;
-            recorder.add(
-                host_plan.name.clone(),
-                &[
-                    GoodputTx(host),
-                    GoodputRx(host),
-                    WireTx(port),
-                    WireRx(world.ports[port].peer as usize),
-                    PacketSeqErr(host),
-                    OutOfSequence(host),
-                    LocalAckTimeoutErr(host),
-                    CnpSent(host),
-                    CnpHandled(host),
-                    CnpDelay(host),
-                ],
-            );
-        }
-        for (host, host_plan) in plan.hosts.iter().enumerate() {
-            if !world.cpus.cores_of(host).is_empty() {
-                recorder.add(host_plan.name.clone(), &[Source::CpuShare(host)]);
-                recorder.add(receive_name(plan, host), &[Source::RxMean(host), Source::RxMax(host)]);
+            let has_cpu = !world.cpus.cores_of(host).is_empty();
+            let mut sources = vec![
+                GoodputTx(host),
+                GoodputRx(host),
+                WireTx(port),
+                WireRx(world.ports[port].peer as usize),
+                PacketSeqErr(host),
+                OutOfSequence(host),
+                LocalAckTimeoutErr(host),
+                CnpSent(host),
+                CnpHandled(host),
+                CnpDelay(host),
+            ];
+            if has_cpu {
+                sources.push(CpuShare(host));
+            }
+            recorder.add(host_plan.name.clone(), &sources);
+            if has_cpu {
+                recorder.add(receive_name(plan, host), &[RxMean(host), RxMax(host), RxDropped(host)]);
             }
         }
         for port in 0..world.ports.len() {
@@ -408,8 +409,7 @@ impl Recorder {
                 | Source::QpRate(_)
                 | Source::ItemGoodput(_)
                 | Source::PartGoodput(_)
-                | Source::Cwnd(_)
-                | Source::CpuShare(_) => true,
+                | Source::Cwnd(_) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -476,6 +476,7 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
             let cores = world.cpus.cores_of(host);
             cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
         }
+        RxDropped(host) => world.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
         RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
         RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
         Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
