@@ -23,6 +23,7 @@ from tailback.units import format_duration, format_size
 
 _AUTO: dict[str, Callable[[Scenario], str]] = {
     "headroom": lambda scenario: _sizes(headrooms(scenario)),
+    "lossy": lambda scenario: _lossy(scenario),
     "shared": lambda scenario: _sizes(shared(scenario).values()),
     **dict.fromkeys(("base_rtt", "min_rtt", "window_rtt"), lambda scenario: _round_trip(scenario)),
 }
@@ -115,6 +116,11 @@ def _control(scenario: Scenario) -> BaseModel | None:
 def _sizes(sizes: Iterable[int]) -> str:
     low, *more = sorted(set(sizes))
     return "; here " + (f"{format_size(low)} to {format_size(more[-1])}" if more else format_size(low))
+
+
+def _lossy(scenario: Scenario) -> str:
+    pools = scenario.switch.pools
+    return "" if pools is None else _sizes(pools.split(size)[1] for size in shared(scenario).values())
 
 
 def _round_trip(scenario: Scenario) -> str:
