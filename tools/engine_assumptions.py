@@ -29,8 +29,8 @@ class Constant:
 
 CONSTANTS = (
     Constant(
-        "No data packet moves for this long while packets wait behind a pause: a deadlock",
-        "sim/src/world.rs",
+        "Queues that wait for each other in a cycle are paused for this long: a deadlock",
+        "sim/src/fabric/deadlock.rs",
         r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
         "{} ms",
         "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and "
@@ -52,6 +52,14 @@ CONSTANTS = (
         "1/{}",
         "The standard leaves it open. Half is late enough to cost little, and early enough that a frame that "
         "waits for one packet in transmission still comes before the quanta run out.",
+    ),
+    Constant(
+        "Bytes of an ETS round for each per cent of a class's share",
+        "proto/src/scheduling/ets.rs",
+        r"BYTES_PER_WEIGHT: i64 = (\d+)",
+        "{} B",
+        "No document gives the quantum of a NIC or switch. A round is then 6,400 B, about as short as rounds "
+        "of whole packets can be; shares do not depend on it, only how long the turns are.",
     ),
     Constant(
         "First bin of a time series",

@@ -53,6 +53,11 @@ fn weights() -> impl Strategy<Value = ([u32; 8], Vec<u8>)> {
     })
 }
 
+/// Enough messages outstanding to fill the link whatever their size is.
+fn saturating(src: usize, dst: usize) -> WriterPlan {
+    WriterPlan { tx_depth: 4096, ..writer(src, dst, 2) }
+}
+
 /// MTU and message size of each class: frames of any size.
 fn sizes() -> impl Strategy<Value = [(u32, u64); 8]> {
     prop::array::uniform8((prop::sample::select(vec![256, 1024, 4096]), 200u64..9000))
@@ -71,8 +76,8 @@ proptest! {
         for class in (0..8).filter(|&class| weights[class] > 0) {
             plan.nics[class].mtu_bytes = sizes[class].0;
             let code_point = class as u8;
-            let one = WriterPlan { message_bytes: sizes[class].1, code_point, ..writer(class, 8, 2) };
-            plan.writers.push(one);
+            let message_bytes = sizes[class].1;
+            plan.writers.push(WriterPlan { message_bytes, code_point, ..saturating(class, 8) });
         }
         let recording = run(plan);
         check_shares(wire_bytes(&recording, "sw0", "sw0:h8"), weights)?;
@@ -86,8 +91,8 @@ proptest! {
         plan.nics[8].mtu_bytes = sizes[0].0;
         for class in (0..8).filter(|&class| weights[class] > 0) {
             let code_point = class as u8;
-            let one = WriterPlan { message_bytes: sizes[class].1, code_point, ..writer(8, class, 2) };
-            plan.writers.push(one);
+            let message_bytes = sizes[class].1;
+            plan.writers.push(WriterPlan { message_bytes, code_point, ..saturating(8, class) });
         }
         let recording = run(plan);
         check_shares(wire_bytes(&recording, "h8", ""), weights)?;

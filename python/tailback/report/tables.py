@@ -153,8 +153,8 @@ def storms(result: Result) -> TextTable:
     return TextTable(
         "storm-table",
         "PFC storms, by port",
-        "Ports that a pause held up for the watchdog's detection time. What waited there and what came for the port "
-        "was dropped (TX), and what it received in that priority (RX), until it was restored.",
+        "Ports that a pause held up for the watchdog's detection time. What waited there and what came for "
+        "the port was dropped (TX), and what it received in that priority (RX), until it was restored.",
         ["Port", "Priority", "Detected / restored", "First", "TX dropped", "RX dropped"],
         rows,
         [False, False, True, True, True, True],

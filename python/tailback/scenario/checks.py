@@ -136,8 +136,8 @@ def _buffer(scenario: Scenario) -> Problems:
             taken = lossless if name == "lossless" else lossy
             yield (
                 ("switch", "pools", name),
-                f"found {format_size(taken)}, expected both pools to fit {format_size(most)}, what is shared of "
-                "the buffer",
+                f"found {format_size(taken)}, expected both pools to fit what is shared of the buffer, "
+                f"{format_size(most)}",
             )
             return
         most = lossless

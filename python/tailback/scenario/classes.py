@@ -48,7 +48,7 @@ class Numbered:
         for key, value in given.items():
             number = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() else key
             if not _whole(number, self.last_key):
-                raise _refusal(f"{self.key} of 0 to {self.last_key}", found=key)
+                raise _refusal(f"a {self.key} of 0 to {self.last_key}", found=key)
             if number in values:
                 raise _refusal(f"each {self.key} once", at=key, found=found(value))
             if not _whole(value, self.most, self.least):
