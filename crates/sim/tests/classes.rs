@@ -154,6 +154,44 @@ proptest! {
         }
     }
 
+    /// Full queues of three other classes on every port of the way, and a packet as small as a CNP in a strict class: on
+    /// each port it waits for no more than one frame, whatever the shares of the others are and whether they are strict
+    /// in a lower place.
+    #[test]
+    fn a_strict_class_waits_for_one_frame(
+        probe in 3u8..8,
+        lower in prop::sample::subsequence(vec![0u8, 1, 2], 0..=3),
+        shares in prop::option::of(1u32..=100),
+        mtu in prop::sample::select(vec![1024u32, 4096]),
+        bytes in 1u64..=64,
+    ) {
+        let mut plan = star(4);
+        plan.nics[0].congestion = CongestionPlan::None;
+        plan.nics[0].mtu_bytes = mtu;
+        plan.switches.push(SwitchPlan { name: "sw1".into(), model: 0 });
+        plan.links[3].b = "sw1".into();
+        plan.links.push(LinkPlan { a: "sw0".into(), b: "sw1".into(), ..plan.links[0].clone() });
+        let strict: Vec<u8> = lower.into_iter().chain([probe]).collect();
+        let weights = shares.map(|share| std::array::from_fn(|class| if class == 0 { share } else { 30 }));
+        let model = &mut plan.switch_models[0];
+        (model.lossless, model.strict, model.weights) = (vec![0, 1, 2], strict.clone(), weights);
+        (plan.nics[0].strict, plan.nics[0].weights) = (strict, weights);
+        for code_point in 0..3 {
+            // The link between the switches is fuller than that of h0.
+            plan.writers.extend((0..3).map(|src| WriterPlan { code_point, ..saturating(src, 3) }));
+        }
+        plan.flows.tags = vec!["probe".into()];
+        plan.flows.list = (0..150).map(|at| FlowPlan(0, 3, 0, probe, bytes, (200 + 7 * at) * US)).collect();
+        plan.duration_ps = 2 * MS;
+        let recording = run(plan);
+        // Bits at 100 Gbit/s, 10 ps each: data on three ports, ACKs of the others on the way back, and PFC frames.
+        let most = 3 * (mtu as u64 + 98 + 86 + 2 * 84) * 8 * 10;
+        for flow in &recording.flows[plan_flows(&recording)..] {
+            let (fct, ideal) = (flow.fct_ps.expect("it is done"), flow.ideal_fct_ps.expect("a message"));
+            prop_assert!(fct <= ideal + most, "{} ps beyond the ideal, at most {most}", fct - ideal);
+        }
+    }
+
     /// Whatever is lossless, strict or in a pool: the books add up (which `run_with_faults` checks) and a lossless
     /// class loses nothing.
     #[test]

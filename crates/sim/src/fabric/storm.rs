@@ -87,9 +87,10 @@ impl World {
     }
 
     /// A packet has passed the pipeline of a switch with a port in a storm: if it came for that port, or from it, it is
-    /// dropped.
+    /// dropped. Returns whether it was.
     #[cold]
-    pub(crate) fn receive_in_storm(&mut self, switch: usize, in_port: usize, index: u32) {
+    #[inline(never)]
+    pub(crate) fn is_dropped_in_storm(&mut self, switch: usize, in_port: usize, index: u32) -> bool {
         let Packet { class, dst, qp, .. } = self.packets[index];
         let in_storm = |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_storm);
         let out_port = self.routes.next_port(switch, dst, qp).filter(|&port| in_storm(port));
@@ -98,7 +99,8 @@ impl World {
         } else if let Some(port) = out_port {
             self.drop_packet(port, index, DropReason::StormEgress);
         } else {
-            self.admit(switch, in_port, index);
+            return false;
         }
+        true
     }
 }

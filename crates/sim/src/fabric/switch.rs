@@ -206,18 +206,11 @@ impl IngressGroup {
 }
 
 impl World {
-    /// A packet has passed the pipeline of a switch.
-    #[inline]
+    /// A packet has passed the pipeline of a switch: admit it to the buffer, or drop it.
     pub(crate) fn switch_receive(&mut self, switch: usize, in_port: usize, index: u32) {
-        if self.switches[switch].storms != 0 {
-            return self.receive_in_storm(switch, in_port, index);
+        if self.switches[switch].storms != 0 && self.is_dropped_in_storm(switch, in_port, index) {
+            return;
         }
-        self.admit(switch, in_port, index);
-    }
-
-    /// Admits a packet to the buffer of a switch, or drops it.
-    #[inline]
-    pub(crate) fn admit(&mut self, switch: usize, in_port: usize, index: u32) {
         let packet = &mut self.packets[index];
         let bytes = packet.frame_bytes();
         let class = packet.class;
