@@ -273,3 +273,12 @@ def test_every_table_is_about_claims_that_there_are() -> None:
     good["sensitivity"][0] |= {"claims": ["C1"], "expected": [1.0]}
     with pytest.raises(ValidationError, match="as many as values"):
         Experiment.model_validate(good)
+
+
+def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) -> None:
+    reproduce(NAME, tmp_path / "r", only=["C6"], runner=Runner())
+    html = (tmp_path / "r" / "reproduce.html").read_text()
+    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
+    [figure] = [one for one in figures if one["id"].startswith("table-")]
+    assert [trace["name"] for trace in figure["data"]] == ["share of connections", "measured"]
+    assert figure["data"][0]["x"] == ["8", "16", "32", "64", "128"]
