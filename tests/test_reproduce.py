@@ -280,5 +280,6 @@ def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) ->
     html = (tmp_path / "r" / "reproduce.html").read_text()
     figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
     [figure] = [one for one in figures if one["id"].startswith("table-")]
-    assert [trace["name"] for trace in figure["data"]] == ["share of connections", "measured"]
+    assert [trace["name"] for trace in figure["data"]] == ["expected", "measured"]
+    assert "Dashed, expected: share of connections" in html
     assert figure["data"][0]["x"] == ["8", "16", "32", "64", "128"]

@@ -93,9 +93,9 @@ def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Rep
     values = [variant.value for variant in variants]
     share = check.in_words(1.0).endswith("%")  # axes of shares are in percent
     unit, factor = ("%", 100.0) if share else ("1", 1.0)
-    drawn = ((item.expected, MUTED, item.expected_as, "dash"), (measured, BLUE, "measured", "solid"))
+    drawn = ((item.expected, MUTED, "expected", "dash"), (measured, BLUE, "measured", "solid"))
     known = [value * factor for row, *_ in drawn for value in row if math.isfinite(value)]
-    top = 100.0 if share else round_top(max(known, default=1.0) * 1.05)
+    top = 105.0 if share else round_top(max(known, default=1.0) * 1.05)
     labels = Labels(top)
     data = []
     for row, color, name, dash in drawn:
@@ -112,12 +112,13 @@ def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Rep
             }
         )
     view = views(next(iter(done.results.values())))[0]
-    head = check.name_in_words
+    head = check.measure.replace("_", " ")
     look = layout(view, f"{head[0].upper()}{head[1:]} ({unit})", (0, top), annotations=labels.annotations())
     title = {**look["xaxis"]["title"], "text": f"{item.path} (set)"}
     look["xaxis"] = {**look["xaxis"], "title": title, "type": "category"}
     look["xaxis"].pop("range")
-    figure = Figure(f"table-{number}", "whole", item.title, item.title, PLOT_HEIGHT, data, look)
+    heading = f"Dashed, expected: {item.expected_as}" if item.expected_as else "Dashed: expected"
+    figure = Figure(f"table-{number}", "whole", heading, item.title, PLOT_HEIGHT, data, look)
     return [Plot(f"table-{number}-plot", item.title, "", [figure])]
 
 
