@@ -175,6 +175,22 @@ fn a_deadlock_is_found_while_another_class_still_moves() {
     assert!(sent.map(|c| c.value).sum::<u64>() > 100_000, "the other class went on");
 }
 
+/// With traffic both ways round there are two cycles. A queue waits for those that hold packets of the same ingress group,
+/// not for all that stand at the next switch.
+#[test]
+fn a_cycle_follows_the_packets() {
+    let mut plan = ring();
+    plan.writers.extend((0..5).map(|i| writer(i, (i + 3) % 5, 4)));
+    // Fast enough to fill the ring both ways.
+    for link in &mut plan.links[..5] {
+        (link.rate_bps, link.headroom_bytes) = (link.rate_bps * 4, 100_000);
+    }
+    let recording = run_with_faults(plan);
+    let text = &recording.meta.faults.first().expect("a deadlock").text;
+    let other = "sw0:sw4/tc3 -> sw4:sw3/tc3 -> sw3:sw2/tc3 -> sw2:sw1/tc3 -> sw1:sw0/tc3 -> sw0:sw4/tc3";
+    assert!(text.ends_with(CYCLE) || text.ends_with(other), "{text}");
+}
+
 /// Pauses that one slow receiver causes, however long they last, are no deadlock.
 #[test]
 fn a_long_tree_of_pauses_is_no_deadlock() {
