@@ -323,6 +323,7 @@ def _meta(
         "faults": faults,
         "drops": drops if lost else [],
         "pauses": pauses if lossless else [],
+        "storms": [],
         "conservation": {
             "checked_queues": 50,
             "ok": True,

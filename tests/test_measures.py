@@ -61,6 +61,7 @@ class Tiny:
                 "line_rate_bps": dict.fromkeys([*senders, "rx"], 1000.0),
                 "drops": [],
                 "pauses": [],
+                "storms": [],
                 "queues": [],
                 "faults": [],
                 **meta,

@@ -89,6 +89,7 @@ def test_everything_set() -> None:
                 "class_of": [3, 4, 5],
                 "cnp_code_point": 2,
                 "strict": [5],
+                "weights": None,
                 "transport": {
                     "ack_every_packets": 8,
                     "ack_timeout_ps": 10**9,
@@ -112,6 +113,8 @@ def test_everything_set() -> None:
                 "class_of": [3, 4, 5],
                 "lossless": [3, 4],
                 "strict": [],
+                "weights": None,
+                "pools": None,
                 "ecn": [],
                 "ingress_alpha": 0.5,
                 "egress_alpha": 4.0,
@@ -122,6 +125,7 @@ def test_everything_set() -> None:
                     "quanta": 100,
                     "response_delay_ps": 10**6,
                 },
+                "watchdog": None,
             }
         ],
         "links": [{"a": f"h{i}", "b": "sw0", **link} for i in range(3)],
@@ -145,7 +149,13 @@ def test_defaults() -> None:
     plan = make_plan(load("first-flow"))
     assert plan["nics"][0]["congestion"] == {"dcqcn": DCQCN}
     assert plan["switch_models"][0]["ecn"] == [
-        {"rate_bps": None, "k_min_bytes": 150_000, "k_max_bytes": 1_500_000, "p_max": 1.0}
+        {
+            "rate_bps": None,
+            "priorities": [0, 1, 2, 3, 4, 5, 7],
+            "k_min_bytes": 150_000,
+            "k_max_bytes": 1_500_000,
+            "p_max": 1.0,
+        }
     ]
     assert plan["switch_models"][0]["pfc"]["xoff_bytes"] is None
     # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 2 * (1024 + 98) B + 84 B
@@ -226,9 +236,22 @@ switch:
     p_max: {25Gbps: 1, 100Gbps: 0.2}
 traffic: [{kind: write, from: h0, to: h1}]
 """
+    unstrict = [0, 1, 2, 3, 4, 5, 7]
     expected = [
-        {"rate_bps": 25_000_000_000, "k_min_bytes": 100_000, "k_max_bytes": 800_000, "p_max": 1.0},
-        {"rate_bps": 100_000_000_000, "k_min_bytes": 400_000, "k_max_bytes": 800_000, "p_max": 0.2},
+        {
+            "rate_bps": 25_000_000_000,
+            "priorities": unstrict,
+            "k_min_bytes": 100_000,
+            "k_max_bytes": 800_000,
+            "p_max": 1.0,
+        },
+        {
+            "rate_bps": 100_000_000_000,
+            "priorities": unstrict,
+            "k_min_bytes": 400_000,
+            "k_max_bytes": 800_000,
+            "p_max": 0.2,
+        },
     ]
     scenario = loads(text)
     assert make_plan(scenario)["switch_models"][0]["ecn"] == expected

@@ -20,7 +20,7 @@ from tailback.results import Result
 from tailback.scenario import ScenarioError, builtin_names, load
 
 NAME = "roce-rocks"
-IDS = ["C1", "C2", "C3", "C4", "C7", "C8", "C9", "C10", "C13"]
+IDS = [f"C{number}" for number in range(1, 12)] + ["C12a", "C12b", "C13"]
 
 
 def made_up(**more: Any) -> Result:
@@ -273,3 +273,13 @@ def test_every_table_is_about_claims_that_there_are() -> None:
     good["sensitivity"][0] |= {"claims": ["C1"], "expected": [1.0]}
     with pytest.raises(ValidationError, match="as many as values"):
         Experiment.model_validate(good)
+
+
+def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) -> None:
+    reproduce(NAME, tmp_path / "r", only=["C6"], runner=Runner())
+    html = (tmp_path / "r" / "reproduce.html").read_text()
+    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
+    [figure] = [one for one in figures if one["id"].startswith("table-")]
+    assert [trace["name"] for trace in figure["data"]] == ["expected", "measured"]
+    assert "Dashed, expected: share of connections" in html
+    assert figure["data"][0]["x"] == ["8", "16", "32", "64", "128"]

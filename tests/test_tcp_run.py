@@ -91,7 +91,7 @@ def test_dctcp_keeps_the_queue_near_k() -> None:
     assert deeper.summary["standing_queue"]["mean_bytes"] > 10 * standing["mean_bytes"]
 
 
-def test_an_incast_is_not_the_whole_rate_at_first() -> None:
+def test_an_incast_of_tcp_drops_and_its_books_balance() -> None:
     result = tailback.run("tcp-incast", sets=["run.duration=20ms", "traffic.0.connections=8"])
     assert result.summary["tcp"]["connections"] == 16 * 8
     assert result.summary["losses"]["dropped_packets"] > 0

@@ -41,7 +41,7 @@ def test_the_plan_has_linux_defaults() -> None:
         "sack": True,
         "ecn": False,
         "initial_window_segments": 10,
-        "initial_rto_ps": 10**12,
+        "initial_rto_ps": 2 * 10**11,
         "min_rto_ps": 2 * 10**11,
         "max_rto_ps": 120 * 10**12,
         "delayed_ack_ps": 4 * 10**10,
@@ -101,9 +101,9 @@ def test_dctcp_implies_ecn() -> None:
     )
 
 
-def test_a_first_timeout_that_nobody_gave_keeps_to_the_bounds() -> None:
-    assert tcp("tcp: {max_rto: 500ms}")["initial_rto_ps"] == 5 * 10**11
+def test_the_first_timeout_is_the_shortest_unless_given() -> None:
     assert tcp("tcp: {min_rto: 2s}")["initial_rto_ps"] == 2 * 10**12
+    assert tcp("tcp: {initial_rto: 1s}")["initial_rto_ps"] == 10**12
 
 
 def test_a_burst_is_a_segment_at_least() -> None:
@@ -180,7 +180,7 @@ def test_hosts_of_connections_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["tcp: {control: dctcp}", "tcp: {max_rto: 500ms}", "transport: {ack_timeout: 1ms}", ""]
+    "host", ["tcp: {control: dctcp}", "tcp: {min_rto: 2s}", "transport: {ack_timeout: 1ms}", ""]
 )
 def test_what_is_shown_loads_again(host: str) -> None:
     made = scenario(host)

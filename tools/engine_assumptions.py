@@ -29,7 +29,7 @@ class Constant:
 
 CONSTANTS = (
     Constant(
-        "No data packet moves for this long while packets wait behind a pause: a deadlock",
+        "Queues that wait for each other in a cycle are paused for this long: a deadlock",
         "sim/src/fabric/deadlock.rs",
         r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
         "{} ms",
@@ -60,6 +60,14 @@ CONSTANTS = (
         "1/{}",
         "The standard leaves it open. Half is late enough to cost little, and early enough that a frame that "
         "waits for one packet in transmission still comes before the quanta run out.",
+    ),
+    Constant(
+        "Bytes of an ETS round for each per cent of a class's share",
+        "proto/src/scheduling/ets.rs",
+        r"BYTES_PER_WEIGHT: i64 = (\d+)",
+        "{} B",
+        "No document gives the quantum of a NIC or switch. A round is then 6,400 B, about as short as rounds "
+        "of whole packets can be; shares do not depend on it, only how long the turns are.",
     ),
     Constant(
         "First bin of a time series",

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from tailback.hpcc.keys import KEYS, KINDS
 from tailback.scenario.by_rate import ByRate
+from tailback.scenario.classes import CnpPriority, Numbered
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import PATH_MTUS, Scenario, _path_mtu
@@ -141,6 +142,11 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     if by_rate := next((rule for rule in limits if isinstance(rule, ByRate)), None):
         what = by_rate.expected.removeprefix("a ")
         return f"{what}; or a mapping of rates to such: `{{25Gbps: ..., 100Gbps: ...}}`"
+    if numbered := next((rule for rule in limits if isinstance(rule, Numbered)), None):
+        total = f", {numbered.total} in all" if numbered.total else ""
+        return f"{numbered.expected.removeprefix('a ')}{total}"
+    if get_args(CnpPriority)[1] in limits:
+        return "whole number, 0 to 7, or `data`"
     plain = strip(annotation)
     if quantity is not None:
         return ("a list, each a " if get_origin(plain) is list else "") + quantity_in_words(quantity)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tailback.scenario.setups import SETUPS
+
 _SETTING = re.compile(r"(?P<indent> *(?:- )?)(?P<key>[\w-]+):(?P<rest>.*)")
-_ASSUMED = re.compile(r"(?P<value>.*?) +# default: (?:\w+: )?assumption: (?P<why>.*)")
+_ASSUMED = re.compile(
+    rf"(?P<value>.*?) +# (?:default: (?:\w+: )?|(?:{'|'.join(SETUPS)}): .*?)assumption: (?P<why>.*)"
+)
 
 
 def assumptions(shown: str) -> list[dict[str, str]]:

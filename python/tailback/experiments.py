@@ -12,12 +12,14 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tailback import measures_shares  # noqa: F401  its measures are in MEASURES with this
+from tailback import measures_hosts, measures_shares  # noqa: F401  their measures are in MEASURES with this
 from tailback.measures import MEASURES
 from tailback.results import Result
 from tailback.scenario import Problem, ScenarioError, library
 from tailback.scenario.errors import one_of
 from tailback.text import by_unit
+
+Kind = Literal["given", "calibrated", "predicted"]
 
 
 class _Part(BaseModel):
@@ -65,12 +67,14 @@ class Run(_Part):
 class Check(_Part):
     """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run.
 
-    `run` names the run that it is measured on, where that is not the claim's.
+    `run` names the run that it is measured on, and `kind` what kind of statement it is, where that is not the
+    claim's.
     """
 
     measure: str
     params: dict[str, Any] = Field(default_factory=dict)
     run: str | None = None
+    kind: Kind | None = None
     relative_to: str | None = None
     at_least: float | None = None
     at_most: float | None = None
@@ -158,7 +162,7 @@ class Claim(_Part):
     says: str
     where: str
     run: str
-    kind: Literal["given", "calibrated", "predicted"]
+    kind: Kind
     checks: list[Check] = Field(min_length=1)
     if_missed: str = ""
     """Why it is missed, as far as that is known; shown only where it is."""

@@ -27,8 +27,8 @@ def findings(result: Result) -> list[Finding]:
     if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
         found.append(_fairness(summary))
     found += findings_hosts.shares(summary)
-    found += [_drops(summary), *findings_hosts.tcp(summary), _pauses(summary), _signals(summary)]
-    found += [_standing(summary), *findings_hosts.cpu(summary)]
+    found += [_drops(summary), *findings_hosts.tcp(summary), _pauses(summary), *_storms(summary)]
+    found += [_signals(summary), _standing(summary), *findings_hosts.cpu(summary)]
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
@@ -160,6 +160,20 @@ def _pauses(summary: dict[str, Any]) -> Finding:
         f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
     )
     return Finding("Pauses", text.share(share), words)
+
+
+def _storms(summary: dict[str, Any]) -> list[Finding]:
+    storms = summary["storms"]
+    if not storms:
+        return []
+    worst = max(storms, key=lambda storm: int(storm["tx_dropped_packets"]))
+    dropped = sum(storm["tx_dropped_packets"] + storm["rx_dropped_packets"] for storm in storms)
+    words = (
+        f"detected by the PFC watchdogs of {text.plural(len(storms), 'port')}, the first at "
+        f"{text.duration(min(storm['first_ps'] for storm in storms) / 1e12)}; "
+        f"{text.plural(dropped, 'packet')} dropped, most at {worst['port']}."
+    )
+    return [Finding("PFC storms", text.count(sum(storm["detected"] for storm in storms)), words, "warning")]
 
 
 def _signals(summary: dict[str, Any]) -> Finding:

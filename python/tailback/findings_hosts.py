@@ -46,7 +46,7 @@ def tcp(summary: dict[str, Any]) -> list[Finding]:
     if found["timeouts"]:
         words += (
             f" Each timeout is a silence of {text.duration(found['min_rto_s'])} or more; "
-            f"{text.count(found['connections_with_timeouts'])} of the connections had one."
+            f"{text.count(found['connections_with_timeouts'])} of the connections had at least one."
         )
     tone = "warning" if found["timeouts"] else "plain"
     return [Finding("TCP sent again", text.share(found["retransmitted_share"]), words + _echoes(found), tone)]

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
-from tailback.measures import NAN, Since, jain, measure, since_s
+from tailback.measures import NAN, Since, jain, measure, since_s, span
+from tailback.parts import goodput
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -51,8 +52,8 @@ def goodput_per_connection(result: Result, since: Since, window_s: float) -> dic
     width = np.diff(edges)
     rates = {}
     for host, seconds in connection_time(result, edges).items():
-        goodput = result.bins.windows(result.bins.values(host, "goodput_tx_bps"), window_s, begin)
-        bits = goodput[:count] * width
+        rate = result.bins.windows(result.bins.values(host, "goodput_tx_bps"), window_s, begin)
+        bits = rate[:count] * width
         rates[host] = np.divide(bits, seconds, out=np.full(count, NAN), where=seconds > 0)
     return rates
 
@@ -69,6 +70,23 @@ def jain_of_connections(result: Result, since: Since = "all_started", window_s: 
     rows = np.stack(list(rates.values()))
     found = [jain(column[np.isfinite(column)].tolist()) for column in rows.T]
     return float(np.mean(found))
+
+
+@measure("share")
+def lowest_goodput(
+    result: Result,
+    since: Since = "convergence",
+    window_s: float = 0.1,
+    item: str | None = None,
+    protocol: str | None = None,
+) -> float:
+    """Goodput in the worst window of `window_s` as a share of the mean; of an item, a protocol, or all."""
+    begin, end = span(result, since)
+    values = goodput(result, item, protocol)
+    if begin != begin or values is None:
+        return NAN
+    windows = result.bins.windows(values, window_s, begin, end)
+    return float(windows.min() / windows.mean()) if len(windows) > 1 and windows.mean() > 0 else NAN
 
 
 @measure("B")

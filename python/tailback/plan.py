@@ -12,8 +12,18 @@ from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import hostcc_plan, rhcc_plan
 from tailback.scenario.hosts import names
-from tailback.scenario.model import Ecn, Scenario, Switch
-from tailback.scenario.qos import CodePoint, classes, cnp_code_point, code_points, of_priority
+from tailback.scenario.model import Scenario, Switch
+from tailback.scenario.qos import (
+    CodePoint,
+    classes,
+    cnp_code_point,
+    code_point,
+    code_points,
+    ecn_plan,
+    pools_plan,
+    strict_of,
+    weights_plan,
+)
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import tcp_plan
 from tailback.scenario.traffic import Churn, TcpStreams, Write
@@ -83,13 +93,15 @@ def plan_json(plan: dict[str, Any]) -> str:
 
 def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: int | None) -> dict[str, Any]:
     host = scenario.host
+    of_cnps = cnp_code_point(host)
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
         "mtu_bytes": host.mtu,
         "rx_latency_ps": host.rx_latency,
-        "class_of": classes(marks),
-        "cnp_code_point": marks.index(cnp_code_point(scenario)),
-        "strict": [host.cnp_priority],
+        "class_of": classes(marks, host.qos),
+        "cnp_code_point": None if of_cnps is None else marks.index(of_cnps),
+        "strict": strict_of(host),
+        "weights": weights_plan(host.weights),
         "transport": {
             "ack_every_packets": ack_every(host)[0],
             "ack_timeout_ps": full,
@@ -105,30 +117,20 @@ def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: 
     }
 
 
-def _ecn(ecn: Ecn | None, rates: Iterable[int]) -> list[dict[str, Any]]:
-    """Thresholds: one entry for ports of all rates, or one for each rate."""
-    if ecn is None:
-        return []
-    kinds = sorted(set(rates)) if ecn.by_rate else [None]
-    return [
-        {"rate_bps": rate, "k_min_bytes": low, "k_max_bytes": high, "p_max": most}
-        for rate in kinds
-        for low, high, most in [ecn.at(rate or 0)]
-    ]
-
-
 def _switch(
     switch: Switch, marks: list[CodePoint], shared_bytes: int, rates: Iterable[int]
 ) -> dict[str, Any]:
-    pfc = switch.pfc
+    pfc, watchdog = switch.pfc, switch.watchdog
     return {
         "buffer_bytes": switch.buffer,
         "shared_bytes": shared_bytes,
         "latency_ps": switch.latency,
-        "class_of": classes(marks),
+        "class_of": classes(marks, switch.qos),
         "lossless": list(switch.lossless),
         "strict": list(switch.strict),
-        "ecn": _ecn(switch.ecn, rates),
+        "weights": weights_plan(switch.weights),
+        "pools": pools_plan(switch, shared_bytes),
+        "ecn": ecn_plan(switch, rates),
         "ingress_alpha": switch.ingress_alpha,
         "egress_alpha": switch.egress_alpha,
         "pfc": {
@@ -138,6 +140,9 @@ def _switch(
             "quanta": pfc.quanta,
             "response_delay_ps": pfc.response_delay,
         },
+        "watchdog": None
+        if watchdog is None
+        else {"detect_ps": watchdog.detection_time, "restore_ps": watchdog.restoration_time},
     }
 
 
@@ -161,7 +166,7 @@ def _churn(item: Churn, index: int, scenario: Scenario, marks: list[CodePoint]) 
             "name": f"{item.kind}{index}",
             "src": connection.src,
             "dst": connection.dst,
-            "code_point": marks.index(of_priority(item.priority)),
+            "code_point": marks.index(code_point(item.priority, item.dscp)),
             "qps": 1,
             "message_bytes": item.message,
             "tx_depth": item.depth,
@@ -187,7 +192,7 @@ def _writers(item: Write, index: int, every: list[str], marks: list[CodePoint]) 
             "name": f"{item.kind}{index}",
             "src": source,
             "dst": to,
-            "code_point": marks.index(of_priority(item.priority)),
+            "code_point": marks.index(code_point(item.priority, item.dscp)),
             "qps": item.qps,
             "message_bytes": item.message,
             "tx_depth": item.depth,
@@ -209,7 +214,7 @@ def _connections(
             "name": f"{item.kind}{index}",
             "src": source,
             "dst": to,
-            "code_point": marks.index(of_priority(item.priority)),
+            "code_point": marks.index(code_point(item.priority, item.dscp)),
             "connections": item.connections,
             "bytes": item.bytes,
             "start_ps": start(source, to),
@@ -235,7 +240,7 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
         table = messages_of(scenario, index)
         assert table is not None
         tag = np.full(len(table), len(tags))
-        mark_of = np.array([number.get(of_priority(priority), -1) for priority in range(8)])
+        mark_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
         columns = (table.src, table.dst, tag, mark_of[table.priority], table.size, table.start)
         rows += np.column_stack(columns).tolist()
         tags.append(f"{item.kind}{index}")

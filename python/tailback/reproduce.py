@@ -50,6 +50,7 @@ class Measured:
             "measure": self.check.measure,
             "params": self.check.params,
             "run": self.check.run,
+            "kind": self.check.kind,
             "relative_to": self.check.relative_to,
             "value": self.value if math.isfinite(self.value) else None,
             "bound": bounds,
@@ -196,6 +197,7 @@ def _measured(measured: list[Measured]) -> Text:
         words.append(sign, style=style)
         words.append(
             f" {one.check.name_in_words}: {one.check.in_words(one.value)} ({one.check.bound_in_words})"
+            + (f", {one.check.kind}" if one.check.kind else "")
         )
     return words
 

@@ -47,6 +47,7 @@ def summarise(result: Result) -> dict[str, Any]:
         "cpu": summary_hosts.cpu(result, since),
         "losses": _losses(result),
         "pauses": _pauses(result),
+        "storms": result.meta["storms"],
         "signals": {
             "ecn_marked_packets": int(measures.marked_packets(result)),
             "cnps": int(measures.cnps(result)),

@@ -22,7 +22,7 @@ def _number(value: float) -> float | None:
 
 def by_protocol(result: Result, since: Since) -> dict[str, Any]:
     """Flows, goodput and share of the total of each protocol that the traffic has."""
-    spoken = list(dict.fromkeys(items(result).values()))
+    spoken = sorted(set(items(result).values()))  # RoCE first
     rows = measures_hosts.connections(result).num_rows
     return {
         protocol: {

@@ -17,6 +17,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from synthetic import SyntheticScenario, incast, plan  # noqa: E402
+from synthetic_tcp import tcp_run  # noqa: E402
 from tailback.reproduce import reproduce  # noqa: E402
 from tailback.results import Result  # noqa: E402
 
@@ -43,7 +44,8 @@ TEXT_BOXES = """() => {
 
 PLOTS = """() => [...document.querySelectorAll(".plot")].map((plot) => {
   const frame = plot.getBoundingClientRect();
-  const drawn = [...plot.querySelectorAll(".hm image, .trace path.js-line, .trace .js-fill")];
+  const marks = ".hm image, .trace path.js-line, .trace .js-fill, .bars .point path";
+  const drawn = [...plot.querySelectorAll(marks)];
   const inside = [...plot.querySelectorAll("svg text")].every((text) => {
     const box = text.getBoundingClientRect();
     return !box.width || (box.left >= frame.left - 1 && box.right <= frame.right + 1 &&
@@ -102,11 +104,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "lossless": made_up(True).write(folder / "lossless") / "report.html",
         "partial": partial.write(folder / "partial") / "report.html",
         "short": made_up(True, bins=60).write(folder / "short") / "report.html",
+        "tcp": tcp_run(mixed=True).write(folder / "tcp") / "report.html",
         "reproduce": folder / "reproduced" / "reproduce.html",
     }
 
 
-@pytest.fixture(scope="module", params=["lossless", "partial", "short", "reproduce"])
+@pytest.fixture(scope="module", params=["lossless", "partial", "short", "tcp", "reproduce"])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -152,7 +155,7 @@ def test_every_plot_is_drawn_and_labelled(opened: Opened) -> None:
         assert plot["width"] > 150, plot
         assert plot["height"] > 60, plot
         assert plot["inside"], plot
-        assert re.fullmatch(r"Time \((s|ms|µs)\)", plot["x"]), plot
+        assert re.fullmatch(r"Time \((s|ms|µs)\)|Senders, slowest first \(number\)", plot["x"]), plot
         # The rows of the tailback chart are queues, which have no unit.
         if "tailback" not in plot["id"]:
             assert re.search(r"\(.+\)$", plot["y"]), plot

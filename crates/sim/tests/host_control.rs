@@ -8,30 +8,13 @@ use proptest::prelude::*;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
-/// The host of Wan et al., section 2.2: PCIe 3.0 x16, 33.2 GB/s of memory; 93 lines in the IIO.
+/// Two hosts of Wan et al., section 2.2, with four queue pairs: their buffers are far more than DDIO holds.
 fn loaded(cores: u32, rhcc: Option<RhccPlan>, hostcc: Option<HostCcPlan>) -> Plan {
-    let mut plan = star(2);
+    let mut plan = memory_pair(true, 65_536, 4, 0);
+    plan.nics.remove(0);
+    plan.hosts[1].nic = 0;
     let nic = &mut plan.nics[0];
-    nic.mtu_bytes = 4096;
-    nic.host_path = Some(HostPathPlan {
-        receive_buffers: buffers(&[3], 131_072, 80_000, 60_000, 131_072),
-        pfc_quanta: 65_535,
-        pfc_response_delay_ps: 300_000,
-        cnp_threshold_bytes: None,
-        pcie: pcie3(16, 372),
-        iio_latency_ps: 110_000,
-        target: TargetPlan::Memory(MemoryPlan {
-            bandwidth_bps: 265_600_000_000,
-            service_ps: 10_000,
-            write_wait: 8.0,
-            cpu_latency_ps: 90_000,
-            ddio: None,
-        }),
-        reads: None,
-    });
     (nic.rhcc, nic.hostcc) = (rhcc, hostcc);
-    plan.writers = vec![writer(0, 1, 4)];
-    plan.writers[0].message_bytes = 65_536;
     plan.duration_ps = 20 * MS;
     if cores > 0 {
         plan.memory_loads = vec![MemoryLoadPlan {
@@ -122,8 +105,10 @@ fn on_an_idle_host_probes_cost_only_their_bytes() {
     let share = goodput_gbps(&with) / goodput_gbps(&without);
     println!("idle: {share:.5} of the goodput without probes");
     assert!((share - (1.0 - 98.0 / 32_000.0)).abs() < 0.001, "{share}");
-    assert_eq!(receiver_rate_gbps(&with, 0.0), 100.0);
-    // 110 ns of IIO and memory, and what is left of the packet in front: up to 4,096 B at 33.2 GB/s, 123 ns.
+    // Waits for memory are drawn: now and then one is above D_thr, and takes a little of a rate that nothing needs then.
+    let allowed = receiver_rate_gbps(&with, 0.0);
+    assert!((98.0..=100.0).contains(&allowed), "{allowed}");
+    // 113 ns of IIO and memory, and what is left of the packet in front: up to 4,096 B at 33.2 GB/s, 123 ns.
     let delay = mean(&with, "h0-h1/qp0", "receiver_delay_ns", 0.5);
     assert!((110.0..200.0).contains(&delay), "{delay}");
 }
@@ -162,7 +147,9 @@ fn the_receiver_half_takes_bandwidth_from_cores() {
     assert!(mean(&with, "h1/memory", "memory_cpu_bps", 0.5) <= 212e9);
     plan.memory_loads[0].stop_ps = Some(10 * MS);
     let after = run(plan);
-    assert_eq!(of_h1(&after, "mba_level", 0.6), 0.0, "150 us a level");
+    // 150 us a level. A drawn wait may still seem congestion for one step.
+    let left = of_h1(&after, "mba_level", 0.6);
+    assert!(left < 0.1, "{left}");
 }
 
 /// The sender half slows down, and comes back when the load is over; the timer of idle probes is what is quick about it.
@@ -177,7 +164,8 @@ fn the_sender_half_slows_down_and_comes_back() {
         plan.memory_loads[0].stop_ps = Some(5 * MS);
         plan.duration_ps = 300 * MS;
         let recording = run(plan);
-        assert_eq!(receiver_rate_gbps(&recording, 0.9), 100.0);
+        let allowed = receiver_rate_gbps(&recording, 0.9);
+        assert!(allowed > 97.0, "{allowed}");
         let series = mean(&recording, "h0-h1/qp0", "receiver_rate_bps", 0.0);
         println!("idle probe {idle_probe_ps:?}: {:.1} Gbit/s allowed on average", series / 1e9);
         series

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::tcp::*;
 use common::*;
 use tailback_sim::plan::{FlowPlan, Plan};
 use tailback_sim::record::{Flow, Recording, Series};
@@ -109,4 +110,29 @@ fn the_delay_of_cnps_is_that_of_their_way_back() {
     let mean_ns = total("cnp_delay_ns") / total("rp_cnp_handled");
     // Two links of 500 ns, the switch's 300 and the NIC's 300 ns, and twice the frame's 8 ns; ACKs may be in the way.
     assert!((1600.0..1900.0).contains(&mean_ns), "{mean_ns} ns");
+}
+
+#[test]
+fn tcp_connections_are_items_like_others() {
+    let mut plan = tcp_star(4);
+    plan.duration_ps = 20 * MS;
+    plan.writers = vec![writer(0, 3, 2)];
+    let mut both = vec![connections(0, 3, 2), connections(1, 3, 1)];
+    both[1].bytes = Some(1_000_000);
+    for item in &mut both {
+        item.name = "tcp1".into();
+    }
+    plan.tcp_connections = both;
+    let recording = run(plan);
+    let delivered = |src: &str| -> u64 {
+        let mine = |flow: &&Flow| flow.writer == "tcp1" && flow.src == src;
+        recording.flows.iter().filter(mine).map(|flow| flow.bytes_delivered).sum()
+    };
+    assert_eq!(delivered("h1"), 1_000_000);
+    near(bytes(&recording, "item:tcp1", "goodput_rx_bps"), delivered("h0") + delivered("h1"));
+    for src in ["h0", "h1"] {
+        near(bytes(&recording, &format!("{src}/tcp1"), "goodput_tx_bps"), delivered(src));
+    }
+    let first = recording.flows.iter().find(|flow| flow.writer == "tcp1").unwrap();
+    near(bytes(&recording, "h0-h3/tcp0", "goodput_bps"), first.bytes_delivered);
 }

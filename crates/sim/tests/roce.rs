@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
-use tailback_sim::plan::{CongestionPlan, LinkPlan, SwitchPlan};
+use tailback_sim::plan::{CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogPlan, WriterPlan};
 
 /// One flow without contention: payload over payload plus exact overhead, of the line rate, to 0.1 %.
 #[test]
@@ -132,8 +132,7 @@ fn too_little_headroom_is_a_fault_that_names_what_would_have_been_enough() {
 }
 
 /// Five switches in a ring, each host sending two switches on, every class lossless: all wait for all.
-#[test]
-fn a_ring_of_lossless_switches_ends_in_a_deadlock_and_not_in_a_hang() {
+fn ring() -> Plan {
     let mut plan = star(5);
     plan.nics[0].congestion = CongestionPlan::None;
     plan.switches = (0..5).map(|i| SwitchPlan { name: format!("sw{i}"), model: 0 }).collect();
@@ -148,14 +147,91 @@ fn a_ring_of_lossless_switches_ends_in_a_deadlock_and_not_in_a_hang() {
         plan.writers.push(writer(i, (i + 2) % 5, 4));
     }
     plan.duration_ps = 500 * MS;
-    let recording = run_with_faults(plan);
+    plan
+}
+
+const CYCLE: &str = "sw0:sw1/tc3 -> sw1:sw2/tc3 -> sw2:sw3/tc3 -> sw3:sw4/tc3 -> sw4:sw0/tc3 -> sw0:sw1/tc3";
+
+#[test]
+fn a_ring_of_lossless_switches_ends_in_a_deadlock_and_not_in_a_hang() {
+    let recording = run_with_faults(ring());
     let fault = recording.meta.faults.first().expect("a deadlock");
     assert_eq!(fault.kind, "deadlock");
     assert!(fault.text.starts_with("PFC deadlock"), "{}", fault.text);
-    for port in ["sw0:sw1/tc3", "sw1:sw2/tc3", "sw2:sw3/tc3", "sw3:sw4/tc3", "sw4:sw0/tc3"] {
-        assert!(fault.text.contains(port), "{port} is part of it: {}", fault.text);
-    }
+    assert!(fault.text.ends_with(CYCLE), "the cycle in the order of waiting: {}", fault.text);
     assert!(!recording.meta.complete && recording.meta.end_ps < 100 * MS);
+}
+
+/// What stands in a deadlock is found although other traffic still moves, and without what only waits for it: the
+/// ports of hosts, which are no part of the cycle.
+#[test]
+fn a_deadlock_is_found_while_another_class_still_moves() {
+    let mut plan = ring();
+    plan.writers.extend((0..5).map(|i| WriterPlan { code_point: 1, ..writer(i, (i + 1) % 5, 1) }));
+    let recording = run_with_faults(plan);
+    assert!(recording.meta.faults[0].text.ends_with(CYCLE), "{}", recording.meta.faults[0].text);
+    assert!(recording.meta.end_ps < 100 * MS);
+    let sent = recording.counters.iter().filter(|c| c.node == "h0" && c.counter == "tx_prio1_packets");
+    assert!(sent.map(|c| c.value).sum::<u64>() > 100_000, "the other class went on");
+}
+
+/// With traffic both ways round there are two cycles. A queue waits for those that hold packets of the same ingress group,
+/// not for all that stand at the next switch.
+#[test]
+fn a_cycle_follows_the_packets() {
+    let mut plan = ring();
+    plan.writers.extend((0..5).map(|i| writer(i, (i + 3) % 5, 4)));
+    // Fast enough to fill the ring both ways.
+    for link in &mut plan.links[..5] {
+        (link.rate_bps, link.headroom_bytes) = (link.rate_bps * 4, 100_000);
+    }
+    let recording = run_with_faults(plan);
+    let text = &recording.meta.faults.first().expect("a deadlock").text;
+    let other = "sw0:sw4/tc3 -> sw4:sw3/tc3 -> sw3:sw2/tc3 -> sw2:sw1/tc3 -> sw1:sw0/tc3 -> sw0:sw4/tc3";
+    assert!(text.ends_with(CYCLE) || text.ends_with(other), "{text}");
+}
+
+/// Pauses that one slow receiver causes, however long they last, are no deadlock.
+#[test]
+fn a_long_tree_of_pauses_is_no_deadlock() {
+    let mut plan = incast(4);
+    plan.nics[0].congestion = CongestionPlan::None;
+    plan.links[16].rate_bps = 10_000_000;
+    plan.switch_models[0].shared_bytes = 300_000;
+    plan.duration_ps = 200 * MS;
+    let recording = run(plan);
+    assert!(recording.meta.complete);
+    let longest = recording.meta.pauses.iter().map(|pause| pause.max_share_of_a_second).fold(0.0, f64::max);
+    assert!(longest > 0.1, "{longest}");
+}
+
+/// With a watchdog the ports get out of it, at the price of packets, and into it again.
+#[test]
+fn a_watchdog_ends_a_deadlock_and_counts_what_it_drops() {
+    let mut plan = ring();
+    let (detect_ps, restore_ps) = (20 * MS, 5 * MS);
+    plan.switch_models[0].watchdog = Some(WatchdogPlan { detect_ps, restore_ps });
+    let recording = run(plan);
+    assert!(recording.meta.complete);
+    let storms = &recording.meta.storms;
+    assert_eq!(storms.len(), 5, "each port of the cycle: {storms:?}");
+    for storm in storms {
+        assert!(storm.detected >= 2 && storm.restored + 1 >= storm.detected, "{storm:?}");
+        assert!((detect_ps..detect_ps + MS).contains(&storm.first_ps), "{storm:?}");
+    }
+    let of = |reason: &str| {
+        let drops = recording.meta.drops.iter().filter(|drop| drop.reason.contains(reason));
+        drops.map(|drop| drop.packets).sum::<u64>()
+    };
+    assert!(of("waiting at the port in a storm") > 1000);
+    let (tx, rx) = (of("waiting at the port") + of("came for the port"), of("came from the port"));
+    assert_eq!(total(&recording, "PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS:3"), tx);
+    assert_eq!(total(&recording, "PFC_WD_QUEUE_STATS_RX_DROPPED_PACKETS:3"), rx);
+    assert_eq!(
+        total(&recording, "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED:3"),
+        storms.iter().map(|storm| storm.detected).sum::<u64>()
+    );
+    assert!(recording.flows.iter().any(|flow| flow.bytes_delivered > 1_000_000), "something got through");
 }
 
 /// A pause that nobody refreshes ends by itself; with short quanta it is refreshed and holds.

@@ -4,6 +4,7 @@ mod common;
 
 use common::tcp::*;
 use common::*;
+use proptest::prelude::*;
 use tailback_sim::plan::{CpuPlan, LinkEventPlan, NicPlan, Plan, TcpControlPlan};
 use tailback_sim::record::Recording;
 
@@ -365,49 +366,85 @@ fn impossible_plans_are_refused_with_the_place() {
     assert!(refuse(&other).contains("differ in mtu_bytes"));
 }
 
+/// What the congestion control, the queues and the CPUs leave of the line rate with many connections.
 #[test]
-fn zz_look() {
-    for (count, lossy) in [(1u32, 2_000_000u64), (4, 2_000_000), (64, 2_000_000), (64, 15_000_000)] {
-        let mut plan = tcp_incast(count);
-        plan.switch_models[0].shared_bytes = lossy;
-        plan.duration_ps = 200 * MS;
-        let start = std::time::Instant::now();
-        let mut simulation = tailback_sim::Simulation::new(plan).unwrap();
-        while !simulation.advance(100_000).done {}
-        let events = simulation.progress().events;
-        let hops = simulation.progress().packet_hops;
-        let recording = simulation.finish();
-        let wall = start.elapsed().as_secs_f64();
-        assert!(recording.meta.faults.is_empty(), "{:?}", recording.meta.faults);
-        let total_bps: f64 = recording.flows.iter().map(|f| f.goodput_bps).sum();
-        let drops: u64 = recording.meta.drops.iter().map(|d| d.packets).sum();
-        println!("{count} {lossy}: {:.2}G drops {drops} {:?} retrans {} timeouts {} hops {hops} events/hop {:.2} {:.2} Mhops/s", total_bps / 1e9,
-            recording.meta.drops.iter().map(|d| (d.r#where.clone(), d.packets)).collect::<Vec<_>>(),
-            total(&recording, "TcpRetransSegs"), total(&recording, "TcpExtTCPTimeouts"), events as f64 / hops as f64, hops as f64 / wall / 1e6);
-        for host in [0, 16] {
-            let cores = &recording.meta.cpu.iter().find(|c| c.host == format!("h{host}")).unwrap().cores;
-            println!(
-                "  h{host} {:?}",
-                cores
-                    .iter()
-                    .map(|c| format!("{:.2}/{:.2}/{:.2}", c.irq, c.softirq, c.system))
-                    .collect::<Vec<_>>()
-            );
+fn an_incast_fills_the_link() {
+    let mut plan = tcp_incast(16);
+    plan.duration_ps = 100 * MS;
+    let recording = run(plan);
+    let rate: f64 = recording.flows.iter().map(|flow| flow.goodput_bps).sum();
+    let most = 100e9 * 1448.0 / 1538.0;
+    assert!(rate > 0.9 * most && rate < most, "{rate}");
+    let receiver = recording.meta.cpu.iter().find(|cpu| cpu.host == "h16").expect("it receives");
+    let share: f64 =
+        receiver.cores.iter().map(|core| core.irq + core.softirq + core.system).sum::<f64>() / 16.0;
+    // Copying alone is 0.32 cycles a byte of 16 cores.
+    let copying = rate / 8.0 * 0.32 / (16.0 * 2.6e9);
+    let system: f64 = receiver.cores.iter().map(|core| core.system).sum::<f64>() / 16.0;
+    assert!((system / copying - 1.0).abs() < 0.05, "{system} of {copying}");
+    assert!(share > 2.0 * copying && share < 0.8, "{share}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever the configuration, the books add up, and what a finite connection sends arrives in full where there is
+    /// time.
+    #[test]
+    fn any_configuration_keeps_its_books(
+        seed in any::<u64>(),
+        control in 0usize..3,
+        switches in any::<(bool, bool, bool, bool)>(),
+        buffers in (10_000u64..2_000_000, 3_000u64..4_000_000, 1u32..600),
+        sizes in (1u32..200_000, 1_500u32..65_536, 0u32..70_000),
+        interrupts in (0u64..20_000_000, 1u32..64, 1u32..80),
+        costs in (0.0f64..1e4, 0.0f64..3e3, 0.0f64..1e4, 0.0f64..4.0),
+        cores in 1u32..5,
+        loss in prop::option::of(0.0f64..0.05),
+        bytes in prop::option::of(1u64..200_000),
+    ) {
+        let (sack, ecn, lossless, fails) = switches;
+        let mut plan = tcp_star(4);
+        plan.seed = seed;
+        let tcp = plan.nics[0].tcp.as_mut().unwrap();
+        tcp.control = [TcpControlPlan::NewReno, TcpControlPlan::Cubic, TcpControlPlan::Dctcp][control];
+        tcp.sack = sack;
+        tcp.ecn = ecn || control == 2;
+        (tcp.small_queue_bytes, tcp.tso_bytes) = (sizes.0, sizes.1);
+        tcp.receive_buffer_bytes = buffers.1;
+        (tcp.min_rto_ps, tcp.initial_rto_ps, tcp.delayed_ack_ps) = (MS, MS, MS / 4);
+        let cpu = plan.nics[0].cpu.as_mut().unwrap();
+        cpu.cores = cores;
+        cpu.rx_ring = buffers.2;
+        cpu.gro_bytes = sizes.2;
+        (cpu.interrupt_delay_ps, cpu.interrupt_packets, cpu.napi_budget) = interrupts;
+        cpu.cycles_per_interrupt = costs.0;
+        cpu.cycles_per_packet = costs.1;
+        cpu.cycles_per_segment = costs.2;
+        cpu.cycles_per_byte = costs.3;
+        let model = &mut plan.switch_models[0];
+        model.shared_bytes = buffers.0;
+        model.lossless = if lossless { vec![0, 3] } else { vec![] };
+        for link in &mut plan.links {
+            link.loss = loss.unwrap_or(0.0);
+            link.headroom_bytes = 60_000;
         }
-        let fl = &recording.flows[0];
-        println!(
-            "  {:?} {:?} {:?}",
-            fl.cwnd_bytes,
-            fl.srtt_ps.map(|t| t / 1_000_000),
-            recording.meta.packets
-        );
-        let mut rates: Vec<f64> = recording.flows.iter().map(|f| f.goodput_bps / 1e9).collect();
-        rates.sort_by(f64::total_cmp);
-        println!(
-            "  min {:.3} median {:.3} max {:.3}",
-            rates[0],
-            rates[rates.len() / 2],
-            rates[rates.len() - 1]
-        );
+        if fails {
+            plan.link_events = vec![LinkEventPlan(MS / 2, 0, false), LinkEventPlan(2 * MS, 0, true)];
+        }
+        plan.tcp_connections = vec![connections(0, 3, 3), connections(1, 3, 2), connections(3, 0, 2)];
+        for item in &mut plan.tcp_connections {
+            item.bytes = bytes;
+            item.start_spread_ps = MS;
+        }
+        plan.writers = vec![writer(2, 3, 2)];
+        plan.writers[0].messages = Some(50);
+        plan.duration_ps = if bytes.is_some() { 20_000 * MS } else { 4 * MS };
+        let recording = run_with_faults(plan);
+        if let Some(bytes) = bytes {
+            let tcp = recording.flows.iter().filter(|flow| flow.protocol == "tcp");
+            let late: Vec<_> = tcp.filter(|flow| flow.bytes_delivered != bytes).collect();
+            prop_assert!(late.is_empty(), "{:?}", late);
+        }
     }
 }

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
-from tailback.report.figures import Figure, views
+from tailback.report.figures import (
+    BLUE,
+    MUTED,
+    PLOT_HEIGHT,
+    Figure,
+    Labels,
+    layout,
+    pack,
+    round_top,
+    views,
+)
+from tailback.report.hosts import by_protocol, cpu
 from tailback.report.page import environment, for_script, scale_key
 from tailback.report.plot import Plot
 from tailback.report.plots import losses, pauses, per_sender, throughput
+from tailback.report.shares import fairness, items
 from tailback.report.tailback_chart import SIGNALS, choose, tailback_chart
 from tailback.results import Result
 
 if TYPE_CHECKING:
-    from tailback.reproduce import Reproduction
+    from tailback.experiments import Sensitivity
+    from tailback.reproduce import Reproduction, Variant
 
 
 def render_reproduction(done: Reproduction) -> str:
     """reproduce.html: one page, offline, with links to the reports of the runs beside it."""
     runs = [_run(done, key, result) for key, result in done.results.items()]
-    figures = [figure for run in runs for plot in run["plots"] for figure in plot.figures]
+    tables = [
+        {"item": item, "variants": variants, "plots": _expected(number, item, variants, done)}
+        for number, (item, variants) in enumerate(done.sensitivity)
+    ]
+    plots = [plot for part in (*tables, *runs) for plot in part["plots"]]
+    figures = [figure for plot in plots for figure in plot.figures]
     template = environment().get_template("reproduce.html.j2")
     return template.render(
         done=done,
         experiment=done.experiment,
         headline=_headline(done),
         runs=runs,
+        tables=tables,
         signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
         figures_json=for_script(figures),
     )
@@ -42,7 +62,17 @@ def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
     chosen = choose(result)
     whole = views(result)[0]
     chart = Plot("tailback", "Tailback chart", "", [tailback_chart(whole, chosen)])
-    plots = [throughput(result), per_sender(result), pauses(result), losses(result), chart]
+    plots = [
+        throughput(result),
+        *by_protocol(result),
+        *items(result),
+        per_sender(result),
+        *fairness(result),
+        *cpu(result),
+        pauses(result),
+        losses(result),
+        chart,
+    ]
     return {
         "key": key,
         "about": done.experiment.runs[key].about,
@@ -52,6 +82,44 @@ def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
         "plots": [_renamed(plot, key) for plot in plots],
         "scale": scale_key(chosen),
     }
+
+
+def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Reproduction) -> list[Plot]:
+    """The first measure of a table against what is expected of it, where it says so."""
+    if item.expected is None or not done.results:
+        return []
+    check = item.show[0]
+    measured = [variant.measured[0].value for variant in variants]
+    values = [variant.value for variant in variants]
+    share = check.in_words(1.0).endswith("%")  # axes of shares are in percent
+    unit, factor = ("%", 100.0) if share else ("1", 1.0)
+    drawn = ((item.expected, MUTED, "expected", "dash"), (measured, BLUE, "measured", "solid"))
+    known = [value * factor for row, *_ in drawn for value in row if math.isfinite(value)]
+    top = 105.0 if share else round_top(max(known, default=1.0) * 1.05)
+    labels = Labels(top)
+    data = []
+    for row, color, name, dash in drawn:
+        labels.add(row[-1] * factor if math.isfinite(row[-1]) else 0.0, name, color)
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": name,
+                "x": values,
+                "y": pack([value * factor for value in row]),
+                "line": {"color": color, "width": 1.8, "dash": dash},
+                "hovertemplate": f"%{{y:.3~f}} {unit} at %{{x}}<extra>{name}</extra>",
+            }
+        )
+    view = views(next(iter(done.results.values())))[0]
+    head = check.measure.replace("_", " ")
+    look = layout(view, f"{head[0].upper()}{head[1:]} ({unit})", (0, top), annotations=labels.annotations())
+    title = {**look["xaxis"]["title"], "text": f"{item.path} (set)"}
+    look["xaxis"] = {**look["xaxis"], "title": title, "type": "category"}
+    look["xaxis"].pop("range")
+    heading = f"Dashed, expected: {item.expected_as}" if item.expected_as else "Dashed: expected"
+    figure = Figure(f"table-{number}", "whole", heading, item.title, PLOT_HEIGHT, data, look)
+    return [Plot(f"table-{number}-plot", item.title, "", [figure])]
 
 
 def _renamed(plot: Plot, key: str) -> Plot:

@@ -44,7 +44,8 @@ LEAST_SENDERS = 4
 def items(result: Result) -> list[Plot]:
     """Goodput of each traffic item; none where there is only one."""
     names = [name for name in result.bins.entities("goodput_rx_bps") if name.startswith(ITEM)]
-    if not names:
+    # One item of each protocol is in the plot of those.
+    if len(names) in (0, len(result.summary["protocols"])):
         return []
     panels = views(result)
     # The largest are drawn: more than there are colours nobody tells apart.
@@ -159,7 +160,8 @@ def fairness(result: Result) -> list[Plot]:
         "range": [0.4, len(hosts) + 0.6],
     }
     if len(hosts) <= 20:  # more names than this lie over each other
-        look["xaxis"] |= {"tickvals": data[0]["x"], "ticktext": hosts}
+        # On a phone they are turned, and need room for that.
+        look["xaxis"] |= {"tickvals": data[0]["x"], "ticktext": hosts, "automargin": True}
     index, ratio = (
         measures.jain(list(goodputs.values())),
         float(values[0] / values[-1]) if values[-1] else 0.0,

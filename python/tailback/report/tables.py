@@ -32,7 +32,14 @@ class TextTable:
 
 def all_tables(result: Result) -> list[TextTable]:
     """Tables after those of flows and hosts, in the order of the report."""
-    return [drops(result), pauses(result), packets(result), counters(result), assumptions(result)]
+    return [
+        drops(result),
+        pauses(result),
+        storms(result),
+        packets(result),
+        counters(result),
+        assumptions(result),
+    ]
 
 
 def senders(result: Result) -> TextTable:
@@ -127,6 +134,30 @@ def drops(result: Result) -> TextTable:
         ["Queue", "Reason", "Packets", "Bytes"],
         rows,
         [False, False, True, True],
+    )
+
+
+def storms(result: Result) -> TextTable:
+    """A row a port and priority whose PFC watchdog acted."""
+    rows = [
+        [
+            storm["port"],
+            str(storm["priority"]),
+            f"{text.count(storm['detected'])} / {text.count(storm['restored'])}",
+            text.duration(storm["first_ps"] / 1e12),
+            text.count(storm["tx_dropped_packets"]),
+            text.count(storm["rx_dropped_packets"]),
+        ]
+        for storm in sorted(result.meta["storms"], key=lambda storm: text.natural(storm["port"]))
+    ]
+    return TextTable(
+        "storm-table",
+        "PFC storms, by port",
+        "Ports that a pause held up for the watchdog's detection time. What waited there and what came for "
+        "the port was dropped (TX), and what it received in that priority (RX), until it was restored.",
+        ["Port", "Priority", "Detected / restored", "First", "TX dropped", "RX dropped"],
+        rows,
+        [False, False, True, True, True, True],
     )
 
 

@@ -74,7 +74,7 @@ _LEANS_ON: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
         *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely", "tcp")),
-        *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc")),
+        *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc", "pools", "strict")),
     ],
     "host": [
         ("topology",),
@@ -82,8 +82,9 @@ _LEANS_ON: dict[str, list[Path]] = {
             ("host", name)
             for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "rhcc", "hostcc", "transport")
         ),
+        *(("host", name) for name in ("qos", "cnp_priority", "strict")),
     ],
-    "traffic": [("topology",), ("run",)],
+    "traffic": [("topology",), ("run",), ("host", "cnp_priority")],
     "failures": [("topology",), ("run",)],
     "topology": [],
 }

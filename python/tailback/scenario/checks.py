@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tailback.scenario.congestion import congestion_conflicts
 from tailback.scenario.dcqcn import resolve
@@ -11,8 +12,9 @@ from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, reserved, shared
 from tailback.scenario.host_control import host_control_conflicts
 from tailback.scenario.hosts import ALL, names
-from tailback.scenario.model import Scenario
+from tailback.scenario.model import Scenario, Thresholds
 from tailback.scenario.network import Network
+from tailback.scenario.qos import MAX_CODE_POINTS, code_points, strict_of
 from tailback.scenario.traffic import (
     AllToAll,
     Churn,
@@ -46,15 +48,19 @@ def conflicts(scenario: Scenario) -> Problems:
     yield from _buffer(scenario)
     yield from _rates(scenario)
     yield from _thresholds(scenario)
+    yield from _classes(scenario)
     yield from congestion_conflicts(scenario.host, network.host_rates)
     yield from host_control_conflicts(scenario.host, network.host_rates)
     yield from _failures(scenario, network)
-    total = 0
+    total, usable = 0, True
     for index in range(len(scenario.traffic)):
         problems = list(_traffic(scenario, network, index))
         yield from problems
+        usable = usable and not problems
         if not problems and total <= MAX_QPS:
             total += queue_pairs(scenario, index)
+    if usable:
+        yield from _code_points(scenario)
     if total > MAX_QPS:
         what = "queue pairs and connections" if scenario.has_tcp else "queue pairs"
         yield ("traffic",), f"found {total} {what}, expected at most {MAX_QPS}"
@@ -124,11 +130,24 @@ def _buffer(scenario: Scenario) -> Problems:
             ("switch", "shared"),
             f"found {format_size(most)}, expected at most {format_size(left)}, the buffer without headroom",
         )
-    elif switch.lossless and switch.pfc.xoff is not None and switch.pfc.xoff > most:
+        return
+    if switch.pools is not None:
+        lossless, lossy = switch.pools.split(most)
+        if lossless + max(lossy, 1) > most:
+            name = "lossless" if isinstance(switch.pools.lossy, str) else "lossy"
+            taken = lossless if name == "lossless" else lossy
+            yield (
+                ("switch", "pools", name),
+                f"found {format_size(taken)}, expected both pools to fit what is shared of the buffer, "
+                f"{format_size(most)}",
+            )
+            return
+        most = lossless
+    if switch.lossless and switch.pfc.xoff is not None and switch.pfc.xoff > most:
         yield (
             ("switch", "pfc", "xoff"),
             f"found {format_size(switch.pfc.xoff)}, expected at most {format_size(most)}, "
-            "what is shared of the buffer",
+            f"what {'lossless priorities share' if switch.pools else 'is shared'} of the buffer",
         )
 
 
@@ -149,17 +168,45 @@ def _rates(scenario: Scenario) -> Problems:
 
 
 def _thresholds(scenario: Scenario) -> Problems:
-    ecn = scenario.switch.ecn
-    if ecn is None:
-        return
+    switch = scenario.switch
     rates = sorted({wire.rate for wire in scenario.network.wires})
-    for name, value in zip(("k_min", "k_max", "p_max"), ecn.settings, strict=True):
-        missing = [rate for rate in rates if isinstance(value, dict) and rate not in value]
-        if missing:
-            yield (
-                ("switch", "ecn", name),
-                f"found nothing for {format_rate(missing[0])}, expected a value for every rate of a link",
-            )
+    kinds: list[tuple[Path, Thresholds | None]] = [(("switch", "ecn"), switch.ecn)]
+    kinds += [(("switch", "ecn_by_priority", i), ecn) for i, ecn in enumerate(switch.ecn_by_priority)]
+    for path, ecn in kinds:
+        for name, value in zip(("k_min", "k_max", "p_max"), ecn.settings if ecn else (), strict=False):
+            missing = [rate for rate in rates if isinstance(value, dict) and rate not in value]
+            if missing:
+                yield (
+                    (*path, name),
+                    f"found nothing for {format_rate(missing[0])}, expected a value for every rate of a link",
+                )
+    named: set[int] = set()
+    for index, own in enumerate(switch.ecn_by_priority):
+        again = sorted(named & set(own.priorities))
+        if again:
+            path = ("switch", "ecn_by_priority", index, "priorities")
+            yield path, f"found {again[0]}, expected priorities that no entry before has"
+        named |= set(own.priorities)
+
+
+def _classes(scenario: Scenario) -> Problems:
+    parts: list[tuple[str, Any, list[int]]] = [
+        ("host", scenario.host.weights, strict_of(scenario.host)),
+        ("switch", scenario.switch.weights, scenario.switch.strict),
+    ]
+    for part, weights, strict in parts:
+        for priority in sorted(set(weights or ()) & set(strict)):
+            yield (part, "weights"), f"found a share for priority {priority}, expected none: it is strict"
+
+
+def _code_points(scenario: Scenario) -> Problems:
+    most = sum(8 if item.kind == "flows" else 1 for item in scenario.traffic if item.dscp is not None)
+    # All without a DSCP have at most as many marks as there are priorities together, and CNPs one more.
+    if most + 9 > MAX_CODE_POINTS and (count := len(code_points(scenario))) > MAX_CODE_POINTS:
+        yield (
+            ("traffic",),
+            f"found {count} different pairs of priority and dscp, expected at most {MAX_CODE_POINTS}",
+        )
 
 
 def _failures(scenario: Scenario, network: Network) -> Problems:

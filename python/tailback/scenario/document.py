@@ -95,6 +95,16 @@ class Document:
         self.origins = {p: o for p, o in self.origins.items() if p[: len(real)] != real}
         self.origins.update({real + p: label for p in new.origins})
 
+    def remove(self, path: Path) -> None:
+        """Takes out the value at `path`, which is below mappings only, and mappings that it leaves empty."""
+        holder = self.data
+        for part in path[:-1]:
+            holder = holder[part]
+        del holder[path[-1]]
+        self.origins = {p: o for p, o in self.origins.items() if p[: len(path)] != path}
+        if not holder and len(path) > 1:
+            self.remove(path[:-1])
+
 
 def _name(path: Path) -> str:
     return ".".join(map(str, path)) or "the top"

@@ -15,6 +15,7 @@ RunTime = Annotated[int, DURATION.between("1ps", LONGEST)]
 Start = Annotated[int, DURATION.between(maximum=LONGEST)]
 Delay = Annotated[int, DURATION.between(maximum="1s")]
 Priority = Annotated[int, Field(ge=0, le=7)]
+Dscp = Annotated[int, Field(ge=0, le=63)]
 
 
 class Part(BaseModel):

@@ -12,6 +12,7 @@ from tailback.scenario.build import build
 from tailback.scenario.document import MAX_BYTES, Document, from_python, from_yaml
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, nearest
 from tailback.scenario.model import Scenario
+from tailback.scenario.setups import fill
 
 Source = str | os.PathLike[str] | Mapping[str, object] | Scenario
 """What a scenario can be given as: the name of a built-in one, a file, plain data, or a `Scenario`."""
@@ -48,18 +49,22 @@ def _finish(document: Document, sets: Sequence[str], seed: int | None) -> Scenar
     if seed is not None:
         with contextlib.suppress(ScenarioError):  # no mapping where run should be: build says so
             document.put(("run", "seed"), Document(seed, {(): "--seed"}))
+    filled = fill(document)
     try:
         scenario = build(document)
     except ScenarioError as error:
         raise ScenarioError([*problems, *error.problems]) from None
     if problems:
         raise ScenarioError(problems)
+    scenario.filled.update(filled)
     return scenario
 
 
 def _document(source: Source) -> Document:
     if isinstance(source, Scenario):
         document = from_python(source.model_dump(by_alias=True, exclude_unset=True))
+        for filled in source.filled:
+            document.remove(filled)
         document.origins.update({path: o for path, o in source.origins.items() if path in document.origins})
         document.folder = source._folder
         return document

@@ -14,11 +14,19 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
+from tailback.scenario.classes import (
+    Classification,
+    CnpPriority,
+    Pools,
+    Priorities,
+    Watchdog,
+    Weights,
+)
 from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
 from tailback.scenario.cpu import Cpu
 from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
-from tailback.scenario.fields import Delay, Part, Priority, RunTime, Start, refuse, setting
+from tailback.scenario.fields import Delay, Part, RunTime, Start, refuse, setting
 from tailback.scenario.host_control import HostCc, Rhcc
 from tailback.scenario.network import Network
 from tailback.scenario.tcp import Tcp
@@ -52,17 +60,6 @@ def _path_mtu(value: int) -> int:
         expected = f"one of {', '.join(f'{mtu}B' for mtu in PATH_MTUS)}"
         raise PydanticCustomError("found_expected", "{expected}", {"expected": expected})
     return value
-
-
-def _each_once(value: list[int]) -> list[int]:
-    if len(set(value)) < len(value):
-        raise PydanticCustomError(
-            "found_expected", "{expected}", {"found": str(value), "expected": "every priority once"}
-        )
-    return value
-
-
-Priorities = Annotated[list[Priority], AfterValidator(_each_once)]
 
 
 class Run(Part):
@@ -134,7 +131,26 @@ class Host(Part):
         "From a packet's last bit on the wire to the transport.",
         "assumption: no vendor document says; the same order as a switch",
     )
-    cnp_priority: Priority = setting(6, "Priority of CNPs.", "Mellanox community DOC-2591 (cnp_802p_prio 6)")
+    qos: Classification = Field(
+        default_factory=Classification, description="Classes of what the NIC sends and receives."
+    )
+    cnp_priority: CnpPriority = setting(
+        6,
+        "Priority of CNPs: their PCP, and 8 times it their DSCP. data: as the packets that they answer.",
+        "Mellanox community DOC-2591 (cnp_802p_prio 6); mlx5: cnp_dscp 48",
+    )
+    strict: Priorities | None = setting(
+        None,
+        "Classes of the NIC with strict priority, the highest number first. null: the class of CNPs, where "
+        "cnp_priority gives them one.",
+        "Mellanox community DOC-2591: CNPs in priority 6, strict",
+    )
+    weights: Weights | None = setting(
+        None,
+        "Shares of the other classes of the NIC in %, such as {0: 50, 3: 50}; a class without one is served "
+        "last. null: all classes take turns, a packet each.",
+        "assumption: without ETS, mlx5 gives no class a share",
+    )
     transport: Transport = Field(default_factory=Transport, description="Reliable connections.")
     congestion: Kind = setting(
         "dcqcn",
@@ -159,11 +175,8 @@ class Host(Part):
     cpu: Cpu = Field(default_factory=Cpu, description="The CPU, of which only TCP takes a part.")
 
 
-class Ecn(Part):
-    """ECN marking between a low and a high threshold of an egress queue, for all ports or by their rates.
-
-    `k_min: {25Gbps: 100KB, 100Gbps: 400KB}` is for ports of these rates.
-    """
+class Thresholds(Part):
+    """Thresholds of ECN marking."""
 
     k_min: SizeByRate = setting(
         size("150KB"),
@@ -197,7 +210,7 @@ class Ecn(Part):
         return at_rate(self.k_min, rate), at_rate(self.k_max, rate), at_rate(self.p_max, rate)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Ecn:
+    def _ordered(self) -> Thresholds:
         for rate in rates_of((self.k_min, self.k_max)) or [0]:
             try:
                 low, high = at_rate(self.k_min, rate), at_rate(self.k_max, rate)
@@ -207,6 +220,25 @@ class Ecn(Part):
                 where = f" at {format_rate(rate)}" if rate else ""
                 raise refuse("k_min", format_size(low) + where, f"at most k_max, {format_size(high)}")
         return self
+
+
+class Ecn(Thresholds):
+    """ECN marking between a low and a high threshold of an egress queue, for all ports or by their rates.
+
+    `k_min: {25Gbps: 100KB, 100Gbps: 400KB}` is for ports of these rates.
+    """
+
+    priorities: Priorities | None = setting(
+        None,
+        "Priorities that are marked; null: all that are not strict.",
+        "assumption: a class that waits for no other needs no marks",
+    )
+
+
+class EcnOfPriorities(Thresholds):
+    """ECN marking of some priorities."""
+
+    priorities: Priorities = Field(description="The priorities.", min_length=1)
 
 
 class Pfc(Part):
@@ -261,6 +293,9 @@ class Pfc(Part):
 class Switch(Part):
     """The switch: output queues behind one shared buffer."""
 
+    qos: Classification = Field(
+        default_factory=Classification, description="Classes of the packets that arrive."
+    )
     buffer: _Buffer = setting(
         size("16MB"),
         "Packet memory, headroom included.",
@@ -283,11 +318,25 @@ class Switch(Part):
     )
     strict: Priorities = setting(
         [6],
-        "Classes with strict priority, the highest number first; the others share by round robin.",
+        "Classes with strict priority, the highest number first.",
         "Mellanox community DOC-2591: CNPs in priority 6, strict",
     )
+    weights: Weights | None = setting(
+        None,
+        "Shares of the other classes in %, such as {0: 50, 3: 50}; a class without one is served last. null: "
+        "all classes take turns, a packet each.",
+        "assumption: no document gives the weights of a switch without configuration; turns are the simplest",
+    )
+    pools: Pools | None = setting(
+        None,
+        "Parts of the shared buffer for lossless and for lossy priorities; null: one for all.",
+        "assumption: one pool, which dynamic thresholds divide",
+    )
     ecn: Ecn | None = Field(
-        default_factory=Ecn, description="ECN marking, in every class that is not strict; null: none."
+        default_factory=Ecn, description="ECN marking of ECN-capable packets; null: none but ecn_by_priority."
+    )
+    ecn_by_priority: list[EcnOfPriorities] = setting(
+        [], "Other thresholds for some priorities.", "assumption: the same for all", max_length=8
     )
     ingress_alpha: float = setting(
         1.0,
@@ -306,6 +355,11 @@ class Switch(Part):
         allow_inf_nan=False,
     )
     pfc: Pfc = Field(default_factory=Pfc, description="Priority flow control of the lossless priorities.")
+    watchdog: Watchdog | None = setting(
+        None,
+        "PFC watchdog of lossless priorities; null: none. {} has its defaults.",
+        "SONiC: pfcwd does not run unless it is started",
+    )
 
 
 class Failure(Part):
@@ -356,6 +410,13 @@ class Scenario(Part):
         "", "What it is about, in a sentence.", "assumption: the name says it", max_length=2000
     )
     run: Run = Field(description="How long, and with which random numbers.")
+    qos: Literal["lossless-with-qos", "lossy-default"] | None = setting(
+        None,
+        "A whole setup of classes: fills in the settings that are not given. lossless-with-qos: RoCE "
+        "lossless in priority 3 with a pool of its own, CNPs strict in priority 6, equal shares for RoCE and "
+        "all others. lossy-default: nothing is trusted, all in one lossy class.",
+        "assumption: every setting has its own default",
+    )
     topology: Topology = Field(description="The hosts, switches and links.")
     failures: list[Failure] = setting(
         [], "Links that fail and are repaired.", "assumption: none", max_length=100_000
@@ -366,6 +427,7 @@ class Scenario(Part):
     record: Record = Field(default_factory=Record, description="What is recorded.")
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
+    _filled: dict[Path, str] = PrivateAttr(default_factory=dict)
     _folder: FilePath = PrivateAttr(default_factory=FilePath)
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
     _network: Network | None = PrivateAttr(default=None)
@@ -376,6 +438,11 @@ class Scenario(Part):
     def origins(self) -> dict[Path, str]:
         """Where each value that was given came from: `file:line`, `--set`, or `""` for Python."""
         return self._origins
+
+    @property
+    def filled(self) -> dict[Path, str]:
+        """What `qos` filled in: the name of the setup and the source of the value."""
+        return self._filled
 
     @property
     def network(self) -> Network:

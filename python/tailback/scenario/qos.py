@@ -1,11 +1,15 @@
-"""What packets carry for their priority, and the classes that nodes put them in."""
+"""What packets carry for their priority, and what nodes make of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tailback.scenario.model import Scenario
+from tailback.scenario.classes import Classification
+from tailback.scenario.model import Host, Scenario, Switch, Thresholds
+
+MAX_CODE_POINTS = 64
+"""Most different pairs of DSCP and PCP of a run: the engine's tables have so many places."""
 
 
 class CodePoint(NamedTuple):
@@ -15,28 +19,69 @@ class CodePoint(NamedTuple):
     pcp: int
 
 
-def of_priority(priority: int) -> CodePoint:
-    """The marks of a priority: its class selector (RFC 2474, section 4.2.2) and itself."""
-    return CodePoint(8 * priority, priority)
+def code_point(priority: int, dscp: int | None = None) -> CodePoint:
+    """The marks of a priority; without a DSCP its class selector (RFC 2474, section 4.2.2)."""
+    return CodePoint(8 * priority if dscp is None else dscp, priority)
 
 
-def cnp_code_point(scenario: Scenario) -> CodePoint:
-    """The marks of CNPs."""
-    return of_priority(scenario.host.cnp_priority)
+def cnp_code_point(host: Host) -> CodePoint | None:
+    """The marks of CNPs; None: those of the packets that they answer."""
+    return None if isinstance(host.cnp_priority, str) else code_point(host.cnp_priority)
 
 
 def code_points(scenario: Scenario) -> list[CodePoint]:
     """All marks that packets of a run carry, each once, lowest first."""
     from tailback.workload import messages_of
 
-    found = {cnp_code_point(scenario)}
+    of_cnps = cnp_code_point(scenario.host)
+    found = set() if of_cnps is None else {of_cnps}
     for index, item in enumerate(scenario.traffic):
         table = messages_of(scenario, index)
         priorities: Iterable[int] = [item.priority] if table is None else set(table.priority.tolist())
-        found.update(of_priority(priority) for priority in priorities)
+        found.update(code_point(priority, item.dscp) for priority in priorities)
     return sorted(found)
 
 
-def classes(points: list[CodePoint]) -> list[int]:
+def classes(marks: list[CodePoint], classification: Classification) -> list[int]:
     """The class of each."""
-    return [point.dscp >> 3 for point in points]
+    return [classification.class_of(*mark) for mark in marks]
+
+
+def strict_of(host: Host) -> list[int]:
+    """Classes of the NIC with strict priority."""
+    if host.strict is not None:
+        return list(host.strict)
+    mark = cnp_code_point(host)
+    return [] if mark is None else [host.qos.class_of(*mark)]
+
+
+def weights_plan(weights: dict[int, int] | None) -> list[int] | None:
+    """Shares by class, as the plan has them."""
+    return None if weights is None else [weights.get(priority, 0) for priority in range(8)]
+
+
+def pools_plan(switch: Switch, shared_bytes: int) -> dict[str, int] | None:
+    """The two pools, as the plan has them."""
+    if switch.pools is None:
+        return None
+    lossless, lossy = switch.pools.split(shared_bytes)
+    return {"lossless_bytes": lossless, "lossy_bytes": lossy}
+
+
+def ecn_plan(switch: Switch, rates: Iterable[int]) -> list[dict[str, Any]]:
+    """Thresholds of each priority that is marked: one entry for ports of all rates, or one for each rate."""
+    own = [priority for ecn in switch.ecn_by_priority for priority in ecn.priorities]
+    entries: list[tuple[Thresholds, list[int]]] = [
+        (ecn, list(ecn.priorities)) for ecn in switch.ecn_by_priority
+    ]
+    if switch.ecn is not None:
+        every = [priority for priority in range(8) if priority not in switch.strict]
+        marked = every if switch.ecn.priorities is None else switch.ecn.priorities
+        entries.insert(0, (switch.ecn, [priority for priority in marked if priority not in own]))
+    return [
+        {"rate_bps": rate, "priorities": priorities, "k_min_bytes": low, "k_max_bytes": high, "p_max": most}
+        for ecn, priorities in entries
+        if priorities
+        for rate in (sorted(set(rates)) if ecn.by_rate else [None])
+        for low, high, most in [ecn.at(rate or 0)]
+    ]

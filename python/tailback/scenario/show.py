@@ -25,6 +25,7 @@ from tailback.units import format_duration, format_rate, format_size
 
 _AUTO: dict[str, Callable[[Scenario], str]] = {
     "headroom": lambda scenario: _sizes(headrooms(scenario)),
+    "lossy": lambda scenario: _lossy(scenario),
     "shared": lambda scenario: _sizes(shared(scenario).values()),
     "iio_threshold": lambda scenario: _each_rate(
         scenario, lambda rate: f"{iio_threshold(scenario.host.rhcc, rate):g} lines"
@@ -130,6 +131,11 @@ def _each_rate(scenario: Scenario, value: Callable[[int], str]) -> str:
     return "; here " + " to ".join(value(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
 
 
+def _lossy(scenario: Scenario) -> str:
+    pools = scenario.switch.pools
+    return "" if pools is None else _sizes(pools.split(size)[1] for size in shared(scenario).values())
+
+
 def _round_trip(scenario: Scenario) -> str:
     found = longest_round_trip(scenario)
     return f"; here {format_duration(found.time)}: {found.why}"
@@ -149,8 +155,6 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
     if isinstance(part, Tcp):
         if part.uses_ecn and not part.ecn:
             found["ecn"] = (True, "dctcp lives on marks")
-        if part.first_rto != part.initial_rto:
-            found["initial_rto"] = (format_duration(part.first_rto), "within min_rto to max_rto")
         return found
     if not isinstance(part, Dcqcn):
         return {}
@@ -164,6 +168,8 @@ def _source(field: FieldInfo) -> str:
 
 
 def _origin(scenario: Scenario, path: Path, source: str) -> str:
+    if path in scenario.filled:
+        return one_line(scenario.filled[path])
     if path not in scenario.origins:
         return one_line(f"default: {source}")
     return one_line(scenario.origins[path] or "given in Python")
@@ -174,7 +180,7 @@ def _scalar(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_scalar(item) for item in value)}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_scalar(key)}: {_scalar(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)}: {_scalar(item)}" for key, item in value.items()) + "}"
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -186,6 +192,10 @@ def _scalar(value: Any) -> str:
         return text
     quoted: str = yaml.dump(text, default_style='"', allow_unicode=True, width=float("inf"))
     return quoted.rstrip("\n")
+
+
+def _key(name: str) -> str:
+    return name if name.isdigit() else _scalar(name)
 
 
 def _is_plain(text: str) -> bool:

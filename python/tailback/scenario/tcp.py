@@ -48,10 +48,11 @@ class Tcp(Part):
     initial_window: int = setting(
         10, "Segments of the first window.", "RFC 6928; Linux tcp.h: TCP_INIT_CWND", ge=1, le=10_000
     )
-    initial_rto: _Timer = setting(
-        duration("1s"),
-        "Retransmission timeout before a round trip was measured.",
-        "RFC 6298, section 2.1; Linux tcp.h: TCP_TIMEOUT_INIT",
+    initial_rto: _Timer | None = setting(
+        None,
+        "Retransmission timeout before data has measured a round trip. null: min_rto.",
+        "assumption: the handshake, which is left out, has measured a short round trip by then (RFC 6298, "
+        "section 2.1, and Linux, TCP_TIMEOUT_INIT, have 1 s without one)",
     )
     min_rto: _Timer = setting(
         duration("200ms"),
@@ -96,8 +97,8 @@ class Tcp(Part):
 
     @property
     def first_rto(self) -> int:
-        """`initial_rto` within the other two; picoseconds."""
-        return min(max(self.initial_rto, self.min_rto), self.max_rto)
+        """The timeout before data has measured a round trip, picoseconds."""
+        return self.min_rto if self.initial_rto is None else self.initial_rto
 
     @model_validator(mode="after")
     def _consistent(self) -> Tcp:
@@ -116,10 +117,9 @@ class Tcp(Part):
                 "min_rto": f"more than delayed_ack, {format_duration(self.delayed_ack)}",
             }
             raise refuse(which, format_duration(getattr(self, which)), bounds[which])
-        # A default that the other two cut is nobody's mistake.
-        if "initial_rto" in given and not self.min_rto <= self.initial_rto <= self.max_rto:
+        if not self.min_rto <= self.first_rto <= self.max_rto:
             span = f"{format_duration(self.min_rto)} to {format_duration(self.max_rto)}, min_rto to max_rto"
-            raise refuse("initial_rto", format_duration(self.initial_rto), span)
+            raise refuse("initial_rto", format_duration(self.first_rto), span)
         for name, packets, words in (
             ("receive_buffer", 2, f"at least two packets of {self.mtu}B, the mtu"),
             ("small_queue", 1, f"at least one packet, {self.mtu}B, the mtu"),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tailback.scenario.fields import Part, Priority, RunTime, Start, refuse, setting
+from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting
 from tailback.scenario.hosts import ALL, HostSet
 from tailback.scenario.tcp import MOST_CONNECTIONS
 from tailback.units import SIZE, duration, format_duration, size
@@ -18,6 +18,9 @@ IPERF = "iperf3"
 Message = Annotated[int, SIZE.between("1B", "2GiB")]
 _PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
 _ROCKS = '"RoCE Rocks without PFC", section'
+_PRIORITY_TEXT = "Priority (PCP) of data and ACKs."
+_DSCP_TEXT = "DSCP of data and ACKs; null: 8 times the priority."
+_DSCP = "RFC 2474, section 4.2.2: the class selector of the priority"
 _HOSTS = "assumption: the whole network takes part"
 
 
@@ -30,9 +33,8 @@ class Write(Part):
     kind: Literal["write"] = Field(description="The kind of traffic.")
     from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, all, or a list of these.")
     to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
-    priority: Priority = setting(
-        3, "Priority of data and ACKs.", "Mellanox community DOC-2591: RoCE in priority 3"
-    )
+    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     qps: int = setting(1, "Queue pairs of each pair of hosts.", f"{PERFTEST} -q", ge=1, le=1_000_000)
     message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
     depth: int = setting(
@@ -78,6 +80,7 @@ class TcpStreams(Part):
     from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, all, or a list of these.")
     to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
     priority: Priority = setting(0, "Priority of data and ACKs.", "IEEE 802.1Q: best effort, unless marked")
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     connections: int = setting(
         1, "Connections of each pair of hosts.", f"{IPERF} -P", ge=1, le=MOST_CONNECTIONS
     )
@@ -147,7 +150,8 @@ class Churn(Part):
         "Longest time that a queue pair lasts; all times between are equally likely.",
         "assumption: with the shortest, one interval on average, so that about as many end as begin",
     )
-    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
     depth: int = setting(
         128, "Messages outstanding on a queue pair.", f"{PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
@@ -193,7 +197,8 @@ class Flows(Part):
         min_length=1,
         max_length=1000,
     )
-    priority: Priority = setting(3, "Priority of data and ACKs, where the list gives none.", _PRIORITY)
+    priority: Priority = setting(3, "Priority (PCP) of data and ACKs, where the list gives none.", _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     start: Start | None = setting(
         None,
         "When the first message is posted; all others move with it. null: as the list has it.",
@@ -233,7 +238,8 @@ class Poisson(Part):
         max_length=1000,
     )
     hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
-    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     start: Start = setting(0, "When the arrivals begin.", "assumption: at once")
     stop: RunTime | None = setting(
         None, "When the arrivals end; null: with the run.", "assumption: the load lasts"
@@ -274,7 +280,8 @@ class Incast(Part):
     bursts: int | None = setting(
         None, "Number of bursts; null: until stop.", "assumption: the load lasts", ge=1, le=1_000_000
     )
-    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     start: Start = setting(0, "The first burst.", "assumption: at once")
     stop: RunTime | None = setting(
         None, "No burst from here on; null: until the end of the run.", "assumption: the load lasts"
@@ -301,7 +308,8 @@ class Permutation(Part):
         1, "Rounds, each with a derangement of its own.", "assumption: one", ge=1, le=10_000
     )
     interval: Start = setting(0, "Time between the starts of two rounds.", "assumption: all at once")
-    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     start: Start = setting(0, "The first round.", "assumption: at once")
 
 
@@ -318,7 +326,8 @@ class AllToAll(Part):
     stagger: Start = setting(
         0, "Time between the starts of two steps; 0: all at once.", "assumption: not staggered"
     )
-    priority: Priority = setting(3, "Priority of data and ACKs.", _PRIORITY)
+    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     start: Start = setting(0, "The first step.", "assumption: at once")
 
 

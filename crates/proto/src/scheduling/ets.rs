@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn strict_classes_go_first_and_the_rest_take_turns() {
-        assert_eq!(pick_round_robin(0b0100_1001, 0b0100_0000, 3), 6);
+        assert_eq!(pick_round_robin(0b0100_1001, 0b0100_0000, 6), 6);
+        assert_eq!(pick_round_robin(0b0100_1001, 0b0100_1000, 7), 6);
         assert_eq!(pick_round_robin(0b0000_1001, 0b0100_0000, 3), 0);
         assert_eq!(pick_round_robin(0b0000_1001, 0b0100_0000, 0), 3);
         assert_eq!(pick_round_robin(0b1000_0000, 0, 7), 7);

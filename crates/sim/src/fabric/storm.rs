@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use tailback_proto::flow_control::watchdog::{Action, Watchdog};
 
+use super::packet::Packet;
 use super::port::DropReason;
 use super::{lane, port_and_class};
 use crate::event::Event;
@@ -85,19 +86,21 @@ impl World {
         }
     }
 
-    /// Drops a packet that came for a port in a storm, or from one. Returns whether it did.
+    /// A packet has passed the pipeline of a switch with a port in a storm: if it came for that port, or from it, it is
+    /// dropped. Returns whether it was.
     #[cold]
-    pub(crate) fn in_storm(&mut self, in_port: usize, out_port: usize, index: u32) -> bool {
-        let class = self.packets[index].class;
-        let storm = |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_storm);
-        let (port, reason) = if storm(in_port) {
-            (in_port, DropReason::StormIngress)
-        } else if storm(out_port) {
-            (out_port, DropReason::StormEgress)
+    #[inline(never)]
+    pub(crate) fn is_dropped_in_storm(&mut self, switch: usize, in_port: usize, index: u32) -> bool {
+        let Packet { class, dst, qp, .. } = self.packets[index];
+        let in_storm = |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_storm);
+        let out_port = self.routes.next_port(switch, dst, qp).filter(|&port| in_storm(port));
+        if in_storm(in_port) {
+            self.drop_packet(in_port, index, DropReason::StormIngress);
+        } else if let Some(port) = out_port {
+            self.drop_packet(port, index, DropReason::StormEgress);
         } else {
             return false;
-        };
-        self.drop_packet(port, index, reason);
+        }
         true
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Switch {
     pub first_port: u32,
     /// What queues share, without the headroom: by pool, the first for lossless priorities where there are two.
     pub shared_bytes: [u64; 2],
-    pub shared_used: [u64; 2],
+    free: [u64; 2],
     /// Classes in the second pool.
     second_pool: u8,
     /// Its (port, class) pairs in a PFC storm.
@@ -67,7 +67,7 @@ impl Switch {
         Switch {
             first_port,
             shared_bytes,
-            shared_used: [0; 2],
+            free: shared_bytes,
             second_pool,
             storms: 0,
             watchdog: model.watchdog.map(|watchdog| WatchdogParameters {
@@ -92,18 +92,19 @@ impl Switch {
         (self.second_pool >> class & 1) as usize
     }
 
-    fn free(&self, pool: usize) -> u64 {
-        self.shared_bytes[pool] - self.shared_used[pool]
+    /// Bytes of a pool in use.
+    pub fn used(&self, pool: usize) -> u64 {
+        self.shared_bytes[pool] - self.free[pool]
     }
 
     /// What an ingress group may hold in the shared buffer; above it, xoff.
     pub fn ingress_threshold(&self, pool: usize) -> u64 {
-        self.xoff.unwrap_or((self.free(pool) * self.ingress_alpha) >> ALPHA_SHIFT)
+        self.xoff.unwrap_or((self.free[pool] * self.ingress_alpha) >> ALPHA_SHIFT)
     }
 
     /// What a lossy egress queue may hold.
     pub fn egress_threshold(&self, pool: usize) -> u64 {
-        (self.free(pool) * self.egress_alpha) >> ALPHA_SHIFT
+        (self.free[pool] * self.egress_alpha) >> ALPHA_SHIFT
     }
 
     fn below_xon(&self, pool: usize, shared: u64) -> bool {
@@ -205,6 +206,9 @@ impl IngressGroup {
 impl World {
     /// A packet has passed the pipeline of a switch: admit it to the buffer, or drop it.
     pub(crate) fn switch_receive(&mut self, switch: usize, in_port: usize, index: u32) {
+        if self.switches[switch].storms != 0 && self.is_dropped_in_storm(switch, in_port, index) {
+            return;
+        }
         let packet = &mut self.packets[index];
         let bytes = packet.frame_bytes();
         let class = packet.class;
@@ -214,13 +218,8 @@ impl World {
         };
         let s = &mut self.switches[switch];
         packet.ingress = (in_port as u32 - s.first_port) as u16;
-        if s.storms != 0 && self.in_storm(in_port, out_port, index) {
-            return;
-        }
-        // Borrowed anew after the call.
-        let (s, packet) = (&mut self.switches[switch], &mut self.packets[index]);
         let pool = s.pool(class);
-        let free = s.free(pool);
+        let free = s.free[pool];
         let group = &mut self.groups[lane(in_port, class)];
         let lossless = s.lossless & (1 << class) != 0;
         let fits_group =
@@ -273,7 +272,7 @@ impl World {
         group.integrate(self.now);
         if fits_group {
             group.shared += bytes;
-            s.shared_used[pool] += bytes as u64;
+            s.free[pool] -= bytes as u64;
         } else {
             group.headroom += bytes;
         }
@@ -335,7 +334,7 @@ impl World {
         group.headroom -= from_headroom;
         group.shared -= bytes - from_headroom;
         let pool = s.pool(class);
-        s.shared_used[pool] -= (bytes - from_headroom) as u64;
+        s.free[pool] += (bytes - from_headroom) as u64;
         if packet.flags & ECT != 0 {
             let queued = self.queues[lane(port, class)].bytes as u64;
             let stream: &mut Stream = &mut self.ecn_streams[port];

@@ -65,7 +65,7 @@ impl CpuModel {
     }
 
     fn time(&self, cycles: f64) -> Time {
-        Time((cycles * self.ps_per_cycle).round() as u64)
+        Time((cycles * self.ps_per_cycle + 0.5) as u64)
     }
 }
 
@@ -256,6 +256,7 @@ impl Core {
 
 impl World {
     /// A packet for a core came over the wire.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn core_receive(&mut self, core: u32, index: u32) {
         let host = self.cpus.cores[core as usize].host as usize;
         let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
@@ -299,6 +300,7 @@ impl World {
     }
 
     /// A batch of a core ends, or an interrupt that was held back is due.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_core(&mut self, core: u32) {
         let c = &mut self.cpus.cores[core as usize];
         if c.running && c.busy_until == self.now {

@@ -212,13 +212,11 @@ impl World {
     }
 
     /// The connections of an item begin.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_tcp_start(&mut self, item: u32) {
         let Item { first, connections, bytes } = self.sockets.items[item as usize];
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
-            if c.state != QpState::Waiting {
-                continue;
-            }
             c.state = QpState::Running;
             c.start = self.now;
             if let Some(bytes) = bytes {
@@ -230,20 +228,18 @@ impl World {
     }
 
     /// The applications of an item write no more; what they wrote is still sent.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_tcp_stop(&mut self, item: u32) {
         let Item { first, connections, .. } = self.sockets.items[item as usize];
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
             c.closed = true;
-            if c.state == QpState::Waiting {
-                c.start = self.now;
-                c.state = QpState::Running;
-            }
             self.end_connection_if_done(connection);
         }
     }
 
     /// A TCP packet came over the wire.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn tcp_receive(&mut self, index: u32) {
         let packet = &self.packets[index];
         let c = &self.sockets.connections[(packet.qp - self.sockets.first_flow) as usize];
@@ -458,6 +454,7 @@ impl World {
     }
 
     /// A timer of a connection may be due.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_tcp_timer(&mut self, timer: u32) {
         let (connection, end) = (timer >> 1, (timer & 1) as usize);
         let c = &mut self.sockets.connections[connection as usize];

@@ -102,11 +102,10 @@ impl World {
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
-            let answer = self.reply(src, packet.qp, kind, psn, frame_bytes);
-            let ack = &mut self.packets[answer];
-            (ack.class, ack.code_point) = (packet.class, packet.code_point);
+            let marks = (packet.class, packet.code_point);
+            let answer = self.reply(src, packet.qp, kind, marks, psn, frame_bytes);
             if echoes {
-                ack.flags = if marked { CE_ECHO } else { 0 };
+                self.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
@@ -122,15 +121,14 @@ impl World {
         nic.counters.np_cnp_sent += 1;
         let model = &self.nic_models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
-        let class = model.class_of[code_point as usize];
-        let notification = self.reply(src, qp, Kind::Cnp, nanoseconds(self.now), CNP_FRAME_BYTES);
-        let cnp = &mut self.packets[notification];
-        (cnp.class, cnp.code_point) = (class, code_point);
+        let marks = (model.class_of[code_point as usize], code_point);
+        let sent = nanoseconds(self.now);
+        let notification = self.reply(src, qp, Kind::Cnp, marks, sent, CNP_FRAME_BYTES);
         self.queue_reply(host, notification);
     }
 
-    /// Makes a packet that answers another; its class is still to be set.
-    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, psn: u32, frame_bytes: u32) -> u32 {
+    /// Makes a packet that answers another; `marks`: its class and code point.
+    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, marks: (u8, u8), psn: u32, frame_bytes: u32) -> u32 {
         self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
@@ -141,9 +139,9 @@ impl World {
             dst,
             ingress: 0,
             kind,
-            class: 0,
+            class: marks.0,
             flags: 0,
-            code_point: 0,
+            code_point: marks.1,
         })
     }
 

@@ -119,7 +119,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             ));
         }
         for (pool, headroom) in headroom.into_iter().enumerate() {
-            let (used, queued) = (switch.shared_used[pool], buffered[index][pool]);
+            let (used, queued) = (switch.used(pool), buffered[index][pool]);
             if queued != used + headroom {
                 errors.push((
                     format!("buffer of switch {index}"),
@@ -213,7 +213,7 @@ mod tests {
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].bytes += 1),
-            ("buffer of switch 0", &|w| w.switches[0].shared_used[0] += 1),
+            ("buffer of switch 0", &|w| w.switches[0].shared_bytes[0] += 1),
             ("switch 0", &|w| w.drops[AT][DropReason::BufferFull as usize].packets += 1),
             ("the run", &|w| w.data.delivered += 1),
             ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),

@@ -1,6 +1,6 @@
 //! What each traffic item delivers, in runs that have several.
 //!
-//! Summed when a bin ends, over the queue pairs that are at work: those that have not started or are done cost nothing,
+//! Summed when a bin ends, over the queue pairs and connections that are at work: those that have not started or are done cost nothing,
 //! so that a long list of messages does not slow the run down. Nothing is done per packet.
 
 use std::collections::HashMap;
@@ -9,7 +9,6 @@ use tailback_proto::units::Time;
 
 use crate::nic::QpState;
 use crate::plan::Plan;
-use crate::workload::start_time;
 use crate::world::World;
 
 /// One traffic item at one sending host.
@@ -26,11 +25,12 @@ pub(crate) struct Items {
     pub names: Vec<String>,
     /// Items by host, in the order in which they appear.
     pub parts: Vec<Part>,
-    /// Queue pairs that have not started, the first last, with the index of their part.
+    /// Queue pairs, and TCP connections counted on from them, that have not started: the first last, with the earliest
+    /// start and the index of their part.
     waiting: Vec<(Time, u32, u32)>,
-    /// Queue pairs at work.
+    /// Those at work.
     running: Vec<(u32, u32)>,
-    /// Bytes of queue pairs that are done, by part.
+    /// Bytes of those that are done, by part.
     done: Vec<u64>,
     /// Bytes in all, by part, as of the last update.
     delivered: Vec<u64>,
@@ -41,33 +41,36 @@ impl Items {
     pub fn new(plan: &Plan, world: &World) -> Option<Self> {
         let mut names: Vec<String> = Vec::new();
         let mut number_of: HashMap<&str, u32> = HashMap::new();
-        let listed = plan.flows.list.iter().map(|flow| plan.flows.tags[flow.tag()].as_str());
-        let of_writers: Vec<u32> = (plan.writers.iter().map(|writer| writer.name.as_str()))
-            .chain(listed)
-            .map(|name| {
-                *number_of.entry(name).or_insert_with(|| {
-                    names.push(name.into());
-                    names.len() as u32 - 1
-                })
+        let mut number = |name| {
+            *number_of.entry(name).or_insert_with(|| {
+                names.push(String::from(name));
+                names.len() as u32 - 1
             })
+        };
+        let listed = plan.flows.list.iter().map(|flow| (plan.flows.tags[flow.tag()].as_str(), flow.start()));
+        let writers: Vec<(u32, Time)> = (plan.writers.iter())
+            .map(|writer| (writer.name.as_str(), Time(writer.start_ps)))
+            .chain(listed)
+            .map(|(name, start)| (number(name), start))
+            .collect();
+        let sockets: Vec<(u32, Time)> = (plan.tcp_connections.iter())
+            .map(|item| (number(item.name.as_str()), Time(item.start_ps)))
             .collect();
         if names.len() < 2 {
             return None;
         }
         let mut parts: Vec<Part> = Vec::new();
         let mut part_of: HashMap<Part, u32> = HashMap::new();
-        let starts: Vec<Time> = (plan.writers.iter().enumerate())
-            .map(|(index, writer)| start_time(writer, plan.seed, index))
-            .chain(plan.flows.list.iter().map(|flow| flow.start()))
-            .collect();
-        let mut waiting: Vec<(Time, u32, u32)> = (world.send_qps.iter().enumerate())
-            .map(|(qp, s)| {
-                let part = Part { item: of_writers[s.writer as usize], host: s.src };
+        let qps = world.send_qps.iter().map(|s| (writers[s.writer as usize], s.src));
+        let connections = world.sockets.connections.iter().map(|c| (sockets[c.item as usize], c.src));
+        let mut waiting: Vec<(Time, u32, u32)> = (qps.chain(connections).enumerate())
+            .map(|(flow, ((item, start), host))| {
+                let part = Part { item, host };
                 let part = *part_of.entry(part).or_insert_with(|| {
                     parts.push(part);
                     parts.len() as u32 - 1
                 });
-                (starts[s.writer as usize], qp as u32, part)
+                (start, flow as u32, part)
             })
             .collect();
         waiting.sort_unstable();
@@ -83,11 +86,17 @@ impl Items {
         }
         self.delivered.copy_from_slice(&self.done);
         let (delivered, done) = (&mut self.delivered, &mut self.done);
-        self.running.retain(|&(qp, part)| {
-            let bytes = world.recv_qps[qp as usize].bytes_delivered;
+        self.running.retain(|&(flow, part)| {
+            let (bytes, state) = match (flow as usize).checked_sub(world.send_qps.len()) {
+                None => (world.recv_qps[flow as usize].bytes_delivered, world.send_qps[flow as usize].state),
+                Some(connection) => {
+                    let c = &world.sockets.connections[connection];
+                    (c.bytes_read, c.state)
+                }
+            };
             delivered[part as usize] += bytes;
             // What a failed one had on its way may still arrive.
-            let ended = world.send_qps[qp as usize].state == QpState::Done;
+            let ended = state == QpState::Done;
             if ended {
                 done[part as usize] += bytes;
             }

@@ -95,7 +95,9 @@ enum Source {
     CpuShare(usize),
     RxMean(usize),
     RxMax(usize),
+    RxDropped(usize),
     Cwnd(usize),
+    ConnectionGoodput(usize),
 }
 
 /// How a value is read, and how bins are merged.
@@ -145,8 +147,8 @@ impl Source {
         use Source::*;
         match self {
             Path(_, source) => source.kind(),
-            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ItemGoodput(_)
-            | PartGoodput(_) => Kind::Rate,
+            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ConnectionGoodput(_)
+            | ItemGoodput(_) | PartGoodput(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
             | LocalAckTimeoutErr(_)
@@ -155,7 +157,8 @@ impl Source {
             | CnpDelay(_)
             | EcnMarked(_)
             | Dropped(_)
-            | IngressDropped(_) => Kind::Count,
+            | IngressDropped(_)
+            | RxDropped(_) => Kind::Count,
             ReceiverRate(_) | ReceiverDelay(_) | IioOccupancy(_) | MbaLevel(_) => Kind::Mean,
             PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
             QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_) | Cwnd(_) => {
@@ -189,7 +192,7 @@ impl Source {
             QueueMean(_) | GroupMean(_) | RxMean(_) => "queue_mean_bytes",
             QueueMax(_) | GroupMax(_) | RxMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
-            Dropped(_) | IngressDropped(_) => "dropped",
+            Dropped(_) | IngressDropped(_) | RxDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
             Xoff(_) => "xoff_bytes",
             PausingShare(_) => "pausing_share",
@@ -202,7 +205,7 @@ impl Source {
             MbaLevel(_) => "mba_level",
             Path(_, source) => source.metric(),
             QpRtt(_) => "rtt_ps",
-            QpGoodput(_) => "goodput_bps",
+            QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
             Cwnd(_) => "cwnd_bytes",
         }
@@ -281,23 +284,28 @@ impl Recorder {
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             use Source::*;
             let port = world.nics[host].port as usize;
-            recorder.add(
-                host_plan.name.clone(),
-                &[
-                    GoodputTx(host),
-                    GoodputRx(host),
-                    WireTx(port),
-                    WireRx(world.ports[port].peer as usize),
-                    PacketSeqErr(host),
-                    OutOfSequence(host),
-                    LocalAckTimeoutErr(host),
-                    CnpSent(host),
-                    CnpHandled(host),
-                    CnpDelay(host),
-                ],
-            );
+            let has_cpu = !world.cpus.cores_of(host).is_empty();
+            let mut sources = vec![
+                GoodputTx(host),
+                GoodputRx(host),
+                WireTx(port),
+                WireRx(world.ports[port].peer as usize),
+                PacketSeqErr(host),
+                OutOfSequence(host),
+                LocalAckTimeoutErr(host),
+                CnpSent(host),
+                CnpHandled(host),
+                CnpDelay(host),
+            ];
+            if has_cpu {
+                sources.push(CpuShare(host));
+            }
             if let Some(agent) = world.agents.iter().position(|agent| agent.host as usize == host) {
-                recorder.extend(&[IioOccupancy(agent), MbaLevel(agent)]);
+                sources.extend([IioOccupancy(agent), MbaLevel(agent)]);
+            }
+            recorder.add(host_plan.name.clone(), &sources);
+            if has_cpu {
+                recorder.add(receive_name(plan, host), &[RxMean(host), RxMax(host), RxDropped(host)]);
             }
         }
         for (number, path) in world.paths.iter().enumerate() {
@@ -309,12 +317,6 @@ impl Recorder {
                 let sources = sources.map(|source| Source::Path(number, source));
                 let sources: Vec<Source> = sources.chain(pausing.map(Source::PausingShare)).collect();
                 recorder.add(paths::row_name(plan, path, row), &sources);
-            }
-        }
-        for (host, host_plan) in plan.hosts.iter().enumerate() {
-            if !world.cpus.cores_of(host).is_empty() {
-                recorder.add(host_plan.name.clone(), &[Source::CpuShare(host)]);
-                recorder.add(receive_name(plan, host), &[Source::RxMean(host), Source::RxMax(host)]);
             }
         }
         for port in 0..world.ports.len() {
@@ -357,7 +359,8 @@ impl Recorder {
             }
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
-            recorder.add(super::tcp::connection_name(plan, world, connection), &[Source::Cwnd(connection)]);
+            let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
+            recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }
         recorder
     }
@@ -445,8 +448,7 @@ impl Recorder {
                 | Source::QpRate(_)
                 | Source::ItemGoodput(_)
                 | Source::PartGoodput(_)
-                | Source::Cwnd(_)
-                | Source::CpuShare(_) => true,
+                | Source::Cwnd(_) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -513,11 +515,13 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
             let cores = world.cpus.cores_of(host);
             cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
         }
+        RxDropped(host) => world.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
         RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
         RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
         Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
         QpRate(qp) => return peek(world, qp).0,
         QpAlpha(qp) => return peek(world, qp).1,
+        ConnectionGoodput(connection) => world.sockets.connections[connection].bytes_read,
         ReceiverRate(qp) => return probed(world, qp).0,
         ReceiverDelay(qp) => return probed(world, qp).1,
         IioOccupancy(agent) => return world.agents[agent].occupancy(),

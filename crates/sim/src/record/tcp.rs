@@ -165,3 +165,91 @@ pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, 
     }
     (in_rings, connections.iter().map(|c| c.bytes_read).sum())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{CpuPlan, TcpConnectionPlan, TcpControlPlan, TcpPlan};
+    use crate::Simulation;
+
+    const MS: u64 = 1_000_000_000;
+
+    /// Two hosts send to a third whose only core is slow; stopped in the middle, its books changed by `cook`.
+    fn cooked(cook: impl Fn(&mut World)) -> Vec<(String, String)> {
+        let mut plan = Plan::from_json(include_str!("../../tests/data/two_to_one.json")).unwrap();
+        plan.nics[0].tcp = Some(TcpPlan {
+            control: TcpControlPlan::Cubic,
+            mtu_bytes: 1500,
+            sack: true,
+            ecn: false,
+            initial_window_segments: 10,
+            initial_rto_ps: 1000 * MS,
+            min_rto_ps: 200 * MS,
+            max_rto_ps: 120_000 * MS,
+            delayed_ack_ps: 40 * MS,
+            ack_every_segments: 2,
+            receive_buffer_bytes: 6 << 20,
+            tso_bytes: 65536,
+            small_queue_bytes: 1 << 20,
+        });
+        plan.nics[0].cpu = Some(CpuPlan {
+            cores: 1,
+            clock_hz: 1e9,
+            rx_ring: 64,
+            interrupt_delay_ps: 8_000_000,
+            interrupt_packets: 32,
+            napi_budget: 16,
+            gro_bytes: 65536,
+            cycles_per_interrupt: 2500.0,
+            cycles_per_packet: 700.0,
+            cycles_per_segment: 3000.0,
+            cycles_per_byte: 0.3,
+        });
+        plan.tcp_connections = (0..2)
+            .map(|src| TcpConnectionPlan {
+                name: "tcp".into(),
+                src: plan.hosts[src].name.clone(),
+                dst: plan.hosts[2].name.clone(),
+                code_point: plan.writers[0].code_point,
+                connections: 2,
+                bytes: None,
+                start_ps: 0,
+                start_spread_ps: 0,
+                stop_ps: None,
+            })
+            .collect();
+        let mut simulation = Simulation::new(plan.clone()).unwrap();
+        simulation.advance(20_000);
+        let world = simulation.world_mut();
+        assert!(world.cpus.cores_of(2)[0].rx_out_of_buffer > 0, "a ring overflowed");
+        cook(world);
+        super::super::audit::audit(&plan, world).1
+    }
+
+    /// Each counter, off by one, is noticed and the place is named.
+    #[test]
+    fn every_cooked_book_is_noticed() {
+        assert_eq!(cooked(|_| {}), []);
+        type Cook<'a> = &'a dyn Fn(&mut World);
+        let receiver = |w: &mut World| w.cpus.hosts[2].as_ref().unwrap().first_core as usize;
+        let cooks: [(&str, Cook); 7] = [
+            ("receive ring of host 2, core 0", &|w| {
+                let core = receiver(w);
+                w.cpus.cores[core].rx_packets += 1;
+            }),
+            ("receive ring of host 2, core 0", &|w| {
+                let core = receiver(w);
+                w.cpus.cores[core].ring_packets += 1;
+            }),
+            ("receive rings of host 2", &|w| w.cpus.backlog(2).bytes += 1),
+            ("TCP connection 0", &|w| w.sockets.connections[0].bytes_read += 1),
+            ("TCP connection 1", &|w| w.sockets.connections[1].queued += 1),
+            ("the run", &|w| w.sockets.connections[3].bytes_read += 1),
+            ("the run", &|w| w.data.delivered += 1),
+        ];
+        for (number, (place, cook)) in cooks.iter().enumerate() {
+            let errors = cooked(|world| cook(world));
+            assert!(errors.iter().any(|(found, _)| found == place), "{number}: {errors:?}");
+        }
+    }
+}

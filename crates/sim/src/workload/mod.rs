@@ -2,4 +2,4 @@
 
 mod perftest;
 
-pub(crate) use perftest::{schedule, start_time, Writer};
+pub(crate) use perftest::{schedule, Writer};

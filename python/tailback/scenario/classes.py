@@ -1,0 +1,179 @@
+"""Classes of traffic: which class a packet is in, what share it gets, and what guards the lossless ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
+
+from tailback.scenario.errors import found
+from tailback.scenario.fields import Part, Priority, setting
+from tailback.units import DURATION, SIZE, duration
+
+DATA = "data"
+"""The word for CNPs that have the marks of the packets that they answer."""
+
+
+def _refusal(expected: str, **context: Any) -> PydanticCustomError:
+    return PydanticCustomError("found_expected", "{expected}", {"expected": expected, **context})
+
+
+def _whole(value: Any, most: int, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The rules of a mapping from numbers to numbers, for pydantic. YAML has its keys as text."""
+
+    key: str
+    last_key: int
+    value: str
+    least: int
+    most: int
+    total: int | None = None
+    """What the values add up to."""
+
+    @property
+    def expected(self) -> str:
+        """What it is, in words."""
+        return f"a mapping of {self.key} (0 to {self.last_key}) to {self.value} ({self.least} to {self.most})"
+
+    def _validate(self, given: Any) -> dict[int, int]:
+        if not isinstance(given, dict):
+            raise _refusal(self.expected)
+        values: dict[int, int] = {}
+        for key, value in given.items():
+            number = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() else key
+            if not _whole(number, self.last_key):
+                raise _refusal(f"a {self.key} of 0 to {self.last_key}", found=key)
+            if number in values:
+                raise _refusal(f"each {self.key} once", at=key, found=found(value))
+            if not _whole(value, self.most, self.least):
+                expected = f"{self.value} of {self.least} to {self.most}"
+                raise _refusal(expected, at=key, found=found(value))
+            values[number] = value
+        if self.total is not None and sum(values.values()) != self.total:
+            raise _refusal(f"{self.value} that add up to {self.total}", found=sum(values.values()))
+        return dict(sorted(values.items()))
+
+    def __get_pydantic_core_schema__(
+        self, _source: Any, _handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Numbers inside; outside, keys are text, as all of a scenario's are."""
+        return core_schema.no_info_plain_validator_function(
+            self._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda values: {str(key): value for key, value in values.items()}
+            ),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """A mapping with numbers as keys."""
+        one = {"type": "integer", "minimum": self.least, "maximum": self.most}
+        return {"type": "object", "patternProperties": {"^[0-9]+$": one}, "additionalProperties": False}
+
+
+class _CnpRule:
+    """The rules of `CnpPriority`, for pydantic."""
+
+    @staticmethod
+    def _validate(value: Any) -> Any:
+        if value != DATA and not _whole(value, 7):
+            raise _refusal("a priority of 0 to 7, or data")
+        return value
+
+    def __get_pydantic_core_schema__(
+        self, _source: Any, _handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._validate)
+
+    def __get_pydantic_json_schema__(
+        self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 7}, {"const": DATA}]}
+
+
+def _each_once(value: list[int]) -> list[int]:
+    if len(set(value)) < len(value):
+        raise _refusal("every priority once", found=str(value))
+    return value
+
+
+Priorities = Annotated[list[Priority], AfterValidator(_each_once)]
+"""A field that holds several priorities."""
+CnpPriority = Annotated[int | Literal["data"], _CnpRule()]
+"""A field that holds a priority, or `data`."""
+DscpMap = Annotated[dict[int, int], Numbered("DSCP", 63, "a priority", 0, 7)]
+PcpMap = Annotated[dict[int, int], Numbered("PCP", 7, "a priority", 0, 7)]
+Weights = Annotated[dict[int, int], Numbered("priority", 7, "shares in %", 1, 100, total=100)]
+"""Shares of the bandwidth in per cent, by priority."""
+
+_Span = Annotated[int, DURATION.between("1ps", "36000s")]
+
+
+class Classification(Part):
+    """What puts a packet in its class, which is its priority."""
+
+    trust: Literal["dscp", "pcp", "port"] = setting(
+        "dscp",
+        "What of a packet is trusted: its DSCP, its PCP, or nothing (port): then all are in "
+        "default_priority.",
+        'NVIDIA "RoCE Configuration" guides: trust L3 (mlnx_qos --trust dscp); "RoCE Rocks without PFC", '
+        "section 2.2",
+    )
+    default_priority: Priority = setting(
+        0, "Priority of all packets, where nothing is trusted.", "IEEE 802.1Q, 6.9.4: default priority 0"
+    )
+    dscp: DscpMap = setting(
+        {},
+        "Priorities of single DSCPs, such as {26: 4}; of all others: the DSCP divided by 8.",
+        "Linux mlx5 en_dcbnl.c: the default of dscp2prio is dscp >> 3",
+    )
+    pcp: PcpMap = setting(
+        {}, "Priorities of single PCPs; of all others: the PCP.", "IEEE 802.1Q, table 6-3 (8P0D)"
+    )
+
+    def class_of(self, dscp: int, pcp: int) -> int:
+        """The class of a packet with these marks."""
+        if self.trust == "dscp":
+            return self.dscp.get(dscp, dscp >> 3)
+        if self.trust == "pcp":
+            return self.pcp.get(pcp, pcp)
+        return self.default_priority
+
+
+class Pools(Part):
+    """The shared buffer in two: lossless priorities draw on one part, all others on the other."""
+
+    lossless: Annotated[int, SIZE.between("1B")] = setting(
+        4 << 20, "What lossless priorities share.", "Mellanox community DOC-2591: a pool of 4 MiB for RoCE"
+    )
+    lossy: Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")] = setting(
+        "auto",
+        "What all others share. auto: the rest of what is shared.",
+        "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
+    )
+
+    def split(self, shared: int) -> tuple[int, int]:
+        """Bytes of the two of a buffer of which so much is shared; may be less than 1."""
+        return self.lossless, shared - self.lossless if isinstance(self.lossy, str) else self.lossy
+
+
+class Watchdog(Part):
+    """The PFC watchdog of the switches' ports, with the action drop."""
+
+    detection_time: _Span = setting(
+        duration("200ms"),
+        "A lossless queue that a pause holds up for so long drops what waits and what comes.",
+        "SONiC, pfcwd: DEFAULT_DETECTION_TIME",
+    )
+    restoration_time: _Span = setting(
+        duration("200ms"),
+        "It works again after so long without a pause.",
+        "SONiC, pfcwd: DEFAULT_RESTORATION_TIME",
+    )
