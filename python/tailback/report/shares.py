@@ -106,8 +106,11 @@ def queue_pairs(result: Result) -> list[Plot]:
         look = layout(view, "Goodput (Mbit/s)", (0, top), annotations=labels.annotations())
         label = f"Goodput of queue pairs, {view.title}"
         figures.append(Figure(f"pairs-{view.part}", view.part, view.title, label, PLOT_HEIGHT, data, look))
+    pairs = result.flows.num_rows - sum(
+        item["connections"] for item in result.plan.get("tcp_connections", [])
+    )
     caption = (
-        f"What {len(names)} tracked of {text.count(result.setup.writer_qps)} queue pairs delivered in order "
+        f"What {len(names)} tracked of {text.count(pairs)} queue pairs delivered in order "
         "while they ran: the median, the middle 80 %, and the whole range, as means over "
         f"{sampling(panels, FEW_POINTS)}."
     )
