@@ -13,8 +13,7 @@ from tailback.assumptions import assumptions
 from tailback.plan import make_plan
 from tailback.scenario import ScenarioError, load, loads, show
 from tailback.scenario.setups import SETUPS
-
-from tests.test_fuzz_scenario import WORDS, answer, nested, paths, scalars
+from test_fuzz_scenario import WORDS, answer, nested, paths, scalars
 
 TEXT = """\
 name: q

@@ -186,7 +186,8 @@ class Sensitivity(_Part):
 
     `claims` names the claims that it sheds light on. `set` holds overrides of all variants. The variant with
     the `assumed` value is the run itself. With `expected`, a value for each variant, the first measure is
-    drawn as a plot beside it; `expected_as` says what it is.
+    drawn as a plot beside it: `expected_as` says what it is, `axis` is the name of the values with their
+    unit in brackets.
     """
 
     title: str
@@ -201,6 +202,7 @@ class Sensitivity(_Part):
     show: list[Check] = Field(min_length=1)
     expected: list[float] | None = None
     expected_as: str = ""
+    axis: str | None = None
 
     @model_validator(mode="after")
     def _as_many(self) -> Sensitivity:
@@ -208,6 +210,8 @@ class Sensitivity(_Part):
             raise ValueError(
                 f"{self.title}: found {len(self.expected)} of expected, expected as many as values"
             )
+        if (self.expected is None) != (self.axis is None):
+            raise ValueError(f"{self.title}: expected both or neither of expected and axis")
         return self
 
 

@@ -114,7 +114,7 @@ def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Rep
     view = views(next(iter(done.results.values())))[0]
     head = check.measure.replace("_", " ")
     look = layout(view, f"{head[0].upper()}{head[1:]} ({unit})", (0, top), annotations=labels.annotations())
-    title = {**look["xaxis"]["title"], "text": f"{item.path} (set)"}
+    title = {**look["xaxis"]["title"], "text": item.axis}
     look["xaxis"] = {**look["xaxis"], "title": title, "type": "category"}
     look["xaxis"].pop("range")
     heading = f"Dashed, expected: {item.expected_as}" if item.expected_as else "Dashed: expected"

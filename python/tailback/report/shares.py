@@ -79,7 +79,8 @@ def queue_pairs(result: Result) -> list[Plot]:
     """Goodput of the tracked queue pairs: the range, the middle 80 % and the median; none for single
     messages.
     """
-    names = result.bins.entities("goodput_bps")
+    controlled = set(result.bins.entities("rate_bps"))  # connections of TCP have a goodput, too, and no rate
+    names = [name for name in result.bins.entities("goodput_bps") if name in controlled]
     if len(names) < LEAST_SENDERS or not result.setup.writer_qps:
         return []
     panels = views(result)
@@ -105,8 +106,11 @@ def queue_pairs(result: Result) -> list[Plot]:
         look = layout(view, "Goodput (Mbit/s)", (0, top), annotations=labels.annotations())
         label = f"Goodput of queue pairs, {view.title}"
         figures.append(Figure(f"pairs-{view.part}", view.part, view.title, label, PLOT_HEIGHT, data, look))
+    pairs = result.flows.num_rows - sum(
+        item["connections"] for item in result.plan.get("tcp_connections", [])
+    )
     caption = (
-        f"What {len(names)} tracked of {text.count(result.flows.num_rows)} queue pairs delivered in order "
+        f"What {len(names)} tracked of {text.count(pairs)} queue pairs delivered in order "
         "while they ran: the median, the middle 80 %, and the whole range, as means over "
         f"{sampling(panels, FEW_POINTS)}."
     )
