@@ -188,7 +188,7 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, topology, failures, host, switch, traffic, record",
+            "name, about, run, qos, topology, failures, host, switch, traffic, memory_load, record",
         ),
     ],
 )

@@ -11,8 +11,11 @@ from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_
 from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import hostcc_plan, rhcc_plan
+from tailback.scenario.host_path import HostPath
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario, Switch
+from tailback.scenario.network import Wire
+from tailback.scenario.path_plan import memory_loads, path_plan, paths_of
 from tailback.scenario.qos import (
     CodePoint,
     classes,
@@ -34,11 +37,17 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
 
     Hosts, links, writers, connections and messages are in the order of the network and of the traffic list,
     which is also the order of their random streams. Hosts of one link rate share a kind of NIC, switches with
-    as much shared buffer a kind of switch.
+    as much shared buffer a kind of switch. Hosts with a data path share one if their links' delays and their
+    paths are alike, too.
     """
     network = scenario.network
-    rates = list(dict.fromkeys(network.host_rates))
-    nic_of = {rate: number for number, rate in enumerate(rates)}
+    wires = [network.wires_of[name][0] for name in network.hosts]
+    paths = list(paths_of(scenario).values())
+    alike = [
+        (wire.rate, wire.delay if path else None, id(path)) for wire, path in zip(wires, paths, strict=True)
+    ]
+    nics = dict(zip(reversed(alike), zip(reversed(wires), reversed(paths), strict=True), strict=True))
+    nic_of = {kind: number for number, kind in enumerate(dict.fromkeys(alike))}
     link_rates = {wire.rate for wire in network.wires}
     round_trip = round_trip_setting(scenario.host)
     if isinstance(round_trip, str):
@@ -52,10 +61,9 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "seed": scenario.run.seed,
         "duration_ps": scenario.run.duration,
         "hosts": [
-            {"name": name, "nic": nic_of[rate]}
-            for name, rate in zip(network.hosts, network.host_rates, strict=True)
+            {"name": name, "nic": nic_of[kind]} for name, kind in zip(network.hosts, alike, strict=True)
         ],
-        "nics": [_nic(scenario, marks, rate, round_trip) for rate in rates],
+        "nics": [_nic(scenario, marks, *nics[kind], round_trip) for kind in nic_of],
         "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
         "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in kinds],
         "links": [
@@ -80,7 +88,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             for entry in _connections(item, index, network.hosts, marks)
         ],
         "flows": _flows(scenario, marks),
-        "memory_loads": [],
+        "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
     }
@@ -91,8 +99,10 @@ def plan_json(plan: dict[str, Any]) -> str:
     return json.dumps(plan, allow_nan=False)
 
 
-def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: int | None) -> dict[str, Any]:
-    host = scenario.host
+def _nic(
+    scenario: Scenario, marks: list[CodePoint], wire: Wire, path: HostPath | None, round_trip: int | None
+) -> dict[str, Any]:
+    host, rate_bps = scenario.host, wire.rate
     of_cnps = cnp_code_point(host)
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
@@ -109,9 +119,9 @@ def _nic(scenario: Scenario, marks: list[CodePoint], rate_bps: int, round_trip: 
             "retry_count": host.transport.retry_count,
         },
         "congestion": congestion_plan(host, rate_bps, round_trip),
-        "rhcc": rhcc_plan(host, rate_bps),
-        "hostcc": hostcc_plan(host, rate_bps),
-        "host_path": None,
+        "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),
+        "hostcc": None if path is None else hostcc_plan(host, rate_bps),
+        "host_path": path_plan(scenario, path, wire),
         "tcp": tcp_plan(host.tcp) if scenario.has_tcp else None,
         "cpu": cpu_plan(host.cpu) if scenario.has_tcp else None,
     }

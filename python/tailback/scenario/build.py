@@ -83,9 +83,12 @@ _LEANS_ON: dict[str, list[Path]] = {
             for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "rhcc", "hostcc", "transport")
         ),
         *(("host", name) for name in ("qos", "cnp_priority", "strict")),
+        *(("host", name) for name in ("mtu", "tcp", "path", "path_by_host")),
+        ("switch", "lossless"),
     ],
     "traffic": [("topology",), ("run",), ("host", "cnp_priority")],
     "failures": [("topology",), ("run",)],
+    "memory_load": [("topology",), ("run",), ("host", "path"), ("host", "path_by_host")],
     "topology": [],
 }
 """What the conflicts in a section are worked out from."""

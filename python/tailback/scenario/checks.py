@@ -14,6 +14,7 @@ from tailback.scenario.host_control import host_control_conflicts
 from tailback.scenario.hosts import ALL, names
 from tailback.scenario.model import Scenario, Thresholds
 from tailback.scenario.network import Network
+from tailback.scenario.path_plan import path_conflicts
 from tailback.scenario.qos import MAX_CODE_POINTS, code_points, strict_of
 from tailback.scenario.traffic import (
     AllToAll,
@@ -51,6 +52,7 @@ def conflicts(scenario: Scenario) -> Problems:
     yield from _classes(scenario)
     yield from congestion_conflicts(scenario.host, network.host_rates)
     yield from host_control_conflicts(scenario.host, network.host_rates)
+    yield from path_conflicts(scenario)
     yield from _failures(scenario, network)
     total, usable = 0, True
     for index in range(len(scenario.traffic)):

@@ -27,10 +27,13 @@ def auto_headroom(scenario: Scenario, wire: Wire) -> int:
     """
     pfc = scenario.switch.pfc
     in_flight = bytes_in(2 * wire.delay + pfc.response_delay + scenario.switch.latency, wire.rate)
+    return in_flight + 2 * largest_packet(scenario) + PFC_FRAME_BYTES
+
+
+def largest_packet(scenario: Scenario) -> int:
+    """Bytes on the wire of the largest packet of a scenario, in whichever priority: a pause waits for it."""
     packet = scenario.host.mtu + telemetry_bytes(scenario.host) + DATA_OVERHEAD_BYTES
-    if scenario.has_tcp:  # in whichever priority: a pause waits for the packet that is being sent
-        packet = max(packet, scenario.host.tcp.mtu + ETHERNET_BYTES)
-    return in_flight + 2 * packet + PFC_FRAME_BYTES
+    return max(packet, scenario.host.tcp.mtu + ETHERNET_BYTES) if scenario.has_tcp else packet
 
 
 def headrooms(scenario: Scenario) -> list[int]:

@@ -216,10 +216,14 @@ def _ladder(part: Rhcc | HostCc) -> dict[str, Any]:
     }
 
 
-def rhcc_plan(host: Host, rate_bps: int) -> dict[str, Any] | None:
-    """RHCC in the plan of a NIC on a link of `rate_bps`; none where neither half is on."""
+def rhcc_plan(host: Host, rate_bps: int, *, has_path: bool = True) -> dict[str, Any] | None:
+    """RHCC in the plan of a NIC on a link of `rate_bps`; none where neither half is on.
+
+    The receiver half needs a host with a data path.
+    """
     rhcc = host.rhcc
-    if not (rhcc.sender or rhcc.receiver):
+    watches = rhcc.receiver and has_path
+    if not (rhcc.sender or watches):
         return None
     law: dict[str, Any] = {
         "pid": {"alpha_per_ns": rhcc.alpha, "beta_per_ns": rhcc.beta},
@@ -238,7 +242,7 @@ def rhcc_plan(host: Host, rate_bps: int) -> dict[str, Any] | None:
         "iio_threshold_lines": iio_threshold(rhcc, rate_bps),
         "ladder": _ladder(rhcc),
     }
-    return {"sender": sender if rhcc.sender else None, "receiver": receiver if rhcc.receiver else None}
+    return {"sender": sender if rhcc.sender else None, "receiver": receiver if watches else None}
 
 
 def hostcc_plan(host: Host, rate_bps: int) -> dict[str, Any] | None:
@@ -270,7 +274,7 @@ def host_control_conflicts(host: Host, rates: Iterable[int]) -> Iterator[tuple[P
         (host.rhcc.receiver, ("host", "rhcc", "receiver")),
         (host.hostcc.enabled, ("host", "hostcc", "enabled")),
     ):
-        if on and getattr(host, "path", None) is None:
+        if on and host.path is None and not host.path_by_host:
             yield (
                 path,
                 "found true, expected false without host.path: there is no IIO whose counter it could read",

@@ -28,6 +28,7 @@ from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import Delay, Part, RunTime, Start, refuse, setting
 from tailback.scenario.host_control import HostCc, Rhcc
+from tailback.scenario.host_path import HostPath, MemoryLoad, PathOfHosts
 from tailback.scenario.network import Network
 from tailback.scenario.tcp import Tcp
 from tailback.scenario.topology import Topology
@@ -171,6 +172,14 @@ class Host(Part):
         description="RHCC, beside the congestion control: a queue pair sends at the lower of the two rates.",
     )
     hostcc: HostCc = Field(default_factory=HostCc, description="HostCC, in hosts that receive.")
+    path: HostPath | None = setting(
+        None,
+        "What a packet meets between the NIC's port and memory; null: memory takes every byte at once.",
+        "assumption: a receiver that keeps up",
+    )
+    path_by_host: list[PathOfHosts] = setting(
+        [], "Other paths of some hosts.", "assumption: all hosts are alike", max_length=1000
+    )
     tcp: Tcp = Field(default_factory=Tcp, description="TCP, where traffic is tcp.")
     cpu: Cpu = Field(default_factory=Cpu, description="The CPU, of which only TCP takes a part.")
 
@@ -424,6 +433,12 @@ class Scenario(Part):
     host: Host = Field(default_factory=Host, description="Every host: its NIC, its TCP and its CPU.")
     switch: Switch = Field(default_factory=Switch, description="Every switch.")
     traffic: list[Traffic] = Field(description="What is sent.", min_length=1, max_length=1000)
+    memory_load: list[MemoryLoad] = setting(
+        [],
+        "Traffic of cores to the memory of hosts with host.path.",
+        "assumption: cores leave memory to the NIC",
+        max_length=1000,
+    )
     record: Record = Field(default_factory=Record, description="What is recorded.")
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)

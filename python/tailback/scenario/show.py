@@ -18,7 +18,9 @@ from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
+from tailback.scenario.host_path import HostPath
 from tailback.scenario.model import Scenario, Transport
+from tailback.scenario.path_plan import every_threshold
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import Tcp
 from tailback.units import format_duration, format_rate, format_size
@@ -26,6 +28,8 @@ from tailback.units import format_duration, format_rate, format_size
 _AUTO: dict[str, Callable[[Scenario], str]] = {
     "headroom": lambda scenario: _sizes(headrooms(scenario)),
     "lossy": lambda scenario: _lossy(scenario),
+    "xoff": lambda scenario: _sizes(xoff for xoff, _ in every_threshold(scenario)),
+    "xon": lambda scenario: _sizes(xon for _, xon in every_threshold(scenario)),
     "shared": lambda scenario: _sizes(shared(scenario).values()),
     "iio_threshold": lambda scenario: _each_rate(
         scenario, lambda rate: f"{iio_threshold(scenario.host.rhcc, rate):g} lines"
@@ -85,6 +89,8 @@ def input_names(scenario: Scenario) -> dict[str, str]:
 def _mapping(
     scenario: Scenario, part: BaseModel, path: Path, indent: int, files: Mapping[str, str]
 ) -> Iterator[_Line]:
+    if isinstance(part, HostPath):
+        part = part.resolved()
     dumped = part.model_dump(by_alias=True)
     sources = _worked_out(scenario, part)
     for name, field in type(part).model_fields.items():

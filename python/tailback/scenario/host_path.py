@@ -1,0 +1,342 @@
+"""A host's data path from the NIC's receive buffer to memory or a GPU, and traffic of cores to memory.
+
+What the model does with it is in docs/models/host-path.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tailback.scenario.classes import Priorities
+from tailback.scenario.fields import Delay, Part, RunTime, Start, refuse, setting
+from tailback.scenario.hosts import HostSet
+from tailback.units import DURATION, RATE, SIZE, duration, format_duration, format_size, rate, size
+
+_WAN = "Wan et al. (RHCC), APNet 2024"
+_HOSTCC = "recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified"
+
+CACHE_LINE_BYTES = 64
+DATA_CREDIT_BYTES = 16
+TLP_OVERHEAD_BYTES = 4 + 16 + 4
+"""What a write takes beside its payload: STP token with the sequence number, header with a 64-bit address,
+LCRC (PCI Express base specification 3.1, sections 2.2 and 4.2.2)."""
+XON_OFFSET_BYTES = 10_000
+"""How far below xoff a pause ends, where xon is auto."""
+
+_Rate = Annotated[int, RATE.between("1Gbps", "100Tbps")]
+_Buffer = Annotated[int, SIZE.between("9216B", "1GiB")]
+_Threshold = Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")]
+_Bytes = Annotated[int, SIZE.between("1B", "1TB")]
+_Time = Annotated[int, DURATION.between("1ps", "1s")]
+_Span = Annotated[int, DURATION.between("1ps", "36000s")]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A PCIe link and a host of its time."""
+
+    transfers: int
+    """Of a lane, in 10^9 a second."""
+    lanes: int
+    lines: int
+    memory: int
+
+    @property
+    def rate(self) -> int:
+        """What is left for TLPs each way, bit/s: 128b/130b, and 2 % for DLLPs."""
+        return self.transfers * 10**9 * self.lanes // 130 * 128 // 100 * 98
+
+
+def _memory(channels: int, megatransfers: int) -> int:
+    """80 % of what DRAM channels of 64 bits carry, bit/s."""
+    return channels * 64 * megatransfers * 10**6 * 8 // 10
+
+
+PRESETS = {
+    "pcie3-x8": Preset(8, 8, 93, rate("265.6Gbps")),
+    "pcie3-x16": Preset(8, 16, 93, rate("265.6Gbps")),
+    "pcie4-x16": Preset(16, 16, 186, _memory(8, 3200)),
+    "pcie5-x16": Preset(32, 16, 372, _memory(8, 4800)),
+}
+
+
+def _from_preset(about: str, source: str) -> Any:
+    return setting(None, f"{about} null: the preset's.", source)
+
+
+class ReceiveBuffer(Part):
+    """The NIC's receive buffer: a part for its lossless priorities, and one for all others."""
+
+    lossless: Priorities | None = setting(
+        None,
+        "Priorities for which the NIC asks its switch for pauses; null: those of switch.lossless.",
+        "assumption: NIC and switch are set up alike",
+    )
+    lossless_size: _Buffer = setting(
+        size("256KiB"),
+        "Size of the part of the lossless priorities.",
+        "assumption: about the 262,016 B that mlnx_qos shows of a ConnectX at 25 Gbit/s",
+    )
+    xoff: _Threshold = setting(
+        "auto",
+        "A pause is asked for from this fill on. auto: lossless_size less what the link carries in twice its "
+        "delay and the response delay, two packets of the greatest length and one PFC frame.",
+        "IEEE 802.1Q annex N (the terms of the sum)",
+    )
+    xon: _Threshold = setting(
+        "auto",
+        "The pause ends at this fill. auto: 10,000 B below xoff, or 0.",
+        "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below",
+    )
+    lossy_size: _Buffer = setting(
+        size("256KiB"), "Size of the part of all others.", "assumption: as large as the lossless part"
+    )
+    cnp_threshold: Annotated[int, SIZE.between("1B", "1GiB")] | None = setting(
+        size("128KiB"),
+        "Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.",
+        f"assumption: half of lossy_size; {_WAN}, section 2.2, sees such CNPs and gives no threshold",
+    )
+    quanta: int = setting(
+        65535,
+        "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
+        "IEEE 802.1Qbb: the most that a frame can ask for",
+        ge=2,
+        le=65535,
+    )
+    response_delay: Delay = setting(
+        duration("2.01728us"),
+        "From a pause frame's last bit to the moment its receiver is quiet.",
+        "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ReceiveBuffer:
+        if isinstance(self.xoff, int) and self.xoff > self.lossless_size:
+            raise refuse(
+                "xoff", format_size(self.xoff), f"at most lossless_size, {format_size(self.lossless_size)}"
+            )
+        if isinstance(self.xoff, int) and isinstance(self.xon, int) and self.xon >= self.xoff:
+            raise refuse("xon", format_size(self.xon), f"less than xoff, {format_size(self.xoff)}")
+        if self.cnp_threshold is not None and self.cnp_threshold > self.lossy_size:
+            expected = f"at most lossy_size, {format_size(self.lossy_size)}"
+            raise refuse("cnp_threshold", format_size(self.cnp_threshold), expected)
+        return self
+
+
+class Ddio(Part):
+    """Direct cache access: writes of the NIC go to some ways of the last-level cache."""
+
+    capacity: _Bytes = setting(size("4MB"), "What these ways hold.", f"{_WAN}, section 2.2")
+    cpu_share: float = setting(
+        round(2 / 11, 6),
+        "Share of the lines that cores bring into the cache that come to lie in these ways.",
+        "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    working_set: _Bytes | None = setting(
+        None,
+        "Bytes that are written before the first of them is written again; null: messages outstanding times "
+        "their size, over all queue pairs to the host.",
+        "assumption: applications use their buffers in turn, and no more of them than are outstanding",
+    )
+
+
+class Memory(Part):
+    """The memory controller, which the NIC shares with the cores."""
+
+    bandwidth: _Rate | None = _from_preset(
+        "All channels together.",
+        f"pcie3: {_WAN}, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of "
+        "DDR4-3200 and DDR5-4800",
+    )
+    service: Delay = setting(
+        duration("10ns"),
+        "Mean time of a request in a bank: the scale of its wait under load.",
+        "assumption: of the order of a row hit in DDR4",
+    )
+    write_wait: float = setting(
+        4.8,
+        "How many times as long as a read a write waits.",
+        f"assumption: calibrated on the 62 % that {_WAN}, figure 2, loses with PFC at the highest load",
+        ge=0.0,
+        le=1e6,
+        allow_inf_nan=False,
+    )
+    cpu_latency: _Time = setting(
+        duration("90ns"),
+        "A read of a core, with nothing in its way.",
+        "assumption: what Intel MLC shows of a local DRAM read on Xeon servers",
+    )
+    ddio: Ddio | None = Field(
+        default_factory=Ddio, description="Direct cache access; null: off, writes go to memory."
+    )
+
+
+class Stalls(Part):
+    """Times in which a GPU's memory answers nothing; gaps and durations are drawn."""
+
+    interval: _Span = Field(description="Mean time from the end of one to the next.")
+    duration: _Time = Field(description="Mean duration; all from 0 to twice this are equally likely.")
+
+
+class Gpu(Part):
+    """A GPU's memory behind another root port, peer to peer."""
+
+    bandwidth: _Rate | None = _from_preset(
+        "Reads and writes together.",
+        "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together",
+    )
+    hops: int = setting(
+        0, "Hops between NUMA nodes on the way.", "assumption: the GPU is at the NIC's own node", ge=0, le=16
+    )
+    hop_latency: Delay = setting(
+        duration("150ns"),
+        "What each hop adds.",
+        "assumption: the order of a remote read's extra time on Xeon servers",
+    )
+    outstanding: Annotated[int, SIZE.between("4096B", "1GiB")] = setting(
+        size("8KiB"),
+        "Most bytes of writes on their way between the root ports.",
+        "assumption: no vendor document says; of the order of the IIO's buffer",
+    )
+    stalls: Stalls | None = setting(
+        None, "Times in which it serves nothing; null: none.", "assumption: a GPU that runs no kernel answers"
+    )
+
+
+class Reads(Part):
+    """How the NIC fetches what it sends."""
+
+    outstanding: Annotated[int, SIZE.between("1B", "1GiB")] = setting(
+        size("16KiB"),
+        "Read requests outstanding times their size.",
+        "assumption: 32 requests of 512 B",
+    )
+    latency: _Time = setting(
+        duration("700ns"),
+        "From a read request to its last completion.",
+        "assumption: the order of a PCIe read of memory; a GPU's takes longer",
+    )
+
+
+class HostPath(Part):
+    """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
+
+    preset: Literal["pcie3-x8", "pcie3-x16", "pcie4-x16", "pcie5-x16"] = Field(
+        description="PCIe generation and lanes; sets rate, iio_lines and bandwidths where they are null."
+    )
+    target: Literal["memory", "gpu"] = setting(
+        "memory", "Where payload goes to, and comes from.", "assumption: a host without a GPU"
+    )
+    receive_buffer: ReceiveBuffer = Field(
+        default_factory=ReceiveBuffer, description="The NIC's receive buffer, with its thresholds of PFC."
+    )
+    rate: _Rate | None = _from_preset(
+        "What PCIe has for TLPs, each way.",
+        "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs",
+    )
+    max_payload: Annotated[int, SIZE.between("128B", "4096B")] = setting(
+        size("256B"),
+        "Payload of a full write, a power of two.",
+        "assumption: what root ports of servers offer most",
+    )
+    header_credits: int = setting(
+        128,
+        "Writes that may be on their way: posted header credits.",
+        "assumption: more than data credits allow, so that these decide",
+        ge=1,
+        le=2**20,
+    )
+    iio_lines: Annotated[int, Field(ge=2, le=2**22)] | None = _from_preset(
+        "Buffer of the IIO in cache lines of 64 B: posted data credits.",
+        f"assumption: pcie3: 93, {_HOSTCC}; twice as many with each generation, as its rate needs",
+    )
+    credit_latency: Delay = setting(
+        duration("213ns"),
+        "From a write's end to the return of its credits at the NIC.",
+        f"assumption: what the IIO's occupancy at 100 Gbit/s leaves, {_HOSTCC}",
+    )
+    iio_latency: Delay = setting(
+        duration("113ns"),
+        "From a write's last bit on PCIe to its end, with nothing in its way.",
+        f"assumption: calibrated on the 120 ns of an idle receiver in {_WAN}, section 4",
+    )
+    memory: Memory = Field(
+        default_factory=Memory, description="The memory controller, where target is memory."
+    )
+    gpu: Gpu = Field(default_factory=Gpu, description="The GPU's memory, where target is gpu.")
+    reads: Reads | None = setting(
+        None,
+        "How the NIC fetches what it sends; null: it always has it. {} has its defaults.",
+        "assumption: host memory is read faster than a link carries",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> HostPath:
+        if self.max_payload.bit_count() != 1:
+            raise refuse("max_payload", format_size(self.max_payload), "a power of two, 128B to 4096B")
+        least = -(-self.max_payload // CACHE_LINE_BYTES)
+        if self.iio_lines is not None and self.iio_lines < least:
+            raise refuse("iio_lines", str(self.iio_lines), f"at least {least}, a write of max_payload")
+        return self
+
+    def resolved(self) -> HostPath:
+        """The same with the preset's values in place of null."""
+        preset = PRESETS[self.preset]
+        link = self.rate or preset.rate
+        write = self.max_payload
+        return self.model_copy(
+            update={
+                "rate": link,
+                "iio_lines": self.iio_lines or preset.lines,
+                "memory": self.memory.model_copy(
+                    update={"bandwidth": self.memory.bandwidth or preset.memory}
+                ),
+                "gpu": self.gpu.model_copy(
+                    update={"bandwidth": self.gpu.bandwidth or link * write // (write + TLP_OVERHEAD_BYTES)}
+                ),
+            }
+        )
+
+
+class PathOfHosts(HostPath):
+    """The path of some hosts, in place of host.path."""
+
+    hosts: HostSet = Field(description="The hosts: h0, h0..h15, or a list of these.")
+
+
+class MemoryLoad(Part):
+    """Traffic of cores to memory, as Intel MLC makes it: each core keeps cache lines outstanding."""
+
+    host: HostSet = Field(description="Hosts, each with such cores: h0, h0..h15, or a list of these.")
+    cores: int = Field(description="Cores that do so.", ge=1, le=4096)
+    lines_per_core: int = setting(
+        10,
+        "Cache lines of 64 B that each keeps outstanding.",
+        "assumption: the line fill buffers of an Intel core before Ice Lake",
+        ge=1,
+        le=4096,
+    )
+    read_share: float = setting(
+        0.5,
+        "Share of the traffic that is read.",
+        f"{_WAN}, section 2.2: reads and writes 1:1",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    start: Start = setting(0, "When it begins.", "assumption: at once")
+    stop: RunTime | None = setting(None, "When it ends; null: with the run.", "assumption: never")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> MemoryLoad:
+        if self.stop is not None and self.stop <= self.start:
+            raise refuse(
+                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
+            )
+        return self

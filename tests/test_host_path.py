@@ -1,0 +1,246 @@
+"""Paths of hosts in a scenario: what they become in the plan, what is refused, and that a run shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tailback
+from tailback.plan import make_plan
+from tailback.scenario import ScenarioError, load, loads, show
+
+THREE_LINES = """\
+name: three
+run: {duration: 2ms}
+topology: {kind: star, hosts: 3, link: {rate: 100Gbps, delay: 10ns}}
+host:
+  mtu: 4096B
+  path: {preset: pcie3-x16}
+traffic:
+  - {kind: write, from: h0, to: h1}
+"""
+
+
+def nic_of(text: str, host: str, *sets: str) -> dict[str, Any]:
+    """The kind of NIC of a host in the plan."""
+    plan = make_plan(loads(text, sets=sets))
+    number = next(entry["nic"] for entry in plan["hosts"] if entry["name"] == host)
+    nic: dict[str, Any] = plan["nics"][number]
+    return nic
+
+
+def counter(result: tailback.Result, node: str, name: str) -> int:
+    """A counter of a host over the run; 0 where it has none."""
+    rows = result.counters.to_pylist()
+    return sum(row["value"] for row in rows if (row["node"], row["counter"]) == (node, name))
+
+
+def test_three_lines_are_a_whole_path() -> None:
+    plan = make_plan(loads(THREE_LINES))
+    assert len(plan["nics"]) == 1
+    xoff = 262_144 - 25_466 - 2 * (4096 + 98) - 84  # 2 * 10 ns + 2.01728 us at 12.5 B/ns: 25,466 B
+    assert plan["nics"][0]["host_path"] == {
+        "receive_buffers": [
+            {
+                "bytes": 262_144,
+                "xoff_bytes": None,
+                "xon_bytes": None,
+                "priorities": [0, 1, 2, 4, 5, 6, 7],
+            },
+            {"bytes": 262_144, "xoff_bytes": xoff, "xon_bytes": xoff - 10_000, "priorities": [3]},
+        ],
+        "pfc_quanta": 65_535,
+        "pfc_response_delay_ps": 2_017_280,
+        "cnp_threshold_bytes": 131_072,
+        "pcie": {
+            "rate_bps": 123_510_153_718,
+            "max_payload_bytes": 256,
+            "tlp_overhead_bytes": 24,
+            "header_credits": 128,
+            "data_credits": 372,
+            "credit_latency_ps": 213_000,
+        },
+        "iio_latency_ps": 113_000,
+        "target": {
+            "memory": {
+                "bandwidth_bps": 265_600_000_000,
+                "service_ps": 10_000,
+                "write_wait": 4.8,
+                "cpu_latency_ps": 90_000,
+                "ddio": {"bytes": 4_000_000, "cpu_share": 0.181818, "working_set_bytes": None},
+            }
+        },
+        "reads": None,
+    }
+
+
+def test_no_path_unless_one_is_given() -> None:
+    plan = make_plan(load("first-flow"))
+    assert [nic["host_path"] for nic in plan["nics"]] == [None]
+    assert plan["memory_loads"] == []
+
+
+@pytest.mark.parametrize(
+    ("preset", "gigabytes_per_second", "lines"),
+    [("pcie3-x8", 7.88, 93), ("pcie3-x16", 15.75, 93), ("pcie4-x16", 31.5, 186), ("pcie5-x16", 63.0, 372)],
+)
+def test_presets_are_links_of_their_generation(preset: str, gigabytes_per_second: float, lines: int) -> None:
+    path = nic_of(THREE_LINES, "h0", f"host.path.preset={preset}")["host_path"]
+    raw = path["pcie"]["rate_bps"] / 8e9 / 0.98
+    assert raw == pytest.approx(gigabytes_per_second, rel=0.001)
+    assert path["pcie"]["data_credits"] == 4 * lines
+    # Credits for a full write's round trip, unloaded, cover the link: the preset does not limit itself.
+    round_trip_ns = (path["pcie"]["credit_latency_ps"] + path["iio_latency_ps"]) / 1000
+    assert 64 * lines / round_trip_ns > path["pcie"]["rate_bps"] / 8e9 * 256 / 280
+
+
+def test_hosts_differ_where_they_are_named() -> None:
+    own = "host.path_by_host=[{hosts: h1, preset: pcie3-x8, target: gpu, gpu: {hops: 2}, reads: {}}]"
+    plan = make_plan(loads(THREE_LINES, sets=[own]))
+    assert [host["nic"] for host in plan["hosts"]] == [0, 1, 0]
+    assert list(plan["nics"][0]["host_path"]["target"]) == ["memory"]
+    gpu = plan["nics"][1]["host_path"]["target"]["gpu"]
+    assert (gpu["hops"], gpu["outstanding_bytes"], gpu["stalls"]) == (2, 8192, None)
+    # PCIe 3.0 x8 moves about 7.1 GB/s in writes of 256 B.
+    assert gpu["bandwidth_bps"] / 8e9 == pytest.approx(7.1, rel=0.01)
+    assert plan["nics"][1]["host_path"]["reads"] == {"outstanding_bytes": 16_384, "latency_ps": 700_000}
+    # Only the receiver has one: the others stay ideal.
+    only = make_plan(loads(THREE_LINES.replace("  path: {preset: pcie3-x16}\n", ""), sets=[own]))
+    assert [nic["host_path"] is None for nic in only["nics"]] == [True, False]
+
+
+def test_a_lossy_network_has_one_lossy_buffer() -> None:
+    path = nic_of(THREE_LINES, "h0", "switch.lossless=[]")["host_path"]
+    assert [part["priorities"] for part in path["receive_buffers"]] == [list(range(8))]
+
+
+def test_memory_loads_name_each_host() -> None:
+    loads_of = make_plan(
+        loads(THREE_LINES, sets=["memory_load=[{host: h0..h1, cores: 4, start: 1us, stop: 1ms}]"])
+    )["memory_loads"]
+    assert [load["host"] for load in loads_of] == ["h0", "h1"]
+    assert loads_of[0] == {
+        "name": "memory0",
+        "host": "h0",
+        "start_ps": 10**6,
+        "stop_ps": 10**9,
+        "cores": 4,
+        "lines_per_core": 10,
+        "read_share": 0.5,
+    }
+
+
+def test_agents_watch_hosts_with_a_path() -> None:
+    own = "host.path_by_host=[{hosts: h1, preset: pcie3-x16}]"
+    text = THREE_LINES.replace("  path: {preset: pcie3-x16}\n", "")
+    both = "host.rhcc={sender: true, receiver: true}"
+    assert nic_of(text, "h0", own, both)["rhcc"]["receiver"] is None
+    assert nic_of(text, "h1", own, both)["rhcc"]["receiver"] is not None
+    assert nic_of(text, "h0", own, "host.hostcc={enabled: true}")["hostcc"] is None
+    assert nic_of(text, "h1", own, "host.hostcc={enabled: true}")["hostcc"] is not None
+    for sets in ([both], ["host.hostcc={enabled: true}"]):
+        assert tailback.run(loads(THREE_LINES, sets=sets)).summary["complete"] is not None
+
+
+@pytest.mark.parametrize(
+    ("sets", "problem"),
+    [
+        (["host.path={}"], "host.path.preset: found nothing, expected a value: pcie generation and lanes"),
+        (
+            ["host.path.preset=pcie6-x16"],
+            'host.path.preset: found "pcie6-x16", expected pcie5-x16 (or another',
+        ),
+        (["host.path.max_payload=300B"], "host.path.max_payload: found 300B, expected a power of two"),
+        (
+            ["host.path.iio_lines=3"],
+            "host.path.iio_lines: found 3, expected at least 4, a write of max_payload",
+        ),
+        (
+            ["host.path.receive_buffer={lossless_size: 20KB}"],
+            "host.path.receive_buffer.lossless_size: found 20KB, expected more than 33",
+        ),
+        (
+            ["host.path.receive_buffer={xoff: 1MB}"],
+            "host.path.receive_buffer.xoff: found 1MB, expected at most lossless_size, 256KiB",
+        ),
+        (
+            ["host.path.receive_buffer={xoff: 20KB, xon: 20KB}"],
+            "host.path.receive_buffer.xon: found 20KB, expected less than xoff, 20KB",
+        ),
+        (
+            ["host.path.receive_buffer={xon: 250KB}"],
+            "host.path.receive_buffer.xon: found 250KB, expected less than xoff, 228",
+        ),
+        (
+            ["host.path.receive_buffer={lossy_size: 20KB}"],
+            "host.path.receive_buffer.cnp_threshold: found 128KiB, expected at most lossy_size, 20KB",
+        ),
+        (
+            ["host.path_by_host=[{hosts: h9, preset: pcie3-x8}]"],
+            'host.path_by_host.0.hosts: found "h9", expected hosts of the network',
+        ),
+        (
+            [
+                "host.path_by_host=[{hosts: h0..h1, preset: pcie3-x8}, {hosts: h1, preset: pcie3-x8}]",
+            ],
+            'host.path_by_host.1.hosts: found "h1", expected hosts that no entry before has',
+        ),
+        (
+            ["memory_load=[{host: h9, cores: 1}]"],
+            'memory_load.0.host: found "h9", expected hosts of the network',
+        ),
+        (
+            ["host.path.target=gpu", "memory_load=[{host: h1, cores: 1}]"],
+            'memory_load.0.host: found "h1", expected hosts with host.path to memory',
+        ),
+        (["host.path=null", "memory_load=[{host: h1, cores: 1}]"], "expected hosts with host.path to memory"),
+        (
+            ["memory_load=[{host: h1, cores: 1, start: 2ms}]"],
+            "memory_load.0.start: found 2ms, expected less than run.duration, 2ms",
+        ),
+        (
+            ["memory_load=[{host: h1, cores: 1, start: 1ms, stop: 1ms}]"],
+            "memory_load.0.stop: found 1ms, expected later than start, 1ms",
+        ),
+    ],
+)
+def test_what_is_refused(sets: list[str], problem: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        loads(THREE_LINES, sets=sets)
+    assert problem in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize("name", ["gpudirect-pfc", "memory-contention"])
+def test_what_is_shown_is_the_same_plan(name: str) -> None:
+    scenario = load(name)
+    text = show(scenario)
+    assert make_plan(loads(text)) == make_plan(scenario)
+    # The preset's values are there in numbers.
+    assert "iio_lines: 93" in text
+    assert "rate: null" not in text
+
+
+def test_memory_traffic_fills_the_receive_buffer_first() -> None:
+    """The line of traffic starts at memory and reaches the sender's port; without the load there is none."""
+    loaded = tailback.run("memory-contention")
+    assert counter(loaded, "h1", "tx_prio3_pause") > 0
+    assert counter(loaded, "h0", "rx_prio3_pause") > 0
+    assert counter(loaded, "h1", "outbound_pci_stalled_wr") > 0
+    calm = tailback.run("memory-contention", sets=["memory_load=[]"])
+    assert counter(calm, "h1", "tx_prio3_pause") == 0
+
+
+def test_a_gpu_that_stalls_has_its_nic_pause_the_switch() -> None:
+    stalling = tailback.run("gpudirect-pfc")
+    assert counter(stalling, "h1", "tx_prio0_pause") > 0
+    assert counter(stalling, "h0", "tx_prio0_pause") == 0
+    assert counter(stalling, "h0", "rx_prio0_pause") > 0
+    steady = tailback.run("gpudirect-pfc", sets=["host.path_by_host=[]"])
+    assert counter(steady, "h1", "tx_prio0_pause") == 0
+
+
+def test_a_lossy_receiver_sends_cnps_of_its_own() -> None:
+    lossy = tailback.run("memory-contention", sets=["switch.lossless=[]"])
+    assert counter(lossy, "h1", "np_cnp_sent") > 0
+    assert counter(lossy, "h1", "np_ecn_marked_roce_packets") == 0
