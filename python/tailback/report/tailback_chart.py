@@ -34,6 +34,11 @@ LOWEST_BYTES = 1e3
 LEAST_TICK = 0.004
 SIGNALS = (("ecn_marked", "CE marks", GREEN), ("paused", "pauses", VERMILLION), ("dropped", "drops", INK))
 GROUPS = {
+    "memory": "Receiver's memory: writes under way",
+    "gpu": "Receiver's GPU: writes under way",
+    "iio": "IIO buffer: waiting for memory",
+    "pcie": "PCIe: on its way, with credits",
+    "nic-rx": "NIC's receive buffer: waiting for PCIe credits",
     "receive": "Receiver's memory (an ideal host: never full)",
     "egress": "Switch ports, out: waiting for a link",
     "ingress": "Switch ports, in: the same bytes by origin",
