@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from tailback.units import DURATION
+from tailback.units import DURATION, duration
 
 LONGEST = "36000s"
 """Ten hours: half of what the engine's event queue can schedule."""
@@ -27,6 +27,26 @@ class Part(BaseModel):
 def setting(default: Any, about: str, source: str, **rules: Any) -> Any:
     """A field with a default, and the source of that default: a document and section, or an assumption."""
     return Field(default, description=about, json_schema_extra={"source": source}, **rules)
+
+
+def pause_quanta() -> Any:
+    """How long a pause is that a switch or a NIC asks for."""
+    return setting(
+        65535,
+        "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
+        "IEEE 802.1Qbb: the most that a frame can ask for",
+        ge=2,
+        le=65535,
+    )
+
+
+def pause_response_delay() -> Any:
+    """How long the receiver of a pause frame takes to obey it."""
+    return setting(
+        duration("2.01728us"),
+        "From a pause frame's last bit to the moment its receiver is quiet.",
+        "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
+    )
 
 
 def refuse(field: str, found: str, expected: str) -> PydanticCustomError:

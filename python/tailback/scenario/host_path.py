@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tailback.scenario.classes import Priorities
-from tailback.scenario.fields import Delay, Part, RunTime, Start, refuse, setting
+from tailback.scenario.fields import (
+    Delay,
+    Part,
+    RunTime,
+    Start,
+    pause_quanta,
+    pause_response_delay,
+    refuse,
+    setting,
+)
 from tailback.scenario.hosts import HostSet
 from tailback.units import DURATION, RATE, SIZE, duration, format_duration, format_size, rate, size
 
@@ -99,18 +108,8 @@ class ReceiveBuffer(Part):
         "Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.",
         f"assumption: half of lossy_size; {_WAN}, section 2.2, sees such CNPs and gives no threshold",
     )
-    quanta: int = setting(
-        65535,
-        "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
-        "IEEE 802.1Qbb: the most that a frame can ask for",
-        ge=2,
-        le=65535,
-    )
-    response_delay: Delay = setting(
-        duration("2.01728us"),
-        "From a pause frame's last bit to the moment its receiver is quiet.",
-        "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
-    )
+    quanta: int = pause_quanta()
+    response_delay: Delay = pause_response_delay()
 
     @model_validator(mode="after")
     def _ordered(self) -> ReceiveBuffer:

@@ -26,7 +26,16 @@ from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
 from tailback.scenario.cpu import Cpu
 from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
-from tailback.scenario.fields import Delay, Part, RunTime, Start, refuse, setting
+from tailback.scenario.fields import (
+    Delay,
+    Part,
+    RunTime,
+    Start,
+    pause_quanta,
+    pause_response_delay,
+    refuse,
+    setting,
+)
 from tailback.scenario.host_control import HostCc, Rhcc
 from tailback.scenario.host_path import HostPath, MemoryLoad, PathOfHosts
 from tailback.scenario.network import Network
@@ -275,18 +284,8 @@ class Pfc(Part):
         "How far below xoff a group lets its peer go on, where xon is null.",
         "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
     )
-    quanta: int = setting(
-        65535,
-        "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
-        "IEEE 802.1Qbb: the most that a frame can ask for",
-        ge=2,
-        le=65535,
-    )
-    response_delay: Delay = setting(
-        duration("2.01728us"),
-        "From a pause frame's last bit to the moment its receiver is quiet.",
-        "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
-    )
+    quanta: int = pause_quanta()
+    response_delay: Delay = pause_response_delay()
 
     @model_validator(mode="after")
     def _ordered(self) -> Pfc:
