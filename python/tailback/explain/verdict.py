@@ -1,0 +1,129 @@
+"""Where a run is stuck: the stage that holds most of its traffic, and what doubling it would give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tailback.explain.observed import Observed, Pair
+from tailback.explain.sender import Senders
+from tailback.explain.stages import FULL, Stage, Stages
+
+LOOP = 0.35
+"""Share of a window that waits nowhere above which the sender's time is that of a round trip. A window that
+goes round as a burst waits for half of the time in the slowest stage."""
+NEARLY = 0.7
+"""A stage this busy is what a controller without marks (HPCC, TIMELY) keeps just below full."""
+OFFERED = "the application offers no more"
+ALONE = "no stage alone would carry more"
+NOTHING = "nothing was delivered"
+WORTH_IT = 0.05
+"""What doubling must give of the throughput to call a stage the bottleneck."""
+
+
+@dataclass
+class Candidate:
+    """A stage with what it is estimated to give if doubled, as a share of the throughput."""
+
+    stage: Stage
+    gain: float = 0.0
+    pairs: list[Pair] = field(default_factory=list)
+    next: Stage | None = None
+    """The fullest other stage on the path of its first pair: what would hold if this one did not."""
+
+
+@dataclass
+class Verdict:
+    """Candidates, the strongest first; none of them where nothing is stuck, for the reason in `none`."""
+
+    seen: Observed
+    candidates: list[Candidate]
+    none: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and place of the bottleneck; of a link its two ends, whichever way round."""
+        return self.candidates[0].stage.key if self.candidates and not self.none else ("none", "")
+
+
+def explain(seen: Observed) -> Verdict:
+    """The verdict on a run."""
+    stages = Stages(seen)
+    senders = Senders(stages)
+    if not seen.goodput or not seen.pairs:
+        return Verdict(seen, [], NOTHING)
+    found: dict[tuple[str, str], Candidate] = {}
+    for pair in seen.pairs:
+        path = on_path(stages, senders, pair)
+        for stage, gain in gains(stages, senders, pair, path):
+            one = found.setdefault(stage.key, Candidate(stage))
+            others = [other for other in path if other.key != stage.key]
+            one.next = one.next or max(others, key=lambda other: other.need, default=None)
+            one.gain += gain * pair.share
+            one.pairs.append(pair)
+    ranked = sorted(found.values(), key=lambda one: -one.gain)
+    if all(senders.keeps_up(pair) for pair in seen.pairs):
+        return Verdict(seen, ranked, OFFERED)
+    if not ranked or ranked[0].gain < WORTH_IT:
+        return Verdict(seen, ranked, ALONE)
+    return Verdict(seen, ranked)
+
+
+def on_path(stages: Stages, senders: Senders, pair: Pair) -> list[Stage]:
+    """All stages that a pair's traffic passes, from the receiver's memory to the sender."""
+    found = [stages.cpu(pair.dst, sends=False), stages.host_path(pair.dst)]
+    found += [stages.port(port) for port, _ in reversed(pair.ways)]
+    found += [stages.cpu(pair.src, sends=True)]
+    return [stage for stage in found if stage is not None]
+
+
+def gains(
+    stages: Stages, senders: Senders, pair: Pair, path: list[Stage]
+) -> list[tuple[Stage, float]]:
+    """What doubling a stage would give this traffic, as a share of it, for all stages that matter."""
+    if senders.keeps_up(pair):
+        return []
+    window = senders.window(pair)
+    holding = [stage for stage in path if stage.holds and stage.use > 0]
+    first = max(holding, key=lambda stage: stage.use, default=None)
+    tcp = senders.is_tcp(pair)
+    if window is not None and window.use > LOOP and not tcp and (first is None or first.use < FULL):
+        return _window_gains(path, window, {stage.key: stages.part(stage, pair) for stage in path})
+    if first is None:
+        wire = next((stage for stage in reversed(path) if stage.kind == "link"), None)
+        first = (senders.limiter(pair, wire) if wire else None) or window
+        if first is not None and first.kind == "throttle":
+            first = _marker(path) or first
+    return [(first, _room(path, first))] if first is not None else []
+
+
+def _marker(path: list[Stage]) -> Stage | None:
+    """The stage whose marks or drops made senders slow down, if they did so at any time of the run."""
+    told = [stage for stage in path if stage.signals]
+    nearly = [stage for stage in path if stage.use > NEARLY]
+    return max(told, key=lambda stage: stage.signals, default=max(nearly, key=_use, default=None))
+
+
+def _use(stage: Stage) -> float:
+    return stage.use
+
+
+def _room(path: list[Stage], first: Stage) -> float:
+    """How much more the others on the path can carry, up to twice."""
+    rest = max((stage.need for stage in path if stage is not first), default=0.0)
+    return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
+
+
+def _window_gains(
+    path: list[Stage], window: Stage, parts: dict[tuple[str, str], float]
+) -> list[tuple[Stage, float]]:
+    """Of a sender that waits for ACKs: its window goes round as one burst, and the slowest stage takes the
+    share u of the round, its use; the others work at the same time.
+
+    With that stage twice as fast the round loses u / 2, or what the next slowest leaves of it. With twice the
+    window it takes u more, for twice the bytes. Of a stage that others use, too, `parts` is the sender's own.
+    """
+    slowest = max(path, key=_use)
+    rest = max((stage.use for stage in path if stage is not slowest), default=0.0)
+    less = max(0.0, slowest.use - max(slowest.use / 2, rest)) * parts[slowest.key]
+    own = slowest.use * parts[slowest.key]
+    return [(slowest, 1 / (1 - less) - 1), (window, min((1 - own) / (1 + own), _room(path, window)))]
