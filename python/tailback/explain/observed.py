@@ -146,8 +146,8 @@ class Observed:
             if self.bins.has(host, metric):
                 return self.mean(host, metric) / self.link_rate(port)
         counted = self.counters.get((node, f"{node}:{peer}"), {})
-        frames = sum(value for name, value in counted.items() if _is(name, "tx_prio", "_packets"))
-        size = sum(value for name, value in counted.items() if _is(name, "tx_prio", "_bytes"))
+        frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
+        size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
         # Counters know the whole run only: the span had so much more of the traffic.
         whole = (size + GAP_BYTES * frames) * 8 / self.bins.end_s
         return whole * self.pace / self.link_rate(port)
@@ -248,5 +248,6 @@ class Observed:
         return float(np.mean(values > level)) if len(values) else 0.0
 
 
-def _is(name: str, begin: str, end: str) -> bool:
+def is_counter(name: str, begin: str, end: str) -> bool:
+    """Whether a counter is one of these of any priority: `tx_prio3_bytes`."""
     return name.startswith(begin) and name.endswith(end) and name[len(begin) : -len(end)].isdigit()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback import text
-from tailback.explain.observed import Pair
+from tailback.explain.observed import Pair, is_counter
 from tailback.explain.stages import FEW_BYTES, SOME, Figure, Stage, Stages
 from tailback.setup import ROCE, TCP
 
@@ -58,7 +58,7 @@ class Senders:
         found = set()
         for pair, rows in messages.items():
             last = max(start for start, _, _ in rows)
-            under_way = sum(size for start, end, size in rows if start <= last < end)
+            under_way = sum(size for start, end, size in rows if start < last < end)
             if pair not in endless and under_way < KEEPS_UP * sum(size for _, _, size in rows):
                 found.add(pair)
         return found
@@ -107,6 +107,13 @@ class Senders:
     def is_tcp(self, pair: Pair) -> bool:
         """Whether this sender's traffic is TCP."""
         return pair.src in self.posted and self.posted[pair.src].tcp
+
+    def packets(self, pair: Pair) -> float:
+        """How many packets a pair's window is, 1 or more."""
+        counted = self.seen.counters.get((pair.src, ""), {})
+        frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
+        size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
+        return max(1.0, self.mine(pair) * frames / size) if size else 1.0
 
     def mine(self, pair: Pair) -> float:
         """Bytes of this pair under way."""

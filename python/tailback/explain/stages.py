@@ -36,6 +36,10 @@ class Stage:
     """Share of its capacity that what is delivered in the end needs: less than `use` where queues grow."""
     signals: float = 0.0
     """Marks and drops over the whole run."""
+    stands: bool = False
+    """Whether something waits right before it."""
+    serial: float = 0.0
+    """The part of `use` that doubling it would halve; 0: all of it."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -46,11 +50,14 @@ class Stage:
 FULL = 0.9
 """A server this busy has a queue before it, on any arrivals but perfectly even ones (M/D/1 at 0.9 holds five
 on average)."""
+IDLE = 0.3
+"""A port that is busy less is no bottleneck, whomever it told to slow down before: no queue stands at a wire
+that is idle most of the time."""
 FEW_BYTES = 3000
 """Less on average is packets that meet by chance, two of a common size, and no queue."""
 STALLS = 0.15
-"""Share of the time that writes wait for credits above which credits decide, and not PCIe's rate: below it
-they are bursts."""
+"""Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
+below it they are bursts."""
 MOSTLY_IIO = 0.55
 """Share of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
 a write's round is in the IIO, and two thirds are the link and the credits' way back."""
@@ -92,7 +99,8 @@ class Stages:
             paused = self.paused(port[0])
             if paused > SOME:
                 figures.append(Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full"))
-            return Stage("link", name, use, waits and use >= FULL, figures, min(use, seen.need(port)))
+            need = min(use, seen.need(port))
+            return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits)
         mean = seen.port_sum(port, "queue_mean_bytes")
         paused = seen.port_sum(port, "paused_share")
         marked, dropped = seen.port_total(port, "ecn_marked"), seen.port_total(port, "dropped")
@@ -108,8 +116,9 @@ class Stages:
             for queue in seen.egress_of.get(port, [])
             for metric in ("ecn_marked", "dropped")
         )
-        signals = (mean > FEW_BYTES or marked > 0 or dropped > 0) and paused < use
-        return Stage("link", name, use, use >= FULL or signals, figures, min(use, seen.need(port)), told)
+        stands = (mean > FEW_BYTES or marked > 0 or dropped > 0) and paused < use
+        need = min(use, seen.need(port))
+        return Stage("link", name, use, use >= FULL or (stands and use > IDLE), figures, need, told, stands)
 
     def part(self, stage: Stage, pair: Pair) -> float:
         """What of a stage's traffic is this pair's."""
@@ -152,7 +161,9 @@ class Stages:
         figures += [stall, link] if kind != "pcie" else [link, stall]
         if plate["memory"]:
             figures.append(self._memory_figure(host))
-        stage = Stage(kind, host, use, holds, figures, use, told)
+        # A faster link moves the same writes in less time; more credits end waits, and no more than that.
+        serial = busy if kind == "pcie" else min(use, 2 * stalled)
+        stage = Stage(kind, host, use, holds, figures, use, told, waits > FEW_BYTES or pausing > SOME, serial)
         self._made["path", host] = stage
         return stage
 
@@ -169,7 +180,7 @@ class Stages:
         return Figure(f"{row} bandwidth used", value, "below 70 %: writes hardly wait")
 
     def _path_kind(self, host: str, stalled: float, busy: float) -> str:
-        if stalled < STALLS:
+        if stalled < STALLS * (busy + stalled):
             return "pcie"
         away, inside = (self.seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
         if inside < MOSTLY_IIO * away:
@@ -201,7 +212,7 @@ class Stages:
         if sends:
             return Stage("cpu", host, use, use >= FULL, figures, min(1.0, use * DEARER), dropped)
         need = use if stands else use * CHEAPER
-        return Stage("cpu", host, use, stands and use > 0.5, figures, need, dropped)
+        return Stage("cpu", host, use, stands and use > 0.5, figures, need, dropped, stands)
 
     # Sender
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tailback.explain.observed import Observed, Pair
 from tailback.explain.sender import Senders
-from tailback.explain.stages import FULL, Stage, Stages
+from tailback.explain.stages import FULL, IDLE, Stage, Stages
 
 LOOP = 0.35
 """Share of a window that waits nowhere above which the sender's time is that of a round trip. A window that
@@ -84,10 +84,13 @@ def gains(
         return []
     window = senders.window(pair)
     holding = [stage for stage in path if stage.holds and stage.use > 0]
-    first = max(holding, key=lambda stage: stage.use, default=None)
+    # What is full and has a queue, nearest to the receiver: full stages before it only fill that queue.
+    full = [stage for stage in holding if stage.use >= FULL and stage.stands]
+    first = full[0] if full else max(holding, key=_use, default=None)
     tcp = senders.is_tcp(pair)
     if window is not None and window.use > LOOP and not tcp and (first is None or first.use < FULL):
-        return _window_gains(path, window, {stage.key: stages.part(stage, pair) for stage in path})
+        parts = {stage.key: stages.part(stage, pair) for stage in path}
+        return _window_gains(path, window, parts, senders.packets(pair))
     if first is None:
         wire = next((stage for stage in reversed(path) if stage.kind == "link"), None)
         first = (senders.limiter(pair, wire) if wire else None) or window
@@ -98,7 +101,7 @@ def gains(
 
 def _marker(path: list[Stage]) -> Stage | None:
     """The stage whose marks or drops made senders slow down, if they did so at any time of the run."""
-    told = [stage for stage in path if stage.signals]
+    told = [stage for stage in path if stage.signals and stage.use > IDLE]
     nearly = [stage for stage in path if stage.use > NEARLY]
     return max(told, key=lambda stage: stage.signals, default=max(nearly, key=_use, default=None))
 
@@ -114,16 +117,22 @@ def _room(path: list[Stage], first: Stage) -> float:
 
 
 def _window_gains(
-    path: list[Stage], window: Stage, parts: dict[tuple[str, str], float]
+    path: list[Stage], window: Stage, parts: dict[tuple[str, str], float], packets: float
 ) -> list[tuple[Stage, float]]:
-    """Of a sender that waits for ACKs: its window goes round as one burst, and the slowest stage takes the
-    share u of the round, its use; the others work at the same time.
+    """Of a sender that waits for ACKs: its window goes round as one burst of so many `packets`.
 
-    With that stage twice as fast the round loses u / 2, or what the next slowest leaves of it. With twice the
-    window it takes u more, for twice the bytes. Of a stage that others use, too, `parts` is the sender's own.
+    The slowest stage takes the share u of the round, its use. The others work at the same time, but for the
+    first packet: they add a packet's time. With a stage twice as fast the round loses half of what that adds.
+    With twice the window it takes u more, for twice the bytes. Of a stage that others use, too, `parts` is
+    the sender's own.
     """
-    slowest = max(path, key=_use)
-    rest = max((stage.use for stage in path if stage is not slowest), default=0.0)
-    less = max(0.0, slowest.use - max(slowest.use / 2, rest)) * parts[slowest.key]
+    ranked = sorted(path, key=_use, reverse=True)
+    slowest, rest = ranked[0], ranked[1].use if len(ranked) > 1 else 0.0
+    found = []
+    for stage in ranked:
+        halved = (stage.serial or stage.use) / 2
+        together = max(0.0, stage.use - max(stage.use - halved, rest)) if stage is slowest else 0.0
+        less = (together * (packets - 1) + halved) / packets * parts[stage.key]
+        found.append((stage, 1 / (1 - less) - 1))
     own = slowest.use * parts[slowest.key]
-    return [(slowest, 1 / (1 - less) - 1), (window, min((1 - own) / (1 + own), _room(path, window)))]
+    return [*found, (window, min((1 - own) / (1 + own), _room(path, window)))]
