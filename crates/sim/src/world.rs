@@ -22,6 +22,7 @@ use crate::fabric::{class_table, lane, mask, ClassOf, CLASSES};
 use crate::host::agent::Agent;
 use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
 use crate::host::{Cpus, Sockets, TxRings};
+use crate::linux::Linux;
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
@@ -87,6 +88,8 @@ pub(crate) struct World {
     pub cpus: Cpus,
     pub sockets: Sockets,
     pub tx_rings: TxRings,
+    /// Cores and bridges of Linux hosts that forward.
+    pub linux: Linux,
     /// Queue pairs and TCP connections not yet done.
     pub active_qps: usize,
     /// Nothing more can happen that anybody waits for.
@@ -287,6 +290,7 @@ impl World {
             cpus: Cpus::default(),
             sockets: Sockets::default(),
             tx_rings: TxRings::default(),
+            linux: Linux::default(),
             active_qps: 0,
             finished: false,
             transmissions: [0; KINDS],
