@@ -172,11 +172,6 @@ impl Core {
         self.spent[purpose as usize] - if self.purpose == purpose { left } else { Time::ZERO }
     }
 
-    /// Whether `ksoftirqd` has taken over from softirqs.
-    pub fn in_ksoftirqd(&self) -> bool {
-        self.ksoftirqd
-    }
-
     fn softirq_pending(&self) -> bool {
         !(self.poll_list.is_empty() && self.output_queue.is_empty())
     }
@@ -246,7 +241,7 @@ impl World {
             }
             Work::PollStart => {}
             Work::Poll(napi) => self.napi_unit_ends(core, napi),
-            Work::Output(queue) => self.output_unit_ends(core, queue),
+            Work::Output(queue) => self.output_unit_ends(queue),
             Work::Thread(thread) => {
                 if self.thread_unit_ends(core, thread) {
                     self.linux.cores[core as usize].threads.push_back(thread);
