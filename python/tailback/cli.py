@@ -230,7 +230,8 @@ def show(
 @app.command()
 def counters(
     run: Annotated[
-        str, typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run.")
+        str,
+        typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run."),
     ],
     tool: Annotated[str, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")],
     host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="This host only.")] = None,

@@ -1,4 +1,4 @@
-"""Counters of a run as the tools print them that people read on real machines: `tailback counters RUN --as TOOL`.
+"""Counters of a run as tools on real machines print them: `tailback counters RUN --as TOOL`.
 
 A tool is a file here with a `STYLE`. What it prints, a script for the real tool can read.
 """
@@ -65,7 +65,9 @@ def read_run(folder: Path) -> Result:
         raise _problem(str(folder), f"found no {missing}, expected the folder of a run{other}") from None
     except (ValueError, KeyError, OSError) as error:
         what = " ".join(str(error).split())
-        raise _problem(str(folder), f"found what cannot be read ({what}), expected the folder of a run") from None
+        raise _problem(
+            str(folder), f"found what cannot be read ({what}), expected the folder of a run"
+        ) from None
 
 
 def _problem(place: str, text: str) -> ScenarioError:

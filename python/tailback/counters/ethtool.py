@@ -1,8 +1,8 @@
 """`ethtool -S` of an mlx5 port.
 
 Names and their order are those of Linux's mlx5 driver (en_stats.c), their meaning that of NVIDIA,
-"Understanding mlx5 ethtool counters". Counters of what is not modelled are left out, rather than printed as 0:
-those of queues of the kernel, errors of the link, global pauses, discards by priority.
+"Understanding mlx5 ethtool counters". Counters of what is not modelled are left out, rather than printed as
+0: those of queues of the kernel, errors of the link, global pauses, discards by priority.
 """
 
 from __future__ import annotations

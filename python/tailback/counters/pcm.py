@@ -1,8 +1,8 @@
 """What Intel PCM shows of a host's data path: `pcm-pcie` (DDIO), `pcm-memory`, and the IIO's occupancy.
 
-The names of the events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines that
-it reads. PCM tells reads of memory from writes, and not cores from devices: by owner there is more here than
-there. The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines.
+The names of the events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines
+that it reads. PCM tells reads of memory from writes, and not cores from devices: by owner there is more here
+than there. The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def render(result: Result, host: str) -> str:
     """Events of the whole run, and means over it."""
     own, path = counters_of(result, host), path_of(result, host)
     assert path is not None
-    from tailback.bins import PS_PER_S  # NumPy takes a while to load, and only names of tools are needed until here
+    from tailback.bins import (
+        PS_PER_S,
+    )  # NumPy takes a while to load, and only names of tools are needed until here
 
     seconds = int(result.meta["end_ps"]) / PS_PER_S
     lines: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""What a tool that prints counters is here: a name, the nodes that it has something of, and the text of one."""
+"""What a tool that prints counters is here: its name, the nodes that it has something of, its text."""
 
 from __future__ import annotations
 
