@@ -7,7 +7,7 @@ simplest sum. What then is the bottleneck is decided by `explain_truth`, not her
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from explain_truth import Plan, own_nic
@@ -18,9 +18,11 @@ Json = dict[str, Any]
 
 ROCE_STAGES = ("receiver link", "trunk", "sender link", "pcie", "memory", "gpu", "credits", "reads", "window")
 TCP_STAGES = ("receiver link", "sender link", "receiver cpu", "sender cpu", "socket")
+BRIDGE_STAGES = ("receiver link", "sender link", "core", "core", "ring", "qdisc", "window")
 IIO_LATENCY_S = 326e-9
 """Of a write and its credits, with nothing in its way: the defaults of host.path."""
 ROUND_TRIP_S = 6e-6
+BRIDGE_ROUND_TRIP_S = 40e-6
 FAST = {"rpg_time_reset": 30, "rpg_ai_rate": 100, "rpg_hai_rate": 500, "rpg_min_rate": 100}
 """DCQCN that recovers within a millisecond from the start of a run, which is what is not to be explained."""
 SLOW: Json = {"profile": "sigcomm15"}
@@ -30,12 +32,14 @@ CYCLES_PER_BYTE = {"receiver cpu": 0.9, "sender cpu": 0.9}
 
 @dataclass(frozen=True)
 class Drawn:
-    """A run: its scenario, clocks of single hosts, and what was drawn, in words."""
+    """A run: its scenario, clocks and links of single hosts, and what was drawn, in words."""
 
     name: str
     scenario: Json
     clocks: dict[str, float]
     words: str
+    rates: dict[str, float] = field(default_factory=dict)
+    """Rates of single hosts' links."""
 
     def plan(self) -> tuple[Any, Plan]:
         """The scenario as loaded, and its plan."""
@@ -43,16 +47,20 @@ class Drawn:
         plan = make_plan(loaded)
         for host, clock in self.clocks.items():
             own_nic(plan, host)["cpu"]["clock_hz"] = clock
+        for link in plan["links"]:
+            link["rate_bps"] = round(self.rates.get(link["a"], link["rate_bps"]))
         return loaded, plan
 
 
 def draw(seed: int, number: int) -> Drawn:
     """The run of this number."""
     rng = random.Random(f"explain {seed} {number}")
-    kind = rng.choices(("roce", "offered", "tcp"), (65, 13, 22))[0]
+    kind = rng.choices(("roce", "offered", "tcp", "bridge"), (52, 10, 18, 20))[0]
     name = f"run-{seed}-{number}"
     if kind == "tcp":
         return _tcp(rng, name)
+    if kind == "bridge":
+        return _bridge(rng, name)
     return _roce(rng, name, offered=kind == "offered")
 
 
@@ -60,6 +68,8 @@ def _capacities(rng: random.Random, stages: list[str], base: float) -> tuple[dic
     """What each stage carries, bit/s of payload: one stage the base, maybe another hardly more."""
     slow = rng.sample(stages, 2)
     found = {stage: base * rng.uniform(1.25, 4.0) for stage in stages}
+    if slow[0] == slow[1]:
+        slow[1] = next(stage for stage in stages if stage != slow[0])
     found[slow[0]] = base
     words = slow[0]
     if rng.random() < 0.4:
@@ -217,6 +227,82 @@ def _loads(rng: random.Random, receiver: str, words: str) -> list[Json]:
     if "memory" in words:
         return [{"host": receiver, "cores": rng.randrange(2, 12)}]
     return [{"host": receiver, "cores": rng.randrange(1, 3)}] if rng.random() < 0.4 else []
+
+
+def _bridge(rng: random.Random, name: str) -> Drawn:
+    base = rng.uniform(4e9, 16e9)
+    capacity, words = _capacities(rng, list(BRIDGE_STAGES), base)
+    mtu = rng.choice((1024, 2048, 4096))
+    payload = mtu / (mtu + 82)
+    senders = rng.choice((1, 1, 2)) if not words.startswith(("sender link", "window", "ring")) else 1
+    names = [f"h{number + 1}" for number in range(senders)]
+    packet_ns = mtu * 8e9 / capacity["core"]
+    # 550 ns of a packet's cost are transmission and its completion; interrupts and polls come on top.
+    receive = max(50, round(packet_ns - 550))
+    qdisc: Json | None = rng.choice(
+        (None, {"kind": "red", "limit": "1MB", "min": "60KB", "max": "240KB", "avpkt": "1500B", "ecn": True})
+    )
+    if "qdisc" in words:
+        shaper = {
+            "kind": "tbf",
+            "rate": _rate(capacity["qdisc"] / payload),
+            "burst": "64KB",
+            "limit": "500KB",
+        }
+        narrow = {
+            "kind": "red",
+            "limit": "500KB",
+            "min": "30KB",
+            "max": "90KB",
+            "avpkt": f"{mtu}B",
+            "ecn": True,
+            "probability": 0.5,
+        }
+        qdisc = rng.choice((shaper, shaper, narrow))
+    message, depth, ring = 65536, 128, 8192
+    if "window" in words:
+        window = capacity["window"] * BRIDGE_ROUND_TRIP_S / 8
+        message = mtu * max(1, round(window / 8 / mtu))
+        depth = max(1, round(window / message))
+    if "ring" in words:
+        ring = rng.choice((64, 128, 256))
+        depth = max(1, round(ring * mtu * rng.uniform(0.8, 2.5) / message))
+    # Without congestion control a lossy bridge drops most of what comes, and go-back-N little else.
+    congestion = "none" if depth < 128 else "dcqcn"
+    scenario: Json = {
+        "name": name,
+        "run": {"duration": "6ms", "seed": rng.randrange(1, 1000)},
+        "topology": {"kind": "bridge", "hosts": senders + 1, "link": {"rate": "25Gbps", "delay": "100ns"}},
+        "host": {
+            "mtu": f"{mtu}B",
+            "transport": {"adaptive_timeout": "300us"},
+            "congestion": congestion,
+            **({"dcqcn": FAST} if congestion == "dcqcn" else {}),
+        },
+        "bridge": {
+            "cores": [{"cpu": 0}, {"cpu": 1}],
+            "ports": [
+                {"to": "h0", "irqs": [1]},
+                *({"to": host, "irqs": [rng.choice((0, 0, 1))]} for host in names),
+            ],
+            "rx_ring": ring,
+            "qdisc": qdisc,
+            "costs": {"receive": f"{receive}ns"},
+        },
+        "traffic": [
+            {
+                "kind": "write",
+                "from": names if senders > 1 else names[0],
+                "to": "h0",
+                "message": f"{message}B",
+                "depth": depth,
+                "start_interval": "10us",
+            }
+        ],
+    }
+    rates = {host: capacity["sender link"] / payload for host in names}
+    rates["h0"] = capacity["receiver link"] / payload
+    return Drawn(name, scenario, {}, f"{words}; bridge, {senders} to one, {congestion}", rates)
 
 
 def _tcp(rng: random.Random, name: str) -> Drawn:

@@ -90,6 +90,9 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
         names = {link["a"], link["b"]}
         if names & used or not names & hosts:
             found["link", f"{link['a']}-{link['b']}"] = partial(_link, number=number)
+    for one in plan.get("bridges", []):
+        for kind, double in (("softirq", _faster_cores), ("ring", _longer_rings), ("qdisc", _wider_qdisc)):
+            found[kind, one["name"]] = partial(_of_bridge, name=one["name"], edit=double)
     for host in sorted(receivers):
         path = _nic(plan, host)["host_path"]
         if path is None:
@@ -120,6 +123,42 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
     if plan["writers"] and any("dcqcn" in nic["congestion"] for nic in plan["nics"]):
         found["throttle", ""] = _recovery
     return found
+
+
+def _of_bridge(plan: Plan, name: str, edit: Callable[[Plan], None]) -> Plan:
+    edited = copy.deepcopy(plan)
+    number = next(one["model"] for one in plan["bridges"] if one["name"] == name)
+    edit(edited["bridge_models"][number])
+    return edited
+
+
+def _faster_cores(model: Plan) -> None:
+    """All that costs time on a core costs half of it."""
+    for key in ("interrupt_ps", "poll_ps"):
+        model[key] //= 2
+    for key, cost in model["costs"].items():
+        model["costs"][key] = cost if key == "remote_factor" else type(cost)(cost / 2)
+
+
+def _longer_rings(model: Plan) -> None:
+    model["rx_ring"] *= 2
+
+
+def _wider_qdisc(model: Plan) -> None:
+    """Twice the rate of a shaper, twice the room and the thresholds of all others."""
+    model["qdisc"] = _wider(model["qdisc"])
+
+
+def _wider(qdisc: Any) -> Any:
+    if not isinstance(qdisc, dict):
+        return qdisc
+    wider = copy.deepcopy(qdisc)
+    for settings in wider.values():
+        for key in ("rate_bps", "limit_bytes", "limit_packets", "min_bytes", "max_bytes"):
+            if settings.get(key):
+                settings[key] *= 2
+        settings.update({"child": _wider(settings["child"])} if settings.get("child") else {})
+    return wider
 
 
 def _deeper(plan: Plan, host: str) -> Plan:

@@ -123,10 +123,10 @@ class Observed:
 
     @cached_property
     def egress_of(self) -> dict[Port, list[dict[str, Any]]]:
-        """Egress queues by their port."""
+        """Egress queues by their port; of a bridge, queueing discipline and transmit ring."""
         found: dict[Port, list[dict[str, Any]]] = defaultdict(list)
         for queue in self.queues:
-            if queue["kind"] == "egress":
+            if queue["kind"] in ("egress", "qdisc", "tx-ring"):
                 node, peer = queue["port"].split(":")
                 found[node, peer].append(queue)
         return found
@@ -224,6 +224,11 @@ class Observed:
                     after[peer] += part / len(nearer)
             parts = after
         return tuple(found)
+
+    @cached_property
+    def bridges(self) -> set[str]:
+        """Names of Linux bridges."""
+        return set(self.network.bridges)
 
     @cached_property
     def cores(self) -> dict[str, list[float]]:

@@ -95,6 +95,9 @@ class Senders:
         for port, part in pair.ways[1:]:
             own = pair.share * part / (seen.through[port] or 1.0)
             found += seen.port_sum(port, "queue_mean_bytes") * own
+            if port[0] in seen.bridges:
+                came = pair.ways[pair.ways.index((port, part)) - 1][0][0]
+                found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
         ahead = sum(other.share for other in seen.pairs if other.dst == pair.dst)
         for row in ("nic-rx", "rx"):
             found += seen.mean(f"{pair.dst}/{row}", "queue_mean_bytes") * pair.share / (ahead or 1.0)
@@ -158,4 +161,6 @@ class Senders:
             rate = Figure(f"{pair.src} rate_bps of its queue pairs", text.rate(posted.limit), text.rate(host_rate))
             cnps = Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks")
             return Stage("throttle", "", min(1.0, 1 - paused), True, [*figures, rate, cnps])
+        if pair.src not in self.seen.host_path:
+            return None
         return Stage("reads", pair.src, min(1.0, 1 - paused), True, figures)

@@ -117,6 +117,9 @@ class Stages:
             for metric in ("ecn_marked", "dropped")
         )
         stands = (mean > FEW_BYTES or marked > 0 or dropped > 0) and paused < use
+        if port[0] in seen.bridges:  # what waits or is marked there may wait for the discipline or for a core
+            need = min(use, seen.need(port))
+            return Stage("link", name, use, use >= FULL, figures, need, 0.0, stands)
         need = min(use, seen.need(port))
         return Stage("link", name, use, use >= FULL or (stands and use > IDLE), figures, need, told, stands)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tailback.explain import bridge
 from tailback.explain.observed import Observed, Pair
 from tailback.explain.sender import Senders
 from tailback.explain.stages import FULL, IDLE, Stage, Stages
@@ -71,7 +72,11 @@ def explain(seen: Observed) -> Verdict:
 def on_path(stages: Stages, senders: Senders, pair: Pair) -> list[Stage]:
     """All stages that a pair's traffic passes, from the receiver's memory to the sender."""
     found = [stages.cpu(pair.dst, sends=False), stages.host_path(pair.dst)]
-    found += [stages.port(port) for port, _ in reversed(pair.ways)]
+    for place in range(len(pair.ways) - 1, -1, -1):
+        port = pair.ways[place][0]
+        found.append(stages.port(port))
+        if port[0] in stages.seen.bridges and place:
+            found += bridge.stages(stages.seen, pair.ways[place - 1][0], port, stages.port(port))
     found += [stages.cpu(pair.src, sends=True)]
     return [stage for stage in found if stage is not None]
 
@@ -88,12 +93,13 @@ def gains(
     full = [stage for stage in holding if stage.use >= FULL and stage.stands]
     first = full[0] if full else max(holding, key=_use, default=None)
     tcp = senders.is_tcp(pair)
-    if window is not None and window.use > LOOP and not tcp and (first is None or first.use < FULL):
+    limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
+    loop = window is not None and (window.use > LOOP or (first is None and limiter is None))
+    if window is not None and loop and not tcp and (first is None or first.use < FULL):
         parts = {stage.key: stages.part(stage, pair) for stage in path}
         return _window_gains(path, window, parts, senders.packets(pair))
     if first is None:
-        wire = next((stage for stage in reversed(path) if stage.kind == "link"), None)
-        first = (senders.limiter(pair, wire) if wire else None) or window
+        first = limiter or window
         if first is not None and first.kind == "throttle":
             first = _marker(path) or first
     return [(first, _room(path, first))] if first is not None else []

@@ -76,6 +76,22 @@ KINDS = {
         "The sender's busiest core has no time left, and nothing ahead of it is full.",
         "a faster core (host.cpu.clock), more connections on more cores, or larger bursts (host.tcp.tso)",
     ),
+    "softirq": Kind(
+        "the core of {where} that forwards",
+        "A core has no time left beside interrupts and softirqs, and packets wait in the receive ring before it.",
+        "more channels on other cores (bridge.ports: irqs, rss), a core on the device's NUMA node, or larger "
+        "packets (host.mtu)",
+    ),
+    "ring": Kind(
+        "a receive ring of {where}",
+        "The ring drops packets though the core behind it has time left: bursts are longer than the ring.",
+        "a larger bridge.rx_ring, or a smaller window at the senders (traffic: depth)",
+    ),
+    "qdisc": Kind(
+        "a queueing discipline of {where}",
+        "Packets wait in it, or are marked or dropped by it, though neither its wire nor its core is full.",
+        "a higher rate (tbf) or higher thresholds (red: min, max, limit) in bridge.qdisc",
+    ),
     "window": Kind(
         "the window of {where}",
         "Hardly any of what is under way waits in a queue: senders wait for acknowledgements.",
