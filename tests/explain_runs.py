@@ -19,6 +19,9 @@ Json = dict[str, Any]
 ROCE_STAGES = ("receiver link", "trunk", "sender link", "pcie", "memory", "gpu", "credits", "reads", "window")
 TCP_STAGES = ("receiver link", "sender link", "receiver cpu", "sender cpu", "socket")
 BRIDGE_STAGES = ("receiver link", "sender link", "core", "core", "ring", "qdisc", "window")
+TIMEOUT, IN_FLIGHT_BYTES = "1ms", 1_000_000
+"""Runs are short: a sender must not spend them waiting for a timeout. Nor may what it has under way take longer to
+drain than that, or it sends again what was not lost."""
 IIO_LATENCY_S = 326e-9
 """Of a write and its credits, with nothing in its way: the defaults of host.path."""
 ROUND_TRIP_S = 6e-6
@@ -112,16 +115,16 @@ def _roce(rng: random.Random, name: str, *, offered: bool) -> Drawn:
     if bystander:
         links += [f"h{senders + 1} sw0 50Gbps 500ns", f"h{senders + 2} sw0 50Gbps 500ns"]
     lossless = rng.random() < 0.7
-    message = rng.choice((16384, 65536, 262144))
+    message = rng.choice((16384, 65536, 131072))
     window = capacity["window"] * ROUND_TRIP_S / 8
-    depth = 128
+    qps = rng.choice((1, 1, 2, 4)) if "window" not in words else 1
+    depth = max(2, IN_FLIGHT_BYTES // message // qps)
     if "window" in words:
         message = mtu * max(1, round(window / 8 / mtu))
         depth = max(1, round(window / message))
     host: Json = {
         "mtu": f"{mtu}B",
-        # Runs are short: a sender must not spend them waiting for a timeout.
-        "transport": {"adaptive_timeout": "200us"},
+        "transport": {"adaptive_timeout": TIMEOUT},
         "congestion": rng.choice(("none", "dcqcn", "dcqcn", "dcqcn", "hpcc")),
         "path_by_host": _paths(rng, target, capacity, names, receiver, "reads" in stages),
     }
@@ -148,7 +151,7 @@ def _roce(rng: random.Random, name: str, *, offered: bool) -> Drawn:
                 "kind": "write",
                 "from": names if senders > 1 else names[0],
                 "to": receiver,
-                "qps": rng.choice((1, 1, 2, 4)) if "window" not in words else 1,
+                "qps": qps,
                 "message": f"{message}B",
                 "depth": depth,
                 # Not in lockstep, as no real senders are.
@@ -239,15 +242,16 @@ def _bridge(rng: random.Random, name: str) -> Drawn:
     packet_ns = mtu * 8e9 / capacity["core"]
     # 550 ns of a packet's cost are transmission and its completion; interrupts and polls come on top.
     receive = max(50, round(packet_ns - 550))
-    qdisc: Json | None = rng.choice(
-        (None, {"kind": "red", "limit": "1MB", "min": "60KB", "max": "240KB", "avpkt": "1500B", "ecn": True})
-    )
+    # Without ECN a queue must hold the window: go-back-N makes of drops a collapse, and of its cause a guess.
+    marks = rng.random() < 0.25
+    red = {"kind": "red", "limit": "2MB", "min": "100KB", "max": "400KB", "avpkt": "1500B", "ecn": True}
+    qdisc: Json = red if marks else {"kind": "pfifo", "limit": 16384}
     if "qdisc" in words:
         shaper = {
             "kind": "tbf",
             "rate": _rate(capacity["qdisc"] / payload),
             "burst": "64KB",
-            "limit": "500KB",
+            "limit": "20MB",
         }
         narrow = {
             "kind": "red",
@@ -258,8 +262,9 @@ def _bridge(rng: random.Random, name: str) -> Drawn:
             "ecn": True,
             "probability": 0.5,
         }
-        qdisc = rng.choice((shaper, shaper, narrow))
-    message, depth, ring = 65536, 128, 8192
+        marks = rng.random() < 0.3
+        qdisc = narrow if marks else shaper
+    message, depth, ring = 65536, IN_FLIGHT_BYTES // 65536, 8192
     if "window" in words:
         window = capacity["window"] * BRIDGE_ROUND_TRIP_S / 8
         message = mtu * max(1, round(window / 8 / mtu))
@@ -267,15 +272,17 @@ def _bridge(rng: random.Random, name: str) -> Drawn:
     if "ring" in words:
         ring = rng.choice((64, 128, 256))
         depth = max(1, round(ring * mtu * rng.uniform(0.8, 2.5) / message))
-    # Without congestion control a lossy bridge drops most of what comes, and go-back-N little else.
-    congestion = "none" if depth < 128 else "dcqcn"
+    congestion = "dcqcn" if marks else "none"
+    # Moderation that adapts would answer a doubling by itself.
+    usecs = 1 if "window" in words else rng.choice((4, 8, 16))
+    moderation = {"adaptive": False, "usecs": usecs, "frames": 32}
     scenario: Json = {
         "name": name,
         "run": {"duration": "6ms", "seed": rng.randrange(1, 1000)},
         "topology": {"kind": "bridge", "hosts": senders + 1, "link": {"rate": "25Gbps", "delay": "100ns"}},
         "host": {
             "mtu": f"{mtu}B",
-            "transport": {"adaptive_timeout": "300us"},
+            "transport": {"adaptive_timeout": TIMEOUT},
             "congestion": congestion,
             **({"dcqcn": FAST} if congestion == "dcqcn" else {}),
         },
@@ -286,6 +293,8 @@ def _bridge(rng: random.Random, name: str) -> Drawn:
                 *({"to": host, "irqs": [rng.choice((0, 0, 1))]} for host in names),
             ],
             "rx_ring": ring,
+            "rx": moderation,
+            "tx": moderation,
             "qdisc": qdisc,
             "costs": {"receive": f"{receive}ns"},
         },

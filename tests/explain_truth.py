@@ -154,7 +154,7 @@ def _wider(qdisc: Any) -> Any:
         return qdisc
     wider = copy.deepcopy(qdisc)
     for settings in wider.values():
-        for key in ("rate_bps", "limit_bytes", "limit_packets", "min_bytes", "max_bytes"):
+        for key in ("rate_bps", "limit_bytes", "limit_packets", "min_bytes", "max_bytes", "burst_packets"):
             if settings.get(key):
                 settings[key] *= 2
         settings.update({"child": _wider(settings["child"])} if settings.get("child") else {})

@@ -58,7 +58,7 @@ FEW_BYTES = 3000
 STALLS = 0.15
 """Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
 below it they are bursts."""
-MOSTLY_IIO = 0.55
+MOSTLY_IIO = 0.6
 """Share of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
 a write's round is in the IIO, and two thirds are the link and the credits' way back."""
 RING_BYTES = 48_000
@@ -121,7 +121,9 @@ class Stages:
             need = min(use, seen.need(port))
             return Stage("link", name, use, use >= FULL, figures, need, 0.0, stands)
         need = min(use, seen.need(port))
-        return Stage("link", name, use, use >= FULL or (stands and use > IDLE), figures, need, told, stands)
+        # A queue alone may be bursts that come faster than they leave; marks and drops are meant as "slow down".
+        signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE
+        return Stage("link", name, use, use >= FULL or signals, figures, need, told, stands)
 
     def part(self, stage: Stage, pair: Pair) -> float:
         """What of a stage's traffic is this pair's."""
