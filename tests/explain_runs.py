@@ -20,8 +20,8 @@ ROCE_STAGES = ("receiver link", "trunk", "sender link", "pcie", "memory", "gpu",
 TCP_STAGES = ("receiver link", "sender link", "receiver cpu", "sender cpu", "socket")
 BRIDGE_STAGES = ("receiver link", "sender link", "core", "core", "ring", "qdisc", "window")
 TIMEOUT, IN_FLIGHT_BYTES = "1ms", 1_000_000
-"""Runs are short: a sender must not spend them waiting for a timeout. Nor may what it has under way take longer to
-drain than that, or it sends again what was not lost."""
+"""Runs are short: a sender must not spend them waiting for a timeout. Nor may what it has under way take
+longer to drain than that, or it sends again what was not lost."""
 IIO_LATENCY_S = 326e-9
 """Of a write and its credits, with nothing in its way: the defaults of host.path."""
 ROUND_TRIP_S = 6e-6
@@ -309,7 +309,7 @@ def _bridge(rng: random.Random, name: str) -> Drawn:
             }
         ],
     }
-    rates = {host: capacity["sender link"] / payload for host in names}
+    rates = dict.fromkeys(names, capacity["sender link"] / payload)
     rates["h0"] = capacity["receiver link"] / payload
     return Drawn(name, scenario, {}, f"{words}; bridge, {senders} to one, {congestion}", rates)
 
@@ -328,9 +328,7 @@ def _tcp(rng: random.Random, name: str) -> Drawn:
     window = capacity["socket"] * 30e-6 / 8 / senders / connections
     buffer = max(6000, round(window)) if "socket" in words else rng.choice((262_144, 524_288))
     clocks = {receiver: capacity["receiver cpu"] / 8 * CYCLES_PER_BYTE["receiver cpu"]}
-    clocks.update(
-        {host: capacity["sender cpu"] / 8 * CYCLES_PER_BYTE["sender cpu"] for host in names}
-    )
+    clocks.update(dict.fromkeys(names, capacity["sender cpu"] / 8 * CYCLES_PER_BYTE["sender cpu"]))
     scenario: Json = {
         "name": name,
         "run": {"duration": f"{rng.choice((20, 30))}ms", "seed": rng.randrange(1, 1000)},

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-
 from tailback._engine import Simulation
 from tailback.bins import Bins
 from tailback.explain import explain

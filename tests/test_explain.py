@@ -34,7 +34,13 @@ def test_contended_memory_is_the_bottleneck(contended: Result) -> None:
 def test_a_page_cites_counters_with_units_and_says_what_to_do(contended: Result) -> None:
     words = written(contended)
     assert words.startswith("The bottleneck is memory of h1.\n")
-    for needed in ("h1/pcie stalled_share", "h1/nic-rx pausing_share", "sw0:h1/tc3 paused_share", "Gbit/s", "(else "):
+    for needed in (
+        "h1/pcie stalled_share",
+        "h1/nic-rx pausing_share",
+        "sw0:h1/tc3 paused_share",
+        "Gbit/s",
+        "(else ",
+    ):
         assert needed in words
     assert "Try less traffic of cores" in words
     assert "What comes next: " in words
@@ -71,7 +77,9 @@ def test_a_lone_flow_at_line_rate_has_no_bottleneck() -> None:
 
 
 def test_an_incast_waits_for_the_link_to_its_receiver() -> None:
-    result = tailback.run("cc-incast", sets=["run.duration=1ms", "topology.hosts=5", "traffic.0.from=h0..h3", "traffic.0.to=h4"])
+    result = tailback.run(
+        "cc-incast", sets=["run.duration=1ms", "topology.hosts=5", "traffic.0.from=h0..h3", "traffic.0.to=h4"]
+    )
     assert explain(result).key == ("link", "sw0:h4")
 
 

@@ -23,12 +23,14 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     core = min(1.0, shares.get(busiest, 0.0))
     ring_row, qdisc_row = f"{bridge}:{came[0]}/rx-ring", f"{bridge}:{goes[1]}/qdisc"
     ring, lost = seen.mean(ring_row, "queue_mean_bytes"), seen.total(ring_row, "dropped")
-    core_figure = Figure(f"{busiest} irq and softirq share", text.share(core), "below 90 % with time to spare")
+    core_figure = Figure(
+        f"{busiest} irq and softirq share", text.share(core), "below 90 % with time to spare"
+    )
     ring_figure = Figure(f"{ring_row} queue_mean_bytes", text.size(ring), "a few packets")
     lost_figure = Figure(f"{bridge}:{came[0]} rx_out_of_buffer", text.count(lost), "0")
     full = core >= FULL
     return [
-        _qdisc(seen, qdisc_row, wire, core_figure, held_by_core=full),
+        _qdisc(seen, qdisc_row, wire, core_figure, ring if full else 0.0, held_by_core=full),
         Stage(
             "softirq",
             bridge,
@@ -42,7 +44,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
         Stage(
             "ring",
             bridge,
-            FULL if lost else min(core, FULL),
+            FULL if lost else 0.0,
             lost > 0 and not full,
             [lost_figure, ring_figure, core_figure],
             0.0,
@@ -52,8 +54,10 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     ]
 
 
-def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, *, held_by_core: bool) -> Stage:
-    """A discipline that holds packets back though its wire and its core have time: it shapes, marks or drops."""
+def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, ring: float, *, held_by_core: bool) -> Stage:
+    """A discipline that holds packets back though its wire and its core have time: it shapes, marks or drops.
+    `ring`: what waits before a core that is full.
+    """
     mean = seen.mean(row, "queue_mean_bytes")
     marked, dropped = seen.total(row, "ecn_marked"), seen.total(row, "dropped")
     use = seen.share_above(row, "queue_mean_bytes", 0.0)
@@ -63,9 +67,13 @@ def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, *, held_by_core:
     if dropped:
         figures.append(Figure(f"{row} dropped", text.count(dropped), "0"))
     stands = mean > FEW_BYTES or marked > 0 or dropped > 0
-    holds = stands and wire.use < FULL and not held_by_core
-    told = float(
-        sum(seen.bins.values(row, metric).sum() for metric in ("ecn_marked", "dropped"))
+    # Of a full core and a full discipline the one holds that more waits for: the other has bursts.
+    # And what stands in the transmit ring of an idle wire waits for completions, which are a core's work.
+    unfinished = held_by_core and seen.mean(f"{wire.where}/tx-ring", "queue_mean_bytes") > RING_BYTES
+    more = use >= FULL and mean > max(FEW_BYTES, ring) and not unfinished
+    holds = wire.use < FULL and (more or (stands and not held_by_core))
+    told = float(sum(seen.bins.values(row, metric).sum() for metric in ("ecn_marked", "dropped")))
+    wire_figure = Figure(
+        f"{wire.where} wire", text.share(wire.use), "busy, if the wire were what is waited for"
     )
-    wire_figure = Figure(f"{wire.where} wire", text.share(wire.use), "busy, if the wire were what is waited for")
     return Stage("qdisc", row.split(":")[0], use, holds, [*figures, wire_figure, core], 0.0, told, stands)

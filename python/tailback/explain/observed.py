@@ -97,7 +97,7 @@ class Observed:
 
     @cached_property
     def host_path(self) -> dict[str, dict[str, Any]]:
-        """Nameplates of PCIe and memory of hosts that have them, bit/s: `pcie`, `memory` (absent for GPUs)."""
+        """Nameplates of PCIe and memory of hosts that have them, bit/s: `pcie`, `memory` (none for GPUs)."""
         found = {}
         for host in self._plan.get("hosts", []) if "nics" in self._plan else []:
             path = self._plan["nics"][host["nic"]].get("host_path")
@@ -196,7 +196,12 @@ class Observed:
         most = sorted(delivered, key=lambda pair: (-delivered[pair], pair))[:MOST_PAIRS]
         towards = {dst: self._distances(dst) for _, dst in most}
         return [
-            Pair(src, dst, delivered[src, dst] / total if total else 1 / len(most), self._ways(src, towards[dst]))
+            Pair(
+                src,
+                dst,
+                delivered[src, dst] / total if total else 1 / len(most),
+                self._ways(src, towards[dst]),
+            )
             for src, dst in most
         ]
 
@@ -233,7 +238,9 @@ class Observed:
     @cached_property
     def cores(self) -> dict[str, list[float]]:
         """Busy share of each core of hosts whose CPU was used, over the whole run."""
-        return {one["host"]: [sum(core.values()) for core in one["cores"]] for one in self.meta.get("cpu") or []}
+        return {
+            one["host"]: [sum(core.values()) for core in one["cores"]] for one in self.meta.get("cpu") or []
+        }
 
     @cached_property
     def protocols(self) -> set[str]:

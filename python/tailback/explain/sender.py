@@ -158,7 +158,9 @@ class Senders:
             Figure(f"{pair.src} paused_share", text.share(paused), "what the wire is not busy"),
         ]
         if limited:
-            rate = Figure(f"{pair.src} rate_bps of its queue pairs", text.rate(posted.limit), text.rate(host_rate))
+            rate = Figure(
+                f"{pair.src} rate_bps of its queue pairs", text.rate(posted.limit), text.rate(host_rate)
+            )
             cnps = Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks")
             return Stage("throttle", "", min(1.0, 1 - paused), True, [*figures, rate, cnps])
         if pair.src not in self.seen.host_path:

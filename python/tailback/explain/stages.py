@@ -38,6 +38,8 @@ class Stage:
     """Marks and drops over the whole run."""
     stands: bool = False
     """Whether something waits right before it."""
+    drops: bool = False
+    """Whether it drops, so that what is before it carries packets again."""
     serial: float = 0.0
     """The part of `use` that doubling it would halve; 0: all of it."""
 
@@ -58,15 +60,16 @@ FEW_BYTES = 3000
 STALLS = 0.15
 """Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
 below it they are bursts."""
-MOSTLY_IIO = 0.6
-"""Share of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
-a write's round is in the IIO, and two thirds are the link and the credits' way back."""
+MOSTLY_IIO = {"memory": 0.6, "gpu": 0.42}
+"""Part of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
+a write's round is in the IIO, and two thirds are the link and the credits' way back. Memory shared with cores
+is never quite idle."""
 RING_BYTES = 48_000
 """Packets of 1.5 KB that make an interrupt come at once, 32 of them: less in a receive ring is what comes
 between two interrupts."""
-CHEAPER, DEARER = 0.75, 1.15
-"""What the work for a byte becomes at a core that was not full, if more comes: more packets merge in a
-receiver, and a sender gets more ACKs for what merges less. Assumptions, seen of this model of a CPU."""
+CHEAPER = 0.75
+"""What the work for a byte becomes at a core that receives and is not full, if more comes: more packets
+merge. An assumption, seen of this model of a CPU."""
 SOME = 0.02
 """A share of the time, or of a rate, that counts as some."""
 
@@ -98,7 +101,9 @@ class Stages:
             waits = self.backlog(port[0]) > FEW_BYTES
             paused = self.paused(port[0])
             if paused > SOME:
-                figures.append(Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full"))
+                figures.append(
+                    Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full")
+                )
             need = min(use, seen.need(port))
             return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits)
         mean = seen.port_sum(port, "queue_mean_bytes")
@@ -121,7 +126,7 @@ class Stages:
             need = min(use, seen.need(port))
             return Stage("link", name, use, use >= FULL, figures, need, 0.0, stands)
         need = min(use, seen.need(port))
-        # A queue alone may be bursts that come faster than they leave; marks and drops are meant as "slow down".
+        # A queue alone may be bursts that come faster than they leave; marks and drops mean it.
         signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE
         return Stage("link", name, use, use >= FULL or signals, figures, need, told, stands)
 
@@ -155,7 +160,9 @@ class Stages:
         use = min(1.0, busy + stalled)
         told = float(seen.bins.values(buffer, "dropped").sum())
         holds = use >= FULL or pausing > SOME or dropped > 0
-        figures = [Figure(f"{buffer} queue_mean_bytes", text.size(waits), "0: PCIe takes packets as they come")]
+        figures = [
+            Figure(f"{buffer} queue_mean_bytes", text.size(waits), "0: PCIe takes packets as they come")
+        ]
         if pausing > SOME:
             figures.append(Figure(f"{buffer} pausing_share", text.share(pausing), "0"))
         if dropped:
@@ -168,7 +175,8 @@ class Stages:
             figures.append(self._memory_figure(host))
         # A faster link moves the same writes in less time; more credits end waits, and no more than that.
         serial = busy if kind == "pcie" else min(use, 2 * stalled)
-        stage = Stage(kind, host, use, holds, figures, use, told, waits > FEW_BYTES or pausing > SOME, serial)
+        stands = waits > FEW_BYTES or pausing > SOME
+        stage = Stage(kind, host, use, holds, figures, use, told, stands, dropped > 0, serial)
         self._made["path", host] = stage
         return stage
 
@@ -188,9 +196,8 @@ class Stages:
         if stalled < STALLS * (busy + stalled):
             return "pcie"
         away, inside = (self.seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
-        if inside < MOSTLY_IIO * away:
-            return "credits"
-        return "memory" if self.seen.host_path[host]["memory"] else "gpu"
+        target = "memory" if self.seen.host_path[host]["memory"] else "gpu"
+        return "credits" if inside < MOSTLY_IIO[target] * away else target
 
     def cpu(self, host: str, *, sends: bool) -> Stage | None:
         """The busiest core of a host with TCP, as one that sends or receives.
@@ -215,7 +222,7 @@ class Stages:
         if dropped:
             figures.append(Figure(f"{host} rx_out_of_buffer", text.count(dropped), "0"))
         if sends:
-            return Stage("cpu", host, use, use >= FULL, figures, min(1.0, use * DEARER), dropped)
+            return Stage("cpu", host, use, use >= FULL, figures, use, dropped)
         need = use if stands else use * CHEAPER
         return Stage("cpu", host, use, stands and use > 0.5, figures, need, dropped, stands)
 

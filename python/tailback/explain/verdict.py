@@ -12,6 +12,8 @@ from tailback.explain.stages import FULL, IDLE, Stage, Stages
 LOOP = 0.35
 """Share of a window that waits nowhere above which the sender's time is that of a round trip. A window that
 goes round as a burst waits for half of the time in the slowest stage."""
+WASTED = 0.8
+"""Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
 NEARLY = 0.7
 """A stage this busy is what a controller without marks (HPCC, TIMELY) keeps just below full."""
 OFFERED = "the application offers no more"
@@ -81,16 +83,16 @@ def on_path(stages: Stages, senders: Senders, pair: Pair) -> list[Stage]:
     return [stage for stage in found if stage is not None]
 
 
-def gains(
-    stages: Stages, senders: Senders, pair: Pair, path: list[Stage]
-) -> list[tuple[Stage, float]]:
+def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> list[tuple[Stage, float]]:
     """What doubling a stage would give this traffic, as a share of it, for all stages that matter."""
     if senders.keeps_up(pair):
         return []
     window = senders.window(pair)
     holding = [stage for stage in path if stage.holds and stage.use > 0]
     # What is full and has a queue, nearest to the receiver: full stages before it only fill that queue.
-    full = [stage for stage in holding if stage.use >= FULL and stage.stands]
+    # A wire that is full of what is sent again is not full of its own: who drops is to blame.
+    wasted = any(stage.kind == "link" and stage.need < WASTED * stage.use for stage in path)
+    full = [stage for stage in holding if stage.stands and (stage.use >= FULL or (wasted and stage.drops))]
     first = full[0] if full else max(holding, key=_use, default=None)
     tcp = senders.is_tcp(pair)
     limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
@@ -107,7 +109,8 @@ def gains(
 
 def _marker(path: list[Stage]) -> Stage | None:
     """The stage whose marks or drops made senders slow down, if they did so at any time of the run."""
-    told = [stage for stage in path if stage.signals and stage.use > IDLE]
+    # A discipline marks by its own thresholds, however seldom something is in it.
+    told = [stage for stage in path if stage.signals and (stage.use > IDLE or stage.kind == "qdisc")]
     nearly = [stage for stage in path if stage.use > NEARLY]
     return max(told, key=lambda stage: stage.signals, default=max(nearly, key=_use, default=None))
 

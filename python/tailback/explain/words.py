@@ -44,7 +44,7 @@ KINDS = {
     "pcie": Kind(
         "PCIe of {where}",
         "The NIC's receive buffer waits for PCIe, which is busy moving writes and hardly waits for credits.",
-        "more lanes or a newer generation (host.path.preset, host.path.rate), or a larger host.path.max_payload",
+        "more lanes or a newer generation (host.path.preset, host.path.rate), or larger writes (max_payload)",
     ),
     "credits": Kind(
         "PCIe credits of {where}",
@@ -68,7 +68,7 @@ KINDS = {
     "receiving cpu": Kind(
         "a core of the receiver {where}",
         "Packets stand in the receive ring while the core is busy all the time.",
-        "a faster core (host.cpu.clock), larger packets (host.tcp.mtu), or connections spread over more cores "
+        "a faster core (host.cpu.clock), larger packets (host.tcp.mtu), or connections on more cores "
         "(host.cpu.cores)",
     ),
     "sending cpu": Kind(
@@ -78,7 +78,7 @@ KINDS = {
     ),
     "softirq": Kind(
         "the core of {where} that forwards",
-        "A core has no time left beside interrupts and softirqs, and packets wait in the receive ring before it.",
+        "A core has no time left beside interrupts and softirqs, and packets wait in the ring before it.",
         "more channels on other cores (bridge.ports: irqs, rss), a core on the device's NUMA node, or larger "
         "packets (host.mtu)",
     ),
@@ -109,8 +109,8 @@ KINDS = {
     ),
     "throttle": Kind(
         "congestion control at the senders",
-        "The senders have work and nobody pauses them, but their rate limiters hold them below the line rate, "
-        "and no port has told them to.",
+        "The senders have work and nobody pauses them, but their limiters hold them below the line rate, and "
+        "no port has told them to.",
         "a faster recovery (host.dcqcn.profile, rpg_time_reset, rpg_ai_rate) or higher thresholds "
         "(switch.ecn.k_min)",
     ),
@@ -125,7 +125,9 @@ def kind_of(verdict: Verdict, stage: Stage) -> Kind:
     if name == "window" and verdict.seen.has_tcp:
         name = "receive window"
     if name == "cpu":
-        name = "sending cpu" if any(pair.src == stage.where for pair in verdict.seen.pairs) else "receiving cpu"
+        name = (
+            "sending cpu" if any(pair.src == stage.where for pair in verdict.seen.pairs) else "receiving cpu"
+        )
     return KINDS[name]
 
 
@@ -159,10 +161,13 @@ def page(verdict: Verdict) -> Page:
     share = sum(pair.share for pair in first.pairs)
     reasons = [kind.why]
     if share < 0.95:
-        reasons.append(f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or by nothing.")
+        reasons.append(
+            f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or by nothing."
+        )
     reasons.append(
         f"Twice as much of it would give about {_percent(first.gain)} more throughput than the "
-        f"{text.rate(seen.goodput)} measured from {text.duration(seen.span[0])} to {text.duration(seen.span[1])}."
+        f"{text.rate(seen.goodput)} measured from {text.duration(seen.span[0])} to "
+        f"{text.duration(seen.span[1])}."
     )
     return Page(
         headline,
@@ -247,7 +252,11 @@ def _sure(verdict: Verdict) -> str:
     if str(seen.meta.get("recorded", "everything")) != "everything":
         doubts.append(f"of queues only {seen.meta['recorded']} are recorded")
     words = ("Sure", "Fairly sure", "A guess")[min(len(doubts), 2)]
-    return f"{words}: {'; '.join(doubts)}." if doubts else f"{words}: one stage is full, and its neighbours are not."
+    return (
+        f"{words}: {'; '.join(doubts)}."
+        if doubts
+        else f"{words}: one stage is full, and its neighbours are not."
+    )
 
 
 def _second(verdict: Verdict) -> str:
@@ -256,8 +265,8 @@ def _second(verdict: Verdict) -> str:
         second = rest[0]
         name = _called(verdict, second.stage, kind_of(verdict, second.stage).name)
         return (
-            f"What else it could be: {name}, busy {text.share(second.stage.use)} of the time; twice as much of it "
-            f"would give about {_percent(second.gain)}."
+            f"What else it could be: {name}, busy {text.share(second.stage.use)} of the time; twice as much "
+            f"of it would give about {_percent(second.gain)}."
         )
     after = verdict.candidates[0].next if verdict.candidates else None
     if after is None:
