@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailback import text
 from tailback.explain.observed import Observed, Port
-from tailback.explain.stages import FEW_BYTES, FULL, RING_BYTES, Figure, Stage
+from tailback.explain.stages import CHEAPER, FEW_BYTES, FULL, RING_BYTES, Figure, Stage
 
 
 def core_shares(seen: Observed, bridge: str) -> dict[str, float]:
@@ -28,18 +28,18 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     )
     ring_figure = Figure(f"{ring_row} queue_mean_bytes", text.size(ring), "a few packets")
     lost_figure = Figure(f"{bridge}:{came[0]} rx_out_of_buffer", text.count(lost), "0")
-    full = core >= FULL
+    full, stands = core >= FULL, ring > RING_BYTES or lost > 0
     return [
         _qdisc(seen, qdisc_row, wire, core_figure, ring if full else 0.0, held_by_core=full),
         Stage(
             "softirq",
             bridge,
             core,
-            full,
+            full and stands,
             [core_figure, ring_figure, *([lost_figure] if lost else [])],
-            core,
+            core if stands else core * CHEAPER,
             lost,
-            ring > RING_BYTES or lost > 0,
+            stands,
         ),
         Stage(
             "ring",

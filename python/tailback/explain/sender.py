@@ -20,6 +20,10 @@ KEEPS_UP = 0.1
 """Messages still under way when the last one starts, as a share of the bytes of all: below this, the network
 keeps up with what is offered, and more of anything would carry no more."""
 
+PEAK_S, NEVER_FULL = 50e-6, 0.95
+"""A sender starts at line rate, before anybody slows it down: a NIC that does not even then fill its wire for
+50 us, 60 packets of 4 KB at 40 Gbit/s, does not get its payload fast enough."""
+
 
 @dataclass(frozen=True)
 class Posted:
@@ -137,7 +141,19 @@ class Senders:
             Figure(f"{pair.src} {name}", text.size(posted.outstanding), "more than its queues hold"),
             Figure(f"{pair.src} waiting in queues", text.size(mine * (1 - use)), "most of it"),
         ]
-        return Stage("window", where, use, True, figures)
+        return Stage("window", where, use, True, figures, use)
+
+    def fetched(self, pair: Pair) -> Stage | None:
+        """Reads of a sender whose wire was never busy for long: what it once reached is what they give."""
+        if pair.src not in self.seen.host_path or not pair.ways:
+            return None
+        bins, sent = self.seen.bins, self.seen.bins.values(pair.src, "wire_tx_bps")
+        peak = float(max(bins.windows(sent, PEAK_S), default=0.0)) / self.seen.link_rate(pair.ways[0][0])
+        if not 0 < peak < NEVER_FULL:
+            return None
+        need = self.seen.need(pair.ways[0][0]) / peak
+        figure = Figure(f"{pair.src}:{pair.ways[0][0][1]} wire, the most", text.share(peak), "100 %")
+        return Stage("reads", pair.src, min(1.0, need), False, [figure], min(1.0, need))
 
     def limiter(self, pair: Pair, wire: Stage) -> Stage | None:
         """A sender with a backlog, a wire that is idle part of the time, and nobody who pauses it: its NIC

@@ -104,7 +104,11 @@ def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> li
         first = limiter or window
         if first is not None and first.kind == "throttle":
             first = _marker(path) or first
-    return [(first, _room(path, first))] if first is not None else []
+    if first is None:
+        return []
+    behind = [*path, *([window] if window is not None and not tcp else [])]
+    reads = senders.fetched(pair)
+    return [(first, _room([*behind, reads] if reads is not None else behind, first))]
 
 
 def _marker(path: list[Stage]) -> Stage | None:
@@ -121,7 +125,7 @@ def _use(stage: Stage) -> float:
 
 def _room(path: list[Stage], first: Stage) -> float:
     """How much more the others on the path can carry, up to twice."""
-    rest = max((stage.need for stage in path if stage is not first), default=0.0)
+    rest = max((stage.need for stage in path if stage.key != first.key), default=0.0)
     return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
 
 
