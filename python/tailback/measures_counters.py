@@ -50,7 +50,7 @@ def counter(result: Result, name: str, host: str | None = None, scaled_to_s: flo
 
 
 @measure("index")
-def frames_per_pause(result: Result, host: str, priority: int) -> float:
-    """PFC frames of a priority that a host received for each pause that ended, resumes and refreshes too."""
+def frames_per_pause(result: Result, host: str | None = None, priority: int = 0) -> float:
+    """PFC frames that came to a host, or to all, for each pause that ended; resumes and refreshes count."""
     pauses = counter(result, f"rx_prio{priority}_pause_transition", host)
     return counter(result, f"rx_prio{priority}_pause", host) / pauses if pauses else NAN
