@@ -134,6 +134,7 @@ def test_mlnx_qos(pfc: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, pfc, "--as", "mlnx_qos", "--host", "h1")
     assert text.startswith("Receive buffer size (bytes): 147072,114944,0,0,0,0,0,0,max_buffer_size=262016\n")
     for line in (
+        "Cable len: 1",
         "\tpriority    0   1   2   3   4   5   6   7",
         "\tenabled     1   0   0   0   0   0   0   0",
         "\tbuffer      1   0   0   0   0   0   0   0",
