@@ -106,8 +106,8 @@ class ReceiveBuffer(Part):
         "auto",
         "The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver "
         "has it.",
-        "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len Linux "
-        "mlx5 en/port_buffer.c",
+        "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len "
+        "Linux mlx5 en/port_buffer.c",
     )
     cable_len: Annotated[int, Field(ge=0, le=1000)] | None = setting(
         None,
