@@ -81,9 +81,7 @@ class Red(Part):
     ecn: bool = setting(
         False, "Mark what says ECT instead of dropping it; all else is dropped.", "iproute2 tc/q_red.c"
     )
-    harddrop: bool = setting(
-        False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c"
-    )
+    harddrop: bool = setting(False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c")
 
     @property
     def thresholds(self) -> tuple[int, int]:
@@ -112,10 +110,14 @@ class Red(Part):
             raise refuse("min", format_size(low), f"more than 0 and less than max, {format_size(high)}")
         if self.w_log is None:
             least = 1 + low // self.avpkt
-            raise refuse("burst", f"{self.burst_packets} packets", f"at least {least}, min over avpkt, or fewer")
+            raise refuse(
+                "burst", f"{self.burst_packets} packets", f"at least {least}, min over avpkt, or fewer"
+            )
         if high.bit_length() + self.w_log >= 32:
             most = format_size((1 << (31 - self.w_log)) - 1)
-            raise refuse("max", format_size(high), f"at most {most}, what the kernel's average holds at this burst")
+            raise refuse(
+                "max", format_size(high), f"at most {most}, what the kernel's average holds at this burst"
+            )
         return self
 
 
@@ -200,8 +202,12 @@ class Tbf(Part):
 
     kind: Literal["tbf"] = Field(description="The discipline.")
     rate: Annotated[int, RATE.between("8bps", "100Tbps")] = Field(description="Rate that is not exceeded.")
-    burst: _Bytes = Field(description="Size of the bucket: what may be sent at once. Larger packets are dropped.")
-    limit: _Bytes | None = setting(None, "Most bytes that wait, where there is no child.", "assumption: child is set")
+    burst: _Bytes = Field(
+        description="Size of the bucket: what may be sent at once. Larger packets are dropped."
+    )
+    limit: _Bytes | None = setting(
+        None, "Most bytes that wait, where there is no child.", "assumption: child is set"
+    )
     child: Annotated[_Leaf, Field(discriminator="kind")] | None = setting(
         None, "Where packets wait; null: a bfifo of limit.", "Linux net/sched/sch_tbf.c"
     )
