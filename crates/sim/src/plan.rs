@@ -7,12 +7,14 @@ use tailback_proto::units::Time;
 use crate::engine::EventQueue;
 use crate::fabric::CLASSES;
 
+mod bridge;
 mod check;
 mod congestion;
 mod host;
 mod host_control;
 mod host_path;
 mod qdisc;
+pub use bridge::*;
 pub use congestion::*;
 pub use host::*;
 pub use host_control::*;
@@ -57,6 +59,12 @@ pub struct Plan {
     pub switches: Vec<SwitchPlan>,
     /// Kinds of switch, named by index.
     pub switch_models: Vec<SwitchModelPlan>,
+    /// Linux hosts that forward.
+    #[serde(default)]
+    pub bridges: Vec<BridgePlan>,
+    /// Kinds of bridge, named by index.
+    #[serde(default)]
+    pub bridge_models: Vec<BridgeModelPlan>,
     /// Full-duplex links.
     pub links: Vec<LinkPlan>,
     /// Distinct marks that packets carry, named by index.
@@ -365,11 +373,11 @@ impl Plan {
             return Err(impossible("hosts", "more than 65,535"));
         }
         let mut names = HashMap::new();
-        for (index, name) in
-            self.hosts.iter().map(|h| &h.name).chain(self.switches.iter().map(|s| &s.name)).enumerate()
-        {
+        let switches = self.switches.iter().map(|switch| &switch.name);
+        let forwarding = switches.chain(self.bridges.iter().map(|bridge| &bridge.name));
+        for (index, name) in self.hosts.iter().map(|h| &h.name).chain(forwarding).enumerate() {
             if names.insert(name.as_str(), index).is_some() {
-                return Err(impossible("hosts, switches", format!("two are named {name}")));
+                return Err(impossible("hosts, switches, bridges", format!("two are named {name}")));
             }
         }
         let marks = self.check_code_points()?;
@@ -385,7 +393,8 @@ impl Plan {
         if let Some(switch) = self.switches.iter().find(|s| s.model >= self.switch_models.len()) {
             return Err(impossible(&switch.name, "its model is not in switch_models"));
         }
-        self.check_links(&names)?;
+        let ports = self.check_links(&names)?;
+        self.check_bridges(&ports)?;
         self.check_buffers(&names)?;
         for (index, writer) in self.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
@@ -456,14 +465,15 @@ impl Plan {
         Ok(())
     }
 
-    fn check_links(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+    /// How many ports each node has.
+    fn check_links(&self, names: &HashMap<&str, usize>) -> Result<Vec<usize>, PlanError> {
         let mut ports = vec![0usize; names.len()];
         for (index, link) in self.links.iter().enumerate() {
             let place = format!("links[{index}]");
             for end in [&link.a, &link.b] {
                 match names.get(end.as_str()) {
                     Some(&node) => ports[node] += 1,
-                    None => return Err(impossible(place, format!("{end} is neither a host nor a switch"))),
+                    None => return Err(impossible(place, format!("{end} is no host, switch or bridge"))),
                 }
             }
             if link.a == link.b {
@@ -478,6 +488,31 @@ impl Plan {
         }
         if let Some(host) = (0..self.hosts.len()).find(|&node| ports[node] != 1) {
             return Err(impossible(&self.hosts[host].name, "a host has exactly one link"));
+        }
+        Ok(ports)
+    }
+
+    fn check_bridges(&self, ports: &[usize]) -> Result<(), PlanError> {
+        for (index, model) in self.bridge_models.iter().enumerate() {
+            let place = format!("bridge_models[{index}]");
+            if let Some(problem) = model.problem() {
+                return Err(impossible(place, problem));
+            }
+            if model.qdisc == QdiscPlan::Noqueue {
+                return Err(impossible(place, "a port that a device is behind needs a queue"));
+            }
+            model.qdisc.check(&format!("{place}.qdisc"))?;
+        }
+        for (bridge, &ports) in self.bridges.iter().zip(&ports[self.hosts.len() + self.switches.len()..]) {
+            match self.bridge_models.get(bridge.model) {
+                None => return Err(impossible(&bridge.name, "its model is not in bridge_models")),
+                Some(model) if model.ports.len() != ports => {
+                    let described = model.ports.len();
+                    let problem = format!("has {ports} links, but its model describes {described} ports");
+                    return Err(impossible(&bridge.name, problem));
+                }
+                Some(_) => {}
+            }
         }
         Ok(())
     }
