@@ -147,25 +147,25 @@ fn new_flows_go_first_for_a_quantum() {
     assert_eq!(order(&mut queue), [30, 31, 32, 33, 21, 34, 35, 12, 22]);
 }
 
-/// RFC 8290, section 4.2: a new flow that runs empty becomes an old one; otherwise a flow of single packets would always
-/// be new, and old ones would starve.
+/// RFC 8290, section 4.2: a new flow that runs empty becomes an old one; otherwise a flow that sends a packet whenever its
+/// last one has left would always be new, and old ones would starve. Flow 1 has packets of 100 B: 16 of them are a quantum.
 #[test]
 fn a_flow_of_single_packets_does_not_starve_the_others() {
     let mut queue = fq_codel(|_| {});
     let mut drops = vec![];
-    (0..4).for_each(|n| _ = queue.enqueue(skb(n, MTU, 1, false), Time::ZERO, &mut drops));
-    queue.dequeue(Time::ZERO, &mut drops);
-    queue.dequeue(Time::ZERO, &mut drops);
-    let mut found = vec![];
-    for n in 0..4 {
-        queue.enqueue(skb(100 + n, 100, 2, false), Time::ZERO, &mut drops);
-        found.push(queue.dequeue(Time::ZERO, &mut drops).expect("packets wait").0.packet);
+    (0..60).for_each(|n| _ = queue.enqueue(skb(n, 100, 1, false), Time::ZERO, &mut drops));
+    // Its first quantum is spent, and it is an old flow.
+    for n in 0..17 {
+        assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|(skb, _)| skb.packet), Some(n));
     }
-    // 100 as a new flow; 101 comes when it is still listed, as new, with 1414 B left; and so on.
-    assert_eq!(found, [100, 101, 102, 103]);
-    // Now it is found empty, and queues up behind flow 1.
-    found = order(&mut queue);
-    assert_eq!(found, [2, 3]);
+    queue.enqueue(skb(100, 1400, 2, false), Time::ZERO, &mut drops);
+    assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|(skb, _)| skb.packet), Some(100), "it is new");
+    // The next look finds it empty, and it queues up behind flow 1, with what that has left of its quantum: after two of 100 B
+    // and a debt of 86 B, 1228 of 1514 B, so 13 packets.
+    assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|(skb, _)| skb.packet), Some(17));
+    queue.enqueue(skb(101, 1400, 2, false), Time::ZERO, &mut drops);
+    let found = order(&mut queue);
+    assert_eq!(found.iter().position(|&packet| packet == 101), Some(13), "{found:?}");
 }
 
 /// Full: half of the bytes of the fattest flow go, from its head, but at most 64 packets. Of 12 packets of flow 1 with

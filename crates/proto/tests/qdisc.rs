@@ -186,6 +186,13 @@ fn tbf_sends_a_burst_and_then_at_its_rate() {
     assert!(tbf.dequeue(now + Time::from_us(1), &mut drops).is_none());
     assert_eq!(tbf.next_at(), Some(now + Time::from_us(120)));
     assert_eq!(tbf.statistics().overlimits, 5);
+    // A bucket is full after any time.
+    let later = now + Time::from_ms(1000);
+    assert!(tbf.dequeue(later, &mut drops).is_some());
+    let full = later + Time::from_ms(1000);
+    (10..16).for_each(|n| _ = tbf.enqueue(packet(n, 1500, 0), full, || 0, &mut drops));
+    let at_once = std::iter::from_fn(|| tbf.dequeue(full, &mut drops)).count();
+    assert_eq!(at_once, 2);
     let large = tbf.enqueue(packet(7, 3001, 0), now, || 0, &mut drops);
     assert_eq!(large, Enqueue::Dropped(DropReason::TooLarge));
 }

@@ -81,6 +81,8 @@ fn an_idle_average_decays_by_the_table() {
     let entry = 1 << 17;
     assert_eq!(after(0), average);
     assert_eq!(after(entry / 4), average - average / 4);
+    // 3 us more than half an entry would be a little less than half.
+    assert_eq!(after(entry / 2 + 3), average / 2);
     assert_eq!(after(entry), average / 2);
     assert_eq!(after(9 * entry), average / 2);
     assert_eq!(after(10 * entry), average >> 1);

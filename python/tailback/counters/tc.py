@@ -1,12 +1,13 @@
 """`tc -s qdisc show`: what the queueing disciplines of a Linux host counted.
 
-As tc of iproute2 6.1 prints it (tc/tc_qdisc.c, tc/tc_util.c and tc/q_*.c): numbers of disciplines count up from 8001,
-as the kernel gives them to those that were set without one.
+As tc of iproute2 6.1 prints it (tc/tc_qdisc.c, tc/tc_util.c and tc/q_*.c). Numbers of disciplines count up
+from 8001, as the kernel gives them to those that were set without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailback.counters.style import Style
@@ -39,16 +40,18 @@ def time_text(us: float) -> str:
 
 
 def rate_text(bps: int) -> str:
-    """As tc prints a rate: the largest unit of which it is a whole number or above 1000 of the next smaller one."""
-    rate, unit = float(bps), 0
+    """As tc prints a rate: in the largest unit of which it is a whole number (tc_util.c, tc_print_rate)."""
+    rate, unit = bps, 0
     while unit < len(_RATE_UNITS) - 1 and rate >= 1000 and (rate % 1000 == 0 or rate >= 1_000_000):
-        rate, unit = rate / 1000, unit + 1
-    return f"{rate:.0f}{_RATE_UNITS[unit]}"
+        rate, unit = rate // 1000, unit + 1
+    return f"{rate}{_RATE_UNITS[unit]}"
 
 
 def _codel(codel: Mapping[str, Any]) -> str:
     """The kernel keeps units of 1024 ns: 5 ms come back as 4999 us, which is printed as 5ms."""
-    target, interval = (time_text((codel[f"{name}_us"] * 1000 >> 10 << 10) // 1000) for name in ("target", "interval"))
+    target, interval = (
+        time_text((codel[f"{name}_us"] * 1000 >> 10 << 10) // 1000) for name in ("target", "interval")
+    )
     return f"target {target} interval {interval} "
 
 
@@ -68,7 +71,9 @@ def options(kind: str, plan: Mapping[str, Any]) -> str:
             latency = f"lat {time_text(waits)} " if waits >= 0 else ""
             return f"rate {rate_text(plan['rate_bps'])} burst {size_text(plan['burst_bytes'])} {latency}"
         case "codel":
-            return f"limit {plan['limit_packets']}p {_codel(plan['codel'])}" + ("ecn " if plan["codel"]["ecn"] else "")
+            return f"limit {plan['limit_packets']}p {_codel(plan['codel'])}" + (
+                "ecn " if plan["codel"]["ecn"] else ""
+            )
         case "fq_codel":
             ecn = "ecn " if plan["codel"]["ecn"] else ""
             return (
@@ -92,9 +97,9 @@ def own_counters(kind: str, n: Numbers) -> list[str]:
             return [f"  marked {n['red_marked']} early {n['red_early']} pdrop {n['red_pdrop']} other 0 "]
         case "codel":
             dropping = " dropping" if n["codel_dropping"] else ""
+            last, due = (time_text(n[f"codel_{name}_us"]) for name in ("ldelay", "drop_next"))
             return [
-                f"  count {n['codel_count']} lastcount {n['codel_lastcount']} "
-                f"ldelay {time_text(n['codel_ldelay_us'])}{dropping} drop_next {time_text(n['codel_drop_next_us'])}",
+                f"  count {n['codel_count']} lastcount {n['codel_lastcount']} ldelay {last}{dropping} drop_next {due}",
                 f"  maxpacket {n['codel_maxpacket']} ecn_mark {n['codel_ecn_mark']} "
                 f"drop_overlimit {n['codel_drop_overlimit']}",
             ]
@@ -109,25 +114,21 @@ def own_counters(kind: str, n: Numbers) -> list[str]:
     return []
 
 
-def discipline(plan: Any, n: Numbers, device: str, queues: int, handle: int) -> list[str]:
-    """A device's discipline and the one below it, as `tc -s qdisc show dev DEVICE` prints them, line by line."""
+def discipline(plan: Any, n: Numbers, device: str, queues: int, handle: int, each: bool = False) -> list[str]:
+    """A device's discipline and the one below it, as `tc -s qdisc show` prints them, line by line.
+
+    With one for `each` transmit queue there is an `mq` above them, and one entry stands for all of them.
+    """
     lines: list[str] = []
     where = f"root refcnt {queues + 1}"
+    if each:
+        lines += [f"qdisc mq {handle:x}: dev {device} root ", *_common(n, "qdisc")]
+        where, handle = f"parent {handle:x}:1", handle + 1
     for prefix in ("qdisc", "child"):
         kind, settings = (plan, {}) if isinstance(plan, str) else next(iter(plan.items()))
         number = 0 if kind == "noqueue" else handle
         lines.append(f"qdisc {kind} {number:x}: dev {device} {where} {options(kind, settings)}")
-        common = {
-            name: n.get(f"{prefix}_{name}", 0)
-            for name in ("sent_bytes", "sent_packets", "dropped", "overlimits", "requeues")
-        }
-        lines += [
-            f" Sent {common['sent_bytes']} bytes {common['sent_packets']} pkt "
-            f"(dropped {common['dropped']}, overlimits {common['overlimits']} requeues {common['requeues']}) ",
-            f" backlog {size_text(n.get(f'{prefix}_backlog_bytes', 0))} {n.get(f'{prefix}_backlog_packets', 0)}p "
-            f"requeues {common['requeues']}",
-            *own_counters(kind, n),
-        ]
+        lines += [*_common(n, prefix), *own_counters(kind, n)]
         if kind != "tbf":
             break
         plan = settings["child"] or {"bfifo": {"limit_bytes": settings["limit_bytes"]}}
@@ -135,11 +136,73 @@ def discipline(plan: Any, n: Numbers, device: str, queues: int, handle: int) -> 
     return lines
 
 
-def _disciplines(result: Result) -> Iterator[tuple[str, str, Any, int]]:
-    """Every device that has one: node, device, its discipline in the plan, its transmit queues."""
+def _common(n: Numbers, prefix: str) -> list[str]:
+    """What all disciplines count (tc_util.c, print_tcstats2_attr)."""
+    names = (
+        "sent_bytes",
+        "sent_packets",
+        "dropped",
+        "overlimits",
+        "requeues",
+        "backlog_bytes",
+        "backlog_packets",
+    )
+    size, packets, dropped, over, requeues, backlog, waiting = (
+        n.get(f"{prefix}_{name}", 0) for name in names
+    )
+    return [
+        f" Sent {size} bytes {packets} pkt (dropped {dropped}, overlimits {over} requeues {requeues}) ",
+        f" backlog {size_text(backlog)} {waiting}p requeues {requeues}",
+    ]
+
+
+@dataclass(frozen=True)
+class _Device:
+    node: str
+    name: str
+    plan: Any
+    queues: int
+    """Transmit queues."""
+    each: bool
+    """Whether each of them has a discipline of its own; their counters are summed."""
+
+
+def _devices(result: Result) -> list[_Device]:
+    """Ports of Linux bridges, in the order of the plan."""
     plan = result.plan
-    ports = sorted({(link["ends"], link) for link in ()})
-    for bridge in plan.get("bridges", []):
-        model = plan["bridge_models"][bridge["model"]]
-        for port in ports:
-            yield bridge["name"], str(port), model["qdisc"], 1
+    models = {bridge["name"]: plan["bridge_models"][bridge["model"]] for bridge in plan.get("bridges", [])}
+    found: list[_Device] = []
+    ports = dict.fromkeys(models, 0)
+    for node, port, counter in zip(
+        *(result.counters.column(name).to_pylist() for name in ("node", "port", "counter")), strict=True
+    ):
+        if node in models and counter == "qdisc_sent_bytes":
+            model = models[node]
+            queues = len(model["ports"][ports[node]]["irq_cores"])
+            found.append(_Device(node, port, model["qdisc"], queues, model["multiqueue"]))
+            ports[node] += 1
+    return found
+
+
+def _nodes(result: Result) -> list[str]:
+    return list(dict.fromkeys(device.node for device in _devices(result)))
+
+
+def render(result: Result, node: str) -> str:
+    """All devices of a node."""
+    numbers: dict[str, dict[str, int]] = {}
+    rows = (result.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+    for owner, port, name, value in zip(*rows, strict=True):
+        if owner == node:
+            numbers.setdefault(port, {})[name] = value
+    lines: list[str] = []
+    for number, device in enumerate(device for device in _devices(result) if device.node == node):
+        # A discipline may have one below it, and mq has.
+        handle = FIRST_HANDLE + 3 * number
+        lines += discipline(
+            device.plan, numbers[device.name], device.name, device.queues, handle, device.each
+        )
+    return "\n".join(lines) + "\n"
+
+
+STYLE = Style("tc", "tc -s qdisc show", _nodes, render, "a Linux bridge")

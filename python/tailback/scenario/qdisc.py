@@ -1,7 +1,7 @@
 """Queueing disciplines of Linux, with the keys and defaults of `tc qdisc add`.
 
-What the models do with them is in docs/models/qdisc.md. Sources: the man pages and the code of iproute2 6.1, and
-net/sched of Linux.
+What the models do with them is in docs/models/qdisc.md. Sources: the man pages and the code of iproute2 6.1,
+and net/sched of Linux.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Red(Part):
 
     @property
     def w_log(self) -> int | None:
-        """W of the average, which moves by 2^-W a packet; none: tc finds none (tc/tc_red.c, tc_red_eval_ewma)."""
+        """W of the average, which moves by 2^-W a packet; none: tc finds none (tc/tc_red.c)."""
         low, _ = self.thresholds
         least = self.burst_packets + 1 - low / self.avpkt
         fits = (w for w in range(1, 32) if least <= (1 - (1 - 2.0**-w) ** self.burst_packets) * 2.0**w)
@@ -130,7 +130,8 @@ class _Codel(Part):
     )
     stale: bool = setting(
         False,
-        "Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can be dropped.",
+        "Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can "
+        "be dropped.",
         "Linux since commit 815980fe6dbb; all kernels before it: true",
     )
 
@@ -225,7 +226,7 @@ Qdisc = Annotated[Noqueue | Tbf | _Leaf, Field(discriminator="kind")]
 
 
 def qdisc_plan(qdisc: Noqueue | Tbf | _Leaf, mtu: int) -> Any:
-    """The discipline of a device with this MTU (bytes, without the Ethernet header), as the engine takes it."""
+    """The discipline of a device with this MTU (bytes without the Ethernet header), as the engine has it."""
     frame = mtu + ETHERNET_HEADER_BYTES
     match qdisc:
         case Noqueue():
