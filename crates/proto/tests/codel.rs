@@ -43,7 +43,7 @@ fn events(standing: u64, ect: bool, ms: u64) -> Vec<u64> {
 /// RFC 8289, section 5.3: nothing is dropped while the wait is above target for less than an interval; then one packet,
 /// and the next ones interval / sqrt(count) later.
 ///
-/// The first packet that has waited too long leaves at 20 ms, unit 19531 of 1024 ns. An interval has 97656 units: the
+/// The first packet that has waited too long leaves at 20 ms, unit 19531 of 1024 ns of the run. An interval has 97656 units: the
 /// first packet after unit 117187 goes, and as that of 120 ms is in unit 117187, it is the one of 121 ms. With sqrt the gaps
 /// are 100, 70.7, 57.7, 50 ms, ... The kernel's 1 / sqrt(count) starts at 1 and takes one step of Newton's method,
 /// x (3 - count x^2) / 2, a drop: for 2: 1 * (3 - 2) / 2 = 0.5, for 3: 0.5 * (3 - 3 * 0.25) / 2 = 0.5625, for 4:

@@ -97,6 +97,7 @@ proptest! {
         let mut drops = vec![];
         let mut waiting: HashMap<u32, Skb> = HashMap::new();
         let (mut offered, mut sent, mut sent_bytes, mut dropped) = (0u32, 0u64, 0u64, 0u64);
+        let mut requeues = 0;
         let mut last_of_flow: HashMap<u32, u32> = HashMap::new();
         for step in steps {
             match step {
@@ -118,6 +119,7 @@ proptest! {
                         prop_assert!(!marked || skb.ect);
                         if refused {
                             qdisc.requeue(skb);
+                            requeues += 1;
                             let (again, _) = qdisc.dequeue(now, &mut drops).expect("it was just put back");
                             prop_assert_eq!(again, skb);
                         }
@@ -139,7 +141,7 @@ proptest! {
             let held = waiting.values().map(|skb| skb.bytes as u64).sum::<u64>();
             prop_assert_eq!(qdisc.qlen(), waiting.len());
             prop_assert_eq!(qdisc.backlog_bytes(), held);
-            prop_assert_eq!(counted.dropped, dropped);
+            prop_assert_eq!((counted.dropped, counted.requeues), (dropped, requeues));
             prop_assert_eq!((counted.sent_packets, counted.sent_bytes), (sent, sent_bytes));
             prop_assert_eq!(offered as u64, sent + dropped + waiting.len() as u64);
             prop_assert!(qdisc.next_at().is_none_or(|at| at > now && !waiting.is_empty() || at <= now));

@@ -99,7 +99,8 @@ def own_counters(kind: str, n: Numbers) -> list[str]:
             dropping = " dropping" if n["codel_dropping"] else ""
             last, due = (time_text(n[f"codel_{name}_us"]) for name in ("ldelay", "drop_next"))
             return [
-                f"  count {n['codel_count']} lastcount {n['codel_lastcount']} ldelay {last}{dropping} drop_next {due}",
+                f"  count {n['codel_count']} lastcount {n['codel_lastcount']} ldelay {last}{dropping}"
+                f" drop_next {due}",
                 f"  maxpacket {n['codel_maxpacket']} ecn_mark {n['codel_ecn_mark']} "
                 f"drop_overlimit {n['codel_drop_overlimit']}",
             ]
