@@ -284,6 +284,19 @@ pub struct WriterPlan {
     pub start_spread_ps: u64,
     /// No message is posted from here on.
     pub stop_ps: Option<u64>,
+    /// A latency test: its other side; none: no message waits for another.
+    #[serde(default)]
+    pub partner: Option<PartnerPlan>,
+}
+
+/// The other side of a latency test, `ib_write_lat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartnerPlan {
+    /// Writer of the answers to this one, back from its receiver.
+    pub writer: usize,
+    /// Whether it sends the first message.
+    pub begins: bool,
 }
 
 /// Single messages, each on a queue pair of its own. There may be very many, so they are rows of numbers.
@@ -405,6 +418,7 @@ impl Plan {
                 }
             }
         }
+        self.check_partners()?;
         self.check_flows()?;
         self.check_memory_loads(&names)?;
         self.check_tcp(&names, marks)?;
@@ -440,6 +454,21 @@ impl Plan {
             }
             if let Some(problem) = load.problem() {
                 return Err(impossible(place(), problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_partners(&self) -> Result<(), PlanError> {
+        for (index, writer) in self.writers.iter().enumerate() {
+            let Some(partner) = writer.partner else { continue };
+            let mutual = self.writers.get(partner.writer).is_some_and(|other| {
+                let back = PartnerPlan { writer: index, begins: !partner.begins };
+                other.partner == Some(back) && other.src == writer.dst && other.dst == writer.src
+            });
+            if !mutual || writer.qps != 1 {
+                let problem = "partner is not the one that answers, or there is more than one queue pair";
+                return Err(impossible(format!("writers[{index}]"), problem));
             }
         }
         Ok(())

@@ -25,6 +25,7 @@ use crate::host::{Cpus, Sockets, TxRings};
 use crate::linux::Linux;
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError, MAX_CODE_POINTS};
+use crate::workload::latency::LatencyTest;
 use crate::workload::Writer;
 
 /// What became of data packets.
@@ -81,6 +82,7 @@ pub(crate) struct World {
     pub agents: Vec<Agent>,
     /// What each queue pair sends: perftest-like writers first, then single messages.
     pub writers: Vec<Writer>,
+    pub latency_tests: Vec<LatencyTest>,
     /// By single message, which is also its writer: its completion time in an empty network.
     pub ideal_fct: Vec<Time>,
     /// First queue pair of the single messages.
@@ -298,6 +300,7 @@ impl World {
             recv_qps: Vec::new(),
             agents: Vec::new(),
             writers: Vec::new(),
+            latency_tests: Vec::new(),
             ideal_fct: Vec::new(),
             first_flow_qp: 0,
             cpus: Cpus::default(),
@@ -321,6 +324,7 @@ impl World {
         world.add_flows(plan)?;
         world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
         world.active_qps = world.send_qps.len();
+        world.add_latency_tests(plan);
         world.add_agents(plan)?;
         world.add_memory_loads(plan, &names);
         world.add_connections(plan, &names)?;

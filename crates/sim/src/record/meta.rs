@@ -11,6 +11,7 @@ use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
 use crate::host::path::{HostPath, Target};
 use crate::plan::Plan;
+use crate::workload::latency::LatencyTest;
 use crate::world::World;
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 
@@ -41,8 +42,26 @@ pub struct Meta {
     pub queues: Vec<Queue>,
     /// CPUs that served packets.
     pub cpu: Vec<Cpu>,
+    /// Latency tests.
+    pub latency: Vec<Latency>,
     /// Cores of Linux bridges.
     pub bridge_cores: Vec<BridgeCore>,
+}
+
+/// A latency test: half of the round trips that it measured, as perftest reports them.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Latency {
+    /// Traffic item.
+    pub name: String,
+    pub src: String,
+    pub dst: String,
+    /// Round trips.
+    pub iterations: usize,
+    pub min_ps: u64,
+    pub median_ps: u64,
+    pub p99_ps: u64,
+    pub max_ps: u64,
 }
 
 /// Something that must not happen.
@@ -199,8 +218,29 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         storms: storms(world),
         queues: queues(plan, world),
         cpu: super::tcp::cpus(plan, world),
+        latency: latency(plan, world),
         bridge_cores: super::bridges::cores(plan, world),
     }
+}
+
+fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
+    let row = |test: &LatencyTest| {
+        let mut sorted: Vec<u64> = test.round_trips.iter().map(|time| time.0 / 2).collect();
+        sorted.sort_unstable();
+        let writer = &plan.writers[world.send_qps[test.qp as usize].writer as usize];
+        let last = sorted.len().checked_sub(1)?;
+        Some(Latency {
+            name: writer.name.clone(),
+            src: writer.src.clone(),
+            dst: writer.dst.clone(),
+            iterations: sorted.len(),
+            min_ps: sorted[0],
+            median_ps: sorted[sorted.len() / 2],
+            p99_ps: sorted[last.min(sorted.len() * 99 / 100)],
+            max_ps: sorted[last],
+        })
+    };
+    world.latency_tests.iter().filter_map(row).collect()
 }
 
 fn faults(plan: &Plan, world: &World) -> Vec<Fault> {

@@ -138,6 +138,7 @@ pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
         start_ps: 0,
         start_spread_ps: 0,
         stop_ps: None,
+        partner: None,
     }
 }
 
