@@ -51,7 +51,8 @@ CONSTANTS = (
         r"SK_BUFF: u32 = (\d+)",
         "{} B",
         "struct sk_buff of x86-64; the buffer is a power of two with room for headroom and shared info, as "
-        "kmalloc gives it. Drivers with page fragments charge otherwise. Only fq_codel's memory_limit sees it.",
+        "kmalloc gives it. Drivers with page fragments charge otherwise. Only the memory_limit of fq_codel "
+        "sees it.",
     ),
     Constant(
         "A rate limiter this close to the highest rate has reached it",
