@@ -221,7 +221,7 @@ class Tbf(Part):
         return self
 
 
-Qdisc = Annotated[Noqueue | Tbf | _Leaf, Field(discriminator="kind")]
+Qdisc = Annotated[Noqueue | _Leaf | Tbf, Field(discriminator="kind")]
 """A discipline by its `kind`."""
 
 
