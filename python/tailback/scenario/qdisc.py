@@ -132,7 +132,7 @@ class _Codel(Part):
         False,
         "Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can "
         "be dropped.",
-        "Linux since commit 815980fe6dbb; all kernels before it: true",
+        "Linux 7.0 (commit 815980fe6dbb) and stable kernels that took it over; all before them: true",
     )
 
     def _plan(self, mtu: int, ecn: bool) -> dict[str, Any]:

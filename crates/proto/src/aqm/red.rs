@@ -1,6 +1,6 @@
 //! Random early detection, as `tc`'s `red` does it.
 //!
-//! Sources: Linux include/net/red.h and net/sched/sch_red.c (6.18); Floyd and Jacobson, "Random Early Detection Gateways
+//! Sources: Linux include/net/red.h and net/sched/sch_red.c; Floyd and Jacobson, "Random Early Detection Gateways
 //! for Congestion Avoidance", IEEE/ACM Transactions on Networking, 1993. What `tc` makes of its arguments: iproute2 6.1,
 //! tc/tc_red.c and tc/q_red.c.
 //!
