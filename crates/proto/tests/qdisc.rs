@@ -23,6 +23,7 @@ fn red() -> Red {
         probability: 0.1,
         ecn: true,
         harddrop: false,
+        whole_us: false,
     };
     Red::new(&arguments.parameters().expect("tc takes these"))
 }

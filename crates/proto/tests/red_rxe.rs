@@ -41,6 +41,7 @@ const RED: RedArguments = RedArguments {
     probability: 0.5,
     ecn: true,
     harddrop: false,
+    whole_us: false,
 };
 
 /// Assumption: the table says nothing of the bucket; two packets and a half.

@@ -16,6 +16,7 @@ const RED: RedPlan = RedPlan {
     probability: 0.5,
     ecn: true,
     harddrop: false,
+    whole_us: false,
 };
 
 const CODEL: CodelPlan =

@@ -83,6 +83,13 @@ class Red(Part):
     )
     harddrop: bool = setting(False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c")
 
+    whole_us: bool = setting(
+        False,
+        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing is "
+        "left of it an idle average is halved at once, and gone after 255 us.",
+        "iproute2 tc/tc_core.c from 2025 on; before that: true",
+    )
+
     @property
     def thresholds(self) -> tuple[int, int]:
         """min and max in bytes, as set or as tc works them out."""
@@ -248,6 +255,7 @@ def qdisc_plan(qdisc: Noqueue | Tbf | _Leaf, mtu: int) -> Any:
                     "probability": qdisc.probability,
                     "ecn": qdisc.ecn,
                     "harddrop": qdisc.harddrop,
+                    "whole_us": qdisc.whole_us,
                 }
             }
         case Tbf():
