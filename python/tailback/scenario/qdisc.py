@@ -85,8 +85,8 @@ class Red(Part):
 
     whole_us: bool = setting(
         False,
-        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing is "
-        "left of it an idle average is halved at once, and gone after 255 us.",
+        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing "
+        "is left of it an idle average is halved at once, and gone after 255 us.",
         "iproute2 tc/tc_core.c from 2025 on; before that: true",
     )
 
