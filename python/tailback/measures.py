@@ -125,7 +125,7 @@ def _lasting(result: Result) -> Any:
 def _writers(result: Result) -> dict[str, bool]:
     """The traffic items with writers, and whether their connections stay."""
     return {
-        str(writer["name"]): not str(writer["name"]).startswith("churn")
+        str(writer["name"]): not str(writer["name"]).startswith("churn") and not writer.get("partner")
         for writer in result.plan.get("writers", [])
     }
 

@@ -51,6 +51,24 @@ def _bridges(result: Result) -> list[str]:
     return [f"{name}:" for name in result.setup.network.bridges]
 
 
+@measure("index")
+def counter_ratio(result: Result, of: str, to: str) -> float:
+    """A counter over another, each over all hosts and ports together."""
+    values = [
+        sum(
+            value
+            for counter, value in zip(
+                result.counters.column("counter").to_pylist(),
+                result.counters.column("value").to_pylist(),
+                strict=True,
+            )
+            if counter == name
+        )
+        for name in (of, to)
+    ]
+    return values[0] / values[1] if values[1] else NAN
+
+
 @measure("count")
 def bridge_counter(
     result: Result,
