@@ -1,7 +1,6 @@
 //! What is recorded of Linux bridges.
 
 use serde::Serialize;
-use tailback_proto::aqm::qdisc::OwnStatistics;
 use tailback_proto::units::Time;
 
 use super::counters::Counter;
@@ -200,27 +199,9 @@ pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
                 channels.iter().filter_map(|c| c.tx.dql.as_ref()).map(|dql| dql.limit() as u64).sum(),
             ),
         ];
-        let mut qdisc: [(&str, u64); 5] = [
-            ("qdisc_sent_bytes", 0),
-            ("qdisc_sent_packets", 0),
-            ("qdisc_dropped", 0),
-            ("qdisc_overlimits", 0),
-            ("qdisc_requeues", 0),
-        ];
-        let mut red: [(&str, u64); 3] = [("red_marked", 0), ("red_early", 0), ("red_pdrop", 0)];
-        let mut is_red = false;
         for egress in egresses(world, number) {
-            let s = egress.qdisc.statistics();
-            let own = [s.sent_bytes, s.sent_packets, s.dropped, s.overlimits, s.requeues];
-            qdisc.iter_mut().zip(own).for_each(|(sum, value)| sum.1 += value);
-            if let OwnStatistics::Red(s) = egress.qdisc.own_statistics(world.now) {
-                is_red = true;
-                let own = [s.marked, s.early, s.pdrop];
-                red.iter_mut().zip(own).for_each(|(sum, value)| sum.1 += value);
-            }
+            super::qdisc::add_counters(&mut values, &egress.qdisc, world.now);
         }
-        values.extend(qdisc);
-        values.extend(red.into_iter().filter(|_| is_red));
         rows.extend(values.into_iter().map(|(counter, value)| Counter {
             node: plan.bridges[p.bridge as usize].name.clone(),
             port: world.links[port].name.clone(),
