@@ -121,7 +121,7 @@ class Transport(Part):
     nak_reaction: Delay = setting(
         0,
         "From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.",
-        "assumption: at once; no vendor document says. ConnectX-4 Lx is said to take far longer than its successors",
+        "assumption: at once; no vendor document says",
     )
 
     @model_validator(mode="after")
