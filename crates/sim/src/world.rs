@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub pausing: Vec<Pausing>,
     pub pauses: Vec<PauseSink>,
     pub drops: Vec<Drops>,
+    /// By lane: packets dropped by its egress queue and by its ingress group.
+    pub dropped: Vec<[u64; 2]>,
     pub pause_logs: PauseLogs,
     pub watchdogs: Watchdogs,
     pub switches: Vec<Switch>,
@@ -264,6 +266,7 @@ impl World {
             pausing: lanes(ports_count, Pausing::IDLE),
             pauses: lanes(ports_count, PauseSink::default()),
             drops: lanes(ports_count, Drops::default()),
+            dropped: lanes(ports_count, [0; 2]),
             pause_logs: PauseLogs::new(),
             watchdogs: Watchdogs::new(),
             ports,

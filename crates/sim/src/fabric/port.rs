@@ -308,6 +308,7 @@ impl World {
         let tally = &mut self.drops[lane(port, class)][reason as usize];
         tally.packets += 1;
         tally.bytes += self.packets[index].frame_bytes() as u64;
+        self.dropped[lane(port, class)][reason.is_ingress() as usize] += 1;
         if kind.is_data() {
             self.data.dropped += 1;
         }
