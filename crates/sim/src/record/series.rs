@@ -25,8 +25,8 @@ pub(crate) const MAX_VALUES: usize = 4 << 20;
 /// Fewer bins than this show little: then less is recorded of each port.
 pub(crate) const FEW_BINS: usize = 100;
 
-/// Bins in [`Recorder::latest`]: in each column they make a cache line.
-const LATEST_BINS: usize = 8;
+/// Values in [`Recorder::latest`]: 512 KB, which the second-level cache holds.
+const LATEST_VALUES: usize = 1 << 16;
 
 /// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,8 +219,8 @@ pub(crate) struct Recorder {
     columns: Vec<Column>,
     /// By column: the bins.
     values: Vec<Vec<f64>>,
-    /// The latest bins, one after the other, each with the values of all columns: one line of memory is written to where
-    /// adding to each column's own would touch as many lines as there are columns.
+    /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
+    /// each of them lies in a line of memory of its own that no cache holds.
     latest: Vec<f64>,
     entities: Vec<String>,
     items: Option<Items>,
@@ -420,7 +420,7 @@ impl Recorder {
         self.latest.extend(self.columns.iter_mut().map(|column| column.read(world, items, span)));
         self.bins += 1;
         self.bin_start = world.now;
-        if self.latest.len() >= LATEST_BINS * self.columns.len() {
+        if self.latest.len() + self.columns.len() > LATEST_VALUES {
             self.store_latest();
         }
     }
@@ -428,7 +428,7 @@ impl Recorder {
     /// Adds the latest bins to their columns.
     fn store_latest(&mut self) {
         for (at, values) in self.values.iter_mut().enumerate() {
-            values.extend(self.latest.iter().skip(at).step_by(self.columns.len()));
+            values.extend(self.latest.chunks_exact(self.columns.len()).map(|bin| bin[at]));
         }
         self.latest.clear();
     }
