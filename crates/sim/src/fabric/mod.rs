@@ -57,6 +57,11 @@ impl<T> Lanes<T> {
         (0..self.len()).map(|lane| &self[lane])
     }
 
+    /// All classes of a port.
+    pub fn of_port(&self, port: usize) -> impl Iterator<Item = &T> {
+        self.0.iter().map(move |entries| &entries[port])
+    }
+
     /// Asks for an entry's memory; a class that there is none of is ignored.
     #[inline]
     pub fn prefetch(&self, port: usize, class: u8) {

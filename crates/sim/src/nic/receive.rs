@@ -109,6 +109,12 @@ impl World {
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
+            // A message's last packet asks for an ACK.
+            if let Some(partner) = self.recv_qps[packet.qp as usize].answered_by {
+                if kind == Kind::Ack {
+                    self.answer_message(packet.qp, partner);
+                }
+            }
         }
     }
 
@@ -167,7 +173,12 @@ impl World {
         } else {
             s.packet_seq_err += 1;
             self.nics[s.src as usize].counters.packet_seq_err += 1;
-            s.requester.on_nak(rc, self.now, packet.psn)
+            let next = s.requester.next_sequence();
+            let newly = s.requester.on_nak(rc, self.now, packet.psn);
+            if s.requester.next_sequence() < next {
+                s.next_at = s.next_at.max(self.now + model.nak_reaction);
+            }
+            newly
         };
         self.account_backlog(qp, unsent);
         if hears_acks {
