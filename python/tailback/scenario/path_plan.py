@@ -106,6 +106,7 @@ def _memory(path: HostPath) -> dict[str, Any]:
         "bandwidth_bps": memory.bandwidth,
         "service_ps": memory.service,
         "write_wait": memory.write_wait,
+        "write_queue_lines": memory.write_queue,
         "cpu_latency_ps": memory.cpu_latency,
         "ddio": None
         if ddio is None

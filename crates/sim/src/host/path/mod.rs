@@ -18,6 +18,7 @@ mod iio;
 mod memory;
 mod pcie;
 mod receive_buffer;
+mod write_queue;
 
 pub(crate) use ddio::LINE_BYTES;
 pub(crate) use memory::Memory;
@@ -86,9 +87,9 @@ impl Target {
     }
 
     /// From the IIO to a write's end, as it is now.
-    pub fn write_latency(&self) -> Time {
+    pub fn write_latency(&self, now: Time) -> Time {
         match self {
-            Target::Memory(memory) => memory.write_latency(),
+            Target::Memory(memory) => memory.write_latency(now),
             Target::Gpu(gpu) => gpu.write_latency(),
         }
     }
