@@ -247,7 +247,7 @@ proptest! {
         credits in 16u64..1000,
         headers in 1u64..200,
         latencies in (0u64..2_000_000, 0u64..1_000_000),
-        wait in 0.0f64..100.0,
+        (wait, queue, spread) in (0.0f64..100.0, 2u64..500, 0.0f64..1.0),
         ddio in prop::option::of(10_000u64..10_000_000),
         mtu in 0usize..3,
         message in 1u64..200_000,
@@ -272,7 +272,7 @@ proptest! {
         // Until the switch is quiet: a packet in transmission each way, the way there and back, the response.
         buffer.bytes = xoff + 2 * 4200 + 12_500 * (2 * 10 + 300 + 300) / 1000 + 4200;
         if let TargetPlan::Memory(memory) = &mut path.target {
-            memory.write_wait = wait;
+            (memory.write_wait, memory.write_queue_lines, memory.read_spread) = (wait, queue, spread);
             memory.ddio = ddio.map(|bytes| DdioPlan { bytes, cpu_share: 0.2, working_set_bytes: None });
         }
         if let Some((gbps, outstanding_bytes, interval)) = gpu {

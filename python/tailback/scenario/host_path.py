@@ -169,11 +169,20 @@ class Memory(Part):
         "pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels",
     )
     write_wait: float = setting(
-        7.25,
+        7.0,
         "How many times as long as a read waits a write stays in the full queue, beside its time on the bus.",
         f"assumption: calibrated on the 62 % that {_WAN}, figure 2, loses with PFC at the highest load",
         ge=0.0,
         le=1e6,
+        allow_inf_nan=False,
+    )
+    read_spread: float = setting(
+        0.0,
+        "By what share of its mean the time varies, evenly up and down, that reads are served before a batch of "
+        "writes.",
+        "assumption: a fluid; the real distribution is not known",
+        ge=0.0,
+        le=1.0,
         allow_inf_nan=False,
     )
     cpu_latency: _Time = setting(

@@ -81,6 +81,8 @@ pub struct MemoryPlan {
     pub write_wait: f64,
     /// Entries of the queue of pending writes, cache lines, all channels together.
     pub write_queue_lines: u64,
+    /// By what share of its mean the time varies, evenly up and down, that reads are served before a batch of writes.
+    pub read_spread: f64,
     /// A read of a core, with nothing in its way.
     pub cpu_latency_ps: u64,
     /// I/O writes into the cache; none: to memory.
@@ -247,6 +249,9 @@ impl MemoryPlan {
         }
         if !(2..=1 << 20).contains(&self.write_queue_lines) {
             return Some("memory.write_queue_lines is not in 2 to 2^20".into());
+        }
+        if !(0.0..=1.0).contains(&self.read_spread) {
+            return Some("memory.read_spread is not in 0 to 1".into());
         }
         let ddio = self.ddio.as_ref()?;
         if ddio.bytes == 0 || !(0.0..=1.0).contains(&ddio.cpu_share) {

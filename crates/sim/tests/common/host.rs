@@ -51,6 +51,7 @@ pub fn point_to_point() -> Plan {
             service_ps: 10_000,
             write_wait: 8.0,
             write_queue_lines: 64,
+            read_spread: 0.0,
             cpu_latency_ps: 90_000,
             ddio: None,
         }),
@@ -103,8 +104,9 @@ pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> 
         target: TargetPlan::Memory(MemoryPlan {
             bandwidth_bps: 8 * 33_200_000_000,
             service_ps: 10_000,
-            write_wait: 7.25,
+            write_wait: 7.0,
             write_queue_lines: 64,
+            read_spread: 0.0,
             cpu_latency_ps: 90_000,
             ddio: Some(DdioPlan { bytes: 4_000_000, cpu_share: 2.0 / 11.0, working_set_bytes: None }),
         }),

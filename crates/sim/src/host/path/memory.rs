@@ -63,6 +63,7 @@ pub(crate) struct Memory {
     writes: WriteQueue,
     /// Mean time that reads are served before a batch of writes, ps.
     reads_ps: f64,
+    read_spread: f64,
     stream: Stream,
     last_end: Time,
     pub counters: MemoryCounters,
@@ -110,8 +111,12 @@ impl Memory {
             wait: 0.0,
             miss_share: 1.0, // nothing has been written yet
             misses_due: 0.0,
-            writes: WriteQueue::new(plan.write_queue_lines, LINE_BYTES as f64 * 8e12 / plan.bandwidth_bps as f64),
+            writes: WriteQueue::new(
+                plan.write_queue_lines,
+                LINE_BYTES as f64 * 8e12 / plan.bandwidth_bps as f64,
+            ),
             reads_ps: 0.0,
+            read_spread: plan.read_spread,
             stream,
             last_end: Time::ZERO,
             counters: MemoryCounters::default(),
@@ -133,11 +138,10 @@ impl Memory {
         self.counters.io_write_bytes += misses * LINE_BYTES;
         self.io_bytes += misses * LINE_BYTES;
         self.written += bytes;
-        let (mean, stream) = (self.reads_ps, &mut self.stream);
-        // How long reads are served is as good as exponential: a busy period of them.
-        let reads = || match mean {
-            mean if mean < 1.0 => Time::ZERO,
-            mean => Time((-libm::log(1.0 - uniform(stream)) * mean) as u64),
+        let (mean, spread, stream) = (self.reads_ps, self.read_spread, &mut self.stream);
+        let reads = || match spread {
+            0.0 => Time(mean as u64),
+            spread => Time((mean * (1.0 + spread * (2.0 * uniform(stream) - 1.0))) as u64),
         };
         let (entered, last) =
             if misses > 0 { self.writes.enter(misses, from, to, reads) } else { (from, to) };
@@ -244,6 +248,7 @@ mod tests {
             service_ps: 10_000,
             write_wait: 8.0,
             write_queue_lines: 64,
+            read_spread: 0.0,
             cpu_latency_ps: 90_000,
             ddio,
         };
