@@ -132,8 +132,9 @@ class Reproduction:
         """One table a varied assumption."""
         tables = []
         for item, variants in self.sensitivity:
-            table = Table(title=item.title, title_justify="left")
-            table.add_column(item.path)
+            kind = f"{item.kind_in_words}: " if item.kind_in_words else ""
+            table = Table(title=f"{kind}{item.title}", title_justify="left")
+            table.add_column(item.head)
             for check in item.show:
                 head = check.name_in_words + (f"\n({check.bound_in_words})" if check.bounds else "")
                 table.add_column(head, justify="right")
@@ -174,6 +175,7 @@ class Reproduction:
             "sensitivity": [
                 {
                     "title": item.title,
+                    "kind": item.kind,
                     "path": item.path,
                     "variants": [
                         {
@@ -264,13 +266,13 @@ def _vary(done: Reproduction, run_one: _Runs) -> None:
     for item in done.experiment.sensitivity:
         base = done.experiment.runs[item.run]
         variants = []
-        for value in item.values:
-            sets = {**base.overrides(done.quick), **item.set, item.path: value, "run.duration": item.duration}
+        for value, overrides in item.varied.items():
+            sets = {**base.overrides(done.quick), **item.set, **overrides, "run.duration": item.duration}
             same = item.run if value == item.assumed else _run_of(done.experiment, base.scenario, sets)
             if same is not None:
                 result = done.results[same]
             else:
-                result = run_one(f"{item.run}, {item.path} {value}", base.scenario, sets)
+                result = run_one(f"{item.run}, {item.path} {value}".replace("  ", " "), base.scenario, sets)
             if not result.complete:
                 done.interrupted = True
                 return
