@@ -56,7 +56,10 @@ def printed(done: Reproduction) -> str:
 
 
 def test_the_list_of_experiments() -> None:
-    assert list_published() == {NAME: "RoCE Rocks without PFC"}
+    assert list_published() == {
+        "rhcc": "Rethinking Intra-host Congestion Control in RDMA Networks",
+        NAME: "RoCE Rocks without PFC",
+    }
 
 
 def test_an_unknown_name_is_one_line() -> None:
@@ -77,26 +80,29 @@ def settings(sets: Mapping[str, str]) -> list[str]:
     return [f"{path}={value}" for path, value in sets.items()]
 
 
-def test_every_run_and_variant_is_a_scenario_that_loads() -> None:
-    experiment = load_published(NAME)
+@pytest.mark.parametrize("name", [NAME, "rhcc"])
+def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
+    experiment = load_published(name)
     for run in experiment.runs.values():
         assert run.scenario in builtin_names()
         for quick in (False, True):
             load(run.scenario, sets=settings(run.overrides(quick)))
     for item in experiment.sensitivity:
-        assert item.assumed is None or item.assumed in item.values
+        assert item.assumed is None or item.assumed in item.varied
         run = experiment.runs[item.run]
-        for value in item.values:
-            load(run.scenario, sets=settings({**run.overrides(False), **item.set, item.path: value}))
+        for overrides in item.varied.values():
+            make_plan(load(run.scenario, sets=settings({**run.overrides(False), **item.set, **overrides})))
 
 
-def test_the_assumed_value_is_what_the_scenario_has() -> None:
-    experiment = load_published(NAME)
+@pytest.mark.parametrize("name", [NAME, "rhcc"])
+def test_the_assumed_value_is_what_the_run_has(name: str) -> None:
+    experiment = load_published(name)
     for item in experiment.sensitivity:
         if item.assumed is not None:
-            scenario = experiment.runs[item.run].scenario
-            varied = load(scenario, sets=settings({**item.set, item.path: item.assumed}))
-            assert make_plan(load(scenario)) == make_plan(varied), item.path
+            run = experiment.runs[item.run]
+            varied = {**run.set, **item.set, **item.varied[item.assumed]}
+            plans = [make_plan(load(run.scenario, sets=settings(sets))) for sets in (run.set, varied)]
+            assert plans[0] == plans[1], item.title
 
 
 def test_every_check_has_a_reason_and_takes_its_parameters() -> None:
@@ -271,7 +277,7 @@ def test_every_table_is_about_claims_that_there_are() -> None:
     with pytest.raises(ValidationError, match="C99"):
         Experiment.model_validate(good)
     good["sensitivity"][0] |= {"claims": ["C1"], "expected": [1.0]}
-    with pytest.raises(ValidationError, match="as many as values"):
+    with pytest.raises(ValidationError, match="as many as variants"):
         Experiment.model_validate(good)
 
 
