@@ -228,6 +228,11 @@ class Sensitivity(_Part):
         return self.path or "variant"
 
     @property
+    def mark(self) -> str:
+        """What is said of the variant that is the run itself."""
+        return "assumed" if self.kind == "assumption" else "the run itself"
+
+    @property
     def kind_in_words(self) -> str:
         """'Ablation'; empty for an assumption."""
         return {"assumption": "", "ablation": "Ablation", "beyond": "Prediction beyond the paper"}[self.kind]
@@ -246,7 +251,9 @@ class Sensitivity(_Part):
             shown = {check.measure for check in self.show}
             missing = sorted({self.plot.of, self.plot.over} - shown)
             if missing:
-                raise ValueError(f"{self.title}: found plot of {', '.join(missing)}, expected measures it shows")
+                raise ValueError(
+                    f"{self.title}: found plot of {', '.join(missing)}, expected measures it shows"
+                )
         return self
 
 

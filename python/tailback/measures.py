@@ -45,7 +45,7 @@ STEADY_WINDOW_S = 0.01
 
 @dataclass(frozen=True)
 class Measure:
-    """A named measure: `unit` is 'share', 's', 'bit/s', 'B', 'count' or 'index'."""
+    """A named measure: `unit` is 'share', 's', 'bit/s', 'B/s', 'B', 'count' or 'index'."""
 
     name: str
     unit: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-
 from tailback.measures import NAN, Since, measure, span
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ _NS_PER_S = 1e9
 
 
 def _greatest(result: Result, metrics: list[str], since: Since) -> float:
-    """The greatest mean over the span of the sum of some metrics, of all that have the first; 0 without any."""
+    """The greatest mean over the span of the sum of some metrics, of all that have them; 0 without any."""
     begin, end = span(result, since)
     if begin != begin:
         return NAN
@@ -37,7 +36,7 @@ def stalled_writes(result: Result, since: Since = "start") -> float:
 
 @measure("share")
 def pausing(result: Result, since: Since = "start") -> float:
-    """Share of the time in which a NIC's receive buffer kept its peer paused (ethtool: tx_prio_pause_duration)."""
+    """Share of the time in which a NIC's receive buffer kept its peer paused (ethtool: tx_prio3_pause)."""
     return _greatest(result, ["pausing_share"], since)
 
 
@@ -47,22 +46,23 @@ def ddio_misses(result: Result, since: Since = "start") -> float:
     return _greatest(result, ["ddio_miss_share"], since)
 
 
-@measure("bit/s")
+@measure("B/s")
 def memory_traffic(result: Result, since: Since = "start") -> float:
     """What cores and I/O together move to and from memory (PCM)."""
-    return _greatest(result, ["memory_cpu_bps", "memory_nic_bps"], since)
+    return _greatest(result, ["memory_cpu_bps", "memory_nic_bps"], since) / 8
 
 
-@measure("bit/s")
+@measure("B/s")
 def cores_memory_traffic(result: Result, since: Since = "start") -> float:
     """What cores move to and from memory."""
-    return _greatest(result, ["memory_cpu_bps"], since)
+    return _greatest(result, ["memory_cpu_bps"], since) / 8
 
 
 @measure("s")
 def probe_delay(result: Result, since: Since = "start") -> float:
-    """Processing delay of the receiver as probes see it: from leaving the receive buffer to the write's end."""
-    return _greatest(result, ["receiver_delay_ns"], since) / _NS_PER_S
+    """Receiver's processing delay as probes see it: from leaving the receive buffer to the write's end."""
+    probed = bool(result.bins.entities("receiver_delay_ns"))
+    return _greatest(result, ["receiver_delay_ns"], since) / _NS_PER_S if probed else NAN
 
 
 @measure("s")

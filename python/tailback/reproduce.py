@@ -146,7 +146,7 @@ class Reproduction:
                     )
                     for one in variant.measured
                 ]
-                table.add_row(variant.value + (" (assumed)" if variant.assumed else ""), *cells)
+                table.add_row(variant.value + (f" ({item.mark})" if variant.assumed else ""), *cells)
             tables.append(table)
         return tables
 

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 _HEIGHT = 340
 _LEAST_GAP_PX = 15.0
 _NEAR = 0.3  # of the width: labels this close side by side may cover each other
-_SCALES = {"bit/s": ("Gbit/s", 1e-9), "share": ("%", 100.0), "s": ("µs", 1e6), "B": ("KB", 1e-3)}
+_SCALES = {
+    "bit/s": ("Gbit/s", 1e-9),
+    "B/s": ("GB/s", 1e-9),
+    "share": ("%", 100.0),
+    "s": ("µs", 1e6),
+    "B": ("KB", 1e-3),
+}
 
 
 def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Result) -> list[Plot]:
@@ -26,18 +32,16 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
         return []
     names = [check.measure for check in item.show]
     over, of = (names.index(name) for name in (item.plot.over, item.plot.of))
-    points = [
-        (variant.value, variant.measured[over].value, variant.measured[of].value) for variant in variants
-    ]
     (x_unit, x_factor), (y_unit, y_factor) = (_scale(item.plot.over), _scale(item.plot.of))
-    points = [
-        (name, x * x_factor, y * y_factor)
-        for name, x, y in points
-        if math.isfinite(x) and math.isfinite(y)
-    ]
+    points: list[tuple[str, float, float]] = []
+    for variant in variants:
+        x, y = variant.measured[over].value * x_factor, variant.measured[of].value * y_factor
+        if math.isfinite(x) and math.isfinite(y):
+            points.append((variant.value, x, y))
     if not points:
         return []
-    right, top = (round_top(max(point[at] for point in points) * 1.1) for at in (1, 2))
+    right = round_top(max(x for _, x, _ in points) * 1.1)
+    top = round_top(max(y for *_, y in points) * 1.1)
     data = [
         {
             "type": "scatter",
@@ -60,7 +64,12 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
     )
     title = {**look["xaxis"]["title"], "text": f"{_title(item.plot.over)} ({x_unit})"}
     # Room for the points at zero, and for the labels to the right of the last ones.
-    look["xaxis"] = {**look["xaxis"], "title": title, "range": [-0.02 * right, right * 1.12], "showgrid": True}
+    look["xaxis"] = {
+        **look["xaxis"],
+        "title": title,
+        "range": [-0.02 * right, right * 1.12],
+        "showgrid": True,
+    }
     heading = f"{_title(item.plot.of)} over {_title(item.plot.over).lower()}"
     figure = Figure(f"table-{number}-tradeoff", "whole", heading, item.title, _HEIGHT, data, look)
     return [Plot(f"table-{number}-tradeoff-plot", item.title, "", [figure])]

@@ -72,8 +72,8 @@ PRESETS = {
     "pcie5-x16": Preset(32, 16, 372, _memory(8, 4800), 8),
 }
 WRITE_QUEUE_LINES = 32
-"""Entries of the queue of pending writes of a channel: Intel, Xeon E5-2600 uncore performance monitoring guide
-(327043-001), WPQ_OCCUPANCY grows by at most 32 a cycle."""
+"""Entries of the queue of pending writes of a channel: Intel, Xeon E5-2600 uncore performance monitoring
+guide (327043-001), WPQ_OCCUPANCY grows by at most 32 a cycle."""
 
 
 def _from_preset(about: str, source: str) -> Any:
@@ -163,8 +163,8 @@ class Memory(Part):
         "assumption: of the order of a row hit in DDR4",
     )
     write_queue: Annotated[int, Field(ge=2, le=2**20)] | None = _from_preset(
-        "Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of I/O "
-        "ends when it gets one.",
+        "Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of "
+        "I/O ends when it gets one.",
         f"Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; {_WAN}, section 2.2: two channels, "
         "pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels",
     )
@@ -178,8 +178,8 @@ class Memory(Part):
     )
     read_spread: float = setting(
         0.0,
-        "By what share of its mean the time varies, evenly up and down, that reads are served before a batch of "
-        "writes.",
+        "By what share of its mean the time varies, evenly up and down, that reads are served before a batch "
+        "of writes.",
         "assumption: a fluid; the real distribution is not known",
         ge=0.0,
         le=1.0,
