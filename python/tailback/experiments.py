@@ -222,6 +222,10 @@ class Sensitivity(_Part):
         """The overrides of each variant, by its name."""
         return self.variants or {value: {self.path: value} for value in self.values}
 
+    def of(self, name: str) -> str:
+        """A variant in words: 'switch.buffer 16MB', 'receiver half'."""
+        return f"{self.path} {name}" if self.path else name
+
     @property
     def head(self) -> str:
         """What the names of the variants are."""
