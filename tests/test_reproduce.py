@@ -295,6 +295,37 @@ def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) ->
     assert figure["data"][0]["x"] == ["8", "16", "32", "64", "128"]
 
 
+def test_a_table_of_named_variants_has_a_plot_of_one_measure_over_another(tmp_path: Path) -> None:
+    runner = Runner()
+    done = reproduce("rhcc", tmp_path / "r", only=["E8"], runner=runner)
+    item, variants = next(one for one in done.sensitivity if one[0].kind == "ablation")
+    assert [variant.value for variant in variants] == list(item.variants)
+    # Each variant was run with its own overrides; the run itself was not run again.
+    asked = [sets for _, sets in runner.asked]
+    for name, overrides in item.variants.items():
+        assert sum(overrides.items() <= sets.items() for sets in asked) >= 1, name
+    assert len(asked) == len({tuple(sorted(sets.items())) for sets in asked})
+    html = (tmp_path / "r" / "reproduce.html").read_text()
+    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
+    figure = next(one for one in figures if one["id"] == "table-0-tradeoff")
+    assert figure["data"][0]["text"] == list(item.variants)
+    assert sorted(label["text"] for label in figure["layout"]["annotations"]) == sorted(item.variants)
+    assert "Ablation: RHCC" in html
+    assert "Prediction beyond the paper: " in html
+    assert "neither (the run itself)" in html
+
+
+def test_what_is_varied_is_one_setting_or_named_variants() -> None:
+    good = load_published("rhcc").model_dump(exclude_none=True)
+    good["sensitivity"][0]["path"] = "host.mtu"
+    with pytest.raises(ValidationError, match="path and values, or variants"):
+        Experiment.model_validate(good)
+    good = load_published("rhcc").model_dump(exclude_none=True)
+    good["sensitivity"][0]["plot"]["of"] = "naks"
+    with pytest.raises(ValidationError, match="found plot of naks"):
+        Experiment.model_validate(good)
+
+
 def test_all_experiments_make_one_report(tmp_path: Path) -> None:
     asked, told = Runner(), set[str]()
     done = reproduce_all(

@@ -485,3 +485,4 @@ def standing_queue_bytes(result: Result, since: Since = "convergence") -> float:
 
 # The other measures register themselves, too.
 from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401
+from tailback import measures_path as _measures_path  # noqa: E402, F401

@@ -76,7 +76,8 @@ def message_latency(result: Result, since: Since = "start") -> float:
     flows = result.flows
     if begin != begin or "message_bytes" not in flows.column_names:
         return NAN
-    depth = {str(writer["name"]): int(writer["tx_depth"]) for writer in result.plan.get("writers", [])}
+    writers = result.plan.get("writers", [])
+    depth = {str(writer["name"]): int(writer["tx_depth"]) for writer in writers if "tx_depth" in writer}
     rows = flows.select(["writer", "message_bytes"]).to_pylist()
     sizes = {row["message_bytes"] for row in rows}
     if not rows or len(sizes) != 1 or any(row["writer"] not in depth for row in rows):

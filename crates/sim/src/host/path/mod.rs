@@ -65,7 +65,7 @@ pub(crate) struct HostPath {
 /// Where writes end.
 #[derive(Debug)]
 pub(crate) enum Target {
-    Memory(Memory),
+    Memory(Box<Memory>),
     Gpu(Gpu),
 }
 
@@ -130,11 +130,11 @@ impl HostPath {
             pcie: PcieLink::new(plan),
             iio: Residence::default(),
             target: match &plan.target {
-                TargetPlan::Memory(memory) => Target::Memory(Memory::new(
+                TargetPlan::Memory(memory) => Target::Memory(Box::new(Memory::new(
                     memory,
                     plan.iio_latency_ps,
                     stream(seed, "memory", host as u64),
-                )),
+                ))),
                 TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {

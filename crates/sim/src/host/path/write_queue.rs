@@ -80,7 +80,7 @@ impl WriteQueue {
             self.entered += left;
             let arrival = from + Time((to - from).0 * come / lines); // spans are below a second, lines below a packet
             last = arrival.max(self.room_at()).max(last);
-            if self.entered % self.batch == 0 {
+            if self.entered.is_multiple_of(self.batch) {
                 let before = self.drained[self.drained.len() - 1];
                 self.drained.pop_front();
                 self.drained.push_back(before.max(last) + reads() + self.span);
