@@ -270,6 +270,7 @@ class Begun:
         if done.folder is not None:
             from tailback.report.reproduction import render_reproduction
 
+            done.folder.mkdir(parents=True, exist_ok=True)  # no run may have begun
             text = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
             (done.folder / "reproduce.json").write_text(text, encoding="utf-8")
             (done.folder / "reproduce.html").write_text(render_reproduction(done), encoding="utf-8")
