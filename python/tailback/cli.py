@@ -1,4 +1,4 @@
-"""The command line: `tailback run`, `hpcc`, `show`, `list`, `schema`, `reproduce`.
+"""The command line: `tailback run`, `hpcc`, `show`, `counters`, `list`, `schema`, `reproduce`.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
 problem on stderr), 130 interrupted.
@@ -20,6 +20,7 @@ import typer
 import tailback
 from tailback import scenario as scenarios
 from tailback import text
+from tailback.counters import STYLES, as_tool, read_run
 from tailback.run import run_checked
 from tailback.scenario import Problem, ScenarioError
 
@@ -227,6 +228,36 @@ def show(
         svg.write_text(drawing.as_svg(scenario.network, title), encoding="utf-8")
 
 
+@app.command()
+def counters(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run."),
+    ],
+    tool: Annotated[str, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")],
+    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="This host only.")] = None,
+    sets: Sets = None,
+    seed: Seed = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Print the counters of a run as a tool on its hosts would.
+
+    Without --host every host has its part, after a heading. Of a scenario nothing is written.
+    """
+    folder = Path(run)
+    if folder.is_dir() and (sets or seed is not None):
+        raise typer.BadParameter("--set and --seed are for a scenario; this is the folder of a run")
+    with _bad_input():
+        if folder.is_dir():
+            result = read_run(folder)
+        else:
+            scenario = scenarios.load(run, sets=sets or (), seed=seed)
+            with _bar(quiet) as bar:
+                steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
+                result = run_checked(scenario, None, steps)
+        typer.echo(as_tool(result, tool, host), nl=False)
+
+
 @app.command(name="list")
 def list_() -> None:
     """List the built-in scenarios and the published experiments."""
@@ -270,7 +301,7 @@ def reproduce(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Repeat a published experiment, or all of them, and check its claims.
+    """Repeat a published experiment, or all, and check its claims.
 
     Each claim is set against what was measured: met, or missed.
     """

@@ -88,7 +88,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def by_unit(value: float, unit: str) -> str:
-    """`value` in the unit of a measure: 'share', 's', 'bit/s', 'B/s', 'B', 'count' or 'index'."""
+    """`value` in the unit of a measure: 'share', 's', 'bit/s', 'B/s', 'B', 'MiB/s', 'count' or 'index'."""
     if not math.isfinite(value):
         return MISSING
     if unit == "share":
@@ -101,6 +101,8 @@ def by_unit(value: float, unit: str) -> str:
         return _scaled(value, "B/s", kilo="K")
     if unit == "B":
         return size(value)
+    if unit == "MiB/s":
+        return f"{value:,.2f} MiB/s"
     if unit == "count":
         return count(value)
     return f"{value:.4f}" if abs(value) < 10 else significant(value, 4)

@@ -47,6 +47,12 @@ pub(crate) enum Event {
     PathDrain(u32),
     /// A generator of memory traffic begins or ends.
     MemoryLoad(u32),
+    /// A unit of work of a Linux core ends.
+    LinuxCore(u32),
+    /// The moderated interrupt of a NAPI instance may be due.
+    LinuxIrq(u32),
+    /// A timer of the Linux path that is no core's.
+    LinuxTimer(u32),
     /// The recorder closes a bin.
     Sample,
 }
@@ -83,6 +89,9 @@ impl Event {
             Event::IdleProbe(index) => (20, index),
             Event::ProbeAnswer(index) => (21, index),
             Event::AgentSample(index) => (22, index),
+            Event::LinuxCore(index) => (23, index),
+            Event::LinuxIrq(index) => (24, index),
+            Event::LinuxTimer(index) => (25, index),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -114,7 +123,10 @@ impl Event {
             19 => Event::MemoryLoad(index),
             20 => Event::IdleProbe(index),
             21 => Event::ProbeAnswer(index),
-            _ => Event::AgentSample(index),
+            22 => Event::AgentSample(index),
+            23 => Event::LinuxCore(index),
+            24 => Event::LinuxIrq(index),
+            _ => Event::LinuxTimer(index),
         }
     }
 }
@@ -148,6 +160,9 @@ mod tests {
             Event::IdleProbe(12),
             Event::ProbeAnswer(13),
             Event::AgentSample(MAX_INDEX),
+            Event::LinuxCore(14),
+            Event::LinuxIrq(15),
+            Event::LinuxTimer(MAX_INDEX),
             Event::Sample,
         ] {
             assert_eq!(Event::decode(event.encode()), event);

@@ -17,6 +17,7 @@ pub mod engine;
 mod event;
 mod fabric;
 mod host;
+mod linux;
 mod nic;
 pub mod plan;
 pub mod record;

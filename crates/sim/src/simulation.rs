@@ -90,6 +90,9 @@ impl Simulation {
             Event::TcpTimer(timer) => world.on_tcp_timer(timer),
             Event::TcpStart(item) => world.on_tcp_start(item),
             Event::TcpStop(item) => world.on_tcp_stop(item),
+            Event::LinuxCore(core) => world.on_linux_core(core),
+            Event::LinuxIrq(napi) => world.on_linux_irq(napi),
+            Event::LinuxTimer(timer) => world.on_linux_timer(timer),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.schedule(self.recorder.next_sample(), Event::Sample);

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
+from tailback.report.bridge import bridge_cores
 from tailback.report.figures import (
     BLUE,
     MUTED,
@@ -80,6 +81,7 @@ def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
         per_sender(result),
         *fairness(result),
         *cpu(result),
+        *bridge_cores(result),
         pauses(result),
         losses(result),
         chart,

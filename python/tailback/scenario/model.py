@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.scenario.bridge import Bridge
 from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
 from tailback.scenario.classes import (
     Classification,
@@ -115,6 +116,12 @@ class Transport(Part):
         f"{_PERFTEST}: retry_cnt, a field of 3 bits",
         ge=0,
         le=7,
+    )
+
+    nak_reaction: Delay = setting(
+        0,
+        "From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.",
+        "assumption: at once; no vendor document says",
     )
 
     @model_validator(mode="after")
@@ -431,6 +438,11 @@ class Scenario(Part):
     )
     host: Host = Field(default_factory=Host, description="Every host: its NIC, its TCP and its CPU.")
     switch: Switch = Field(default_factory=Switch, description="Every switch.")
+    bridge: Bridge | None = setting(
+        None,
+        "The Linux host between the hosts, where topology is of kind bridge; null: all its defaults.",
+        "assumption: its defaults",
+    )
     traffic: list[Traffic] = Field(description="What is sent.", min_length=1, max_length=1000)
     memory_load: list[MemoryLoad] = setting(
         [],

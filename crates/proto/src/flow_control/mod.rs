@@ -1,5 +1,6 @@
 //! Flow control: who tells whom to wait.
 
+pub mod dql;
 pub mod pcie_credits;
 pub mod pfc;
 pub mod watchdog;

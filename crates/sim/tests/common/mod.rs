@@ -1,6 +1,7 @@
 //! Plans for tests: a star of hosts, with what a test wants different.
 #![allow(dead_code)] // each test uses its own part
 
+pub mod bridge;
 pub mod fabric;
 pub mod host;
 pub mod tcp;
@@ -43,6 +44,7 @@ pub fn star(hosts: usize) -> Plan {
                 ack_timeout_ps: 67_108_864_000,
                 adaptive_timeout_ps: Some(2_097_152_000),
                 retry_count: 7,
+                nak_reaction_ps: 0,
             },
             congestion: CongestionPlan::Dcqcn(connectx()),
             rhcc: None,
@@ -73,6 +75,8 @@ pub fn star(hosts: usize) -> Plan {
             },
             watchdog: None,
         }],
+        bridges: vec![],
+        bridge_models: vec![],
         links: (0..hosts)
             .map(|i| LinkPlan {
                 a: format!("h{i}"),
@@ -135,6 +139,7 @@ pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
         start_ps: 0,
         start_spread_ps: 0,
         stop_ps: None,
+        partner: None,
     }
 }
 

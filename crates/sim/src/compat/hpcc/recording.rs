@@ -107,6 +107,8 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         storms: Vec::new(),
         queues: queues(world),
         cpu: Vec::new(),
+        latency: Vec::new(),
+        bridge_cores: Vec::new(),
     };
     Recording { flows: flows(world), series, counters: counters(world), meta }
 }

@@ -1,0 +1,309 @@
+//! CoDel: packets are dropped at the head, ever more often, while each of them has waited above a target for an interval.
+//!
+//! Sources: RFC 8289; Linux include/net/codel_impl.h and net/sched/sch_codel.c, with their arithmetic: time in units of
+//! 1024 ns in 32 bits, 1 / sqrt(count) as a fraction of 16 bits that one step of Newton's method improves a drop.
+//!
+//! Leaves out: `ce_threshold`.
+
+use super::fifo::{Fifo, FifoLimit};
+use super::skb::{DropReason, Enqueue, Skb};
+use crate::units::Time;
+
+/// Bits that a fraction of 16 bits lacks to one of 32.
+const FRACTION_SHIFT: u32 = 16;
+/// Intervals after the last drop within which the drop rate is taken up where it was: RFC 8289, section 5.5.
+const RECENT_INTERVALS: u32 = 16;
+
+/// Nanoseconds as CoDel counts time, in units of 1024 ns (`CODEL_SHIFT` is 10).
+fn units(ns: u64) -> u32 {
+    (ns >> 10) as u32
+}
+
+/// How long the machine has been up when a run starts, ns. The kernel takes the last drop of a queue that never dropped
+/// for one at time 0, which must not be a moment ago. Assumption: 100 s; any time from 1.6 s to 36 minutes does as well.
+const UPTIME_NS: u64 = 100_000_000_000;
+
+/// An instant as CoDel counts it.
+fn clock(now: Time) -> u32 {
+    units(now.ps() / 1000 + UPTIME_NS)
+}
+
+/// Whether `a` is before `b`, where the clock may have wrapped.
+fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// Parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodelParameters {
+    /// Acceptable time in the queue, units of 1024 ns.
+    target: u32,
+    /// For how long it must be exceeded, units of 1024 ns.
+    interval: u32,
+    /// While no more bytes wait than this nothing is dropped: the device's MTU with its Ethernet header.
+    mtu_bytes: u32,
+    /// Mark packets that say ECT instead of dropping them.
+    ecn: bool,
+    /// Whether the time since when packets wait too long survives an empty queue, as it did in kernels before commit
+    /// 815980fe6dbb: the next packet of a sparse flow is then dropped if any wait was too long the last time.
+    stale_when_empty: bool,
+}
+
+impl CodelParameters {
+    /// `target_us` and `interval_us` in microseconds, as `tc` hands them to the kernel.
+    pub fn new(target_us: u32, interval_us: u32, mtu_bytes: u32, ecn: bool, stale_when_empty: bool) -> Self {
+        let of_us = |us: u32| units(us as u64 * 1000);
+        CodelParameters {
+            target: of_us(target_us),
+            interval: of_us(interval_us),
+            mtu_bytes,
+            ecn,
+            stale_when_empty,
+        }
+    }
+}
+
+/// Counters over all queues of a discipline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodelStatistics {
+    /// Packets marked.
+    pub ecn_mark: u64,
+    /// Largest packet that was at a head, bytes.
+    pub maxpacket: u32,
+}
+
+/// State of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CodelState {
+    /// Drops since dropping began.
+    pub count: u32,
+    /// Count at the last begin of dropping.
+    lastcount: u32,
+    dropping: bool,
+    /// 1 / sqrt(count), in units of 2^-16.
+    rec_inv_sqrt: u16,
+    /// When packets will have waited too long for an interval; 0: they do not.
+    first_above: u32,
+    drop_next: u32,
+    /// Wait of the last packet at the head.
+    ldelay: u32,
+}
+
+/// The queue that CoDel takes packets from.
+pub(super) trait Source {
+    fn pop(&mut self) -> Option<Skb>;
+    /// Of the whole discipline, not only of this queue.
+    fn backlog_bytes(&self) -> u64;
+    fn drop(&mut self, skb: Skb);
+}
+
+impl CodelState {
+    /// A step of Newton's method for 1 / sqrt(count): x * (3 - count * x^2) / 2.
+    fn newton_step(&mut self) {
+        let x = (self.rec_inv_sqrt as u64) << FRACTION_SHIFT;
+        let square = (x * x) >> 32;
+        let rest = (3u64 << 32).wrapping_sub(self.count as u64 * square);
+        self.rec_inv_sqrt = (((rest >> 2).wrapping_mul(x) >> 31) >> FRACTION_SHIFT) as u16;
+    }
+
+    /// `from` and interval / sqrt(count).
+    fn control_law(&self, from: u32, p: &CodelParameters) -> u32 {
+        let fraction = (self.rec_inv_sqrt as u64) << FRACTION_SHIFT;
+        from.wrapping_add(((p.interval as u64 * fraction) >> 32) as u32)
+    }
+
+    /// Whether packets have waited too long for an interval, as this one shows.
+    fn too_long(
+        &mut self,
+        skb: Option<&Skb>,
+        backlog_bytes: u64,
+        p: &CodelParameters,
+        statistics: &mut CodelStatistics,
+        now: u32,
+    ) -> bool {
+        let Some(skb) = skb else {
+            self.first_above = 0;
+            return false;
+        };
+        self.ldelay = now.wrapping_sub(clock(skb.enqueued));
+        statistics.maxpacket = statistics.maxpacket.max(skb.bytes);
+        if before(self.ldelay, p.target) || backlog_bytes <= p.mtu_bytes as u64 {
+            self.first_above = 0;
+            return false;
+        }
+        if self.first_above == 0 {
+            self.first_above = now.wrapping_add(p.interval);
+            return false;
+        }
+        before(self.first_above, now)
+    }
+
+    /// The next packet, and whether it is to be marked. Those before it that are dropped go to `source`.
+    pub fn dequeue(
+        &mut self,
+        p: &CodelParameters,
+        statistics: &mut CodelStatistics,
+        now: Time,
+        source: &mut impl Source,
+    ) -> Option<(Skb, bool)> {
+        let now = clock(now);
+        let Some(mut skb) = source.pop() else {
+            self.dropping = false;
+            if !p.stale_when_empty {
+                self.first_above = 0;
+            }
+            return None;
+        };
+        let too_long = self.too_long(Some(&skb), source.backlog_bytes(), p, statistics, now);
+        if !too_long {
+            self.dropping = false;
+            return Some((skb, false));
+        }
+        let marks = p.ecn && skb.ect;
+        if !self.dropping {
+            let next = if marks {
+                statistics.ecn_mark += 1;
+                Some(skb)
+            } else {
+                source.drop(skb);
+                let next = source.pop();
+                self.too_long(next.as_ref(), source.backlog_bytes(), p, statistics, now);
+                next
+            };
+            self.begin_dropping(p, now);
+            return next.map(|skb| (skb, marks));
+        }
+        while self.dropping && !before(now, self.drop_next) {
+            self.count = self.count.wrapping_add(1);
+            self.newton_step();
+            if p.ecn && skb.ect {
+                statistics.ecn_mark += 1;
+                self.drop_next = self.control_law(self.drop_next, p);
+                return Some((skb, true));
+            }
+            source.drop(skb);
+            let next = source.pop();
+            if self.too_long(next.as_ref(), source.backlog_bytes(), p, statistics, now) {
+                self.drop_next = self.control_law(self.drop_next, p);
+            } else {
+                self.dropping = false;
+            }
+            skb = next?;
+        }
+        Some((skb, false))
+    }
+
+    fn begin_dropping(&mut self, p: &CodelParameters, now: u32) {
+        self.dropping = true;
+        let last = self.count.wrapping_sub(self.lastcount);
+        let recent = before(now.wrapping_sub(self.drop_next), RECENT_INTERVALS.wrapping_mul(p.interval));
+        if last > 1 && recent {
+            self.count = last;
+            self.newton_step();
+        } else {
+            self.count = 1;
+            self.rec_inv_sqrt = u16::MAX;
+        }
+        self.lastcount = self.count;
+        self.drop_next = self.control_law(now, p);
+    }
+}
+
+/// What `tc -s qdisc` prints of `codel` beside the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodelReadout {
+    /// Drops since dropping began.
+    pub count: u32,
+    /// The same at the last begin of dropping.
+    pub lastcount: u32,
+    /// Wait of the last packet at the head, us.
+    pub ldelay_us: u32,
+    /// Time to the next drop, us; below 0: it is due. `None`: not dropping.
+    pub drop_next_us: Option<i64>,
+    /// Largest packet that was at the head, bytes.
+    pub maxpacket: u32,
+    /// Packets marked.
+    pub ecn_mark: u64,
+    /// Packets dropped because the queue was full.
+    pub drop_overlimit: u64,
+}
+
+/// `codel`: one queue.
+#[derive(Clone, Debug)]
+pub struct Codel {
+    parameters: CodelParameters,
+    fifo: Fifo,
+    state: CodelState,
+    statistics: CodelStatistics,
+    drop_overlimit: u64,
+}
+
+struct Head<'a> {
+    fifo: &'a mut Fifo,
+    drops: &'a mut Vec<(Skb, DropReason)>,
+}
+
+impl Source for Head<'_> {
+    fn pop(&mut self) -> Option<Skb> {
+        self.fifo.dequeue()
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.fifo.backlog_bytes()
+    }
+
+    fn drop(&mut self, skb: Skb) {
+        self.drops.push((skb, DropReason::Sojourn));
+    }
+}
+
+impl Codel {
+    /// An empty queue of at most `limit` packets.
+    pub fn new(parameters: CodelParameters, limit: u32) -> Self {
+        Codel {
+            parameters,
+            fifo: Fifo::new(FifoLimit::Packets(limit)),
+            state: CodelState::default(),
+            statistics: CodelStatistics::default(),
+            drop_overlimit: 0,
+        }
+    }
+
+    /// Puts a packet at the end, or drops it where the queue is full.
+    pub fn enqueue(&mut self, skb: Skb, now: Time) -> Enqueue {
+        let result = self.fifo.enqueue(skb, now);
+        self.drop_overlimit += matches!(result, Enqueue::Dropped(_)) as u64;
+        result
+    }
+
+    /// The next packet, and whether it is to be marked.
+    pub fn dequeue(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<(Skb, bool)> {
+        let mut head = Head { fifo: &mut self.fifo, drops };
+        self.state.dequeue(&self.parameters, &mut self.statistics, now, &mut head)
+    }
+
+    /// State and counters.
+    pub fn readout(&self, now: Time) -> CodelReadout {
+        let us = |time: i64| (time << 10) / 1000;
+        let s = &self.state;
+        CodelReadout {
+            count: s.count,
+            lastcount: s.lastcount,
+            ldelay_us: us(s.ldelay as i64) as u32,
+            drop_next_us: s.dropping.then(|| us(s.drop_next.wrapping_sub(clock(now)) as i32 as i64)),
+            maxpacket: self.statistics.maxpacket,
+            ecn_mark: self.statistics.ecn_mark,
+            drop_overlimit: self.drop_overlimit,
+        }
+    }
+
+    /// Bytes waiting.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.fifo.backlog_bytes()
+    }
+
+    /// Packets waiting.
+    pub fn qlen(&self) -> usize {
+        self.fifo.qlen()
+    }
+}

@@ -1,0 +1,232 @@
+//! Stochastic fairness queueing: a queue a flow, served by deficit round robin; where too many packets wait, the longest
+//! queue loses its last.
+//!
+//! Sources: McKenney, "Stochastic Fairness Queueing", INFOCOM 1990; Linux net/sched/sch_sfq.c (6.13 and later, where
+//! the allotment counts bytes and no longer units of eight).
+//!
+//! Leaves out: perturbation (`perturb` is 0, the default: the hash stays the same), `headdrop` and `redflowlimit`.
+
+use super::lists::{List, Slab, NONE};
+use super::skb::{DropReason, Enqueue, Skb};
+use crate::units::Time;
+
+/// Parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SfqParameters {
+    /// Most packets that wait.
+    pub limit: u32,
+    /// Most packets of a flow that wait.
+    pub depth: u32,
+    /// Most flows that wait.
+    pub flows: u32,
+    /// Values of the hash, a power of two.
+    pub divisor: u32,
+    /// Bytes that a flow sends in a round.
+    pub quantum: u32,
+}
+
+/// A flow with packets, or a place for one.
+#[derive(Clone, Debug)]
+struct Slot {
+    packets: List,
+    qlen: u32,
+    /// Next in the round of flows with packets.
+    next: u32,
+    /// Neighbours among the slots with as many packets.
+    deeper: u32,
+    shallower: u32,
+    /// Value of the hash.
+    hash: u32,
+    allot: i64,
+}
+
+/// State.
+#[derive(Clone, Debug)]
+pub struct Sfq {
+    parameters: SfqParameters,
+    slots: Vec<Slot>,
+    /// Slot of each value of the hash.
+    of_hash: Vec<u32>,
+    /// The slot that came last to each number of packets; the others follow it.
+    by_depth: Vec<u32>,
+    /// Packets of the longest queue.
+    deepest: u32,
+    /// The slot that was served last: its next one is served next.
+    tail: u32,
+    slab: Slab,
+    backlog_bytes: u64,
+    qlen: u32,
+}
+
+impl Sfq {
+    /// All flows empty. No more flows than values of the hash or packets, and no more packets than flows can have.
+    pub fn new(parameters: &SfqParameters) -> Self {
+        let mut p = *parameters;
+        p.flows = p.flows.min(p.divisor);
+        p.limit = p.limit.min(p.depth * p.flows);
+        p.flows = p.flows.min(p.limit);
+        let empty = Slot {
+            packets: List::EMPTY,
+            qlen: 0,
+            next: NONE,
+            deeper: NONE,
+            shallower: NONE,
+            hash: 0,
+            allot: 0,
+        };
+        let mut sfq = Sfq {
+            parameters: p,
+            slots: vec![empty; p.flows as usize],
+            of_hash: vec![NONE; p.divisor as usize],
+            by_depth: vec![NONE; p.depth as usize + 1],
+            deepest: 0,
+            tail: NONE,
+            slab: Slab::new(),
+            backlog_bytes: 0,
+            qlen: 0,
+        };
+        for slot in 0..p.flows {
+            sfq.link(slot);
+        }
+        sfq
+    }
+
+    /// Puts a slot before all others with as many packets.
+    fn link(&mut self, index: u32) {
+        let depth = self.slots[index as usize].qlen as usize;
+        let first = std::mem::replace(&mut self.by_depth[depth], index);
+        self.slots[index as usize].deeper = NONE;
+        self.slots[index as usize].shallower = first;
+        if first != NONE {
+            self.slots[first as usize].deeper = index;
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Slot { qlen, deeper, shallower, .. } = self.slots[index as usize];
+        match deeper {
+            NONE => self.by_depth[qlen as usize] = shallower,
+            deeper => self.slots[deeper as usize].shallower = shallower,
+        }
+        if shallower != NONE {
+            self.slots[shallower as usize].deeper = deeper;
+        }
+    }
+
+    fn grow(&mut self, index: u32) {
+        self.unlink(index);
+        self.slots[index as usize].qlen += 1;
+        self.deepest = self.deepest.max(self.slots[index as usize].qlen);
+        self.link(index);
+    }
+
+    fn shrink(&mut self, index: u32) {
+        self.unlink(index);
+        let slot = &mut self.slots[index as usize];
+        if slot.qlen == self.deepest && self.by_depth[slot.qlen as usize] == NONE {
+            self.deepest -= 1;
+        }
+        slot.qlen -= 1;
+        self.link(index);
+    }
+
+    /// Queues a packet; if that is too much, the longest flow loses its last.
+    pub fn enqueue(&mut self, mut skb: Skb, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Enqueue {
+        let hash = skb.flow_hash & (self.parameters.divisor - 1);
+        let mut index = self.of_hash[hash as usize];
+        if index == NONE {
+            index = self.by_depth[0];
+            if index == NONE {
+                return Enqueue::Dropped(DropReason::Flows);
+            }
+            self.of_hash[hash as usize] = index;
+            self.slots[index as usize].hash = hash;
+        } else if self.slots[index as usize].qlen >= self.parameters.depth {
+            return Enqueue::Dropped(DropReason::FlowLimit);
+        }
+        skb.enqueued = now;
+        self.slab.push_back(&mut self.slots[index as usize].packets, skb);
+        self.backlog_bytes += skb.bytes as u64;
+        self.qlen += 1;
+        self.grow(index);
+        if self.slots[index as usize].qlen == 1 {
+            self.join(index);
+        }
+        if self.qlen <= self.parameters.limit {
+            return Enqueue::Queued { marked: false };
+        }
+        let (victim, of) = self.drop_longest();
+        if of == index {
+            return Enqueue::Dropped(DropReason::Overlimit);
+        }
+        drops.push((victim, DropReason::Overlimit));
+        Enqueue::Queued { marked: false }
+    }
+
+    /// A flow that had no packet becomes the last of the round.
+    fn join(&mut self, index: u32) {
+        match self.tail {
+            NONE => self.slots[index as usize].next = index,
+            tail => {
+                self.slots[index as usize].next = self.slots[tail as usize].next;
+                self.slots[tail as usize].next = index;
+            }
+        }
+        self.tail = index;
+        self.slots[index as usize].allot = self.parameters.quantum as i64;
+    }
+
+    /// The flow after the tail has no packet any more.
+    fn leave(&mut self, index: u32) {
+        let next = self.slots[index as usize].next;
+        self.of_hash[self.slots[index as usize].hash as usize] = NONE;
+        match next == index {
+            true => self.tail = NONE,
+            false => self.slots[self.tail as usize].next = next,
+        }
+    }
+
+    /// Takes the last packet of the longest queue. It has two at least: there are no more flows than packets may wait.
+    fn drop_longest(&mut self) -> (Skb, u32) {
+        let index = self.by_depth[self.deepest as usize];
+        let victim = self.slab.pop_back(&mut self.slots[index as usize].packets).expect("it has packets");
+        self.taken(index, &victim);
+        (victim, index)
+    }
+
+    fn taken(&mut self, index: u32, skb: &Skb) {
+        self.shrink(index);
+        self.qlen -= 1;
+        self.backlog_bytes -= skb.bytes as u64;
+    }
+
+    /// The next packet.
+    pub fn dequeue(&mut self) -> Option<Skb> {
+        let index = loop {
+            let index = self.slots.get(self.tail as usize)?.next;
+            let slot = &mut self.slots[index as usize];
+            if slot.allot > 0 {
+                break index;
+            }
+            slot.allot += self.parameters.quantum as i64;
+            self.tail = index;
+        };
+        let skb = self.slab.pop_front(&mut self.slots[index as usize].packets).expect("it has packets");
+        self.taken(index, &skb);
+        match self.slots[index as usize].qlen {
+            0 => self.leave(index),
+            _ => self.slots[index as usize].allot -= skb.bytes as i64,
+        }
+        Some(skb)
+    }
+
+    /// Bytes waiting.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    /// Packets waiting.
+    pub fn qlen(&self) -> usize {
+        self.qlen as usize
+    }
+}

@@ -1,0 +1,88 @@
+//! What a queueing discipline knows of a packet, and what becomes of it.
+
+use crate::units::Time;
+
+/// A packet in a queueing discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skb {
+    /// The caller's name for it; never looked at.
+    pub packet: u32,
+    /// Length as the kernel counts it (`qdisc_pkt_len`): the Ethernet frame without preamble, gap and FCS.
+    pub bytes: u32,
+    /// Hash over addresses and ports (`skb_get_hash`): packets of a flow have the same. All 32 bits must be well mixed.
+    pub flow_hash: u32,
+    /// Whether the IP header says ECT(0), ECT(1) or CE: whether marking it works (`INET_ECN_set_ce`).
+    pub ect: bool,
+    /// When it was queued; set by the discipline.
+    pub enqueued: Time,
+}
+
+impl Skb {
+    /// A packet that is to be queued.
+    pub fn new(packet: u32, bytes: u32, flow_hash: u32, ect: bool) -> Self {
+        Skb { packet, bytes, flow_hash, ect, enqueued: Time::ZERO }
+    }
+
+    /// Memory that the kernel charges for it, bytes (`skb->truesize`): `struct sk_buff`, and the buffer with its headroom
+    /// and `struct skb_shared_info` in a power of two from `kmalloc` (net/core/skbuff.c, `__alloc_skb`).
+    ///
+    /// Assumption: the packet lies in one piece. What a driver keeps in page fragments is charged by the driver's taste.
+    pub fn truesize(&self) -> u32 {
+        const SK_BUFF: u32 = 256;
+        const HEADROOM: u32 = 64;
+        const SHARED_INFO: u32 = 320;
+        SK_BUFF + (self.bytes + HEADROOM + SHARED_INFO).next_power_of_two()
+    }
+}
+
+/// What became of the packet that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueue {
+    /// It waits.
+    Queued {
+        /// Whether it got a CE mark now.
+        marked: bool,
+    },
+    /// It is gone.
+    Dropped(DropReason),
+}
+
+/// Why a queueing discipline dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// The queue is at its limit of packets or bytes.
+    Overlimit,
+    /// The queue is at its limit of memory.
+    Memory,
+    /// RED, between its thresholds.
+    EarlyProbability,
+    /// RED, above its upper threshold.
+    EarlyForced,
+    /// CoDel, at the head of the queue.
+    Sojourn,
+    /// SFQ: the flow is at its limit of packets.
+    FlowLimit,
+    /// SFQ: as many flows wait as there may be.
+    Flows,
+    /// TBF: larger than its bucket.
+    TooLarge,
+    /// There is no queue.
+    NoQueue,
+}
+
+impl DropReason {
+    /// In a word, for records.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::Overlimit => "overlimit",
+            DropReason::Memory => "overmemory",
+            DropReason::EarlyProbability => "early",
+            DropReason::EarlyForced => "forced",
+            DropReason::Sojourn => "codel",
+            DropReason::FlowLimit => "flow_limit",
+            DropReason::Flows => "flows",
+            DropReason::TooLarge => "too_large",
+            DropReason::NoQueue => "noqueue",
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Token bucket filter: a rate, and a burst above it; packets wait in another discipline until there are tokens.
+//!
+//! Source: Linux net/sched/sch_tbf.c and `psched_l2t_ns` of include/net/sch_generic.h: tokens are nanoseconds, and a
+//! packet's nanoseconds are a product of 32 bits that is shifted.
+//!
+//! Leaves out: `peakrate`, `overhead` and `mpu`, and that a burst of the kernel's GSO is cut where it is too large.
+
+use super::qdisc::Qdisc;
+use super::skb::{DropReason, Enqueue, Skb};
+use crate::units::Time;
+
+/// Parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TbfParameters {
+    /// Rate in bit/s: `tc` hands whole bytes a second to the kernel.
+    pub rate_bps: u64,
+    /// Bytes that may be sent at once; larger packets are dropped.
+    pub burst_bytes: u32,
+}
+
+/// Nanoseconds of a packet at a rate: bytes * `multiplier` >> `shift`.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    multiplier: u32,
+    shift: u32,
+}
+
+impl Pace {
+    /// With the most bits that the multiplier has room for.
+    fn new(bytes_per_second: u64) -> Self {
+        let mut factor = 1_000_000_000u64;
+        let mut shift = 0;
+        loop {
+            let multiplier = (factor / bytes_per_second) as u32;
+            if multiplier >> 31 != 0 || factor >> 63 != 0 {
+                return Pace { multiplier, shift };
+            }
+            factor <<= 1;
+            shift += 1;
+        }
+    }
+
+    fn ns(self, bytes: u32) -> i64 {
+        ((bytes as u64 * self.multiplier as u64) >> self.shift) as i64
+    }
+}
+
+/// State.
+#[derive(Clone, Debug)]
+pub struct Tbf {
+    pace: Pace,
+    burst_bytes: u32,
+    /// The bucket's size, ns.
+    depth: i64,
+    /// Tokens at `checked`, ns.
+    tokens: i64,
+    checked: i64,
+    child: Box<Qdisc>,
+    /// When there are tokens for the packet at the head.
+    watchdog: Option<Time>,
+    overlimits: u64,
+}
+
+impl Tbf {
+    /// A full bucket over a queue.
+    pub fn new(parameters: &TbfParameters, child: Qdisc) -> Self {
+        let pace = Pace::new((parameters.rate_bps / 8).max(1));
+        let depth = pace.ns(parameters.burst_bytes);
+        Tbf {
+            pace,
+            burst_bytes: parameters.burst_bytes,
+            depth,
+            tokens: depth,
+            checked: 0,
+            child: Box::new(child),
+            watchdog: None,
+            overlimits: 0,
+        }
+    }
+
+    /// Where packets wait.
+    pub fn child(&self) -> &Qdisc {
+        &self.child
+    }
+
+    /// How often a packet was looked at that had to wait.
+    pub fn overlimits(&self) -> u64 {
+        self.overlimits
+    }
+
+    /// When there are tokens for the packet at the head, if it waits for them.
+    pub fn next_at(&self) -> Option<Time> {
+        self.watchdog
+    }
+
+    /// Offers a packet to the child.
+    pub fn enqueue(
+        &mut self,
+        skb: Skb,
+        now: Time,
+        random: impl FnOnce() -> u32,
+        drops: &mut Vec<(Skb, DropReason)>,
+    ) -> Enqueue {
+        if skb.bytes > self.burst_bytes {
+            return Enqueue::Dropped(DropReason::TooLarge);
+        }
+        self.child.enqueue(skb, now, random, drops)
+    }
+
+    /// The child's next packet, if there are tokens for it.
+    pub fn dequeue(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<(Skb, bool)> {
+        self.watchdog = None;
+        let bytes = self.child.peek_bytes(now, drops)?;
+        let now_ns = (now.ps() / 1000) as i64;
+        let gained = (now_ns - self.checked).min(self.depth);
+        let tokens = (gained + self.tokens).min(self.depth) - self.pace.ns(bytes);
+        if tokens < 0 {
+            self.watchdog = Some(Time::from_ns((now_ns - tokens) as u64));
+            self.overlimits += 1;
+            return None;
+        }
+        self.checked = now_ns;
+        self.tokens = tokens;
+        self.child.dequeue(now, drops)
+    }
+}

@@ -1,0 +1,56 @@
+//! The Linux path: cores, NAPI, and what forwards by them.
+
+pub(crate) mod bridge;
+pub(crate) mod core;
+pub(crate) mod device;
+pub(crate) mod egress;
+pub(crate) mod moderation;
+pub(crate) mod napi;
+
+use bridge::{Bridge, BridgePort};
+use device::Channel;
+use egress::Egress;
+use napi::{Napi, Output, Thread};
+use tailback_proto::aqm::skb::{DropReason, Skb};
+
+/// All Linux hosts of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Linux {
+    pub cores: Vec<core::Core>,
+    pub napis: Vec<Napi>,
+    pub outputs: Vec<Output>,
+    pub threads: Vec<Thread>,
+    pub timers: Vec<Timer>,
+    pub bridges: Vec<Bridge>,
+    /// All their ports, which are the last ports of the world.
+    pub bridge_ports: Vec<BridgePort>,
+    pub first_bridge_port: usize,
+    pub channels: Vec<Channel>,
+    pub egresses: Vec<Egress>,
+    /// What a queueing discipline dropped of what it held, on its way to the books.
+    drops: Vec<(Skb, DropReason)>,
+}
+
+/// A timer that is no core's: what [`crate::event::Event::LinuxTimer`] names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timer {
+    /// A queueing discipline of a bridge may let go of a packet (`qdisc_watchdog`).
+    Watchdog { egress: u32 },
+}
+
+impl crate::world::World {
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(crate) fn on_linux_timer(&mut self, timer: u32) {
+        match self.linux.timers[timer as usize] {
+            Timer::Watchdog { egress } => self.on_watchdog_of(egress),
+        }
+    }
+
+    /// The moderated interrupt of a NAPI instance may be due.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(crate) fn on_linux_irq(&mut self, napi: u32) {
+        match self.linux.napis[napi as usize] {
+            Napi::Channel(channel) => self.on_moderation(channel),
+        }
+    }
+}
