@@ -45,7 +45,7 @@ STEADY_WINDOW_S = 0.01
 
 @dataclass(frozen=True)
 class Measure:
-    """A named measure: `unit` is 'share', 's', 'bit/s', 'B', 'MiB/s', 'count' or 'index'."""
+    """A named measure: `unit` is 'share', 's', 'bit/s', 'B/s', 'B', 'MiB/s', 'count' or 'index'."""
 
     name: str
     unit: str
@@ -125,7 +125,7 @@ def _lasting(result: Result) -> Any:
 def _writers(result: Result) -> dict[str, bool]:
     """The traffic items with writers, and whether their connections stay."""
     return {
-        str(writer["name"]): not str(writer["name"]).startswith("churn")
+        str(writer["name"]): not str(writer["name"]).startswith("churn") and not writer.get("partner")
         for writer in result.plan.get("writers", [])
     }
 
@@ -453,6 +453,10 @@ class Standing:
     share: float
 
 
+_STANDING = ("egress", "tx-ring", "qdisc", "rx-ring")
+"""Queues of the network: of switches and of bridges."""
+
+
 def standing_queue(result: Result, since: Since = "start") -> Standing | None:
     """Which egress queue held the most bytes, time-weighted, relative to all egress queues; None when all
     were empty.
@@ -465,7 +469,7 @@ def standing_queue(result: Result, since: Since = "start") -> Standing | None:
         return None
     bins = result.bins
     names = sorted(
-        (queue["queue"] for queue in result.meta["queues"] if queue["kind"] == "egress"), key=natural
+        (queue["queue"] for queue in result.meta["queues"] if queue["kind"] in _STANDING), key=natural
     )
     means = {name: bins.mean(bins.values(name, "queue_mean_bytes"), begin) for name in names}
     total = sum(means.values())
@@ -487,3 +491,4 @@ def standing_queue_bytes(result: Result, since: Since = "convergence") -> float:
 from tailback import measures_bridge as _measures_bridge  # noqa: E402, F401
 from tailback import measures_counters as _measures_counters  # noqa: E402, F401
 from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401
+from tailback import measures_path as _measures_path  # noqa: E402, F401

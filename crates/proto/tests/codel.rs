@@ -43,7 +43,7 @@ fn events(standing: u64, ect: bool, ms: u64) -> Vec<u64> {
 /// RFC 8289, section 5.3: nothing is dropped while the wait is above target for less than an interval; then one packet,
 /// and the next ones interval / sqrt(count) later.
 ///
-/// The first packet that has waited too long leaves at 20 ms, unit 19531 of 1024 ns. An interval has 97656 units: the
+/// The first packet that has waited too long leaves at 20 ms, unit 19531 of 1024 ns of the run. An interval has 97656 units: the
 /// first packet after unit 117187 goes, and as that of 120 ms is in unit 117187, it is the one of 121 ms. With sqrt the gaps
 /// are 100, 70.7, 57.7, 50 ms, ... The kernel's 1 / sqrt(count) starts at 1 and takes one step of Newton's method,
 /// x (3 - count x^2) / 2, a drop: for 2: 1 * (3 - 2) / 2 = 0.5, for 3: 0.5 * (3 - 3 * 0.25) / 2 = 0.5625, for 4:
@@ -145,27 +145,28 @@ fn new_flows_go_first_for_a_quantum() {
         queue.enqueue(skb(packet, 500, 3, false), Time::ZERO, &mut drops);
     }
     assert_eq!(order(&mut queue), [30, 31, 32, 33, 21, 34, 35, 12, 22]);
+    assert_eq!(queue.statistics().new_flow_count, 3);
 }
 
-/// RFC 8290, section 4.2: a new flow that runs empty becomes an old one; otherwise a flow of single packets would always
-/// be new, and old ones would starve.
+/// RFC 8290, section 4.2: a new flow that runs empty becomes an old one; otherwise a flow that sends a packet whenever its
+/// last one has left would always be new, and old ones would starve. Flow 1 has packets of 100 B: 16 of them are a quantum.
 #[test]
 fn a_flow_of_single_packets_does_not_starve_the_others() {
     let mut queue = fq_codel(|_| {});
     let mut drops = vec![];
-    (0..4).for_each(|n| _ = queue.enqueue(skb(n, MTU, 1, false), Time::ZERO, &mut drops));
-    queue.dequeue(Time::ZERO, &mut drops);
-    queue.dequeue(Time::ZERO, &mut drops);
-    let mut found = vec![];
-    for n in 0..4 {
-        queue.enqueue(skb(100 + n, 100, 2, false), Time::ZERO, &mut drops);
-        found.push(queue.dequeue(Time::ZERO, &mut drops).expect("packets wait").0.packet);
+    (0..60).for_each(|n| _ = queue.enqueue(skb(n, 100, 1, false), Time::ZERO, &mut drops));
+    // Its first quantum is spent, and it is an old flow.
+    for n in 0..17 {
+        assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|(skb, _)| skb.packet), Some(n));
     }
-    // 100 as a new flow; 101 comes when it is still listed, as new, with 1414 B left; and so on.
-    assert_eq!(found, [100, 101, 102, 103]);
-    // Now it is found empty, and queues up behind flow 1.
-    found = order(&mut queue);
-    assert_eq!(found, [2, 3]);
+    queue.enqueue(skb(100, 1400, 2, false), Time::ZERO, &mut drops);
+    assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|(skb, _)| skb.packet), Some(100), "it is new");
+    // The next look finds it empty, and it queues up behind flow 1, with what that has left of its quantum: after two of 100 B
+    // and a debt of 86 B, 1228 of 1514 B, so 13 packets.
+    assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|(skb, _)| skb.packet), Some(17));
+    queue.enqueue(skb(101, 1400, 2, false), Time::ZERO, &mut drops);
+    let found = order(&mut queue);
+    assert_eq!(found.iter().position(|&packet| packet == 101), Some(13), "{found:?}");
 }
 
 /// Full: half of the bytes of the fattest flow go, from its head, but at most 64 packets. Of 12 packets of flow 1 with
@@ -187,6 +188,27 @@ fn a_full_queue_drops_half_of_the_fattest_flow() {
     (0..1001).for_each(|n| _ = queue.enqueue(skb(n, 1000, 1, false), Time::ZERO, &mut drops));
     assert_eq!(drops.len(), 64);
     assert_eq!(queue.qlen(), 1001 - 64);
+}
+
+/// The seven drops of a full queue count as drops of CoDel's, but not as recent ones: it begins with one drop,
+/// and not with a flush.
+#[test]
+fn a_full_queue_at_the_start_is_not_flushed_later() {
+    let mut queue = fq_codel(|p| p.limit = 12);
+    let mut drops = vec![];
+    (0..13).for_each(|n| _ = queue.enqueue(skb(n, 1000, 1, false), Time::ZERO, &mut drops));
+    assert_eq!(drops.drain(..).count(), 7);
+    for ms in 1..180 {
+        queue.enqueue(skb(0, 1000, 1, false), Time::from_ms(ms), &mut drops);
+        // What is dropped is offered again, so that the queue stands.
+        while queue.qlen() > 7 {
+            queue.dequeue(Time::from_ms(ms), &mut drops);
+        }
+        while queue.qlen() < 7 {
+            queue.enqueue(skb(0, 1000, 1, false), Time::from_ms(ms), &mut drops);
+        }
+    }
+    assert_eq!(drops.len(), 1);
 }
 
 /// A packet of 1500 B with its headroom and shared info of 384 B lies in 2048 B, and 256 B of sk_buff: 2304 B.

@@ -23,6 +23,7 @@ fn red() -> Red {
         probability: 0.1,
         ecn: true,
         harddrop: false,
+        whole_us: false,
     };
     Red::new(&arguments.parameters().expect("tc takes these"))
 }
@@ -46,7 +47,7 @@ fn every(kind: usize) -> Qdisc {
             quantum: 1514,
             memory_limit: 60_000,
             drop_batch: 8,
-            codel: codel(kind % 2 == 0),
+            codel: codel(kind == 4),
         })
     };
     let tbf = |child: Discipline| Discipline::Tbf(Tbf::new(&TBF, child.into()));
@@ -97,6 +98,7 @@ proptest! {
         let mut drops = vec![];
         let mut waiting: HashMap<u32, Skb> = HashMap::new();
         let (mut offered, mut sent, mut sent_bytes, mut dropped) = (0u32, 0u64, 0u64, 0u64);
+        let mut requeues = 0;
         let mut last_of_flow: HashMap<u32, u32> = HashMap::new();
         for step in steps {
             match step {
@@ -118,6 +120,7 @@ proptest! {
                         prop_assert!(!marked || skb.ect);
                         if refused {
                             qdisc.requeue(skb);
+                            requeues += 1;
                             let (again, _) = qdisc.dequeue(now, &mut drops).expect("it was just put back");
                             prop_assert_eq!(again, skb);
                         }
@@ -139,10 +142,10 @@ proptest! {
             let held = waiting.values().map(|skb| skb.bytes as u64).sum::<u64>();
             prop_assert_eq!(qdisc.qlen(), waiting.len());
             prop_assert_eq!(qdisc.backlog_bytes(), held);
-            prop_assert_eq!(counted.dropped, dropped);
+            prop_assert_eq!((counted.dropped, counted.requeues), (dropped, requeues));
             prop_assert_eq!((counted.sent_packets, counted.sent_bytes), (sent, sent_bytes));
             prop_assert_eq!(offered as u64, sent + dropped + waiting.len() as u64);
-            prop_assert!(qdisc.next_at().is_none_or(|at| at > now && !waiting.is_empty() || at <= now));
+            prop_assert!(qdisc.next_at().is_none_or(|at| at <= now || !waiting.is_empty()));
         }
         // It runs empty in the end: nothing is stuck.
         for _ in 0..10_000 {
@@ -186,6 +189,13 @@ fn tbf_sends_a_burst_and_then_at_its_rate() {
     assert!(tbf.dequeue(now + Time::from_us(1), &mut drops).is_none());
     assert_eq!(tbf.next_at(), Some(now + Time::from_us(120)));
     assert_eq!(tbf.statistics().overlimits, 5);
+    // A bucket is full after any time.
+    let later = now + Time::from_ms(1000);
+    assert!(tbf.dequeue(later, &mut drops).is_some());
+    let full = later + Time::from_ms(1000);
+    (10..16).for_each(|n| _ = tbf.enqueue(packet(n, 1500, 0), full, || 0, &mut drops));
+    let at_once = std::iter::from_fn(|| tbf.dequeue(full, &mut drops)).count();
+    assert_eq!(at_once, 2);
     let large = tbf.enqueue(packet(7, 3001, 0), now, || 0, &mut drops);
     assert_eq!(large, Enqueue::Dropped(DropReason::TooLarge));
 }

@@ -1,7 +1,7 @@
 """Queueing disciplines of Linux, with the keys and defaults of `tc qdisc add`.
 
-What the models do with them is in docs/models/qdisc.md. Sources: the man pages and the code of iproute2 6.1, and
-net/sched of Linux.
+What the models do with them is in docs/models/qdisc.md. Sources: the man pages and the code of iproute2 6.1,
+and net/sched of Linux.
 """
 
 from __future__ import annotations
@@ -81,8 +81,13 @@ class Red(Part):
     ecn: bool = setting(
         False, "Mark what says ECT instead of dropping it; all else is dropped.", "iproute2 tc/q_red.c"
     )
-    harddrop: bool = setting(
-        False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c"
+    harddrop: bool = setting(False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c")
+
+    whole_us: bool = setting(
+        False,
+        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing "
+        "is left of it an idle average is halved at once, and gone after 255 us.",
+        "iproute2 tc/tc_core.c from 2025 on; before that: true",
     )
 
     @property
@@ -99,7 +104,7 @@ class Red(Part):
 
     @property
     def w_log(self) -> int | None:
-        """W of the average, which moves by 2^-W a packet; none: tc finds none (tc/tc_red.c, tc_red_eval_ewma)."""
+        """W of the average, which moves by 2^-W a packet; none: tc finds none (tc/tc_red.c)."""
         low, _ = self.thresholds
         least = self.burst_packets + 1 - low / self.avpkt
         fits = (w for w in range(1, 32) if least <= (1 - (1 - 2.0**-w) ** self.burst_packets) * 2.0**w)
@@ -112,10 +117,14 @@ class Red(Part):
             raise refuse("min", format_size(low), f"more than 0 and less than max, {format_size(high)}")
         if self.w_log is None:
             least = 1 + low // self.avpkt
-            raise refuse("burst", f"{self.burst_packets} packets", f"at least {least}, min over avpkt, or fewer")
+            raise refuse(
+                "burst", f"{self.burst_packets} packets", f"at least {least}, min over avpkt, or fewer"
+            )
         if high.bit_length() + self.w_log >= 32:
             most = format_size((1 << (31 - self.w_log)) - 1)
-            raise refuse("max", format_size(high), f"at most {most}, what the kernel's average holds at this burst")
+            raise refuse(
+                "max", format_size(high), f"at most {most}, what the kernel's average holds at this burst"
+            )
         return self
 
 
@@ -128,8 +137,9 @@ class _Codel(Part):
     )
     stale: bool = setting(
         False,
-        "Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can be dropped.",
-        "Linux since commit 815980fe6dbb; all kernels before it: true",
+        "Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can "
+        "be dropped.",
+        "Linux 7.0 (commit 815980fe6dbb) and stable kernels that took it over; all before them: true",
     )
 
     def _plan(self, mtu: int, ecn: bool) -> dict[str, Any]:
@@ -200,8 +210,12 @@ class Tbf(Part):
 
     kind: Literal["tbf"] = Field(description="The discipline.")
     rate: Annotated[int, RATE.between("8bps", "100Tbps")] = Field(description="Rate that is not exceeded.")
-    burst: _Bytes = Field(description="Size of the bucket: what may be sent at once. Larger packets are dropped.")
-    limit: _Bytes | None = setting(None, "Most bytes that wait, where there is no child.", "assumption: child is set")
+    burst: _Bytes = Field(
+        description="Size of the bucket: what may be sent at once. Larger packets are dropped."
+    )
+    limit: _Bytes | None = setting(
+        None, "Most bytes that wait, where there is no child.", "assumption: child is set"
+    )
     child: Annotated[_Leaf, Field(discriminator="kind")] | None = setting(
         None, "Where packets wait; null: a bfifo of limit.", "Linux net/sched/sch_tbf.c"
     )
@@ -214,12 +228,12 @@ class Tbf(Part):
         return self
 
 
-Qdisc = Annotated[Noqueue | Tbf | _Leaf, Field(discriminator="kind")]
+Qdisc = Annotated[Noqueue | _Leaf | Tbf, Field(discriminator="kind")]
 """A discipline by its `kind`."""
 
 
 def qdisc_plan(qdisc: Noqueue | Tbf | _Leaf, mtu: int) -> Any:
-    """The discipline of a device with this MTU (bytes, without the Ethernet header), as the engine takes it."""
+    """The discipline of a device with this MTU (bytes without the Ethernet header), as the engine has it."""
     frame = mtu + ETHERNET_HEADER_BYTES
     match qdisc:
         case Noqueue():
@@ -241,6 +255,7 @@ def qdisc_plan(qdisc: Noqueue | Tbf | _Leaf, mtu: int) -> Any:
                     "probability": qdisc.probability,
                     "ecn": qdisc.ecn,
                     "harddrop": qdisc.harddrop,
+                    "whole_us": qdisc.whole_us,
                 }
             }
         case Tbf():

@@ -26,6 +26,8 @@ use crate::fabric::{ClassOf, CLASSES};
 #[derive(Debug)]
 pub(crate) struct NicModel {
     pub rc: RcParameters,
+    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
+    pub nak_reaction: Time,
     pub congestion: Congestion,
     /// What packets of this NIC carry for it beyond their headers, bytes.
     pub telemetry_bytes: u32,
@@ -52,8 +54,9 @@ pub(crate) struct Nic {
     pub model: u32,
     /// The host marks what it receives, before the transport sees it.
     pub marks_ce: bool,
-    /// Queue pairs that may send now, by class; each class takes them in turn.
-    pub ready: [VecDeque<u32>; CLASSES],
+    /// Queue pairs that may send now, by class; each class takes them in turn. Boxed: they are most of a NIC, and mostly
+    /// empty.
+    pub ready: Box<[VecDeque<u32>; CLASSES]>,
     /// Classes with a ready queue pair.
     pub ready_classes: u8,
     /// Posted and not sent, by class, bytes.

@@ -7,6 +7,7 @@ mod flows;
 mod items;
 mod meta;
 mod paths;
+mod qdisc;
 pub(crate) mod series;
 mod tcp;
 

@@ -50,6 +50,8 @@ pub fn point_to_point() -> Plan {
             bandwidth_bps: 8 * 40_000_000_000,
             service_ps: 10_000,
             write_wait: 8.0,
+            write_queue_lines: 64,
+            read_spread: 0.0,
             cpu_latency_ps: 90_000,
             ddio: None,
         }),
@@ -102,7 +104,9 @@ pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> 
         target: TargetPlan::Memory(MemoryPlan {
             bandwidth_bps: 8 * 33_200_000_000,
             service_ps: 10_000,
-            write_wait: 4.8,
+            write_wait: 7.0,
+            write_queue_lines: 64,
+            read_spread: 0.0,
             cpu_latency_ps: 90_000,
             ddio: Some(DdioPlan { bytes: 4_000_000, cpu_share: 2.0 / 11.0, working_set_bytes: None }),
         }),
@@ -143,6 +147,14 @@ pub fn mean(recording: &Recording, entity: &str, metric: &str, from: f64) -> f64
     let values = &column.unwrap_or_else(|| panic!("no {metric} of {entity}")).2;
     let values = &values[(values.len() as f64 * from) as usize..];
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The largest value of a series.
+pub fn most(recording: &Recording, entity: &str, metric: &str) -> f64 {
+    let series = &recording.series;
+    let of = series.entities.iter().position(|name| name == entity);
+    let column = series.columns.iter().find(|column| Some(column.0) == of && column.1 == metric);
+    column.unwrap_or_else(|| panic!("no {metric} of {entity}")).2.iter().copied().fold(0.0, f64::max)
 }
 
 /// Both ways, MiB/s.
