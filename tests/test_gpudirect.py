@@ -49,15 +49,14 @@ def test_gpu_memory_pauses_and_host_memory_does_not() -> None:
 def test_a_quick_look_holds(tmp_path: Path) -> None:
     done = reproduce(NAME, tmp_path / "r", quick=True, only=["B1", "B2", "B5", "B6", "B7"])
     verdicts = {row.claim.id: row.verdict for row in done.rows}
-    # Of the pauses of h0, less than three a second, one second says nothing.
-    assert verdicts == {"B1": "met", "B2": "met", "B5": "too short", "B6": "met", "B7": "met"}
+    assert verdicts == {"B1": "met", "B2": "met", "B5": "missed", "B6": "met", "B7": "met"}
 
 
 def test_every_row_says_what_kind_it_is() -> None:
     claims = load_published(NAME).claims
     assert [claim.id for claim in claims] == [f"B{number}" for number in range(1, 8)]
     kinds = {claim.id: claim.kind for claim in claims}
-    assert {name for name, kind in kinds.items() if kind == "calibrated"} == {"B3", "B4", "B5"}
+    assert {name for name, kind in kinds.items() if kind == "calibrated"} == {"B3", "B4"}
 
 
 def test_perftest_leaves_out_a_quarter_at_both_ends() -> None:

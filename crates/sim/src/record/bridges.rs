@@ -184,14 +184,14 @@ pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
         let channels =
             &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize];
         let sum = |value: fn(&crate::linux::device::Channel) -> u64| channels.iter().map(value).sum::<u64>();
-        let lanes = lane(port, 0)..lane(port, 0) + CLASSES;
-        let (groups, queues) = (&world.groups[lanes.clone()], &world.queues[lanes]);
+        let groups = || world.groups.of_port(port);
+        let queues = || world.queues.of_port(port);
         let mut values = vec![
-            ("rx_packets", groups.iter().map(|group| group.rx_packets).sum()),
-            ("rx_bytes", groups.iter().map(|group| group.rx_bytes).sum()),
+            ("rx_packets", groups().map(|group| group.rx_packets).sum()),
+            ("rx_bytes", groups().map(|group| group.rx_bytes).sum()),
             ("rx_out_of_buffer", sum(|channel| channel.rx_out_of_buffer)),
-            ("tx_packets", queues.iter().map(|queue| queue.tx_packets).sum()),
-            ("tx_bytes", queues.iter().map(|queue| queue.tx_bytes).sum()),
+            ("tx_packets", queues().map(|queue| queue.tx_packets).sum()),
+            ("tx_bytes", queues().map(|queue| queue.tx_bytes).sum()),
             ("tx_queue_stopped", sum(|channel| channel.tx.ring_stops)),
             ("bql_stopped", sum(|channel| channel.tx.bql_stops)),
             (
