@@ -46,7 +46,8 @@ def published(name: str) -> Row:
 
 
 HOST_PATH = ("pcie", "credits", "memory", "gpu")
-"""Stages behind a receiver's NIC. Of memory that cores load and credits that wait for it either is a cause."""
+"""Stages behind a receiver's NIC. Of memory that cores load and credits that wait for it either is a cause.
+"""
 
 
 def merged(stage: Stage) -> Stage:
