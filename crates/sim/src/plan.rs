@@ -12,10 +12,12 @@ mod congestion;
 mod host;
 mod host_control;
 mod host_path;
+mod qdisc;
 pub use congestion::*;
 pub use host::*;
 pub use host_control::*;
 pub use host_path::*;
+pub use qdisc::*;
 
 /// Why a plan cannot run: one line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
