@@ -3,6 +3,7 @@
 mod bridge;
 pub(crate) mod core;
 pub(crate) mod napi;
+pub(crate) mod veth;
 
 use napi::{Napi, Output, Thread};
 
@@ -14,16 +15,31 @@ pub(crate) struct Linux {
     pub outputs: Vec<Output>,
     pub threads: Vec<Thread>,
     timers: Vec<Timer>,
+    pub veths: veth::Veths,
 }
 
 /// A timer that is no core's: what [`crate::event::Event::LinuxTimer`] names.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Timer {}
+pub(crate) enum Timer {
+    /// The watchdog of an end of a veth pair.
+    VethWatchdog(u32),
+    /// A thread that sends datagrams.
+    Flood(u32),
+    /// The next echo request.
+    Ping(u32),
+    /// The next batch of XDP frames.
+    Frames(u32),
+}
 
 impl crate::world::World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_linux_timer(&mut self, timer: u32) {
-        match self.linux.timers[timer as usize] {}
+        match self.linux.timers[timer as usize] {
+            Timer::VethWatchdog(end) => self.on_veth_watchdog(end),
+            Timer::Flood(flood) => self.on_flood_timer(flood),
+            Timer::Ping(ping) => self.on_ping_timer(ping),
+            Timer::Frames(source) => self.on_frames_timer(source),
+        }
     }
 
     /// The moderated interrupt of a NAPI instance may be due.
@@ -31,6 +47,7 @@ impl crate::world::World {
     pub(crate) fn on_linux_irq(&mut self, napi: u32) {
         match self.linux.napis[napi as usize] {
             Napi::Channel(channel) => self.on_moderation(channel),
+            Napi::Veth(_) => unreachable!("a veth has no interrupt"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
 use super::tcp::Cpu;
+use super::veth::Veth;
 use crate::fabric::packet::Kind;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
@@ -40,6 +41,8 @@ pub struct Meta {
     pub queues: Vec<Queue>,
     /// CPUs that served packets.
     pub cpu: Vec<Cpu>,
+    /// Network namespaces joined by veth pairs.
+    pub veth: Option<Veth>,
 }
 
 /// Something that must not happen.
@@ -132,7 +135,8 @@ pub struct Storm {
 pub struct Queue {
     /// Name; also the entity of its time series.
     pub queue: String,
-    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress` or `send`.
+    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress`, `send`, `veth-napi`, `veth-ring` or
+    /// `veth-qdisc`.
     pub kind: &'static str,
     /// Host or switch.
     pub node: String,
@@ -196,6 +200,7 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         storms: storms(world),
         queues: queues(plan, world),
         cpu: super::tcp::cpus(plan, world),
+        veth: super::veth::meta(plan, world),
     }
 }
 
@@ -340,7 +345,7 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         }
         add(&mut found, "send", hops[0], order + 1);
     }
-    found.into_values().collect()
+    found.into_values().chain(super::veth::queues(plan, world)).collect()
 }
 
 /// A queue of a host's data path.

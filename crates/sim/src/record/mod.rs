@@ -8,6 +8,7 @@ mod meta;
 mod paths;
 pub(crate) mod series;
 mod tcp;
+mod veth;
 
 pub use counters::Counter;
 pub use flows::Flow;
@@ -15,6 +16,7 @@ pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
 pub use series::Series;
 pub use tcp::{CoreShares, Cpu};
+pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 
 use tailback_proto::units::Time;
 

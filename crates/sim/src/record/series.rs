@@ -9,6 +9,7 @@ use tailback_proto::units::Time;
 
 use super::items::Items;
 use super::paths::{self, PathSource};
+use super::veth::{self, VethSource};
 use crate::fabric::port::{DropReason, TICK};
 use crate::fabric::{lane, port_and_class};
 use crate::nic::SendQp;
@@ -98,6 +99,8 @@ enum Source {
     RxDropped(usize),
     Cwnd(usize),
     ConnectionGoodput(usize),
+    /// Of an end, a ping or a namespace.
+    Veth(usize, VethSource),
 }
 
 /// How a value is read, and how bins are merged.
@@ -147,6 +150,7 @@ impl Source {
         use Source::*;
         match self {
             Path(_, source) => source.kind(),
+            Veth(_, source) => source.kind(),
             GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ConnectionGoodput(_)
             | ItemGoodput(_) | PartGoodput(_) => Kind::Rate,
             PacketSeqErr(_)
@@ -204,6 +208,7 @@ impl Source {
             IioOccupancy(_) => "iio_occupancy_lines",
             MbaLevel(_) => "mba_level",
             Path(_, source) => source.metric(),
+            Veth(_, source) => source.metric(),
             QpRtt(_) => "rtt_ps",
             QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
@@ -362,6 +367,10 @@ impl Recorder {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
             recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }
+        for (name, index, sources) in veth::entities(plan, world) {
+            let sources: Vec<Source> = sources.into_iter().map(|source| Source::Veth(index, source)).collect();
+            recorder.add(name, &sources);
+        }
         recorder
     }
 
@@ -449,6 +458,7 @@ impl Recorder {
                 | Source::ItemGoodput(_)
                 | Source::PartGoodput(_)
                 | Source::Cwnd(_) => true,
+                Source::Veth(_, source) if source.always() => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -527,6 +537,7 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
         IioOccupancy(agent) => return world.agents[agent].occupancy(),
         MbaLevel(agent) => return world.agents[agent].level() as f64,
         Path(path, source) => return paths::read(world, path, source, before, span),
+        Veth(index, source) => return veth::read(world, index, source, before, span),
         QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
         QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
         ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
