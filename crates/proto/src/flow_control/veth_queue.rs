@@ -73,15 +73,6 @@ pub enum Transmit {
     Busy,
 }
 
-/// A packet from the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// The caller's name for it.
-    pub packet: u32,
-    /// What completing it let go on: the qdisc is to run (`netif_schedule_queue`).
-    pub goes_on: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     packet: u32,
@@ -212,7 +203,7 @@ impl VethQueue {
     }
 
     /// The peer's poll takes the next packet.
-    pub fn take(&mut self, now: Time) -> Option<Taken> {
+    pub fn take(&mut self) -> Option<u32> {
         let entry = self.ring.pop_front()?;
         self.uncleared += 1;
         self.head += 1;
@@ -224,11 +215,12 @@ impl VethQueue {
             self.uncleared = 0;
         }
         self.pending += entry.charge;
-        Some(Taken { packet: entry.packet, goes_on: self.tell(now) })
+        Some(entry.packet)
     }
 
-    /// Tells what is completed, if it is time or the limit would starve the queue. True: the queue goes on.
-    fn tell(&mut self, now: Time) -> bool {
+    /// The poll has done with the packet that it took: what is completed is told, if it is time or the limit would starve
+    /// the queue. True: the queue goes on (`netif_schedule_queue`), and its qdisc is to run.
+    pub fn done(&mut self, now: Time) -> bool {
         let is_due = now.saturating_sub(self.completed_at) >= self.parameters.tx_usecs;
         if !is_due && self.pending <= self.dql.limit() {
             return false;

@@ -163,6 +163,8 @@ pub(crate) struct Poll {
     list: Vec<u32>,
     at: usize,
     in_stack: bool,
+    /// The list is the last of the poll.
+    last: bool,
     /// A completion let the queue go on: the softirq that runs the qdisc waits for the end of the poll.
     goes_on: bool,
 }

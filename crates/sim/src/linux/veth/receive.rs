@@ -33,12 +33,14 @@ impl World {
         if e.poll.in_stack {
             return unit(namespace.stack, 0);
         }
-        if e.poll.used < NAPI_WEIGHT && !e.queue.is_empty() {
+        if !e.poll.last && e.poll.used < NAPI_WEIGHT && !e.queue.is_empty() {
             return unit(namespace.take, 1);
         }
         if e.poll.list.is_empty() {
             return None;
         }
+        // An empty ring ends the poll, and what comes while the stack is at the last list is for the next one.
+        e.poll.last = true;
         let stack = namespace.stack;
         self.veth_list_goes_up(end);
         unit(stack, 0)
@@ -62,15 +64,16 @@ impl World {
         let batch = veths.namespaces[veths.ends[end as usize ^ 1].namespace as usize].gro_batch;
         let e = &mut veths.ends[end as usize];
         if !e.poll.in_stack {
-            let taken = e.queue.take(now).expect("a unit was begun for it");
-            let bytes = veths.packets.packets[taken.packet as usize].bytes as i64;
+            let packet = e.queue.take().expect("a unit was begun for it");
+            let bytes = veths.packets.packets[packet as usize].bytes as i64;
             e.in_ring.add(now, -1, -bytes);
             e.in_list.add(now, 1, bytes);
-            e.poll.goes_on |= taken.goes_on;
             e.poll.used += 1;
-            e.poll.list.push(taken.packet);
+            e.poll.list.push(packet);
             if e.poll.list.len() >= batch {
                 self.veth_list_goes_up(end);
+            } else {
+                e.poll.goes_on |= e.queue.done(now);
             }
             return;
         }
@@ -80,6 +83,10 @@ impl World {
             e.poll.list.clear();
             e.poll.at = 0;
             e.poll.in_stack = false;
+            if !e.poll.last {
+                // `napi_gro_receive` of the packet that filled the list returns.
+                e.poll.goes_on |= e.queue.done(now);
+            }
         }
         self.veth_deliver(core, end, packet);
     }
@@ -100,6 +107,7 @@ impl World {
         let now = self.now;
         let e = &mut self.linux.veths.ends[end as usize];
         let used = std::mem::take(&mut e.poll.used);
+        e.poll.last = false;
         let more = used == NAPI_WEIGHT || !e.queue.is_empty();
         e.tally.polls += 1;
         e.tally.full_polls += (used == NAPI_WEIGHT) as u64;
