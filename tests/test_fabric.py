@@ -32,6 +32,7 @@ def data(
 PERMUTATION = {"kind": "permutation", "message": "100KB"}
 FORMS: dict[str, dict[str, Any]] = {
     "star": {"kind": "star", "hosts": 4},
+    "point-to-point": {"kind": "point-to-point"},
     "dumbbell": {"kind": "dumbbell", "left": 2, "right": 2},
     "leaf-spine": {"kind": "leaf-spine", "leaves": 3, "spines": 2, "hosts_per_leaf": 2},
     "fat-tree": {"kind": "fat-tree", "k": 4},

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,8 @@ from synthetic import SyntheticScenario, incast, plan
 from tailback.experiments import Check, Claim, Experiment, load_published
 from tailback.measures import MEASURES
 from tailback.plan import make_plan
-from tailback.reproduce import Reproduction, Row, judge, list_published, reproduce
+from tailback.reproduce import Reproduction, Row, judge, list_published, planned_runs, reproduce
+from tailback.reproduce_all import reproduce_all
 from tailback.results import Result
 from tailback.scenario import ScenarioError, builtin_names, load
 
@@ -283,3 +287,54 @@ def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) ->
     assert [trace["name"] for trace in figure["data"]] == ["expected", "measured"]
     assert "Dashed, expected: share of connections" in html
     assert figure["data"][0]["x"] == ["8", "16", "32", "64", "128"]
+
+
+def test_all_experiments_make_one_report(tmp_path: Path) -> None:
+    asked, told = Runner(), set[str]()
+    done = reproduce_all(
+        tmp_path / "r", quick=True, jobs=2, runner=asked, progress=lambda one, _: told.add(one)
+    )
+    assert [one.name for one in done.experiments] == list(list_published())
+    claims = [claim.id for name in list_published() for claim in load_published(name).claims]
+    page = (tmp_path / "r" / "reproduce.html").read_text()
+    for one in done.experiments:
+        assert (tmp_path / "r" / one.name / "reproduce.html").is_file()
+        for row in one.rows:
+            assert f'href="{one.name}/reproduce.html#claim-{row.claim.id}"' in page
+    written = json.loads((tmp_path / "r" / "reproduce.json").read_text())
+    assert [claim["id"] for one in written["experiments"] for claim in one["claims"]] == claims
+    assert len(told) == len(asked.asked) == sum(planned_runs(name, quick=True) for name in list_published())
+
+
+def test_what_waits_is_not_begun_after_an_interrupt(tmp_path: Path) -> None:
+    runner = Runner(complete=False)
+    done = reproduce_all(tmp_path / "r", runner=runner)
+    assert len(runner.asked) == 1
+    assert done.interrupted
+    assert done.exit_status == 130
+    assert "partial" in (tmp_path / "r" / "reproduce.html").read_text()
+
+
+def test_several_jobs_give_the_same_files(done: Reproduction, tmp_path: Path) -> None:
+    again = reproduce(NAME, tmp_path / "r", runner=Runner(), jobs=4)
+    assert done.folder is not None
+    assert again.folder is not None
+    assert (again.folder / "reproduce.json").read_bytes() == (done.folder / "reproduce.json").read_bytes()
+
+
+def test_ctrl_c_ends_the_runs_under_way() -> None:
+    def one(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+        if asked:
+            os.kill(os.getpid(), signal.SIGINT)
+        asked.append(scenario)
+        try:
+            while True:
+                progress(0.5)
+                time.sleep(0.001)
+        except KeyboardInterrupt:
+            return made_up(complete=False)
+
+    asked: list[str] = []
+    done = reproduce(NAME, runner=one, jobs=2)
+    assert len(asked) == 2
+    assert done.exit_status == 130

@@ -1,4 +1,4 @@
-"""The command line: `tailback run`, `hpcc`, `show`, `list`, `schema`, `reproduce`.
+"""The command line: `tailback run`, `hpcc`, `show`, `counters`, `list`, `schema`, `reproduce`.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
 problem on stderr), 130 interrupted.
@@ -20,8 +20,9 @@ import typer
 import tailback
 from tailback import scenario as scenarios
 from tailback import text
+from tailback.counters import STYLES, as_tool, read_run
 from tailback.run import run_checked
-from tailback.scenario import ScenarioError
+from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from tailback._engine import Progress
+    from tailback.reproduce import Reproduction
+    from tailback.reproduce_all import AllReproductions
     from tailback.results import Result
 
 DONE, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -173,12 +176,11 @@ def _run_seeds(
     with _bad_input():
         seeds = parse(given)
         folder = _default_folder(scenarios.load(name, sets=sets).name) if out is None else out
-        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         try:
             with _bar(quiet) as bar:
                 shares = _shares(bar) if bar else None
                 tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
-                done = run_seeds(name, seeds, folder, sets=sets, jobs=jobs or cpus, progress=tell)
+                done = run_seeds(name, seeds, folder, sets=sets, jobs=jobs or _cores(), progress=tell)
         except RuntimeError as error:
             typer.echo(f"tailback: {error}", err=True)
             raise typer.Exit(FAULT) from None
@@ -226,6 +228,36 @@ def show(
         svg.write_text(drawing.as_svg(scenario.network, title), encoding="utf-8")
 
 
+@app.command()
+def counters(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run."),
+    ],
+    tool: Annotated[str, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")],
+    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="This host only.")] = None,
+    sets: Sets = None,
+    seed: Seed = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Print the counters of a run as a tool on its hosts would.
+
+    Without --host every host has its part, after a heading. Of a scenario nothing is written.
+    """
+    folder = Path(run)
+    if folder.is_dir() and (sets or seed is not None):
+        raise typer.BadParameter("--set and --seed are for a scenario; this is the folder of a run")
+    with _bad_input():
+        if folder.is_dir():
+            result = read_run(folder)
+        else:
+            scenario = scenarios.load(run, sets=sets or (), seed=seed)
+            with _bar(quiet) as bar:
+                steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
+                result = run_checked(scenario, None, steps)
+        typer.echo(as_tool(result, tool, host), nl=False)
+
+
 @app.command(name="list")
 def list_() -> None:
     """List the built-in scenarios and the published experiments."""
@@ -253,7 +285,9 @@ def schema() -> None:
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A published experiment.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|all", help="A published experiment, or all of them in one report.")
+    ],
     out: Out = None,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 1 if a claim is missed.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Simulate less: a look, not a verdict.")] = False,
@@ -261,22 +295,42 @@ def reproduce(
         list[str] | None,
         typer.Option("--only", metavar="IDS", help="Only these claims, such as C9,C10; repeatable."),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, max=256, metavar="N", help="Runs at a time; default: a core each."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Repeat a published experiment and check its claims.
+    """Repeat a published experiment, or all of them, and check its claims.
 
     Each claim is set against what was measured: met, or missed.
     """
+    from tailback.reproduce import planned_runs
     from tailback.reproduce import reproduce as repeat
+    from tailback.reproduce_all import ALL, names, reproduce_all
 
     folder = _default_folder(name) if out is None else out
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
+    jobs = jobs or _cores()
     with _bad_input(), _bar(quiet) as bar:
-        done = repeat(name, folder, strict, quick, ids, progress=_shares(bar) if bar else None)
+        if name == ALL and ids:
+            raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
+        runs = sum(planned_runs(one, quick, ids) for one in names(name))
+        progress = _shares_of_all(bar, name, runs) if bar else None
+        done: Reproduction | AllReproductions
+        if name == ALL:
+            done = reproduce_all(folder, strict, quick, jobs, progress)
+        else:
+            done = repeat(name, folder, strict, quick, ids, jobs, progress)
     if not quiet:
-        _print(done.table(), *done.sensitivity_tables())
+        _print(*done.tables())
     typer.echo(str(folder) if quiet else f"\n{folder / 'reproduce.html'}")
     raise typer.Exit(done.exit_status)
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _default_folder(name: str) -> Path:
@@ -339,13 +393,30 @@ def _steps(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progres
 
 
 def _shares(bar: Bar) -> Callable[[str, float], None]:
-    """Moves a bar for each run of an experiment."""
+    """Moves a bar for each run."""
     tasks: dict[str, TaskID] = {}
 
     def share(what: str, done: float) -> None:
         if what not in tasks:
             tasks[what] = bar.add_task(what, total=1.0, state="")
         bar.update(tasks[what], completed=done)
+
+    return share
+
+
+def _shares_of_all(bar: Bar, name: str, runs: int) -> Callable[[str, float], None]:
+    """Moves a bar for all runs together, and one for each run that is under way."""
+    whole = bar.add_task(name, total=runs, state=f"0 of {runs} runs")
+    tasks: dict[str, TaskID] = {}
+    shares: dict[str, float] = {}
+
+    def share(what: str, done: float) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=1.0, state="")
+        shares[what] = done
+        bar.update(tasks[what], completed=done, visible=done < 1.0)
+        over = sum(one >= 1.0 for one in list(shares.values()))
+        bar.update(whole, completed=sum(list(shares.values())), state=f"{over} of {runs} runs")
 
     return share
 

@@ -78,6 +78,9 @@ def as_text(network: Network, title: str) -> str:
     """A few lines: a tier a line, the links between two tiers on the line between them, hosts last."""
     between, tiers = _between(network), network.tiers
     lines = [title, *network.notes]
+    if not network.switches:  # a cable
+        wire = network.wires[0]
+        return f"{title}\n  {wire.a} ---- {wire.b}   {link_words([wire])}\n"
     for number in range(len(tiers) - 1, -1, -1):
         if not tiers[number]:
             continue
@@ -173,7 +176,8 @@ def as_svg(network: Network, title: str) -> str:
         y = height - 60 - (level[low] + level[high]) / 2 * _ROW
         words = link_words(wires).split(", ")
         if low == high:  # above its tier, in one line: below it are the links down
-            labels.append(_text(8, y - 38, f"within: {', '.join(words)}", 10.5, _MUTED, "start"))
+            about = "within: " if network.switches else ""
+            labels.append(_text(8, y - 38, f"{about}{', '.join(words)}", 10.5, _MUTED, "start"))
             continue
         for line, word in enumerate(words):
             labels.append(_text(8, y - 14 + 13 * line, word, 10.5, _MUTED, "start"))
@@ -209,7 +213,7 @@ def _wire(a: _Spot, b: _Spot, network: Network) -> str:
     tier = network.tier_of
     faint = 0.9 if len(network.wires) < 80 else 0.55 if len(network.wires) < 600 else 0.3
     if tier[a.label] == tier[b.label]:  # within a tier: an arc, so that it passes nobody's node
-        lift = 20 + abs(a.x - b.x) * 0.08
+        lift = 20 + abs(a.x - b.x) * 0.08 if network.switches else 0.0  # a cable has nobody beside it
         path = f"M{a.x:.1f} {a.y:.1f} Q{(a.x + b.x) / 2:.1f} {a.y - lift:.1f} {b.x:.1f} {b.y:.1f}"
         return f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.4"/>'
     return (
@@ -245,7 +249,7 @@ def title_of(name: str, kind: str, network: Network) -> str:
     counts = (
         *([kind] if kind else []),
         text.plural(len(network.hosts), "host"),
-        f"{text.count(len(network.switches))} switch{'es' if len(network.switches) > 1 else ''}",
+        f"{text.count(len(network.switches))} switch{'es' if len(network.switches) != 1 else ''}",
         text.plural(len(network.wires), "link"),
     )
     return f"{name}: {', '.join(counts)}"

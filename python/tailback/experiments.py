@@ -12,7 +12,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tailback import measures_hosts, measures_shares  # noqa: F401  their measures are in MEASURES with this
+# Their measures are in MEASURES with this.
+from tailback import measures_counters, measures_hosts, measures_shares  # noqa: F401
 from tailback.measures import MEASURES
 from tailback.results import Result
 from tailback.scenario import Problem, ScenarioError, library
@@ -136,14 +137,15 @@ class Check(_Part):
     @property
     def name_in_words(self) -> str:
         """'goodput of ideal since convergence (lossy)'."""
-        words = self.measure.replace("_", " ")
+        words = str(self.params.get("name", self.measure.replace("_", " ")))
         since = self.params.get("since")
         if isinstance(since, (int, float)):
             words += f" since {since:g} s"
         elif since is not None:
             words += f" since {since.replace('_', ' ')}"
-        for name in ("item", "protocol"):
+        for name in ("item", "protocol", "host"):
             words += f" of {self.params[name]}" if name in self.params else ""
+        words += f" in {self.params['scaled_to_s']:g} s" if "scaled_to_s" in self.params else ""
         words += f", relative to {self.relative_to}" if self.relative_to else ""
         return words + (f" ({self.run})" if self.run else "")
 

@@ -45,7 +45,7 @@ STEADY_WINDOW_S = 0.01
 
 @dataclass(frozen=True)
 class Measure:
-    """A named measure: `unit` is 'share', 's', 'bit/s', 'B', 'count' or 'index'."""
+    """A named measure: `unit` is 'share', 's', 'bit/s', 'B', 'MiB/s', 'count' or 'index'."""
 
     name: str
     unit: str
@@ -484,4 +484,5 @@ def standing_queue_bytes(result: Result, since: Since = "convergence") -> float:
 
 
 # The other measures register themselves, too.
+from tailback import measures_counters as _measures_counters  # noqa: E402, F401
 from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,17 +17,21 @@ from tailback.experiments import Check, Claim, Experiment, Sensitivity, list_pub
 from tailback.results import Result
 from tailback.run import claim as claim_folder
 from tailback.run import run
+from tailback.runs import Progress, Runner, Runs
 from tailback.scenario import load
 
-__all__ = ["Measured", "Reproduction", "Row", "Variant", "list_published", "reproduce"]
+__all__ = [
+    "Begun",
+    "Measured",
+    "Reproduction",
+    "Row",
+    "Variant",
+    "list_published",
+    "planned_runs",
+    "reproduce",
+]
 
 Verdict = Literal["met", "missed", "too short", "not run"]
-Progress = Callable[[str, float], None]
-"""Called with what is running and the share of it that is done, 0 to 1."""
-Runner = Callable[[str, Mapping[str, str], Callable[[float], None]], Result]
-"""Runs a scenario with overrides (`path` -> text) and gives its result; is handed a place to report its
-progress.
-"""
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,10 @@ class Reproduction:
             table.add_row(row.claim.id, Text(says), measured, verdict, row.claim.kind)
         return table
 
+    def tables(self) -> list[Table]:
+        """The claims, then what the assumptions decide."""
+        return [self.table(), *self.sensitivity_tables()]
+
     def sensitivity_tables(self) -> list[Table]:
         """One table a varied assumption."""
         tables = []
@@ -208,10 +217,11 @@ def reproduce(
     strict: bool = False,
     quick: bool = False,
     only: Sequence[str] = (),
+    jobs: int = 1,
     progress: Progress | None = None,
     runner: Runner | None = None,
 ) -> Reproduction:
-    """Run a published experiment.
+    """Run a published experiment, `jobs` runs at a time.
 
     `out`: a folder, new or empty, for reproduce.html, reproduce.json and one folder a run (under runs/); None
     writes nothing. `quick` runs each scenario for a fraction of its time: the verdicts are then only a first
@@ -221,30 +231,77 @@ def reproduce(
     experiment = load_published(name)
     if only:
         experiment = experiment.only(only)
-    run_one = _Runs(runner or _engine, progress or (lambda what, share: None))
-    ids = [claim.id for claim in experiment.claims] if only else []
-    done = Reproduction(name, experiment, quick, strict, ids)
     folder = None if out is None else claim_folder(Path(out))
-    for key, plan in experiment.runs.items():
-        result = run_one(key, plan.scenario, plan.overrides(quick))
-        done.results[key] = result
-        if folder is not None:
-            result.write(folder / "runs" / key)
-        if not result.complete:
-            done.interrupted = True
-            break
-    done.rows = [judge(claim, done.results, quick) for claim in experiment.claims]
-    # In a quick run most of what is varied would not even have begun.
-    if not done.interrupted and not quick:
-        _vary(done, run_one)
-    if folder is not None:
-        from tailback.report.reproduction import render_reproduction
+    ids = [claim.id for claim in experiment.claims] if only else []
+    done = Reproduction(name, experiment, quick, strict, ids, folder=folder)
+    with Runs(runner or engine, progress, jobs) as runs:
+        return Begun(done, runs).finish()
 
-        done.folder = folder
-        text = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
-        (folder / "reproduce.json").write_text(text, encoding="utf-8")
-        (folder / "reproduce.html").write_text(render_reproduction(done), encoding="utf-8")
-    return done
+
+class Begun:
+    """An experiment whose runs are under way, or wait for their turn."""
+
+    def __init__(self, done: Reproduction, runs: Runs, label: str = "") -> None:
+        """Starts them; `label` comes before the names under which they report their progress."""
+        self._done = done
+        self._runs = {}
+        for key, plan in done.experiment.runs.items():
+            folder = None if done.folder is None else done.folder / "runs" / key
+            keep = partial(_kept, folder)
+            self._runs[key] = runs.start(label + key, plan.scenario, plan.overrides(done.quick), keep)
+        self._variants = {
+            (number, value): runs.start(f"{label}{item.run}, {item.path} {value}", scenario, sets, measure)
+            for number, value, item, scenario, sets, measure in _variants(done)
+        }
+
+    def finish(self) -> Reproduction:
+        """Waits for the runs, judges the claims, and writes the report where there is a folder."""
+        done = self._done
+        for key, waiting in self._runs.items():
+            result = waiting.wait()
+            if result is not None:
+                done.results[key] = result
+            done.interrupted |= result is None or not result.complete
+        done.rows = [judge(claim, done.results, done.quick) for claim in done.experiment.claims]
+        if not done.quick:
+            self._tables()
+        if done.folder is not None:
+            from tailback.report.reproduction import render_reproduction
+
+            text = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
+            (done.folder / "reproduce.json").write_text(text, encoding="utf-8")
+            (done.folder / "reproduce.html").write_text(render_reproduction(done), encoding="utf-8")
+        return done
+
+    def _tables(self) -> None:
+        """The sensitivity tables whose variants are all there."""
+        done = self._done
+        for number, item in enumerate(done.experiment.sensitivity):
+            variants = []
+            for value in item.values:
+                if (number, value) in self._variants:
+                    measured = self._variants[number, value].wait()
+                else:
+                    result = done.results.get(_same(done.experiment, item, value) or "")
+                    measured = None if result is None else _measure(item, result)
+                if measured is None:
+                    done.interrupted = True
+                    break
+                variants.append(Variant(value, value == item.assumed, measured))
+            else:
+                done.sensitivity.append((item, variants))
+
+
+def planned_runs(name: str, quick: bool = False, only: Sequence[str] = ()) -> int:
+    """How many runs an experiment, or some of its claims, will take.
+
+    Raises:
+        ScenarioError: there is no experiment or claim of that name.
+    """
+    experiment = load_published(name)
+    if only:
+        experiment = experiment.only(only)
+    return len(experiment.runs) + len(list(_variants(Reproduction(name, experiment, quick, False))))
 
 
 def judge(claim: Claim, results: Mapping[str, Result], quick: bool) -> Row:
@@ -260,45 +317,49 @@ def judge(claim: Claim, results: Mapping[str, Result], quick: bool) -> Row:
     return Row(claim, measured, "missed", quick)
 
 
-def _vary(done: Reproduction, run_one: _Runs) -> None:
-    for item in done.experiment.sensitivity:
-        base = done.experiment.runs[item.run]
-        variants = []
+def _variants(
+    done: Reproduction,
+) -> Iterator[tuple[int, str, Sensitivity, str, dict[str, str], Callable[[Result], list[Measured] | None]]]:
+    """The runs that only the sensitivity tables need. In a quick run there are none: most of what is varied
+    would not even have begun.
+    """
+    if done.quick:
+        return
+    for number, item in enumerate(done.experiment.sensitivity):
+        scenario = done.experiment.runs[item.run].scenario
         for value in item.values:
-            sets = {**base.overrides(done.quick), **item.set, item.path: value, "run.duration": item.duration}
-            same = item.run if value == item.assumed else _run_of(done.experiment, base.scenario, sets)
-            if same is not None:
-                result = done.results[same]
-            else:
-                result = run_one(f"{item.run}, {item.path} {value}", base.scenario, sets)
-            if not result.complete:
-                done.interrupted = True
-                return
-            measured = [Measured(check, check.value({item.run: result}, item.run)) for check in item.show]
-            variants.append(Variant(value, value == item.assumed, measured))
-        done.sensitivity.append((item, variants))
+            if _same(done.experiment, item, value) is None:
+                sets = _sets(done.experiment, item, value)
+                yield number, value, item, scenario, sets, partial(_measure, item)
 
 
-def _run_of(experiment: Experiment, scenario: str, sets: Mapping[str, str]) -> str | None:
-    """The run that is this very scenario with these overrides, if there is one."""
+def _sets(experiment: Experiment, item: Sensitivity, value: str) -> dict[str, str]:
+    base = experiment.runs[item.run]
+    return {**base.overrides(False), **item.set, item.path: value, "run.duration": item.duration}
+
+
+def _same(experiment: Experiment, item: Sensitivity, value: str) -> str | None:
+    """The run of the claims that a variant is, if it is one."""
+    if value == item.assumed:
+        return item.run
+    wanted = (experiment.runs[item.run].scenario, _sets(experiment, item, value))
     runs = experiment.runs.items()
-    return next((key for key, run in runs if (run.scenario, run.overrides(False)) == (scenario, sets)), None)
+    return next((key for key, run in runs if (run.scenario, run.overrides(False)) == wanted), None)
 
 
-class _Runs:
-    """Runs scenarios one after the other and reports each one's progress under its name."""
-
-    def __init__(self, runner: Runner, progress: Progress) -> None:
-        self._runner = runner
-        self._progress = progress
-
-    def __call__(self, title: str, scenario: str, sets: Mapping[str, str]) -> Result:
-        self._progress(title, 0.0)
-        result = self._runner(scenario, sets, lambda share: self._progress(title, share))
-        self._progress(title, 1.0)
-        return result
+def _measure(item: Sensitivity, result: Result) -> list[Measured] | None:
+    if not result.complete:
+        return None
+    return [Measured(check, check.value({item.run: result}, item.run)) for check in item.show]
 
 
-def _engine(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+def _kept(folder: Path | None, result: Result) -> Result:
+    if folder is not None:
+        result.write(folder)
+    return result
+
+
+def engine(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+    """The runner that is none but Tailback's own."""
     checked = load(scenario, sets=[f"{path}={value}" for path, value in sets.items()])
     return run(checked, progress=lambda state: progress(min(1.0, state.time_ps / checked.run.duration)))

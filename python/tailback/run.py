@@ -102,7 +102,7 @@ def carry_out(
     folder = None if out is None else claim(Path(out))
     written = False
     try:
-        wall, cpu, interrupted = time.perf_counter(), time.process_time(), False
+        wall, cpu, interrupted = time.perf_counter(), time.thread_time(), False
         try:
             while not (state := simulation.advance(EVENTS_PER_STEP)).done:
                 if progress is not None:
@@ -112,7 +112,7 @@ def carry_out(
         except KeyboardInterrupt:
             interrupted = True
         recording = simulation.finish()
-        took = Took(time.perf_counter() - wall, time.process_time() - cpu, interrupted)
+        took = Took(time.perf_counter() - wall, time.thread_time() - cpu, interrupted)
         # Whoever has interrupted the run already wants to get out. All others would lose a whole run.
         with contextlib.nullcontext() if interrupted or folder is None else _first_interrupt_ignored():
             result = make(recording, took)

@@ -119,8 +119,12 @@ class ScenarioSetup:
 
     @property
     def lossless(self) -> list[int]:
-        """Of all kinds of switch."""
-        return sorted({prio for model in self.plan["switch_models"] for prio in model["lossless"]})
+        """Of all kinds of switch, and of the receive buffers of all kinds of host."""
+        found = {prio for model in self.plan["switch_models"] for prio in model["lossless"]}
+        paths = [nic["host_path"] for nic in self.plan["nics"] if nic.get("host_path")]
+        for part in (part for path in paths for part in path["receive_buffers"]):
+            found.update(part["priorities"] if part["xoff_bytes"] is not None else ())
+        return sorted(found)
 
     @property
     def network(self) -> Network:

@@ -88,7 +88,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def by_unit(value: float, unit: str) -> str:
-    """`value` in the unit of a measure: 'share', 's', 'bit/s', 'B', 'count' or 'index'."""
+    """`value` in the unit of a measure: 'share', 's', 'bit/s', 'B', 'MiB/s', 'count' or 'index'."""
     if not math.isfinite(value):
         return MISSING
     if unit == "share":
@@ -99,6 +99,8 @@ def by_unit(value: float, unit: str) -> str:
         return rate(value)
     if unit == "B":
         return size(value)
+    if unit == "MiB/s":
+        return f"{value:,.2f} MiB/s"
     if unit == "count":
         return count(value)
     return f"{value:.4f}" if abs(value) < 10 else significant(value, 4)

@@ -7,6 +7,7 @@
 pub mod aqm;
 pub mod congestion;
 pub mod flow_control;
+pub mod interrupts;
 pub mod scheduling;
 pub mod transport;
 pub mod units;

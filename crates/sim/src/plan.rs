@@ -7,6 +7,7 @@ use tailback_proto::units::Time;
 use crate::engine::EventQueue;
 use crate::fabric::CLASSES;
 
+mod bridge;
 mod check;
 mod congestion;
 mod host;
@@ -14,6 +15,7 @@ mod host_control;
 mod host_path;
 mod qdisc;
 mod veth;
+pub use bridge::*;
 pub use congestion::*;
 pub use host::*;
 pub use host_control::*;
@@ -59,6 +61,12 @@ pub struct Plan {
     pub switches: Vec<SwitchPlan>,
     /// Kinds of switch, named by index.
     pub switch_models: Vec<SwitchModelPlan>,
+    /// Linux hosts that forward.
+    #[serde(default)]
+    pub bridges: Vec<BridgePlan>,
+    /// Kinds of bridge, named by index.
+    #[serde(default)]
+    pub bridge_models: Vec<BridgeModelPlan>,
     /// Full-duplex links.
     pub links: Vec<LinkPlan>,
     /// Distinct marks that packets carry, named by index.
@@ -280,6 +288,19 @@ pub struct WriterPlan {
     pub start_spread_ps: u64,
     /// No message is posted from here on.
     pub stop_ps: Option<u64>,
+    /// A latency test: its other side; none: no message waits for another.
+    #[serde(default)]
+    pub partner: Option<PartnerPlan>,
+}
+
+/// The other side of a latency test, `ib_write_lat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartnerPlan {
+    /// Writer of the answers to this one, back from its receiver.
+    pub writer: usize,
+    /// Whether it sends the first message.
+    pub begins: bool,
 }
 
 /// Single messages, each on a queue pair of its own. There may be very many, so they are rows of numbers.
@@ -369,11 +390,11 @@ impl Plan {
             return Err(impossible("hosts", "more than 65,535"));
         }
         let mut names = HashMap::new();
-        for (index, name) in
-            self.hosts.iter().map(|h| &h.name).chain(self.switches.iter().map(|s| &s.name)).enumerate()
-        {
+        let switches = self.switches.iter().map(|switch| &switch.name);
+        let forwarding = switches.chain(self.bridges.iter().map(|bridge| &bridge.name));
+        for (index, name) in self.hosts.iter().map(|h| &h.name).chain(forwarding).enumerate() {
             if names.insert(name.as_str(), index).is_some() {
-                return Err(impossible("hosts, switches", format!("two are named {name}")));
+                return Err(impossible("hosts, switches, bridges", format!("two are named {name}")));
             }
         }
         let marks = self.check_code_points()?;
@@ -389,7 +410,8 @@ impl Plan {
         if let Some(switch) = self.switches.iter().find(|s| s.model >= self.switch_models.len()) {
             return Err(impossible(&switch.name, "its model is not in switch_models"));
         }
-        self.check_links(&names)?;
+        let ports = self.check_links(&names)?;
+        self.check_bridges(&ports)?;
         self.check_buffers(&names)?;
         for (index, writer) in self.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
@@ -400,6 +422,7 @@ impl Plan {
                 }
             }
         }
+        self.check_partners()?;
         self.check_flows()?;
         self.check_memory_loads(&names)?;
         self.check_tcp(&names, marks)?;
@@ -441,6 +464,21 @@ impl Plan {
         Ok(())
     }
 
+    fn check_partners(&self) -> Result<(), PlanError> {
+        for (index, writer) in self.writers.iter().enumerate() {
+            let Some(partner) = writer.partner else { continue };
+            let mutual = self.writers.get(partner.writer).is_some_and(|other| {
+                let back = PartnerPlan { writer: index, begins: !partner.begins };
+                other.partner == Some(back) && other.src == writer.dst && other.dst == writer.src
+            });
+            if !mutual || writer.qps != 1 {
+                let problem = "partner is not the one that answers, or there is more than one queue pair";
+                return Err(impossible(format!("writers[{index}]"), problem));
+            }
+        }
+        Ok(())
+    }
+
     fn check_flows(&self) -> Result<(), PlanError> {
         for (index, flow) in self.flows.list.iter().enumerate() {
             let problem = if flow.src().max(flow.dst()) >= self.hosts.len() {
@@ -461,14 +499,15 @@ impl Plan {
         Ok(())
     }
 
-    fn check_links(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+    /// How many ports each node has.
+    fn check_links(&self, names: &HashMap<&str, usize>) -> Result<Vec<usize>, PlanError> {
         let mut ports = vec![0usize; names.len()];
         for (index, link) in self.links.iter().enumerate() {
             let place = format!("links[{index}]");
             for end in [&link.a, &link.b] {
                 match names.get(end.as_str()) {
                     Some(&node) => ports[node] += 1,
-                    None => return Err(impossible(place, format!("{end} is neither a host nor a switch"))),
+                    None => return Err(impossible(place, format!("{end} is no host, switch or bridge"))),
                 }
             }
             if link.a == link.b {
@@ -483,6 +522,31 @@ impl Plan {
         }
         if let Some(host) = (0..self.hosts.len()).find(|&node| ports[node] != 1) {
             return Err(impossible(&self.hosts[host].name, "a host has exactly one link"));
+        }
+        Ok(ports)
+    }
+
+    fn check_bridges(&self, ports: &[usize]) -> Result<(), PlanError> {
+        for (index, model) in self.bridge_models.iter().enumerate() {
+            let place = format!("bridge_models[{index}]");
+            if let Some(problem) = model.problem() {
+                return Err(impossible(place, problem));
+            }
+            if model.qdisc == QdiscPlan::Noqueue {
+                return Err(impossible(place, "a port that a device is behind needs a queue"));
+            }
+            model.qdisc.check(&format!("{place}.qdisc"))?;
+        }
+        for (bridge, &ports) in self.bridges.iter().zip(&ports[self.hosts.len() + self.switches.len()..]) {
+            match self.bridge_models.get(bridge.model) {
+                None => return Err(impossible(&bridge.name, "its model is not in bridge_models")),
+                Some(model) if model.ports.len() != ports => {
+                    let described = model.ports.len();
+                    let problem = format!("has {ports} links, but its model describes {described} ports");
+                    return Err(impossible(&bridge.name, problem));
+                }
+                Some(_) => {}
+            }
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
 use crate::fabric::packet::{Arena, Fifo, KINDS};
 use crate::fabric::pause::{PauseLogs, Pausing};
-use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port, LOSSY, RECLASSIFIES};
+use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
 use crate::fabric::storm::Watchdogs;
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
@@ -24,7 +24,8 @@ use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
 use crate::host::{Cpus, Sockets, TxRings};
 use crate::linux::Linux;
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
-use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
+use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError, MAX_CODE_POINTS};
+use crate::workload::latency::LatencyTest;
 use crate::workload::Writer;
 
 /// What became of data packets.
@@ -81,6 +82,7 @@ pub(crate) struct World {
     pub agents: Vec<Agent>,
     /// What each queue pair sends: perftest-like writers first, then single messages.
     pub writers: Vec<Writer>,
+    pub latency_tests: Vec<LatencyTest>,
     /// By single message, which is also its writer: its completion time in an empty network.
     pub ideal_fct: Vec<Time>,
     /// First queue pair of the single messages.
@@ -101,6 +103,9 @@ pub(crate) struct World {
     pub deadlocks: Deadlocks,
 }
 
+/// A Linux bridge looks at no code point.
+const ONE_CLASS: ClassOf = [0; MAX_CODE_POINTS];
+
 /// Ports from which on a fabric does not fit the nearest cache.
 const MANY_PORTS: usize = 2048;
 
@@ -110,12 +115,14 @@ impl World {
         let impossible =
             |place: &str, problem: String| PlanError::Impossible { place: place.into(), problem };
         let hosts = plan.hosts.len();
-        let nodes = hosts + plan.switches.len();
+        let first_bridge = hosts + plan.switches.len();
+        let nodes = first_bridge + plan.bridges.len();
         let names: HashMap<&str, usize> = plan
             .hosts
             .iter()
             .map(|h| h.name.as_str())
             .chain(plan.switches.iter().map(|s| s.name.as_str()))
+            .chain(plan.bridges.iter().map(|b| b.name.as_str()))
             .enumerate()
             .map(|(index, name)| (name, index))
             .collect();
@@ -178,11 +185,16 @@ impl World {
             let link = &plan.links[end.link];
             let rate = Rate(link.rate_bps);
             let peer_node = wiring.ends[end.peer].node;
+            let bridge = |node: usize| node.checked_sub(first_bridge).map(|bridge| &plan.bridges[bridge]);
             let latency = match peer_node.checked_sub(hosts) {
+                Some(_) if peer_node >= first_bridge => {
+                    bridge(peer_node).map_or(0, |bridge| plan.bridge_models[bridge.model].rx_latency_ps)
+                }
                 Some(switch) => plan.switch_models[plan.switches[switch].model].latency_ps,
                 None => plan.nics[plan.hosts[peer_node].nic].rx_latency_ps,
             };
             let (strict, weights) = match end.node.checked_sub(hosts) {
+                Some(_) if end.node >= first_bridge => (0, None),
                 Some(switch) => (switches[switch].strict, switches[switch].weights),
                 None => {
                     let model = &nic_models[nics[end.node].model as usize];
@@ -209,7 +221,8 @@ impl World {
                 strict,
                 last_class: 7,
                 pfc_pending: 0,
-                behind: if link.loss > 0.0 { LOSSY } else { 0 },
+                behind: if link.loss > 0.0 { LOSSY } else { 0 }
+                    | if peer_node >= first_bridge { BRIDGE } else { 0 },
                 up: true,
                 weighted: weights.is_some(),
             });
@@ -221,7 +234,8 @@ impl World {
                 headroom_bytes: link.headroom_bytes,
                 loss_stream: stream(plan.seed, "link loss", index as u64),
             });
-            let switch = end.node.checked_sub(hosts).map(|switch| plan.switches[switch].model);
+            let switch = end.node.checked_sub(hosts).and_then(|switch| plan.switches.get(switch));
+            let switch = switch.map(|switch| switch.model);
             let switch = switch.map(|model| &plan.switch_models[model]);
             let nic = plan.hosts.get(end.node).and_then(|host| plan.nics[host.nic].host_path.as_ref());
             let (delay, quanta) = match (switch, nic) {
@@ -239,6 +253,7 @@ impl World {
         }
 
         let class_of = |node: usize| match node.checked_sub(hosts) {
+            Some(_) if node >= first_bridge => &ONE_CLASS,
             Some(switch) => &switches[switch].class_of,
             None => &nic_models[nics[node].model as usize].class_of,
         };
@@ -285,6 +300,7 @@ impl World {
             recv_qps: Vec::new(),
             agents: Vec::new(),
             writers: Vec::new(),
+            latency_tests: Vec::new(),
             ideal_fct: Vec::new(),
             first_flow_qp: 0,
             cpus: Cpus::default(),
@@ -298,6 +314,7 @@ impl World {
             lossless_drops: BTreeMap::new(),
             deadlocks: Deadlocks::new(slowest_packet),
         };
+        world.add_bridges(plan, &wiring.first_port[first_bridge..nodes])?;
         let too_many = || impossible("links", "too many ports lie on shortest paths".into());
         world.routes = Routes::new(hosts, &world.adjacency()).ok_or_else(too_many)?;
         let port_of: HashMap<usize, u32> =
@@ -307,6 +324,7 @@ impl World {
         world.add_flows(plan)?;
         world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
         world.active_qps = world.send_qps.len();
+        world.add_latency_tests(plan);
         world.add_agents(plan)?;
         world.add_memory_loads(plan, &names);
         world.add_connections(plan, &names)?;
@@ -488,10 +506,26 @@ impl World {
         }
     }
 
+    /// Hosts, switches and bridges together.
+    pub fn nodes(&self) -> usize {
+        self.nics.len() + self.switches.len() + self.linux.bridges.len()
+    }
+
+    /// A port's switch; none: it is a host's or a bridge's.
+    pub fn switch_of(&self, port: usize) -> Option<usize> {
+        let switch = (self.ports[port].owner as usize).checked_sub(self.nics.len())?;
+        (switch < self.switches.len()).then_some(switch)
+    }
+
+    /// Whether a port is a bridge's.
+    pub fn is_bridge(&self, port: usize) -> bool {
+        self.ports[port].owner as usize >= self.nics.len() + self.switches.len()
+    }
+
     /// A node's classification.
     pub fn class_of(&self, node: usize) -> &ClassOf {
         match node.checked_sub(self.nics.len()) {
-            Some(switch) => &self.switches[switch].class_of,
+            Some(switch) => self.switches.get(switch).map_or(&ONE_CLASS, |switch| &switch.class_of),
             None => &self.nic_models[self.nics[node].model as usize].class_of,
         }
     }

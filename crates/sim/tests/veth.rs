@@ -19,6 +19,7 @@ fn namespace(name: &str, rules: u32) -> NamespacePlan {
         stack_ps: 300 * NS,
         rules,
         rule_ps: 7_500,
+        jitter_per_mille: 77,
         wakeup_ps: 5 * US,
         threaded: true,
         gro_batch: 8,
@@ -42,7 +43,7 @@ fn fq_codel(stale_when_empty: bool) -> QdiscPlan {
     })
 }
 
-fn plan(qdisc: QdiscPlan, bql: BqlPlan, tx_usecs: u64) -> Plan {
+fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
     let veth = VethNetworkPlan {
         namespaces: vec![namespace("a", 0), namespace("b", 13_000)],
         veths: vec![VethPlan {
@@ -134,7 +135,7 @@ fn limits(recording: &Recording) -> Vec<f64> {
 /// An echo request waits for the end of the poll under way, half a poll on average, then for three whole ones: 224 packets.
 #[test]
 fn without_bql_a_sparse_flow_waits_three_and_a_half_polls() {
-    let recording = run(&plan(fq_codel(false), BqlPlan::Off, 0));
+    let recording = run(&plan(fq_codel(false), VethBqlPlan::Off, 0));
     let rtt = mean_rtt(&recording);
     assert!((rtt / 224.0 - 1.0).abs() < 0.05, "{rtt}");
     assert_eq!(ping(&recording).lost, 0);
@@ -143,8 +144,8 @@ fn without_bql_a_sparse_flow_waits_three_and_a_half_polls() {
 
 #[test]
 fn with_bql_the_ring_stays_short_and_throughput_is_the_same() {
-    let off = run(&plan(fq_codel(false), BqlPlan::Off, 0));
-    let on = run(&plan(fq_codel(false), BqlPlan::Packets, 100));
+    let off = run(&plan(fq_codel(false), VethBqlPlan::Off, 0));
+    let on = run(&plan(fq_codel(false), VethBqlPlan::Packets, 100));
     assert!(mean_rtt(&on) < mean_rtt(&off) / 8.0, "{}", mean_rtt(&on));
     assert_eq!(ping(&on).lost, 0);
     let delivered = |recording: &Recording| end(recording).counters["delivered_packets"] as f64;
@@ -153,14 +154,14 @@ fn with_bql_the_ring_stays_short_and_throughput_is_the_same() {
 
 #[test]
 fn completions_one_by_one_settle_at_a_limit_of_two() {
-    let limits = limits(&run(&plan(fq_codel(false), BqlPlan::Packets, 0)));
+    let limits = limits(&run(&plan(fq_codel(false), VethBqlPlan::Packets, 0)));
     assert_eq!(limits[limits.len() / 2..].iter().copied().fold(0.0, f64::max), 2.0);
 }
 
 /// Kernels up to 6.1, and all without a qdisc: the ring is full of the flood, and most echo requests find no room.
 #[test]
 fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog() {
-    let mut old = plan(fq_codel(false), BqlPlan::Off, 0);
+    let mut old = plan(fq_codel(false), VethBqlPlan::Off, 0);
     network(&mut old).veths[0].stops_when_full = false;
     network(&mut old).pings[0].interval_ps = 3 * MS;
     let recording = run(&old);
@@ -175,7 +176,7 @@ fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog()
 /// The kernels before commit 815980fe6dbb drop echo requests that follow another one that waited too long.
 #[test]
 fn the_old_codel_loses_pings_and_the_new_one_does_not() {
-    let lost = |old| ping(&run(&plan(fq_codel(old), BqlPlan::Off, 0))).lost;
+    let lost = |old| ping(&run(&plan(fq_codel(old), VethBqlPlan::Off, 0))).lost;
     assert_eq!(lost(false), 0);
     assert!(lost(true) > 0);
 }
@@ -184,7 +185,7 @@ fn the_old_codel_loses_pings_and_the_new_one_does_not() {
 #[test]
 fn a_small_ring_drops_xdp_frames() {
     let dropped = |ring| {
-        let mut plan = plan(fq_codel(false), BqlPlan::Off, 0);
+        let mut plan = plan(fq_codel(false), VethBqlPlan::Off, 0);
         let network = network(&mut plan);
         network.veths[0].ring = ring;
         network.datagrams.clear();
@@ -212,7 +213,7 @@ fn a_small_ring_drops_xdp_frames() {
 #[test]
 fn the_watchdog_fires_where_a_poll_takes_longer_than_16_s() {
     let timeouts = |rule_ps| {
-        let mut plan = plan(QdiscPlan::Pfifo { limit_packets: 1000 }, BqlPlan::Off, 0);
+        let mut plan = plan(QdiscPlan::Pfifo { limit_packets: 1000 }, VethBqlPlan::Off, 0);
         network(&mut plan).namespaces[1].rule_ps = rule_ps;
         network(&mut plan).pings.clear();
         plan.duration_ps = 60_000 * MS;
@@ -224,7 +225,7 @@ fn the_watchdog_fires_where_a_poll_takes_longer_than_16_s() {
 
 #[test]
 fn more_than_half_the_watchdog_is_refused() {
-    let refused = |us| plan(fq_codel(false), BqlPlan::Packets, us).check().is_err();
+    let refused = |us| plan(fq_codel(false), VethBqlPlan::Packets, us).check().is_err();
     assert!(!refused(8_000_000));
     assert!(refused(8_000_001));
 }
@@ -251,7 +252,7 @@ proptest! {
     #[test]
     fn books_add_up_and_the_queue_never_hangs(
         qdisc in any_qdisc(),
-        bql in prop_oneof![Just(BqlPlan::Off), Just(BqlPlan::Packets), Just(BqlPlan::Bytes)],
+        bql in prop_oneof![Just(VethBqlPlan::Off), Just(VethBqlPlan::Packets), Just(VethBqlPlan::Bytes)],
         tx_usecs in prop_oneof![Just(0u64), 1u64..5_000],
         ring in 1u32..400,
         (stops, threaded, blocks) in any::<(bool, bool, bool)>(),

@@ -28,6 +28,7 @@ from tailback.results import Result
 if TYPE_CHECKING:
     from tailback.experiments import Sensitivity
     from tailback.reproduce import Reproduction, Variant
+    from tailback.reproduce_all import AllReproductions
 
 
 def render_reproduction(done: Reproduction) -> str:
@@ -49,6 +50,11 @@ def render_reproduction(done: Reproduction) -> str:
         signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
         figures_json=for_script(figures),
     )
+
+
+def render_front(done: AllReproductions) -> str:
+    """The front page of all experiments: a row a claim, and links to each experiment's page."""
+    return environment().get_template("reproductions.html.j2").render(done=done)
 
 
 def _headline(done: Reproduction) -> str:

@@ -90,6 +90,7 @@ _LEANS_ON: dict[str, list[Path]] = {
     "failures": [("topology",), ("run",)],
     "memory_load": [("topology",), ("run",), ("host", "path"), ("host", "path_by_host")],
     "topology": [],
+    "qos": [("topology",)],
 }
 """What the conflicts in a section are worked out from."""
 

@@ -46,7 +46,10 @@ def conflicts(scenario: Scenario) -> Problems:
     except ScenarioError as error:
         yield ("topology", "path"), error.problems[0].text
         return
-    yield from _buffer(scenario)
+    if network.switches:
+        yield from _buffer(scenario)
+    else:
+        yield from _no_switch(scenario)
     yield from _rates(scenario)
     yield from _thresholds(scenario)
     yield from _classes(scenario)
@@ -108,6 +111,17 @@ def queue_pairs(scenario: Scenario, index: int) -> int:
     from tailback.workload import messages_of
 
     return len(messages_of(scenario, index) or ())
+
+
+def _no_switch(scenario: Scenario) -> Problems:
+    """What only a switch has, of which nothing would be used."""
+    here = f"{scenario.topology.kind} has no switch"
+    if scenario.qos is not None:
+        yield ("qos",), f"found {found(scenario.qos)}, expected none: {here} to set up"
+    elif "switch" in scenario.model_fields_set:
+        yield ("switch",), f"found settings, expected none: {here}"
+    if scenario.host.congestion == "hpcc":
+        yield ("host", "congestion"), f'found "hpcc", expected another: {here}, whose load it reads'
 
 
 def _buffer(scenario: Scenario) -> Problems:

@@ -100,7 +100,8 @@ def _checked(switches: list[str], wires: list[Wire], places: list[Path]) -> Netw
                 )
             hosts[name] = None
         if wire.a not in known and wire.b not in known:
-            text = f"found a link between the hosts {wire.a} and {wire.b}, expected a switch at one end"
+            text = f"found a link between the hosts {wire.a} and {wire.b}, expected a switch at one end; two "
+            text += "hosts on one cable are kind: point-to-point"
             raise NetworkError(place, text)
     top: Path = places[0][:1] if places else ()
     if not 2 <= len(hosts) <= MAX_HOSTS:

@@ -37,7 +37,12 @@ def largest_packet(scenario: Scenario) -> int:
 
 
 def headrooms(scenario: Scenario) -> list[int]:
-    """Bytes for each lossless priority, link by link in the order of the network, as set or worked out."""
+    """Bytes for each lossless priority of a switch's port, link by link, as set or worked out.
+
+    0 without switches: what a NIC keeps is in its receive buffer, see `path_plan.thresholds`.
+    """
+    if not scenario.network.switches:
+        return [0] * len(scenario.network.wires)
     fixed = scenario.switch.pfc.headroom
     wires = scenario.network.wires
     if not isinstance(fixed, str):

@@ -32,6 +32,11 @@ DATA_CREDIT_BYTES = 16
 TLP_OVERHEAD_BYTES = 4 + 16 + 4
 """What a write takes beside its payload: STP token with the sequence number, header with a 64-bit address,
 LCRC (PCI Express base specification 3.1, sections 2.2 and 4.2.2)."""
+MAX_INTERFACE_MTU = 9978
+"""Largest MTU of a ConnectX-4 Lx's interface (ip -d link: maxmtu), by which the mlx5 driver sets xon below
+xoff."""
+CELL_BYTES = 128
+"""Unit in which ConnectX-4 counts its receive buffer (mlx5 en/port_buffer.h)."""
 XON_OFFSET_BYTES = 10_000
 """How far below xoff a pause ends, where xon is auto."""
 
@@ -81,7 +86,8 @@ class ReceiveBuffer(Part):
 
     lossless: Priorities | None = setting(
         None,
-        "Priorities for which the NIC asks its switch for pauses; null: those of switch.lossless.",
+        "Priorities for which the NIC asks its peer for pauses; null: those of switch.lossless, at its "
+        "default where there is no switch.",
         "assumption: NIC and switch are set up alike",
     )
     lossless_size: _Buffer = setting(
@@ -92,13 +98,29 @@ class ReceiveBuffer(Part):
     xoff: _Threshold = setting(
         "auto",
         "A pause is asked for from this fill on. auto: lossless_size less what the link carries in twice its "
-        "delay and the response delay, two packets of the greatest length and one PFC frame.",
+        "delay and the response delay, two packets of the greatest length and one PFC frame; or, with "
+        "cable_len, as the mlx5 driver has it.",
         "IEEE 802.1Q annex N (the terms of the sum)",
     )
     xon: _Threshold = setting(
         "auto",
-        "The pause ends at this fill. auto: 10,000 B below xoff, or 0.",
+        "The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver "
+        "has it.",
         "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below",
+    )
+    cable_len: Annotated[int, Field(ge=0, le=1000)] | None = setting(
+        None,
+        "Length of the cable in metres, as mlnx_qos --cable_len takes it: an xoff that is auto then lies "
+        "(301 + 2.16 * cable_len) B for each Gbit/s of the link, of at least 40, and 2.72 * interface_mtu "
+        "below lossless_size; xon another 9978 B below; both in cells of 128 B. null: xoff from the link's "
+        "delay.",
+        "Linux mlx5 en/port_buffer.c: calculate_xoff, update_xoff_threshold",
+    )
+    interface_mtu: Annotated[int, SIZE.between("68B", f"{MAX_INTERFACE_MTU}B")] | None = setting(
+        None,
+        "MTU of the interface, as ip link shows it, where cable_len is given. null: the least that host.mtu "
+        "fits into, or host.tcp.mtu with TCP.",
+        "assumption: set no larger than RoCE needs",
     )
     lossy_size: _Buffer = setting(
         size("256KiB"), "Size of the part of all others.", "assumption: as large as the lossless part"

@@ -9,7 +9,9 @@ from tailback.scenario.errors import Path, found
 from tailback.scenario.headroom import PFC_FRAME_BYTES, bytes_in, largest_packet
 from tailback.scenario.host_path import (
     CACHE_LINE_BYTES,
+    CELL_BYTES,
     DATA_CREDIT_BYTES,
+    MAX_INTERFACE_MTU,
     TLP_OVERHEAD_BYTES,
     XON_OFFSET_BYTES,
     HostPath,
@@ -34,12 +36,37 @@ def thresholds(scenario: Scenario, buffer: ReceiveBuffer, wire: Wire) -> tuple[i
     """xoff and xon of the lossless part of a receive buffer at this link, as set or worked out; xoff may be
     below 0.
     """
+    if buffer.cable_len is not None:
+        below = _mlx5_headroom(scenario, buffer, buffer.cable_len, wire)
+        at = buffer.xoff if isinstance(buffer.xoff, int) else buffer.lossless_size - below
+        xon = buffer.xon if isinstance(buffer.xon, int) else max(_in_cells(at - MAX_INTERFACE_MTU), 0)
+        return (at if isinstance(buffer.xoff, int) else _in_cells(at)), xon
     if isinstance(buffer.xoff, int):
         xoff = buffer.xoff
     else:
         in_flight = bytes_in(2 * wire.delay + buffer.response_delay, wire.rate)
         xoff = buffer.lossless_size - in_flight - 2 * largest_packet(scenario) - PFC_FRAME_BYTES
     return xoff, buffer.xon if isinstance(buffer.xon, int) else max(xoff - XON_OFFSET_BYTES, 0)
+
+
+MLX5_LEAST_MBPS = 40_000
+"""The mlx5 driver reckons with no less than this rate."""
+INTERFACE_OVERHEAD_BYTES = 20 + 8 + 12 + 16 + 4
+"""What RoCE needs of an interface's MTU beside its own: IPv4, UDP, BTH, RETH, ICRC."""
+
+
+def _mlx5_headroom(scenario: Scenario, buffer: ReceiveBuffer, metres: int, wire: Wire) -> int:
+    """What lies above xoff where the mlx5 driver sets it, in its own whole-number arithmetic."""
+    mtu = buffer.interface_mtu
+    if mtu is None:
+        host = scenario.host
+        mtu = max(host.mtu + INTERFACE_OVERHEAD_BYTES, host.tcp.mtu if scenario.has_tcp else 0)
+    mbps = max(wire.rate // 10**6, MLX5_LEAST_MBPS)
+    return (301 + 216 * metres // 100) * mbps // 1000 + 272 * mtu // 100
+
+
+def _in_cells(size: int) -> int:
+    return size // CELL_BYTES * CELL_BYTES
 
 
 def every_threshold(scenario: Scenario) -> list[tuple[int, int]]:
@@ -167,6 +194,17 @@ def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         for name in own_hosts or [name for name in network.hosts if name not in seen]:
             buffer, wire = path.receive_buffer, network.wires_of[name][0]
             xoff, xon = thresholds(scenario, buffer, wire)
+            if buffer.cable_len is not None and not isinstance(buffer.xoff, int):
+                least = (
+                    _mlx5_headroom(scenario, buffer, buffer.cable_len, wire) + MAX_INTERFACE_MTU + CELL_BYTES
+                )
+                if buffer.lossless_size < least:
+                    yield (
+                        (*place, "receive_buffer", "lossless_size"),
+                        f"found {format_size(buffer.lossless_size)}, expected at least {format_size(least)}, "
+                        f"which the mlx5 driver asks for at {name}",
+                    )
+                    break
             if xoff < 1:
                 given = buffer.lossless_size
                 yield (

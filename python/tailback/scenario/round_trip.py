@@ -31,9 +31,10 @@ class RoundTrip(NamedTuple):
     @property
     def why(self) -> str:
         """In words."""
+        links = "1 link" if self.links == 1 else f"{self.links} links"
         return (
-            f"{self.src} to {self.dst}, {self.links} links, with a packet of {self.packet_bytes}B one way "
-            f"and an ACK of {self.ack_bytes}B back"
+            f"{self.src} to {self.dst}, {links}, with a packet of {self.packet_bytes}B one way and an ACK of "
+            f"{self.ack_bytes}B back"
         )
 
 
@@ -75,6 +76,10 @@ def _longest(scenario: Scenario) -> RoundTrip:
     def way(wire: Wire) -> _Way:
         return _Way(*(-(-size * 8 * 10**12 // wire.rate) + wire.delay + latency for size in sizes))
 
+    if not switches:
+        wire = network.wires[0]
+        time = sum(way(wire)) + 2 * (scenario.host.rx_latency - latency)  # no switch at either end
+        return RoundTrip(_rounded(time), wire.a, wire.b, 1, *sizes)
     hosts: dict[str, list[_Host]] = {}
     for name in network.hosts:
         wire = network.wires_of[name][0]
@@ -105,7 +110,11 @@ def _longest(scenario: Scenario) -> RoundTrip:
             first, second = near[:2] if switch in inside else (near[0], farthest[switch][0])
             found.append((first.time + sum(path) + second.time, first.name, second.name, links + 2))
     time, src, dst, links = max(found, key=lambda one: one[0])
-    return RoundTrip(-(-time // ROUND_PS) * ROUND_PS, src, dst, links, *sizes)
+    return RoundTrip(_rounded(time), src, dst, links, *sizes)
+
+
+def _rounded(time: int) -> int:
+    return -(-time // ROUND_PS) * ROUND_PS
 
 
 def _alike(switches: dict[str, list[_Host]], neighbours: _Neighbours) -> list[list[str]]:

@@ -95,6 +95,8 @@ def _mapping(
     sources = _worked_out(scenario, part)
     for name, field in type(part).model_fields.items():
         key = field.alias or name
+        if part is scenario and key == "switch" and not scenario.network.switches:
+            continue  # nothing there that it would describe
         value = getattr(part, name)
         here: Path = (*path, key)
         head = f"{' ' * indent}{key}:"

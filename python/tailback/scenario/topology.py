@@ -1,4 +1,4 @@
-"""The forms of a network that a scenario can name: star, dumbbell, leaf-spine, fat trees, rails, any graph.
+"""The forms of a network that a scenario can name: cable, star, dumbbell, leaf-spine, fat trees, rails.
 
 Each form is a `Part` with its own keys and gives a `Network`. Hosts are numbered from the first switch to the
 last, `h0`, `h1` and so on, unless the form says otherwise.
@@ -65,6 +65,20 @@ def _attach(hosts: list[str], switches: list[str], link: Link) -> list[Wire]:
 
 def _too_many(field: str, hosts: int) -> Any:
     return refuse(field, f"{hosts} hosts in all", f"at most {MAX_HOSTS}")
+
+
+class PointToPoint(Part):
+    """Two hosts h0 and h1 on one cable, back to back, without a switch. The link is h0-h1.
+
+    Only the NICs pause each other, those of hosts with a host.path; a section `switch` is refused.
+    """
+
+    kind: Literal["point-to-point"] = Field(description="The form of the network.")
+    link: Link = Field(default_factory=Link, description="The cable, with the ports at its ends.")
+
+    def network(self, _read: Read) -> Network:
+        """Both hosts."""
+        return Network(["h0", "h1"], [], _mesh(["h0"], ["h1"], self.link))
 
 
 class Star(Part):
@@ -305,7 +319,7 @@ class File(Part):
 
 
 Topology = Annotated[
-    Star | Dumbbell | LeafSpine | FatTree | TwoLevelFatTree | RailOptimised | Graph | File,
+    Star | PointToPoint | Dumbbell | LeafSpine | FatTree | TwoLevelFatTree | RailOptimised | Graph | File,
     Field(discriminator="kind"),
 ]
 """A network of one of the forms; `kind` says which."""

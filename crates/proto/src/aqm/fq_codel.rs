@@ -289,3 +289,20 @@ impl FqCodel {
         self.backlog.packets
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Drops of a full discipline count for CoDel, too: it then drops faster.
+    #[test]
+    fn a_batch_of_drops_counts() {
+        let codel = CodelParameters::new(5_000, 100_000, 1514, true, false);
+        let (limit, flows, quantum, memory_limit, drop_batch) = (11, 4, 1514, u32::MAX, 64);
+        let mut queue =
+            FqCodel::new(&FqCodelParameters { limit, flows, quantum, memory_limit, drop_batch, codel });
+        let mut drops = vec![];
+        (0..12).for_each(|n| _ = queue.enqueue(Skb::new(n, 1000, 0, false), Time::ZERO, &mut drops));
+        assert_eq!((drops.len(), queue.flows[0].codel.count), (6, 6));
+    }
+}

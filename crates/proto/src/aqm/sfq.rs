@@ -186,16 +186,9 @@ impl Sfq {
         }
     }
 
-    /// Takes the last packet of the longest queue; where all have one packet, that of the flow whose turn it is.
+    /// Takes the last packet of the longest queue. It has two at least: there are no more flows than packets may wait.
     fn drop_longest(&mut self) -> (Skb, u32) {
-        let index = match self.deepest {
-            1 => {
-                let index = self.slots[self.tail as usize].next;
-                self.leave(index);
-                index
-            }
-            depth => self.by_depth[depth as usize],
-        };
+        let index = self.by_depth[self.deepest as usize];
         let victim = self.slab.pop_back(&mut self.slots[index as usize].packets).expect("it has packets");
         self.taken(index, &victim);
         (victim, index)

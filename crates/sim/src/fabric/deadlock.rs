@@ -98,7 +98,7 @@ impl World {
         let (port, class) = port_and_class(at);
         let peer = self.ports[port].peer as usize;
         let node = self.ports[peer].owner;
-        let Some(switch) = (node as usize).checked_sub(self.nics.len()) else { return Vec::new() };
+        let Some(switch) = self.switch_of(peer) else { return Vec::new() };
         let first = self.switches[switch].first_port as usize;
         let own = (first..self.ports.len()).take_while(|&port| self.ports[port].owner == node);
         own.map(|port| lane(port, class))

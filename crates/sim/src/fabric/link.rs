@@ -14,7 +14,7 @@ use crate::world::World;
 impl World {
     /// Every node's links that are up, by node: own port and the node at the other end.
     pub(crate) fn adjacency(&self) -> Adjacency {
-        let mut adjacency: Adjacency = vec![Vec::new(); self.nics.len() + self.switches.len()];
+        let mut adjacency: Adjacency = vec![Vec::new(); self.nodes()];
         for (index, port) in self.ports.iter().enumerate().filter(|(_, port)| port.up) {
             let neighbour = self.ports[port.peer as usize].owner as usize;
             adjacency[port.owner as usize].push((index as u32, neighbour));

@@ -46,7 +46,7 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// What happens to packets behind it: [`LOSSY`], [`RECLASSIFIES`].
+    /// What happens to packets behind it: [`LOSSY`], [`RECLASSIFIES`], [`BRIDGE`].
     pub behind: u8,
     /// Whether the link behind it works.
     pub up: bool,
@@ -58,6 +58,8 @@ pub(crate) struct Port {
 pub(crate) const LOSSY: u8 = 1;
 /// The node at the other end may put a packet in another class.
 pub(crate) const RECLASSIFIES: u8 = 2;
+/// The node at the other end is a Linux bridge.
+pub(crate) const BRIDGE: u8 = 4;
 
 impl Port {
     /// Whether a packet of `class` that comes now would be sent at once.
@@ -279,6 +281,13 @@ impl World {
             if behind & RECLASSIFIES != 0 {
                 self.reclassify(node, index);
             }
+            if behind & BRIDGE != 0 {
+                let group = &mut self.groups[lane(peer, self.packets[index].class)];
+                group.rx_packets += 1;
+                group.rx_bytes += self.packets[index].frame_bytes() as u64;
+                self.bridge_receive(peer, index);
+                return;
+            }
         }
         let group = &mut self.groups[lane(peer, self.packets[index].class)];
         group.rx_packets += 1;
@@ -332,10 +341,11 @@ pub(crate) enum DropReason {
     StormQueued,
     StormEgress,
     StormIngress,
+    Qdisc,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 13] = [
+    pub const ALL: [DropReason; 14] = [
         DropReason::EgressThreshold,
         DropReason::IngressThreshold,
         DropReason::BufferFull,
@@ -349,6 +359,7 @@ impl DropReason {
         DropReason::StormQueued,
         DropReason::StormEgress,
         DropReason::StormIngress,
+        DropReason::Qdisc,
     ];
 
     /// Whether it is the ingress group that refused the packet, and not the egress queue.
@@ -386,6 +397,7 @@ impl DropReason {
             DropReason::ReceiveRing => "receive ring of its core full",
             DropReason::StormQueued => "PFC watchdog: waiting at the port in a storm",
             DropReason::StormEgress => "PFC watchdog: came for the port in a storm",
+            DropReason::Qdisc => "dropped by the queueing discipline",
             DropReason::StormIngress => "PFC watchdog: came from the port in a storm",
         }
     }

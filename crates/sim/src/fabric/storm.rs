@@ -19,7 +19,7 @@ impl World {
     /// The switch of a lane whose pauses are watched.
     fn watching_switch(&self, at: usize) -> Option<usize> {
         let (port, class) = port_and_class(at);
-        let switch = (self.ports[port].owner as usize).checked_sub(self.nics.len())?;
+        let switch = self.switch_of(port)?;
         let s = &self.switches[switch];
         (s.watchdog.is_some() && s.lossless & (1 << class) != 0).then_some(switch)
     }

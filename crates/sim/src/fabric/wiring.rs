@@ -28,7 +28,10 @@ impl Wiring {
             of_node[b].push((index, a));
         }
         let name_of = |node: usize| match node.checked_sub(plan.hosts.len()) {
-            Some(switch) => &plan.switches[switch].name,
+            Some(switch) => match switch.checked_sub(plan.switches.len()) {
+                Some(bridge) => &plan.bridges[bridge].name,
+                None => &plan.switches[switch].name,
+            },
             None => &plan.hosts[node].name,
         };
         let mut ends: Vec<End> = Vec::with_capacity(plan.links.len() * 2);

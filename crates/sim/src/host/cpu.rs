@@ -16,10 +16,11 @@
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
+use super::backlog::Backlog;
 use crate::engine::{stream, uniform};
 use crate::event::Event;
 use crate::fabric::packet::Fifo;
-use crate::fabric::port::{ticks_between, DropReason, TICK};
+use crate::fabric::port::DropReason;
 use crate::plan::CpuPlan;
 use crate::world::World;
 
@@ -131,41 +132,12 @@ pub(crate) struct Core {
     pub interrupts: u64,
 }
 
-/// A host's receive rings together, as a queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RxBacklog {
-    pub bytes: u64,
-    pub max_bytes: u64,
-    byte_ticks: u64,
-    changed_at: Time,
-}
-
-impl RxBacklog {
-    fn change(&mut self, now: Time, bytes: i64) {
-        self.byte_ticks += self.bytes * ticks_between(self.changed_at, now);
-        self.changed_at = now;
-        self.bytes = self.bytes.wrapping_add_signed(bytes);
-        self.max_bytes = self.max_bytes.max(self.bytes);
-    }
-
-    /// Mean since the last call, over `span`.
-    pub fn take_mean(&mut self, now: Time, span: Time) -> f64 {
-        self.change(now, 0);
-        std::mem::take(&mut self.byte_ticks) as f64 * TICK as f64 / span.0 as f64
-    }
-
-    /// Most since the last call.
-    pub fn take_max(&mut self) -> u64 {
-        std::mem::replace(&mut self.max_bytes, self.bytes)
-    }
-}
-
 /// A host's CPU.
 #[derive(Debug)]
 pub(crate) struct HostCpu {
     pub model: CpuModel,
     pub first_core: u32,
-    pub backlog: RxBacklog,
+    pub backlog: Backlog,
 }
 
 /// All CPUs.
@@ -190,7 +162,7 @@ impl Cpus {
         let model = CpuModel::new(plan);
         let first_core = self.cores.len() as u32;
         self.cores.extend((0..model.cores).map(|_| Core::new(host as u16)));
-        self.hosts[host] = Some(HostCpu { model, first_core, backlog: RxBacklog::default() });
+        self.hosts[host] = Some(HostCpu { model, first_core, backlog: Backlog::default() });
     }
 
     /// The core that RSS gives a flow: a hash of its addresses and ports, which are not modelled, picks evenly.
@@ -207,7 +179,7 @@ impl Cpus {
     }
 
     /// What waits in the receive rings of a host that has a CPU.
-    pub fn backlog(&mut self, host: usize) -> &mut RxBacklog {
+    pub fn backlog(&mut self, host: usize) -> &mut Backlog {
         &mut self.hosts[host].as_mut().expect("the host has a CPU").backlog
     }
 

@@ -1,24 +1,216 @@
-//! A Linux bridge.
+//! A Linux bridge: a host that forwards Ethernet frames between its ports, in softirq.
+//!
+//! Sources: Linux net/bridge/br_input.c, br_forward.c (a frame from one port goes out by another, by its address),
+//! net/core/dev.c (`netdev_pick_tx`: XPS gives a transmit queue of the core that sends, else the number of the queue that
+//! a packet was received by), Documentation/networking/scaling.rst (RSS, XPS).
+//!
+//! A packet comes into the receive ring of a channel of its port, is polled by the core that takes this channel's interrupts, goes
+//! through the queueing discipline of the other port, and into a transmit ring there, whose completions another
+//! core may serve. ACKs and CNPs go the same way back. Addresses are known from the start.
+//!
+//! Leaves out: learning and ageing of addresses, spanning tree, VLANs, firewall hooks, GRO and forwarding in the
+//! driver (XDP), flow control of the ports (a bridge passes no pause on), and more than one host's worth of memory
+//! bandwidth.
 
-use super::core::Unit;
+use tailback_proto::flow_control::dql::{Dql, DqlParameters};
+use tailback_proto::units::Time;
+
+use super::core::{Core, CoreModel};
+use super::device::{Channel, Costs, TxQueue};
+use super::egress::Egress;
+use super::moderation::{Mode, Moderation};
+use super::napi::{Napi, Output, Thread};
+use super::Timer;
+use crate::engine::stream;
+use crate::fabric::packet::{Kind, Packet};
+use crate::fabric::port::DropReason;
+use crate::host::Backlog;
+use crate::plan::{BridgeModelPlan, Plan, PlanError};
 use crate::world::World;
 
+/// A bridge.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    /// First of its cores among all.
+    pub first_core: u32,
+}
+
+/// A port of a bridge.
+#[derive(Debug)]
+pub(crate) struct BridgePort {
+    pub bridge: u32,
+    pub tx_latency: Time,
+    /// Its channels among all: the first, and how many.
+    pub first_channel: u32,
+    pub channels: u32,
+    /// Channels that receive.
+    rss: Vec<u32>,
+    /// By core of the bridge: the channel that XPS gives it, if any.
+    xps: Vec<Option<u32>>,
+    /// Bytes in its receive rings, in its queueing disciplines, and between its transmit rings and their completions.
+    pub rx_backlog: Backlog,
+    pub qdisc_backlog: Backlog,
+    pub tx_backlog: Backlog,
+}
+
+/// What RSS and queueing disciplines make of a packet's addresses and ports.
+pub(super) fn flow_hash(packet: &Packet) -> u32 {
+    let forward = matches!(packet.kind, Kind::Data | Kind::Probe | Kind::Tcp);
+    let flow = (packet.qp as u64) << 17 | (packet.dst as u64) << 1 | forward as u64;
+    // splitmix64's finalizer: every bit of the flow changes every bit of the hash.
+    let mut z = flow.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) as u32
+}
+
 impl World {
-    pub(super) fn channel_unit(&mut self, _core: u32, _channel: u32, _used: u32) -> Option<Unit> {
-        None
+    /// Builds the bridges of a plan, whose ports are the last ones.
+    pub(crate) fn add_bridges(&mut self, plan: &Plan, first_ports: &[usize]) -> Result<(), PlanError> {
+        self.linux.first_bridge_port = first_ports.first().copied().unwrap_or(self.ports.len());
+        for (number, bridge) in plan.bridges.iter().enumerate() {
+            let model = &plan.bridge_models[bridge.model];
+            let first_core = self.add_cores(model);
+            let first_port = first_ports[number] as u32;
+            self.linux.bridges.push(Bridge { first_core });
+            for at in 0..model.ports.len() {
+                self.add_bridge_port(plan, model, number as u32, at, first_port + at as u32)?;
+            }
+        }
+        Ok(())
     }
 
-    pub(super) fn channel_unit_ends(&mut self, _core: u32, _channel: u32) {}
-
-    pub(super) fn channel_poll_ends(&mut self, _channel: u32, _used: u32) -> bool {
-        false
+    fn add_cores(&mut self, model: &BridgeModelPlan) -> u32 {
+        let first_core = self.linux.cores.len() as u32;
+        let costs = CoreModel {
+            idle_exit: Time(model.idle_exit_ps),
+            interrupt: Time(model.interrupt_ps),
+            poll: Time(model.poll_ps),
+        };
+        for (core, plan) in (first_core..).zip(&model.cores) {
+            self.linux.cores.push(Core::new(costs));
+            if plan.guest {
+                self.linux.threads.push(Thread::Guest);
+                self.wake_linux_thread(core, self.linux.threads.len() as u32 - 1);
+            }
+        }
+        first_core
     }
 
-    pub(super) fn qdisc_unit(&mut self, _core: u32, _qdisc: u32) -> Option<Unit> {
-        None
+    fn add_bridge_port(
+        &mut self,
+        plan: &Plan,
+        model: &BridgeModelPlan,
+        bridge: u32,
+        at: usize,
+        port: u32,
+    ) -> Result<(), PlanError> {
+        let of_port = &model.ports[at];
+        let first_core = self.linux.bridges[bridge as usize].first_core;
+        let factor = |core: u32| match model.cores[core as usize].node == of_port.node {
+            true => 1.0,
+            false => model.costs.remote_factor,
+        };
+        let scaled = |ps: u64, core: u32| Time((ps as f64 * factor(core)) as u64);
+        let costs: Vec<(u32, Time, Time)> = (0..model.cores.len() as u32)
+            .map(|core| {
+                let costs = &model.costs;
+                (first_core + core, scaled(costs.qdisc_ps, core), scaled(costs.transmit_ps, core))
+            })
+            .collect();
+        let channels = of_port.irq_cores.len() as u32;
+        let first_egress = self.linux.egresses.len() as u32;
+        for _ in 0..if model.multiqueue { channels } else { 1 } {
+            let number = self.linux.egresses.len() as u32;
+            self.linux.outputs.push(Output::Bridge(number));
+            self.linux.timers.push(Timer::Watchdog { egress: number });
+            self.linux.egresses.push(Egress::new(
+                model.qdisc.build(&format!("{}.qdisc", plan.bridges[bridge as usize].name))?,
+                port,
+                self.linux.outputs.len() as u32 - 1,
+                self.linux.timers.len() as u32 - 1,
+                stream(plan.seed, "qdisc", number as u64),
+                costs.clone(),
+            ));
+        }
+        let first_channel = self.linux.channels.len() as u32;
+        for (number, &core) in of_port.irq_cores.iter().enumerate() {
+            let channel = self.linux.channels.len() as u32;
+            self.linux.napis.push(Napi::Channel(channel));
+            let costs = Costs {
+                receive: scaled(model.costs.receive_ps, core),
+                receive_ps_per_byte: model.costs.receive_ps_per_byte * factor(core),
+                complete: scaled(model.costs.complete_ps, core),
+            };
+            let dql = model.bql.as_ref().map(|bql| {
+                let parameters = DqlParameters {
+                    min_limit: bql.min_bytes,
+                    max_limit: bql.max_bytes,
+                    hold_time: Time(bql.hold_ps),
+                };
+                Dql::new(parameters, Time::ZERO)
+            });
+            let egress = first_egress + if model.multiqueue { number as u32 } else { 0 };
+            let tx = TxQueue::new(model.tx_ring, dql, Moderation::new(&model.tx, Mode::Interrupt), egress);
+            self.linux.channels.push(Channel::new(
+                port,
+                number as u32,
+                first_core + core,
+                self.linux.napis.len() as u32 - 1,
+                costs,
+                model.rx_ring,
+                Moderation::new(&model.rx, Mode::Packet),
+                tx,
+            ));
+        }
+        let xps = |core: u32| of_port.irq_cores.iter().position(|&of| of == core).map(|at| at as u32);
+        self.linux.bridge_ports.push(BridgePort {
+            bridge,
+            tx_latency: Time(model.tx_latency_ps),
+            first_channel,
+            channels,
+            rss: of_port.rss.clone(),
+            xps: (0..model.cores.len() as u32).map(xps).collect(),
+            rx_backlog: Backlog::default(),
+            qdisc_backlog: Backlog::default(),
+            tx_backlog: Backlog::default(),
+        });
+        Ok(())
     }
 
-    pub(super) fn qdisc_unit_ends(&mut self, _core: u32, _qdisc: u32) {}
+    /// A packet has reached a port of a bridge.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(crate) fn bridge_receive(&mut self, port: usize, index: u32) {
+        let p = &self.linux.bridge_ports[port - self.linux.first_bridge_port];
+        let channels = p.rss.len() as u64;
+        let at = (flow_hash(&self.packets[index]) as u64 * channels) >> 32;
+        let channel = p.first_channel + p.rss[at as usize];
+        self.channel_receive(channel, index);
+    }
 
-    pub(super) fn on_moderation(&mut self, _channel: u32) {}
+    /// A core has received a packet by a channel: it goes to the port that it leaves by.
+    pub(super) fn forward(&mut self, core: u32, channel: u32, index: u32) {
+        let c = &self.linux.channels[channel as usize];
+        let (in_port, number) = (c.port as usize, c.number);
+        let packet = &self.packets[index];
+        let node = self.ports[in_port].owner as usize - self.nics.len();
+        let Some(out) = self.routes.next_port(node, packet.dst, packet.qp) else {
+            self.drop_packet(in_port, index, DropReason::NoRoute);
+            return;
+        };
+        let p = &self.linux.bridge_ports[out - self.linux.first_bridge_port];
+        let of_bridge = core - self.linux.bridges[p.bridge as usize].first_core;
+        let queue = p.xps[of_bridge as usize].unwrap_or(number % p.channels);
+        let egress = self.linux.channels[(p.first_channel + queue) as usize].tx.egress;
+        // Which transmit queue it has stands where a switch notes the port that a packet came in by.
+        self.packets[index].ingress = (p.first_channel + queue) as u16;
+        if self.egress_enqueue(egress, index) {
+            self.linux.channels[channel as usize].running = Some(egress);
+        }
+    }
+
+    /// The channel whose transmit queue a packet has.
+    pub(super) fn transmit_queue(&self, packet: u32) -> u32 {
+        self.packets[packet].ingress as u32
+    }
 }

@@ -172,11 +172,6 @@ impl Core {
         self.spent[purpose as usize] - if self.purpose == purpose { left } else { Time::ZERO }
     }
 
-    /// Whether `ksoftirqd` has taken over from softirqs.
-    pub fn in_ksoftirqd(&self) -> bool {
-        self.ksoftirqd
-    }
-
     fn softirq_pending(&self) -> bool {
         !(self.poll_list.is_empty() && self.output_queue.is_empty())
     }

@@ -1,11 +1,18 @@
 //! The Linux path: cores, NAPI, and what forwards by them.
 
-mod bridge;
+pub(crate) mod bridge;
 pub(crate) mod core;
+pub(crate) mod device;
+pub(crate) mod egress;
+pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod veth;
 
+use bridge::{Bridge, BridgePort};
+use device::Channel;
+use egress::Egress;
 use napi::{Napi, Output, Thread};
+use tailback_proto::aqm::skb::{DropReason, Skb};
 
 /// All Linux hosts of a run.
 #[derive(Debug, Default)]
@@ -14,7 +21,15 @@ pub(crate) struct Linux {
     pub napis: Vec<Napi>,
     pub outputs: Vec<Output>,
     pub threads: Vec<Thread>,
-    timers: Vec<Timer>,
+    pub timers: Vec<Timer>,
+    pub bridges: Vec<Bridge>,
+    /// All their ports, which are the last ports of the world.
+    pub bridge_ports: Vec<BridgePort>,
+    pub first_bridge_port: usize,
+    pub channels: Vec<Channel>,
+    pub egresses: Vec<Egress>,
+    /// What a queueing discipline dropped of what it held, on its way to the books.
+    drops: Vec<(Skb, DropReason)>,
     pub veths: veth::Veths,
 }
 
@@ -29,6 +44,8 @@ pub(crate) enum Timer {
     Ping(u32),
     /// The next batch of XDP frames.
     Frames(u32),
+    /// A queueing discipline of a bridge may let go of a packet (`qdisc_watchdog`).
+    Watchdog { egress: u32 },
 }
 
 impl crate::world::World {
@@ -39,6 +56,7 @@ impl crate::world::World {
             Timer::Flood(flood) => self.on_flood_timer(flood),
             Timer::Ping(ping) => self.on_ping_timer(ping),
             Timer::Frames(source) => self.on_frames_timer(source),
+            Timer::Watchdog { egress } => self.on_watchdog_of(egress),
         }
     }
 

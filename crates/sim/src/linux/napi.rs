@@ -64,7 +64,7 @@ impl World {
     /// Begins the next unit of a transmit queue that runs again. `None`: it has nothing more, or may do no more.
     pub(super) fn output_unit(&mut self, core: u32, queue: u32) -> Option<Unit> {
         match self.linux.outputs[queue as usize] {
-            Output::Bridge(qdisc) => self.qdisc_unit(core, qdisc),
+            Output::Bridge(egress) => self.output_egress_unit(core, egress),
             Output::Veth(end) => self.veth_output_unit(end),
         }
     }
@@ -72,7 +72,7 @@ impl World {
     /// A unit of a transmit queue ends: it takes effect.
     pub(super) fn output_unit_ends(&mut self, core: u32, queue: u32) {
         match self.linux.outputs[queue as usize] {
-            Output::Bridge(qdisc) => self.qdisc_unit_ends(core, qdisc),
+            Output::Bridge(egress) => self.output_egress_unit_ends(egress),
             Output::Veth(end) => self.veth_output_unit_ends(core, end),
         }
     }

@@ -5,6 +5,7 @@ use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
 use super::{Controller, Prober};
+use crate::workload::latency::QpNumber;
 use crate::workload::Writer;
 
 /// Where a sending queue pair stands.
@@ -85,6 +86,8 @@ pub(crate) struct RecvQp {
     pub notification_point: NotificationPoint,
     /// Host that sends.
     pub src: u16,
+    /// The queue pair that answers each message, in a latency test.
+    pub answered_by: Option<QpNumber>,
     pub bytes_delivered: u64,
     pub np_ecn_marked_roce_packets: u64,
     pub np_cnp_sent: u64,

@@ -109,6 +109,12 @@ impl World {
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
+            // A message's last packet asks for an ACK.
+            if let Some(partner) = self.recv_qps[packet.qp as usize].answered_by {
+                if kind == Kind::Ack {
+                    self.answer_message(packet.qp, partner);
+                }
+            }
         }
     }
 

@@ -36,6 +36,8 @@ pub struct NamespacePlan {
     pub rules: u32,
     /// A comparison.
     pub rule_ps: u64,
+    /// Share by which a poll's way up the stack may take less or more, per mille, drawn anew for each poll.
+    pub jitter_per_mille: u32,
     /// From the wake-up of a thread or of a core that sleeps to its first instruction.
     pub wakeup_ps: u64,
     /// A NAPI instance has a thread with a core of its own (`/sys/class/net/DEV/threaded`); else it is polled in softirqs
@@ -58,7 +60,7 @@ pub struct VethPlan {
     /// A full ring stops the queue of an end with a qdisc (kernels from 6.16 on); else it frees the packet.
     pub stops_when_full: bool,
     /// What byte queue limits count.
-    pub bql: BqlPlan,
+    pub bql: VethBqlPlan,
     /// Over how long completions are collected.
     pub tx_usecs_ps: u64,
     /// The queueing discipline of both ends.
@@ -71,7 +73,7 @@ pub struct VethPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
-pub enum BqlPlan {
+pub enum VethBqlPlan {
     Off,
     Packets,
     Bytes,
@@ -167,6 +169,9 @@ impl VethNetworkPlan {
             }
             if space.take_ps + space.stack_ps == 0 {
                 return Err(impossible(place, "a packet costs nothing: take_ps and stack_ps are 0"));
+            }
+            if space.jitter_per_mille >= 1000 {
+                return Err(impossible(place, "jitter_per_mille is not below 1000"));
             }
             if space.gro_batch == 0 {
                 return Err(impossible(place, "gro_batch is 0"));

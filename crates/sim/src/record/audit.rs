@@ -18,7 +18,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     for (at, queue) in world.queues.iter().enumerate() {
         let (port, class) = port_and_class(at);
         let name = || format!("{}/tc{class}", world.links[port].name);
-        let switch = (world.ports[port].owner as usize).checked_sub(world.nics.len());
+        let switch = world.switch_of(port);
         let (mut packets, mut bytes) = (0u64, 0u64);
         for packet in queue.fifo.iter(&world.packets) {
             packets += 1;
@@ -130,6 +130,9 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             }
         }
     }
+    let (on_bridges, found) = super::bridges::audit(plan, world);
+    in_flight += on_bridges;
+    errors.extend(found);
     for path in &world.paths {
         let (held, found) = super::paths::audit(world, &plan.hosts[path.host as usize].name, path);
         in_flight += held;

@@ -58,6 +58,7 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
         }
     }
     super::veth::counters(plan, world, &mut rows);
+    super::bridges::counters(plan, world, &mut rows);
     rows
 }
 

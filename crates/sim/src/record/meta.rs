@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+use super::bridges::{self, BridgeCore};
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
 use super::tcp::Cpu;
 use super::veth::Veth;
@@ -11,6 +12,7 @@ use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
 use crate::host::path::{HostPath, Target};
 use crate::plan::Plan;
+use crate::workload::latency::LatencyTest;
 use crate::world::World;
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 
@@ -41,8 +43,28 @@ pub struct Meta {
     pub queues: Vec<Queue>,
     /// CPUs that served packets.
     pub cpu: Vec<Cpu>,
+    /// Latency tests.
+    pub latency: Vec<Latency>,
+    /// Cores of Linux bridges.
+    pub bridge_cores: Vec<BridgeCore>,
     /// Network namespaces joined by veth pairs.
     pub veth: Option<Veth>,
+}
+
+/// A latency test: half of the round trips that it measured, as perftest reports them.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Latency {
+    /// Traffic item.
+    pub name: String,
+    pub src: String,
+    pub dst: String,
+    /// Round trips.
+    pub iterations: usize,
+    pub min_ps: u64,
+    pub median_ps: u64,
+    pub p99_ps: u64,
+    pub max_ps: u64,
 }
 
 /// Something that must not happen.
@@ -135,10 +157,10 @@ pub struct Storm {
 pub struct Queue {
     /// Name; also the entity of its time series.
     pub queue: String,
-    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress`, `send`, `veth-napi`, `veth-ring` or
-    /// `veth-qdisc`.
+    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress`, `tx-ring`, `qdisc`, `rx-ring`, `veth-napi`,
+    /// `veth-ring`, `veth-qdisc` or `send`.
     pub kind: &'static str,
-    /// Host or switch.
+    /// Host, switch or bridge.
     pub node: String,
     /// Port, `node:peer`.
     pub port: String,
@@ -201,7 +223,29 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         queues: queues(plan, world),
         cpu: super::tcp::cpus(plan, world),
         veth: super::veth::meta(plan, world),
+        latency: latency(plan, world),
+        bridge_cores: super::bridges::cores(plan, world),
     }
+}
+
+fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
+    let row = |test: &LatencyTest| {
+        let mut sorted: Vec<u64> = test.round_trips.iter().map(|time| time.0 / 2).collect();
+        sorted.sort_unstable();
+        let writer = &plan.writers[world.send_qps[test.qp as usize].writer as usize];
+        let last = sorted.len().checked_sub(1)?;
+        Some(Latency {
+            name: writer.name.clone(),
+            src: writer.src.clone(),
+            dst: writer.dst.clone(),
+            iterations: sorted.len(),
+            min_ps: sorted[0],
+            median_ps: sorted[sorted.len() / 2],
+            p99_ps: sorted[last.min(sorted.len() * 99 / 100)],
+            max_ps: sorted[last],
+        })
+    };
+    world.latency_tests.iter().filter_map(row).collect()
 }
 
 fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
@@ -244,7 +288,10 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
 /// Queue at which packets were dropped.
 fn drop_place(plan: &Plan, world: &World, port: usize, class: u8, reason: DropReason) -> String {
     let owner = world.ports[port].owner as usize;
-    if reason == DropReason::ReceiveBufferFull && owner < plan.hosts.len() {
+    if world.is_bridge(port) && !reason.was_on_link() {
+        let row = if reason == DropReason::Qdisc { "qdisc" } else { "rx-ring" };
+        bridges::row_name(world, port, row)
+    } else if reason == DropReason::ReceiveBufferFull && owner < plan.hosts.len() {
         format!("{}/nic-rx", plan.hosts[owner].name)
     } else if reason == DropReason::ReceiveRing {
         receive_name(plan, owner)
@@ -339,6 +386,15 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         for window in (1..hops.len()).rev() {
             let (port, before) = (hops[window], hops[window - 1]);
             let ingress = world.ports[before].peer as usize;
+            if world.is_bridge(port) {
+                for (kind, at) in [("tx-ring", port), ("qdisc", port), ("rx-ring", ingress)] {
+                    order += 1;
+                    found
+                        .entry((order, lane(at, 0), kind))
+                        .or_insert_with(|| bridges::queue(plan, world, kind, at, order));
+                }
+                continue;
+            }
             add(&mut found, "egress", port, order + 1);
             add(&mut found, "ingress", ingress, order + 2);
             order += 2;

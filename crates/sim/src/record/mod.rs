@@ -1,15 +1,18 @@
 //! What a run leaves behind: time series, one row for each queue pair and TCP connection, counters, and the books.
 
 mod audit;
+mod bridges;
 mod counters;
 mod flows;
 mod items;
 mod meta;
 mod paths;
+mod qdisc;
 pub(crate) mod series;
 mod tcp;
 mod veth;
 
+pub use bridges::BridgeCore;
 pub use counters::Counter;
 pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};

@@ -7,6 +7,7 @@
 
 use tailback_proto::units::Time;
 
+use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths::{self, PathSource};
 use super::veth::{self, VethSource};
@@ -87,6 +88,8 @@ enum Source {
     IioOccupancy(usize),
     MbaLevel(usize),
     Path(usize, PathSource),
+    /// Of a bridge.
+    Bridge(BridgeSource),
     QpRtt(usize),
     QpGoodput(usize),
     /// Of a traffic item, all receivers together.
@@ -151,6 +154,7 @@ impl Source {
         match self {
             Path(_, source) => source.kind(),
             Veth(_, source) => source.kind(),
+            Bridge(source) => source.kind(),
             GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ConnectionGoodput(_)
             | ItemGoodput(_) | PartGoodput(_) => Kind::Rate,
             PacketSeqErr(_)
@@ -209,6 +213,7 @@ impl Source {
             MbaLevel(_) => "mba_level",
             Path(_, source) => source.metric(),
             Veth(_, source) => source.metric(),
+            Bridge(source) => source.metric(),
             QpRtt(_) => "rtt_ps",
             QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
@@ -324,7 +329,11 @@ impl Recorder {
                 recorder.add(paths::row_name(plan, path, row), &sources);
             }
         }
-        for port in 0..world.ports.len() {
+        for (entity, sources) in bridges::columns(plan, world) {
+            let sources: Vec<Source> = sources.into_iter().map(Source::Bridge).collect();
+            recorder.add(entity, &sources);
+        }
+        for port in (0..world.ports.len()).filter(|&port| !world.is_bridge(port)) {
             let host = world.ports[port].owner as usize;
             for &class in &classes {
                 let at = lane(port, class);
@@ -459,6 +468,7 @@ impl Recorder {
                 | Source::PartGoodput(_)
                 | Source::Cwnd(_) => true,
                 Source::Veth(_, source) if source.always() => true,
+                Source::Bridge(BridgeSource::Core(..)) => true,
                 _ if is_max => column.values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
                     column.values.iter().any(|&value| value > 0.0)
@@ -538,6 +548,7 @@ fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u
         MbaLevel(agent) => return world.agents[agent].level() as f64,
         Path(path, source) => return paths::read(world, path, source, before, span),
         Veth(index, source) => return veth::read(world, index, source, before, span),
+        Bridge(source) => return bridges::read(world, source, before, span),
         QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
         QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
         ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),

@@ -1,5 +1,6 @@
 //! What the hosts want sent.
 
+pub(crate) mod latency;
 mod perftest;
 
 pub(crate) use perftest::{schedule, Writer};

@@ -50,9 +50,13 @@ impl Writer {
             mtu,
             packets_per_message: packets,
             last_payload: (plan.message_bytes - (packets - 1) * mtu as u64) as u32,
-            tx_depth: plan.tx_depth as u64,
+            // Messages of a latency test are posted one by one, each when another has arrived.
+            tx_depth: if plan.partner.is_some() { 0 } else { plan.tx_depth as u64 },
             messages: plan.messages,
-            completion_every: completion_every.min(plan.tx_depth as u64),
+            completion_every: match plan.partner {
+                Some(_) => u64::MAX,
+                None => completion_every.min(plan.tx_depth as u64),
+            },
             stopped: false,
             first_qp,
             first_number: 0,
@@ -145,6 +149,9 @@ impl World {
         for qp in first_qp..first_qp + qps {
             self.activate(qp);
         }
+        if !self.latency_tests.is_empty() {
+            self.begin_latency_test(first_qp);
+        }
     }
 
     /// A message of the flow list is posted.
@@ -176,7 +183,7 @@ impl World {
     }
 
     /// Posts what a queue pair has room for.
-    fn post(&mut self, qp: u32) {
+    pub(super) fn post(&mut self, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         let writer = &self.writers[s.writer as usize];
         let completed = s.requester.acknowledged() / writer.packets_per_message;

@@ -1,6 +1,7 @@
 //! Plans for tests: a star of hosts, with what a test wants different.
 #![allow(dead_code)] // each test uses its own part
 
+pub mod bridge;
 pub mod fabric;
 pub mod host;
 pub mod tcp;
@@ -73,6 +74,8 @@ pub fn star(hosts: usize) -> Plan {
             },
             watchdog: None,
         }],
+        bridges: vec![],
+        bridge_models: vec![],
         links: (0..hosts)
             .map(|i| LinkPlan {
                 a: format!("h{i}"),
@@ -135,6 +138,7 @@ pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
         start_ps: 0,
         start_spread_ps: 0,
         stop_ps: None,
+        partner: None,
     }
 }
 

@@ -108,6 +108,8 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         queues: queues(world),
         cpu: Vec::new(),
         veth: None,
+        latency: Vec::new(),
+        bridge_cores: Vec::new(),
     };
     Recording { flows: flows(world), series, counters: counters(world), meta }
 }

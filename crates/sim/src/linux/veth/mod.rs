@@ -27,7 +27,7 @@ use super::napi::{Napi, Output, Thread};
 use super::{Linux, Timer};
 use crate::engine::{stream, Stream};
 use crate::fabric::port::{ticks_between, TICK};
-use crate::plan::{BqlPlan, PlanError, VethNetworkPlan, VethPlan};
+use crate::plan::{VethBqlPlan, PlanError, VethNetworkPlan, VethPlan};
 
 use sources::{Flood, Frames, Ping};
 
@@ -145,6 +145,8 @@ pub(crate) struct Namespace {
     take: Time,
     /// The stack with all rules.
     stack: Time,
+    /// Share of that by which a poll differs.
+    jitter: f64,
     wakeup: Time,
     threaded: bool,
     gro_batch: usize,
@@ -165,6 +167,8 @@ pub(crate) struct Poll {
     in_stack: bool,
     /// The list is the last of the poll.
     last: bool,
+    /// A packet's way up the stack in this poll.
+    stack: Time,
     /// A completion let the queue go on: the softirq that runs the qdisc waits for the end of the poll.
     goes_on: bool,
 }
@@ -204,7 +208,9 @@ pub(crate) struct End {
     output_cost: Time,
     watchdog: u32,
     watchdog_armed: bool,
+    /// Draws of the qdisc, and of the peer's polls.
     random: Stream,
+    jitter: Stream,
     pub waiting: Occupancy,
     pub in_ring: Occupancy,
     pub in_list: Occupancy,
@@ -212,16 +218,17 @@ pub(crate) struct End {
 }
 
 impl End {
-    fn new(plan: &VethPlan, namespace: u32, qdisc: Qdisc, random: Stream) -> Self {
+    fn new(plan: &VethPlan, namespace: u32, qdisc: Qdisc, random: [Stream; 2]) -> Self {
+        let [random, jitter] = random;
         let stops = plan.stops_when_full && !qdisc.is_noqueue();
         let parameters = VethParameters {
             ring: plan.ring,
             on_full: if stops { OnFull::Stop } else { OnFull::Free },
             charge: match plan.bql {
                 _ if qdisc.is_noqueue() => Charge::Off,
-                BqlPlan::Off => Charge::Off,
-                BqlPlan::Packets => Charge::Packets,
-                BqlPlan::Bytes => Charge::Bytes,
+                VethBqlPlan::Off => Charge::Off,
+                VethBqlPlan::Packets => Charge::Packets,
+                VethBqlPlan::Bytes => Charge::Bytes,
             },
             tx_usecs: Time(plan.tx_usecs_ps),
             dql: DqlParameters::default(),
@@ -240,6 +247,7 @@ impl End {
             watchdog: 0,
             watchdog_armed: false,
             random,
+            jitter,
             waiting: Occupancy::default(),
             in_ring: Occupancy::default(),
             in_list: Occupancy::default(),
@@ -319,6 +327,7 @@ impl Linux {
             .map(|n| Namespace {
                 take: Time(n.take_ps),
                 stack: Time(n.stack_ps + n.rules as u64 * n.rule_ps),
+                jitter: n.jitter_per_mille as f64 / 1000.0,
                 wakeup: Time(n.wakeup_ps),
                 threaded: n.threaded,
                 gro_batch: n.gro_batch as usize,
@@ -329,7 +338,8 @@ impl Linux {
         for (index, veth) in plan.veths.iter().enumerate() {
             for (side, name) in [&veth.a, &veth.b].into_iter().enumerate() {
                 let qdisc = veth.qdisc.build(&format!("veth.veths[{index}].qdisc"))?;
-                let random = stream(seed, "veth qdisc", (2 * index + side) as u64);
+                let own = (2 * index + side) as u64;
+                let random = ["veth qdisc", "veth poll"].map(|kind| stream(seed, kind, own));
                 let mut end = End::new(veth, number[name.as_str()], qdisc, random);
                 let own = self.veths.ends.len() as u32;
                 self.napis.push(Napi::Veth(own));

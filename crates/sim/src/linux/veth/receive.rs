@@ -3,6 +3,7 @@
 use tailback_proto::units::Time;
 
 use super::{Datagram, Kind};
+use crate::engine::uniform;
 use crate::linux::core::{Purpose, Unit, NAPI_WEIGHT};
 use crate::world::World;
 
@@ -31,7 +32,11 @@ impl World {
         let e = &mut veths.ends[end as usize];
         let unit = |cost: Time, weight| Some(Unit { cost, weight, purpose: Purpose::Sys });
         if e.poll.in_stack {
-            return unit(namespace.stack, 0);
+            return unit(e.poll.stack, 0);
+        }
+        if e.poll.used == 0 && e.poll.list.is_empty() {
+            let factor = 1.0 + namespace.jitter * (2.0 * uniform(&mut e.jitter) - 1.0);
+            e.poll.stack = Time((namespace.stack.0 as f64 * factor) as u64);
         }
         if !e.poll.last && e.poll.used < NAPI_WEIGHT && !e.queue.is_empty() {
             return unit(namespace.take, 1);
@@ -41,7 +46,7 @@ impl World {
         }
         // An empty ring ends the poll, and what comes while the stack is at the last list is for the next one.
         e.poll.last = true;
-        let stack = namespace.stack;
+        let stack = e.poll.stack;
         self.veth_list_goes_up(end);
         unit(stack, 0)
     }

@@ -1,0 +1,3 @@
+//! When a device interrupts.
+
+pub mod dim;

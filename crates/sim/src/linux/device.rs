@@ -1,0 +1,424 @@
+//! A channel of a port's device: a receive ring, a transmit ring, and the NAPI instance that serves both.
+//!
+//! Source: Linux drivers/net/ethernet/mellanox/mlx5/core: en_txrx.c (`mlx5e_napi_poll`: first transmit completions, up
+//! to 128, then up to `budget` packets; then free descriptors are posted; then, unless either had more, interrupts are
+//! enabled and moderation is tuned), en_tx.c (`mlx5e_poll_tx_cq`: byte queue limits hear of all completions of a poll at
+//! once; a stopped queue is woken), en.h (`MLX5E_TX_CQ_POLL_BUDGET`).
+//!
+//! Descriptors of packets that were polled are the device's again when their poll ends: a ring is refilled in bursts.
+//! The device sends packets of all its transmit rings in the order of their doorbells.
+//!
+//! Leaves out: descriptors that hold several packets, segmentation, and the completion of several packets by one entry.
+
+use std::collections::VecDeque;
+use tailback_proto::flow_control::dql::Dql;
+use tailback_proto::units::Time;
+
+use super::core::{Purpose, Unit, NAPI_WEIGHT};
+use super::moderation::Moderation;
+use crate::event::Event;
+use crate::fabric::lane;
+use crate::fabric::packet::Fifo;
+use crate::fabric::port::DropReason;
+use crate::world::World;
+
+/// Most transmit completions of a poll.
+const TX_BUDGET: u32 = 128;
+/// A transmit queue stops while it has fewer free descriptors than a packet may take (`mlx5e_stop_room_for_wqe`: 16
+/// blocks of the largest request and one of padding, at one block a packet here).
+const STOP_ROOM: usize = 17;
+/// What BQL does not count of a frame: the FCS, which the device adds.
+const FCS_BYTES: u32 = 4;
+
+/// What a core is doing with a channel.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    Nothing,
+    Completion,
+    /// A packet.
+    Receive(u32),
+    /// A packet that its egress hands to a device.
+    Send(u32),
+}
+
+/// What a packet costs on the core of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    pub receive: Time,
+    pub receive_ps_per_byte: f64,
+    pub complete: Time,
+}
+
+/// A channel.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    /// Port of the world, and of the bridge.
+    pub port: u32,
+    pub number: u32,
+    pub core: u32,
+    pub napi: u32,
+    pub costs: Costs,
+    doing: Doing,
+    /// Interrupts are off: it is on a list, or polled.
+    scheduled: bool,
+    /// When its pending interrupt event is due; others are stale.
+    irq_at: Time,
+    /// Received, not polled yet; descriptors that the poll under way has used.
+    pub ring: Fifo,
+    pub waiting: u32,
+    taken: u32,
+    descriptors: u32,
+    /// First and last of what waits, and the one that filled up the frames of the moderation.
+    first_at: Time,
+    last_at: Time,
+    full_at: Option<Time>,
+    since_interrupt: u32,
+    pub rx: Moderation,
+    pub rx_out_of_buffer: u64,
+    /// The egress that the poll under way runs.
+    pub running: Option<u32>,
+    /// Whether the poll under way still looks for completions, and how many it found.
+    completing: bool,
+    completed: u32,
+    completed_bytes: u32,
+    pub tx: TxQueue,
+}
+
+/// A transmit queue.
+#[derive(Debug)]
+pub(crate) struct TxQueue {
+    /// Handed to the device and not completed: when each has left, and its length.
+    sent: VecDeque<(Time, u32)>,
+    descriptors: usize,
+    pub dql: Option<Dql>,
+    /// BQL's limit is reached (`__QUEUE_STATE_STACK_XOFF`), the ring is full (`__QUEUE_STATE_DRV_XOFF`).
+    over_limit: bool,
+    full: bool,
+    pub moderation: Moderation,
+    /// Egress that it is woken for.
+    pub egress: u32,
+    /// How often BQL stopped it, and how often a full ring did.
+    pub bql_stops: u64,
+    pub ring_stops: u64,
+}
+
+impl TxQueue {
+    pub fn new(descriptors: u32, dql: Option<Dql>, moderation: Moderation, egress: u32) -> Self {
+        TxQueue {
+            sent: VecDeque::with_capacity(descriptors as usize),
+            descriptors: descriptors as usize,
+            dql,
+            over_limit: false,
+            full: false,
+            moderation,
+            egress,
+            bql_stops: 0,
+            ring_stops: 0,
+        }
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.over_limit | self.full
+    }
+
+    /// Bytes that wait for their completion.
+    pub fn bytes(&self) -> u64 {
+        self.sent.iter().map(|&(_, bytes)| bytes as u64).sum()
+    }
+
+    fn due(&self) -> Time {
+        let Some(&(first, _)) = self.sent.front() else { return Time::NEVER };
+        let frames = self.moderation.profile().frames as usize;
+        self.moderation.due(first, first, self.sent.get(frames - 1).map(|&(at, _)| at))
+    }
+}
+
+impl Channel {
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        port: u32,
+        number: u32,
+        core: u32,
+        napi: u32,
+        costs: Costs,
+        descriptors: u32,
+        rx: Moderation,
+        tx: TxQueue,
+    ) -> Self {
+        Channel {
+            port,
+            number,
+            core,
+            napi,
+            costs,
+            doing: Doing::Nothing,
+            scheduled: false,
+            irq_at: Time::NEVER,
+            ring: Fifo::EMPTY,
+            waiting: 0,
+            taken: 0,
+            descriptors,
+            first_at: Time::ZERO,
+            last_at: Time::ZERO,
+            full_at: None,
+            since_interrupt: 0,
+            rx,
+            rx_out_of_buffer: 0,
+            running: None,
+            completing: true,
+            completed: 0,
+            completed_bytes: 0,
+            tx,
+        }
+    }
+
+    /// The packet that its core is at, if any.
+    pub fn in_hand(&self) -> Option<u32> {
+        match self.doing {
+            Doing::Receive(packet) | Doing::Send(packet) => Some(packet),
+            Doing::Nothing | Doing::Completion => None,
+        }
+    }
+
+    /// What byte queue limits count as in flight: the completions of the poll under way are not told yet.
+    pub fn charged(&self) -> u64 {
+        self.tx.bytes() + self.completed_bytes as u64
+    }
+
+    fn rx_due(&self) -> Time {
+        match self.waiting {
+            0 => Time::NEVER,
+            _ => self.rx.due(self.first_at, self.last_at, self.full_at),
+        }
+    }
+}
+
+impl World {
+    /// A packet for a channel's ring came over the wire.
+    pub(super) fn channel_receive(&mut self, channel: u32, index: u32) {
+        let now = self.now;
+        let c = &mut self.linux.channels[channel as usize];
+        if c.waiting + c.taken == c.descriptors {
+            c.rx_out_of_buffer += 1;
+            let port = c.port as usize;
+            self.drop_packet(port, index, DropReason::ReceiveRing);
+            return;
+        }
+        let bytes = self.packets[index].frame_bytes();
+        c.ring.push(&mut self.packets, index);
+        if c.waiting == 0 {
+            c.first_at = now;
+        }
+        c.waiting += 1;
+        c.last_at = now;
+        c.since_interrupt += 1;
+        if c.full_at.is_none() && c.since_interrupt >= c.rx.profile().frames {
+            c.full_at = Some(now);
+        }
+        let port = c.port as usize - self.linux.first_bridge_port;
+        let scheduled = c.scheduled;
+        self.linux.bridge_ports[port].rx_backlog.change(now, bytes as i64);
+        if !scheduled {
+            self.moderate(channel);
+        }
+    }
+
+    /// Interrupts the core of a channel, if that is due, or sees to it that it will be.
+    fn moderate(&mut self, channel: u32) {
+        let now = self.now;
+        let c = &mut self.linux.channels[channel as usize];
+        let (rx, tx) = (c.rx_due(), c.tx.due());
+        let due = rx.min(tx);
+        if due > now {
+            if due < c.irq_at {
+                c.irq_at = due;
+                let napi = c.napi;
+                self.schedule(due, Event::LinuxIrq(napi));
+            }
+            return;
+        }
+        c.irq_at = Time::NEVER;
+        c.scheduled = true;
+        if rx <= now {
+            c.rx.on_interrupt(now);
+        }
+        if tx <= now {
+            c.tx.moderation.on_interrupt(now);
+        }
+        c.since_interrupt = 0;
+        c.full_at = None;
+        let (core, napi) = (c.core, c.napi);
+        self.interrupt_core(core, napi);
+    }
+
+    /// The interrupt of a channel may be due.
+    pub(super) fn on_moderation(&mut self, channel: u32) {
+        let c = &mut self.linux.channels[channel as usize];
+        if c.irq_at != self.now {
+            return; // stale: an earlier one took its place
+        }
+        c.irq_at = Time::NEVER;
+        if !c.scheduled {
+            self.moderate(channel);
+        }
+    }
+
+    /// Begins the next unit of a channel's poll. `None`: the poll is over.
+    pub(super) fn channel_unit(&mut self, core: u32, channel: u32, used: u32) -> Option<Unit> {
+        let unit = |cost, weight| Some(Unit { cost, weight, purpose: Purpose::Soft });
+        if let Some(egress) = self.linux.channels[channel as usize].running {
+            if let Some((packet, cost)) = self.egress_unit(core, egress) {
+                self.linux.channels[channel as usize].doing = Doing::Send(packet);
+                return unit(cost, 0);
+            }
+            self.linux.channels[channel as usize].running = None;
+        }
+        let now = self.now;
+        let c = &mut self.linux.channels[channel as usize];
+        if c.completing {
+            match c.tx.sent.front() {
+                Some(&(at, bytes)) if at <= now && c.completed < TX_BUDGET => {
+                    c.tx.sent.pop_front();
+                    c.completed += 1;
+                    c.completed_bytes += bytes;
+                    c.doing = Doing::Completion;
+                    let (port, cost) = (c.port as usize, c.costs.complete);
+                    let port = port - self.linux.first_bridge_port;
+                    self.linux.bridge_ports[port].tx_backlog.change(now, -(bytes as i64));
+                    return unit(cost, 0);
+                }
+                _ => {
+                    c.completing = false;
+                    self.end_completions(core, channel);
+                }
+            }
+        }
+        let c = &mut self.linux.channels[channel as usize];
+        if used == NAPI_WEIGHT {
+            return None;
+        }
+        let index = c.ring.pop(&self.packets)?;
+        let bytes = self.packets[index].frame_bytes();
+        c.waiting -= 1;
+        c.taken += 1;
+        c.rx.count(bytes);
+        c.doing = Doing::Receive(index);
+        let cost = c.costs.receive + Time((bytes as f64 * c.costs.receive_ps_per_byte) as u64);
+        let port = c.port as usize - self.linux.first_bridge_port;
+        self.linux.bridge_ports[port].rx_backlog.change(now, -(bytes as i64));
+        unit(cost, 1)
+    }
+
+    /// A unit of a channel's poll ends.
+    pub(super) fn channel_unit_ends(&mut self, core: u32, channel: u32) {
+        let c = &mut self.linux.channels[channel as usize];
+        match std::mem::replace(&mut c.doing, Doing::Nothing) {
+            Doing::Nothing => unreachable!("a unit is something"),
+            Doing::Completion => {}
+            Doing::Receive(packet) => self.forward(core, channel, packet),
+            Doing::Send(packet) => {
+                let egress = c.running.expect("it runs");
+                self.egress_unit_ends(egress, packet);
+            }
+        }
+    }
+
+    /// A poll has taken all completions there were: BQL hears of them, and a queue that may go on does.
+    fn end_completions(&mut self, core: u32, channel: u32) {
+        let now = self.now;
+        let c = &mut self.linux.channels[channel as usize];
+        let bytes = std::mem::take(&mut c.completed_bytes);
+        if bytes == 0 {
+            return;
+        }
+        let was_stopped = c.tx.is_stopped();
+        if let Some(dql) = &mut c.tx.dql {
+            dql.completed(bytes, now);
+            c.tx.over_limit &= dql.available() < 0;
+        }
+        c.tx.full &= c.tx.sent.len() + STOP_ROOM > c.tx.descriptors;
+        if was_stopped && !c.tx.is_stopped() {
+            let egress = c.tx.egress;
+            self.schedule_egress(core, egress);
+        }
+    }
+
+    /// A poll is over. `true`: there is more.
+    pub(super) fn channel_poll_ends(&mut self, channel: u32, used: u32) -> bool {
+        let now = self.now;
+        let c = &mut self.linux.channels[channel as usize];
+        let more = used == NAPI_WEIGHT || c.completed == TX_BUDGET;
+        c.taken = 0;
+        c.since_interrupt = c.waiting;
+        c.tx.moderation.sample.packets += c.completed as u64;
+        c.completing = true;
+        c.completed = 0;
+        if more {
+            return true;
+        }
+        c.scheduled = false;
+        c.tx.moderation.on_poll_complete(now);
+        c.rx.on_poll_complete(now);
+        self.moderate(channel);
+        false
+    }
+
+    /// Hands a packet to the device of a channel.
+    pub(super) fn post_to_device(&mut self, channel: u32, index: u32) {
+        let now = self.now;
+        let c = &mut self.linux.channels[channel as usize];
+        let port = c.port as usize;
+        let frame = self.packets[index].frame_bytes();
+        let bytes = frame - FCS_BYTES;
+        let p = &mut self.linux.bridge_ports[port - self.linux.first_bridge_port];
+        p.tx_backlog.change(now, bytes as i64);
+        let latency = p.tx_latency;
+        let wire = self.packets[index].wire_bytes as u32;
+        let begin = self.ports[port].busy_until.max(now + latency);
+        let left = begin + self.serialization(port, wire);
+        self.send_at(port, index, left);
+        let c = &mut self.linux.channels[channel as usize];
+        c.tx.moderation.sample.bytes += bytes as u64;
+        c.tx.sent.push_back((left, bytes));
+        if let Some(dql) = &mut c.tx.dql {
+            dql.queued(bytes);
+            if dql.available() < 0 {
+                c.tx.bql_stops += !c.tx.over_limit as u64;
+                c.tx.over_limit = true;
+            }
+        }
+        if c.tx.sent.len() + STOP_ROOM > c.tx.descriptors {
+            c.tx.ring_stops += !c.tx.full as u64;
+            c.tx.full = true;
+        }
+        if !c.scheduled {
+            self.moderate(channel);
+        }
+    }
+
+    /// Puts a packet on the link behind a port, where it has left by `left`; nothing may be sent to leave earlier.
+    fn send_at(&mut self, port: usize, index: u32, left: Time) {
+        let packet = &mut self.packets[index];
+        let (class, wire_bytes, kind, frame) =
+            (packet.class, packet.wire_bytes, packet.kind, packet.frame_bytes());
+        let p = &mut self.ports[port];
+        p.busy_until = left;
+        p.wire_bytes += wire_bytes as u64;
+        let arrival = left + p.arrival_delay;
+        packet.arrival = arrival;
+        let (first, up) = (p.in_flight.is_empty(), p.up);
+        let queue = &mut self.queues[lane(port, class)];
+        queue.pass(frame);
+        queue.tx_packets += 1;
+        queue.tx_bytes += frame as u64;
+        self.transmissions[kind as usize] += 1;
+        if !up {
+            self.drop_packet(port, index, DropReason::LinkDown);
+            return;
+        }
+        self.ports[port].in_flight.push(&mut self.packets, index);
+        if first {
+            self.schedule(arrival, Event::Arrival(port as u32));
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! How packets get from a queueing discipline to a device.
+//!
+//! Sources: Linux net/core/dev.c (`__dev_xmit_skb`, `net_tx_action`), net/sched/sch_generic.c (`__qdisc_run` and its quota
+//! of `dev_tx_weight`, `sch_direct_xmit`, `dev_requeue_skb`, `TCQ_F_CAN_BYPASS`). Only one core runs a discipline at
+//! a time (`__QDISC_STATE_RUNNING`); another that queues a packet meanwhile leaves it to that one. A packet that finds its transmit queue
+//! stopped goes back, which counts as a requeue, and waits there until the queue is woken. The core that wakes the queue, by a completion,
+//! goes on with the discipline.
+//!
+//! Leaves out: the time that cores wait for each other's locks, and dequeuing in bulk.
+
+use rand_core::Rng;
+use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
+use tailback_proto::aqm::skb::{Enqueue, Skb};
+use tailback_proto::units::Time;
+
+use super::core::{Purpose, Unit};
+use crate::engine::Stream;
+use crate::event::Event;
+use crate::fabric::packet::{CE, ECT};
+use crate::fabric::port::DropReason;
+use crate::world::World;
+
+/// Packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
+const QUOTA: u32 = 64;
+/// What the kernel does not count of a frame: the FCS.
+const FCS_BYTES: u32 = 4;
+
+/// A queueing discipline in front of one or several transmit queues of a port.
+#[derive(Debug)]
+pub(crate) struct Egress {
+    pub qdisc: Qdisc,
+    /// Port of the world.
+    pub port: u32,
+    /// As cores know it.
+    output: u32,
+    /// As timers know it.
+    timer: u32,
+    /// A packet that finds it empty goes straight to the device.
+    bypass: bool,
+    random: Stream,
+    /// Some core runs it, and how much it may still do.
+    running: bool,
+    quota: u32,
+    /// The packet under way did not wait.
+    direct: bool,
+    /// It waits for some core (`__QDISC_STATE_SCHED`).
+    scheduled: bool,
+    /// A core's softirq runs it.
+    in_output: bool,
+    /// What that softirq hands to the device.
+    sending: Option<u32>,
+    /// Transmit queue of the packet that went back.
+    held_for: Option<u32>,
+    watchdog_at: Time,
+    /// Packets of data that wait: for the books.
+    pub data_packets: u64,
+    pub marked: u64,
+    /// By core of the bridge: what it takes to queue and take a packet, and to hand it to the device.
+    costs: Vec<(u32, Time, Time)>,
+}
+
+impl Egress {
+    pub fn new(
+        qdisc: Qdisc,
+        port: u32,
+        output: u32,
+        timer: u32,
+        random: Stream,
+        costs: Vec<(u32, Time, Time)>,
+    ) -> Self {
+        let bypass = match qdisc.discipline() {
+            Discipline::Noqueue
+            | Discipline::Fifo(_)
+            | Discipline::Codel(_)
+            | Discipline::FqCodel(_)
+            | Discipline::Sfq(_) => true,
+            Discipline::Red(_) | Discipline::Tbf(_) => false,
+        };
+        Egress {
+            qdisc,
+            port,
+            output,
+            timer,
+            bypass,
+            random,
+            running: false,
+            quota: 0,
+            direct: false,
+            scheduled: false,
+            in_output: false,
+            sending: None,
+            held_for: None,
+            watchdog_at: Time::NEVER,
+            data_packets: 0,
+            marked: 0,
+            costs,
+        }
+    }
+
+    /// The packet that a softirq hands to the device, if any.
+    pub fn in_hand(&self) -> Option<u32> {
+        self.sending
+    }
+
+    fn cost(&self, core: u32, direct: bool) -> Time {
+        let &(_, qdisc, transmit) =
+            self.costs.iter().find(|cost| cost.0 == core).expect("it is a core of the bridge");
+        if direct {
+            transmit
+        } else {
+            qdisc + transmit
+        }
+    }
+}
+
+impl World {
+    /// Offers a packet to an egress. `true`: the core that did is to run it.
+    pub(super) fn egress_enqueue(&mut self, egress: u32, index: u32) -> bool {
+        let now = self.now;
+        let packet = &self.packets[index];
+        let (kind, flags) = (packet.kind, packet.flags);
+        let bytes = packet.frame_bytes() - FCS_BYTES;
+        let skb = Skb::new(index, bytes, super::bridge::flow_hash(packet), flags & (ECT | CE) != 0);
+        let e = &mut self.linux.egresses[egress as usize];
+        let empty = e.qdisc.qlen() == 0;
+        let mut drops = std::mem::take(&mut self.linux.drops);
+        let random = &mut e.random;
+        let result = e.qdisc.enqueue(skb, now, || random.next_u32(), &mut drops);
+        if let Enqueue::Queued { marked } = result {
+            e.data_packets += kind.is_data() as u64;
+            e.direct = empty && e.bypass && !e.running;
+            let port = e.port as usize - self.linux.first_bridge_port;
+            self.linux.bridge_ports[port].qdisc_backlog.change(now, bytes as i64);
+            if marked {
+                e.marked += 1;
+                self.packets[index].flags |= CE;
+            }
+        }
+        self.drop_victims(egress, &mut drops);
+        self.linux.drops = drops;
+        let e = &mut self.linux.egresses[egress as usize];
+        if matches!(result, Enqueue::Dropped(_)) {
+            let port = e.port as usize;
+            self.drop_packet(port, index, DropReason::Qdisc);
+            return false;
+        }
+        if e.running {
+            return false;
+        }
+        e.running = true;
+        e.quota = QUOTA;
+        true
+    }
+
+    /// What a discipline dropped of what it held is gone.
+    fn drop_victims(&mut self, egress: u32, drops: &mut Vec<(Skb, tailback_proto::aqm::skb::DropReason)>) {
+        for (skb, _) in drops.drain(..) {
+            self.leave_egress(egress, &skb);
+            let port = self.linux.egresses[egress as usize].port as usize;
+            self.drop_packet(port, skb.packet, DropReason::Qdisc);
+        }
+    }
+
+    fn leave_egress(&mut self, egress: u32, skb: &Skb) {
+        let data = self.packets[skb.packet].kind.is_data() as u64;
+        let e = &mut self.linux.egresses[egress as usize];
+        e.data_packets -= data;
+        let port = e.port as usize - self.linux.first_bridge_port;
+        self.linux.bridge_ports[port].qdisc_backlog.change(self.now, -(skb.bytes as i64));
+    }
+
+    /// A core that runs an egress takes the next packet, and what it takes to hand it to the device. `None`: the run is
+    /// over.
+    pub(super) fn egress_unit(&mut self, core: u32, egress: u32) -> Option<(u32, Time)> {
+        let now = self.now;
+        let e = &mut self.linux.egresses[egress as usize];
+        if e.quota == 0 {
+            e.running = false;
+            self.schedule_egress(core, egress);
+            return None;
+        }
+        if let Some(queue) = e.held_for {
+            if self.linux.channels[queue as usize].tx.is_stopped() {
+                e.running = false;
+                return None;
+            }
+            e.held_for = None;
+        }
+        let mut drops = std::mem::take(&mut self.linux.drops);
+        let next = e.qdisc.dequeue(now, &mut drops);
+        let next_at = e.qdisc.next_at();
+        self.drop_victims(egress, &mut drops);
+        self.linux.drops = drops;
+        let Some((skb, marked)) = next else {
+            let e = &mut self.linux.egresses[egress as usize];
+            e.running = false;
+            if let Some(at) = next_at.filter(|&at| at < e.watchdog_at) {
+                e.watchdog_at = at;
+                let timer = e.timer;
+                self.schedule(at.max(now), Event::LinuxTimer(timer));
+            }
+            return None;
+        };
+        let e = &mut self.linux.egresses[egress as usize];
+        if marked {
+            e.marked += 1;
+            self.packets[skb.packet].flags |= CE;
+        }
+        let queue = self.transmit_queue(skb.packet);
+        let e = &mut self.linux.egresses[egress as usize];
+        if self.linux.channels[queue as usize].tx.is_stopped() {
+            e.qdisc.requeue(skb);
+            e.held_for = Some(queue);
+            e.running = false;
+            return None;
+        }
+        e.quota -= 1;
+        let direct = std::mem::take(&mut e.direct);
+        let cost = e.cost(core, direct);
+        self.leave_egress(egress, &skb);
+        Some((skb.packet, cost))
+    }
+
+    /// A core has handed a packet of an egress to the device.
+    pub(super) fn egress_unit_ends(&mut self, _egress: u32, packet: u32) {
+        let queue = self.transmit_queue(packet);
+        self.post_to_device(queue, packet);
+    }
+
+    /// A core is to run an egress, unless some is to already (`__netif_schedule`).
+    pub(super) fn schedule_egress(&mut self, core: u32, egress: u32) {
+        let e = &mut self.linux.egresses[egress as usize];
+        if std::mem::replace(&mut e.scheduled, true) {
+            return;
+        }
+        let output = e.output;
+        self.schedule_output(core, output);
+    }
+
+    /// The timer of an egress.
+    pub(super) fn on_watchdog_of(&mut self, egress: u32) {
+        let e = &mut self.linux.egresses[egress as usize];
+        if e.watchdog_at != self.now {
+            return;
+        }
+        e.watchdog_at = Time::NEVER;
+        // The timer is on the core that found nothing to let go, which is one that serves the port.
+        let core = e.costs[0].0;
+        self.schedule_egress(core, egress);
+    }
+
+    /// Begins the next unit of an egress that a softirq runs. `None`: the run is over.
+    pub(super) fn output_egress_unit(&mut self, core: u32, egress: u32) -> Option<Unit> {
+        let e = &mut self.linux.egresses[egress as usize];
+        if !e.in_output {
+            e.scheduled = false;
+            if e.running {
+                return None;
+            }
+            e.running = true;
+            e.quota = QUOTA;
+            e.in_output = true;
+        }
+        let next = self.egress_unit(core, egress);
+        let e = &mut self.linux.egresses[egress as usize];
+        match next {
+            Some((packet, cost)) => {
+                e.sending = Some(packet);
+                Some(Unit { cost, weight: 0, purpose: Purpose::Soft })
+            }
+            None => {
+                e.in_output = false;
+                None
+            }
+        }
+    }
+
+    /// A unit of an egress that a softirq runs ends.
+    pub(super) fn output_egress_unit_ends(&mut self, egress: u32) {
+        let packet = self.linux.egresses[egress as usize].sending.take().expect("it sends");
+        self.egress_unit_ends(egress, packet);
+    }
+}

@@ -1,0 +1,282 @@
+//! What is recorded of Linux bridges.
+
+use serde::Serialize;
+use tailback_proto::units::Time;
+
+use super::counters::Counter;
+use super::meta::Queue;
+use super::series::Kind;
+use crate::fabric::packet::Packet;
+use crate::fabric::port::DropReason;
+use crate::fabric::{lane, CLASSES};
+use crate::linux::core::Purpose;
+use crate::plan::{Plan, QdiscPlan};
+use crate::world::World;
+
+/// A value of a bridge's port, counted among all ports of bridges, or of a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BridgeSource {
+    RingMean(usize),
+    RingMax(usize),
+    RingDropped(usize),
+    QdiscMean(usize),
+    QdiscMax(usize),
+    Marked(usize),
+    QdiscDropped(usize),
+    SentMean(usize),
+    SentMax(usize),
+    Core(usize, Purpose),
+}
+
+impl BridgeSource {
+    pub fn kind(self) -> Kind {
+        use BridgeSource::*;
+        match self {
+            RingMax(_) | QdiscMax(_) | SentMax(_) => Kind::Max,
+            RingMean(_) | QdiscMean(_) | SentMean(_) => Kind::Mean,
+            RingDropped(_) | Marked(_) | QdiscDropped(_) => Kind::Count,
+            Core(..) => Kind::Share,
+        }
+    }
+
+    pub fn metric(self) -> &'static str {
+        use BridgeSource::*;
+        match self {
+            RingMax(_) | QdiscMax(_) | SentMax(_) => "queue_max_bytes",
+            RingMean(_) | QdiscMean(_) | SentMean(_) => "queue_mean_bytes",
+            Marked(_) => "ecn_marked",
+            RingDropped(_) | QdiscDropped(_) => "dropped",
+            Core(_, Purpose::Irq) => "irq_share",
+            Core(_, Purpose::Soft) => "softirq_share",
+            Core(_, Purpose::Sys) => "system_share",
+            Core(_, Purpose::Guest) => "guest_share",
+        }
+    }
+}
+
+/// A core of a bridge over the run, as shares of it, 0 to 1, under the names of `mpstat`; the rest was idle.
+#[derive(Clone, Debug, Serialize)]
+pub struct BridgeCore {
+    /// Bridge.
+    pub bridge: String,
+    /// Number of the core.
+    pub core: u32,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Softirqs, ksoftirqd included.
+    pub softirq: f64,
+    /// Virtual CPUs.
+    pub guest: f64,
+    /// Hard interrupts taken.
+    pub interrupts: u64,
+    /// Polls of NAPI instances.
+    pub polls: u64,
+}
+
+/// Name of a port's row: `br0:h1/qdisc`.
+pub(super) fn row_name(world: &World, port: usize, row: &str) -> String {
+    format!("{}/{row}", world.links[port].name)
+}
+
+/// All cores: their numbers among all, bridge and number there.
+fn all_cores<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usize, &'a str, u32)> {
+    world.linux.bridges.iter().zip(&plan.bridges).flat_map(|(bridge, of_plan)| {
+        let cores = &plan.bridge_models[of_plan.model].cores;
+        cores
+            .iter()
+            .enumerate()
+            .map(move |(at, core)| (bridge.first_core as usize + at, of_plan.name.as_str(), core.number))
+    })
+}
+
+/// What is recorded: name and values of each row.
+pub(super) fn columns(plan: &Plan, world: &World) -> Vec<(String, Vec<BridgeSource>)> {
+    use BridgeSource::*;
+    let mut rows = Vec::new();
+    for port in 0..world.linux.bridge_ports.len() {
+        let name = |row| row_name(world, world.linux.first_bridge_port + port, row);
+        rows.push((name("tx-ring"), vec![SentMean(port), SentMax(port)]));
+        rows.push((name("qdisc"), vec![QdiscMean(port), QdiscMax(port), Marked(port), QdiscDropped(port)]));
+        rows.push((name("rx-ring"), vec![RingMean(port), RingMax(port), RingDropped(port)]));
+    }
+    for (core, bridge, number) in all_cores(plan, world) {
+        let purposes = [Purpose::Irq, Purpose::Soft, Purpose::Guest];
+        rows.push((format!("{bridge}/cpu{number}"), purposes.map(|purpose| Core(core, purpose)).to_vec()));
+    }
+    rows
+}
+
+fn out_of_buffer(world: &World, port: usize) -> u64 {
+    let p = &world.linux.bridge_ports[port];
+    let channels = p.first_channel as usize..(p.first_channel + p.channels) as usize;
+    world.linux.channels[channels].iter().map(|channel| channel.rx_out_of_buffer).sum()
+}
+
+fn egresses(world: &World, port: usize) -> impl Iterator<Item = &crate::linux::egress::Egress> {
+    let port = (world.linux.first_bridge_port + port) as u32;
+    world.linux.egresses.iter().filter(move |egress| egress.port == port)
+}
+
+pub(super) fn read(world: &mut World, source: BridgeSource, before: &mut u64, span: Time) -> f64 {
+    use BridgeSource::*;
+    let now = world.now;
+    let first = world.linux.first_bridge_port;
+    let ports = &mut world.linux.bridge_ports;
+    let counter = match source {
+        RingMean(port) => return ports[port].rx_backlog.take_mean(now, span),
+        RingMax(port) => return ports[port].rx_backlog.take_max() as f64,
+        QdiscMean(port) => return ports[port].qdisc_backlog.take_mean(now, span),
+        QdiscMax(port) => return ports[port].qdisc_backlog.take_max() as f64,
+        SentMean(port) => return ports[port].tx_backlog.take_mean(now, span),
+        SentMax(port) => return ports[port].tx_backlog.take_max() as f64,
+        RingDropped(port) => out_of_buffer(world, port),
+        Marked(port) => egresses(world, port).map(|egress| egress.marked).sum(),
+        QdiscDropped(port) => world.drops[lane(first + port, 0)][DropReason::Qdisc as usize].packets,
+        Core(core, purpose) => world.linux.cores[core].spent(purpose, now).0,
+    };
+    let difference = counter - std::mem::replace(before, counter);
+    source.kind().of_difference(difference, span)
+}
+
+/// A queue of a bridge's port.
+pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, order: u32) -> Queue {
+    let node = world.ports[port].owner as usize - world.nics.len() - world.switches.len();
+    let model = &plan.bridge_models[plan.bridges[node].model];
+    let red = match &model.qdisc {
+        QdiscPlan::Red(red) if kind == "qdisc" => Some(red),
+        _ => None,
+    };
+    Queue {
+        queue: row_name(world, port, kind),
+        kind,
+        node: plan.bridges[node].name.clone(),
+        port: world.links[port].name.clone(),
+        priority: 0,
+        order,
+        k_min_bytes: red.map(|red| red.min_bytes as u64),
+        k_max_bytes: red.map(|red| red.max_bytes as u64),
+        limit_bytes: red.map(|red| red.limit_bytes as u64),
+    }
+}
+
+/// What the cores of bridges did.
+pub(super) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
+    let row = |(core, bridge, number): (usize, &str, u32)| {
+        let core = &world.linux.cores[core];
+        let share = |purpose| core.spent(purpose, world.now).0 as f64 / world.now.0.max(1) as f64;
+        BridgeCore {
+            bridge: bridge.to_owned(),
+            core: number,
+            irq: share(Purpose::Irq),
+            softirq: share(Purpose::Soft),
+            guest: share(Purpose::Guest),
+            interrupts: core.interrupts_taken,
+            polls: core.polls,
+        }
+    };
+    all_cores(plan, world).map(row).collect()
+}
+
+/// Counters of `ethtool -S`, and of `tc -s qdisc` for all queueing disciplines of a port together.
+pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
+    for (number, p) in world.linux.bridge_ports.iter().enumerate() {
+        let port = world.linux.first_bridge_port + number;
+        let channels =
+            &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize];
+        let sum = |value: fn(&crate::linux::device::Channel) -> u64| channels.iter().map(value).sum::<u64>();
+        let lanes = lane(port, 0)..lane(port, 0) + CLASSES;
+        let (groups, queues) = (&world.groups[lanes.clone()], &world.queues[lanes]);
+        let mut values = vec![
+            ("rx_packets", groups.iter().map(|group| group.rx_packets).sum()),
+            ("rx_bytes", groups.iter().map(|group| group.rx_bytes).sum()),
+            ("rx_out_of_buffer", sum(|channel| channel.rx_out_of_buffer)),
+            ("tx_packets", queues.iter().map(|queue| queue.tx_packets).sum()),
+            ("tx_bytes", queues.iter().map(|queue| queue.tx_bytes).sum()),
+            ("tx_queue_stopped", sum(|channel| channel.tx.ring_stops)),
+            ("bql_stopped", sum(|channel| channel.tx.bql_stops)),
+            (
+                "bql_limit",
+                channels.iter().filter_map(|c| c.tx.dql.as_ref()).map(|dql| dql.limit() as u64).sum(),
+            ),
+        ];
+        for egress in egresses(world, number) {
+            super::qdisc::add_counters(&mut values, &egress.qdisc, world.now);
+        }
+        rows.extend(values.into_iter().map(|(counter, value)| Counter {
+            node: plan.bridges[p.bridge as usize].name.clone(),
+            port: world.links[port].name.clone(),
+            counter: counter.into(),
+            value,
+        }));
+    }
+}
+
+/// Checks the books of all bridges. Returns the packets of data that they hold, and a line for each error.
+pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) {
+    let mut errors = Vec::new();
+    let mut held_data = 0;
+    for (number, bridge) in plan.bridges.iter().enumerate() {
+        let of_bridge = |port: usize| world.linux.bridge_ports[port].bridge as usize == number;
+        let ports: Vec<usize> = (0..world.linux.bridge_ports.len()).filter(|&port| of_bridge(port)).collect();
+        let (mut came, mut went) = (0u64, 0u64);
+        for &at in &ports {
+            let port = world.linux.first_bridge_port + at;
+            let (mut waiting, mut in_rings) = (0u64, 0u64);
+            let mut hold = |packet: &Packet| {
+                held_data += packet.kind.is_data() as u64;
+                went += 1;
+            };
+            let p = &world.linux.bridge_ports[at];
+            let mut unsent = 0;
+            for c in &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize]
+            {
+                for packet in c.ring.iter(&world.packets) {
+                    waiting += 1;
+                    in_rings += packet.frame_bytes() as u64;
+                    hold(packet);
+                }
+                waiting -= c.waiting as u64;
+                c.in_hand().into_iter().for_each(|packet| hold(&world.packets[packet]));
+                unsent += c.tx.bytes();
+                if let Some(dql) = c.tx.dql.as_ref().filter(|dql| dql.in_flight() as u64 != c.charged()) {
+                    let (counted, found) = (dql.in_flight(), c.charged());
+                    let text = format!("BQL counts {counted} B and {found} B wait for their completion");
+                    errors.push((row_name(world, port, "tx-ring"), text));
+                }
+            }
+            if waiting != 0 || in_rings != p.rx_backlog.bytes {
+                let text = format!("counts {} B but holds {in_rings} B", p.rx_backlog.bytes);
+                errors.push((row_name(world, port, "rx-ring"), text));
+            }
+            if unsent != p.tx_backlog.bytes {
+                let text = format!("counts {} B but holds {unsent} B", p.tx_backlog.bytes);
+                errors.push((row_name(world, port, "tx-ring"), text));
+            }
+            let mut queued = 0;
+            for egress in egresses(world, at) {
+                egress.in_hand().into_iter().for_each(|packet| hold(&world.packets[packet]));
+                queued += egress.qdisc.backlog_bytes();
+            }
+            if queued != p.qdisc_backlog.bytes {
+                let text = format!("counts {} B but holds {queued} B", p.qdisc_backlog.bytes);
+                errors.push((row_name(world, port, "qdisc"), text));
+            }
+            for egress in egresses(world, at) {
+                held_data += egress.data_packets;
+                went += egress.qdisc.qlen() as u64;
+            }
+            for class in 0..CLASSES as u8 {
+                let at = lane(port, class);
+                came += world.groups[at].rx_packets;
+                went += world.queues[at].tx_packets;
+                let reasons = DropReason::ALL.into_iter().filter(|reason| !reason.was_on_link());
+                went += reasons.map(|reason| world.drops[at][reason as usize].packets).sum::<u64>();
+            }
+        }
+        if came != went {
+            let text = format!("got {came} packets, and {went} left, were dropped or wait");
+            errors.push((bridge.name.clone(), text));
+        }
+    }
+    (held_data, errors)
+}

@@ -1,0 +1,61 @@
+//! Plans of hosts around a Linux bridge.
+
+use super::*;
+
+pub const NS: u64 = 1_000;
+
+/// Core 0 receives what h0 sends, core 1 what h1 sends; core 2 has the completions of both ports.
+pub fn model() -> BridgeModelPlan {
+    let core = |number| BridgeCorePlan { number, node: 0, guest: false };
+    let coalescing = CoalescingPlan { adaptive: true, usecs: 8, frames: 128 };
+    let port = |core| BridgePortPlan { node: 0, irq_cores: vec![core, 2], rss: vec![0] };
+    BridgeModelPlan {
+        cores: (0..3).map(core).collect(),
+        idle_exit_ps: 1_000 * NS,
+        interrupt_ps: 500 * NS,
+        poll_ps: 200 * NS,
+        costs: BridgeCostsPlan {
+            receive_ps: 1_500 * NS,
+            receive_ps_per_byte: 0.0,
+            qdisc_ps: 0,
+            transmit_ps: 500 * NS,
+            complete_ps: 100 * NS,
+            remote_factor: 1.0,
+        },
+        ports: vec![port(0), port(1)],
+        rx_ring: 8192,
+        tx_ring: 1024,
+        rx: coalescing,
+        tx: coalescing,
+        bql: Some(BqlPlan { min_bytes: 0, max_bytes: 1 << 30, hold_ps: 1_000 * MS }),
+        qdisc: QdiscPlan::Pfifo { limit_packets: 1000 },
+        multiqueue: true,
+        rx_latency_ps: 500 * NS,
+        tx_latency_ps: 500 * NS,
+    }
+}
+
+/// h0 and h1 with a bridge br0 between them, 25 Gbit/s, MTU 4096; nothing is sent.
+pub fn bridged(model: BridgeModelPlan) -> Plan {
+    let mut plan = star(2);
+    plan.switches.clear();
+    plan.switch_models.clear();
+    plan.bridges = vec![BridgePlan { name: "br0".into(), model: 0 }];
+    plan.bridge_models = vec![model];
+    for link in &mut plan.links {
+        *link = LinkPlan { b: "br0".into(), rate_bps: 25_000_000_000, delay_ps: 5_000, ..link.clone() };
+    }
+    plan.nics[0].mtu_bytes = 4096;
+    plan
+}
+
+/// `ib_write_bw` from h0 to h1.
+pub fn write_bw() -> WriterPlan {
+    WriterPlan { message_bytes: 65_536, ..writer(0, 1, 1) }
+}
+
+/// The value of a counter at the port towards a host.
+pub fn at(recording: &Recording, port: &str, counter: &str) -> u64 {
+    let row = recording.counters.iter().find(|row| row.port == port && row.counter == counter);
+    row.unwrap_or_else(|| panic!("no {counter} at {port}")).value
+}

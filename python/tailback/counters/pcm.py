@@ -1,0 +1,67 @@
+"""What Intel PCM shows of a host's data path: `pcm-pcie` (DDIO), `pcm-memory`, and the IIO's occupancy.
+
+The names of the events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines
+that it reads. PCM tells reads of memory from writes, and not cores from devices: by owner there is more here
+than there. The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailback.counters.style import Style, counters_of, hosts, path_of
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+CACHE_LINE_BYTES = 64
+_OWNERS = (("cores", "cpu"), ("NIC", "nic"))
+_WAYS = ("read", "write")
+
+
+def _with_path(result: Result) -> list[str]:
+    return [host for host in hosts(result) if path_of(result, host) is not None]
+
+
+def render(result: Result, host: str) -> str:
+    """Events of the whole run, and means over it."""
+    own, path = counters_of(result, host), path_of(result, host)
+    assert path is not None
+    from tailback.bins import (
+        PS_PER_S,
+    )  # NumPy takes a while to load, and only names of tools are needed until here
+
+    seconds = int(result.meta["end_ps"]) / PS_PER_S
+    lines: list[tuple[str, str]] = []
+    if "memory" in path["target"]:
+        for name in ("PCIRdCur_total", "ItoM_total", "ItoM_miss", "ItoM_hit"):
+            event, kind = name.split("_")
+            lines.append((f"{event} ({kind})", str(own.get(name, 0))))
+        written = own.get("ItoM_total", 0)
+        if written:
+            lines.append(("DDIO hit rate (%)", f"{100 * own.get('ItoM_hit', 0) / written:.1f}"))
+    if result.records_all:
+        bins = result.bins
+        lines += [
+            (f"IIO occupancy, {what} (cache lines)", f"{value / CACHE_LINE_BYTES:.1f}")
+            for what, value in (
+                ("mean", bins.mean(bins.values(f"{host}/iio", "queue_mean_bytes"), 0.0)),
+                ("most", float(bins.values(f"{host}/iio", "queue_max_bytes").max(initial=0.0))),
+            )
+        ]
+    names = {
+        f"{what} by the {owner}": f"memory_{what}_bytes_{key}" for owner, key in _OWNERS for what in _WAYS
+    }
+    if "gpu" in path["target"]:
+        names = {f"BAR1 {what} by the NIC": f"bar1_{what}_bytes" for what in _WAYS}
+    rates = {what: own.get(name, 0) / seconds / 1e6 if seconds else 0.0 for what, name in names.items()}
+    lines += [(f"{what} (MB/s)", f"{rate:.2f}") for what, rate in rates.items()]
+    if "memory" in path["target"]:
+        lines.append(("Memory Throughput (MB/s)", f"{sum(rates.values()):.2f}"))
+    else:
+        lines.append(("BAR1 stalled (us)", str(own.get("bar1_stalled_us", 0))))
+    width = max(len(what) for what, _ in lines)
+    return "".join(f"{what:<{width}}  {value}\n" for what, value in lines)
+
+
+STYLE = Style("pcm", "pcm-pcie -e, pcm-memory", _with_path, render, "a host with host.path")

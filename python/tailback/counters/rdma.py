@@ -1,0 +1,50 @@
+"""`rdma statistic show link mlx5_0/1`: what the RoCE transport and DCQCN counted.
+
+One line a port, name and value in turn, in the order of Linux's mlx5 driver (drivers/infiniband/hw/mlx5/
+counters.c). Counters of what is not modelled are left out, rather than printed as 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailback.counters.style import Style, counters_of, hosts
+from tailback.setup import ROCE
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+NAMES = (
+    "out_of_sequence",
+    "duplicate_request",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "req_transport_retries_exceeded",
+    "rp_cnp_ignored",
+    "rp_cnp_handled",
+    "np_ecn_marked_roce_packets",
+    "np_cnp_sent",
+)
+
+
+def _with_queue_pairs(result: Result) -> list[str]:
+    import pyarrow.compute as pc  # takes a while to load, and only names of tools are needed until here
+
+    flows = result.flows
+    if "protocol" in flows.column_names:
+        flows = flows.filter(pc.equal(flows.column("protocol"), ROCE))
+    ends = {*flows.column("src").unique().to_pylist(), *flows.column("dst").unique().to_pylist()}
+    known = set(result.counter_names)
+    return [host for host in hosts(result) if host in ends] if known & set(NAMES) else []
+
+
+def render(result: Result, host: str) -> str:
+    """Counters of the whole run."""
+    own = counters_of(result, host)
+    names = [name for name in NAMES if name in result.counter_names]
+    return "link mlx5_0/1 " + " ".join(f"{name} {own.get(name, 0)}" for name in names) + "\n"
+
+
+STYLE = Style(
+    "rdma", "rdma statistic show link mlx5_0/1", _with_queue_pairs, render, "a host with queue pairs of RoCE"
+)

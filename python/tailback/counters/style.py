@@ -1,0 +1,64 @@
+"""What a tool that prints counters is here: its name, the nodes that it has something of, its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+
+@dataclass(frozen=True)
+class Style:
+    """A tool whose output is imitated, in a file of its own."""
+
+    name: str
+    """As after `--as`."""
+    command: str
+    """What a person types on a real machine, `ethtool -S eth1`."""
+    nodes: Callable[[Result], list[str]]
+    """The hosts, or other nodes, that the tool has something of, in the order of the network."""
+    render: Callable[[Result, str], str]
+    """What it prints on one of them, with a newline at the end."""
+    needs: str
+    """What a run must have for this tool to print anything, as after "expected"."""
+
+
+def counters_of(result: Result, node: str) -> dict[str, int]:
+    """Counters of a host by name, over all its ports; one that is not there is 0."""
+    found: dict[str, int] = {}
+    columns = (result.counters.column(name).to_pylist() for name in ("node", "counter", "value"))
+    for owner, name, value in zip(*columns, strict=True):
+        if owner == node:
+            found[name] = found.get(name, 0) + value
+    return found
+
+
+def hosts(result: Result) -> list[str]:
+    """All hosts of a run."""
+    return list(result.setup.network.hosts)
+
+
+def nic_of(result: Result, host: str) -> Mapping[str, Any]:
+    """A host's NIC in the plan; empty where the plan has none, as that of the HPCC profile."""
+    number = next((one["nic"] for one in result.plan.get("hosts", []) if one["name"] == host), None)
+    return {} if number is None else result.plan["nics"][number]
+
+
+def path_of(result: Result, host: str) -> Mapping[str, Any] | None:
+    """A host's data path in the plan; None for an ideal host."""
+    return nic_of(result, host).get("host_path")
+
+
+def pfc_priorities(result: Result, host: str) -> list[int]:
+    """Priorities under PFC at a host: those of its receive buffer, and those that its switch pauses."""
+    path = path_of(result, host)
+    own = [
+        priority
+        for part in (path or {}).get("receive_buffers", [])
+        if part["xoff_bytes"] is not None
+        for priority in part["priorities"]
+    ]
+    return sorted({*own, *result.setup.lossless})

@@ -1,0 +1,209 @@
+"""`tc -s qdisc show`: what the queueing disciplines of a Linux host counted.
+
+As tc of iproute2 6.1 prints it (tc/tc_qdisc.c, tc/tc_util.c and tc/q_*.c). Numbers of disciplines count up
+from 8001, as the kernel gives them to those that were set without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tailback.counters.style import Style
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+FIRST_HANDLE = 0x8001
+"""Linux net/sched/sch_api.c, qdisc_alloc_handle."""
+_KIB = 1024
+_RATE_UNITS = ("bit", "Kbit", "Mbit", "Gbit", "Tbit")
+
+Numbers = Mapping[str, int]
+
+
+def size_text(size: int) -> str:
+    """As tc prints a size: in Mb or Kb where it is nearly a whole number of them (tc_util.c, sprint_size)."""
+    if size >= _KIB**2 and abs(_KIB**2 * round(size / _KIB**2) - size) < _KIB:
+        return f"{round(size / _KIB**2)}Mb"
+    if size >= _KIB and abs(_KIB * round(size / _KIB) - size) < 16:
+        return f"{round(size / _KIB)}Kb"
+    return f"{size}b"
+
+
+def time_text(us: float) -> str:
+    """As tc prints a time (tc_util.c, sprint_time)."""
+    if us >= 1_000_000:
+        return f"{us / 1_000_000:.3g}s"
+    return f"{us / 1000:.3g}ms" if us >= 1000 else f"{us:.0f}us"
+
+
+def rate_text(bps: int) -> str:
+    """As tc prints a rate: in the largest unit of which it is a whole number (tc_util.c, tc_print_rate)."""
+    rate, unit = bps, 0
+    while unit < len(_RATE_UNITS) - 1 and rate >= 1000 and (rate % 1000 == 0 or rate >= 1_000_000):
+        rate, unit = rate // 1000, unit + 1
+    return f"{rate}{_RATE_UNITS[unit]}"
+
+
+def _codel(codel: Mapping[str, Any]) -> str:
+    """The kernel keeps units of 1024 ns: 5 ms come back as 4999 us, which is printed as 5ms."""
+    target, interval = (
+        time_text((codel[f"{name}_us"] * 1000 >> 10 << 10) // 1000) for name in ("target", "interval")
+    )
+    return f"target {target} interval {interval} "
+
+
+def options(kind: str, plan: Mapping[str, Any]) -> str:
+    """The settings of a discipline, as `print_qopt` of its kind prints them."""
+    match kind:
+        case "pfifo":
+            return f"limit {plan['limit_packets']}p"
+        case "bfifo":
+            return f"limit {size_text(plan['limit_bytes'])}"
+        case "red":
+            limit, low, high = (size_text(plan[f"{name}_bytes"]) for name in ("limit", "min", "max"))
+            flags = "".join(f"{flag} " for flag in ("ecn", "harddrop") if plan[flag])
+            return f"limit {limit} min {low} max {high} {flags}"
+        case "tbf":
+            waits = 1e6 * 8 * (plan["limit_bytes"] - plan["burst_bytes"]) / plan["rate_bps"]
+            latency = f"lat {time_text(waits)} " if waits >= 0 else ""
+            return f"rate {rate_text(plan['rate_bps'])} burst {size_text(plan['burst_bytes'])} {latency}"
+        case "codel":
+            return f"limit {plan['limit_packets']}p {_codel(plan['codel'])}" + (
+                "ecn " if plan["codel"]["ecn"] else ""
+            )
+        case "fq_codel":
+            ecn = "ecn " if plan["codel"]["ecn"] else ""
+            return (
+                f"limit {plan['limit_packets']}p flows {plan['flows']} quantum {plan['quantum_bytes']} "
+                f"{_codel(plan['codel'])}memory_limit {size_text(plan['memory_limit_bytes'])} {ecn}"
+                f"drop_batch {plan['drop_batch_packets']} "
+            )
+        case "sfq":
+            return (
+                f"limit {plan['limit_packets']}p quantum {size_text(plan['quantum_bytes'])} "
+                f"depth {plan['depth_packets']} divisor {plan['divisor']} "
+            )
+    return ""
+
+
+def own_counters(kind: str, n: Numbers) -> list[str]:
+    """What `print_xstats` of a kind prints, line by line."""
+    match kind:
+        case "red":
+            # The kernel has not counted anything as other since drop() was removed from disciplines.
+            return [f"  marked {n['red_marked']} early {n['red_early']} pdrop {n['red_pdrop']} other 0 "]
+        case "codel":
+            dropping = " dropping" if n["codel_dropping"] else ""
+            last, due = (time_text(n[f"codel_{name}_us"]) for name in ("ldelay", "drop_next"))
+            return [
+                f"  count {n['codel_count']} lastcount {n['codel_lastcount']} ldelay {last}{dropping}"
+                f" drop_next {due}",
+                f"  maxpacket {n['codel_maxpacket']} ecn_mark {n['codel_ecn_mark']} "
+                f"drop_overlimit {n['codel_drop_overlimit']}",
+            ]
+        case "fq_codel":
+            over_memory = n["fq_codel_drop_overmemory"]
+            return [
+                f"  maxpacket {n['fq_codel_maxpacket']} drop_overlimit {n['fq_codel_drop_overlimit']} "
+                f"new_flow_count {n['fq_codel_new_flow_count']} ecn_mark {n['fq_codel_ecn_mark']}"
+                + (f" drop_overmemory {over_memory}" if over_memory else ""),
+                f"  new_flows_len {n['fq_codel_new_flows_len']} old_flows_len {n['fq_codel_old_flows_len']}",
+            ]
+    return []
+
+
+def discipline(plan: Any, n: Numbers, device: str, queues: int, handle: int, each: bool = False) -> list[str]:
+    """A device's discipline and the one below it, as `tc -s qdisc show` prints them, line by line.
+
+    With one for `each` transmit queue there is an `mq` above them, and one entry stands for all of them.
+    """
+    lines: list[str] = []
+    where = f"root refcnt {queues + 1}"
+    if each:
+        lines += [f"qdisc mq {handle:x}: dev {device} root ", *_common(n, "qdisc")]
+        where, handle = f"parent {handle:x}:1", handle + 1
+    for prefix in ("qdisc", "child"):
+        kind, settings = (plan, {}) if isinstance(plan, str) else next(iter(plan.items()))
+        number = 0 if kind == "noqueue" else handle
+        lines.append(f"qdisc {kind} {number:x}: dev {device} {where} {options(kind, settings)}")
+        lines += [*_common(n, prefix), *own_counters(kind, n)]
+        if kind != "tbf":
+            break
+        plan = settings["child"] or {"bfifo": {"limit_bytes": settings["limit_bytes"]}}
+        where, handle = f"parent {handle:x}:1", handle + 1
+    return lines
+
+
+def _common(n: Numbers, prefix: str) -> list[str]:
+    """What all disciplines count (tc_util.c, print_tcstats2_attr)."""
+    names = (
+        "sent_bytes",
+        "sent_packets",
+        "dropped",
+        "overlimits",
+        "requeues",
+        "backlog_bytes",
+        "backlog_packets",
+    )
+    size, packets, dropped, over, requeues, backlog, waiting = (
+        n.get(f"{prefix}_{name}", 0) for name in names
+    )
+    return [
+        f" Sent {size} bytes {packets} pkt (dropped {dropped}, overlimits {over} requeues {requeues}) ",
+        f" backlog {size_text(backlog)} {waiting}p requeues {requeues}",
+    ]
+
+
+@dataclass(frozen=True)
+class _Device:
+    node: str
+    name: str
+    plan: Any
+    queues: int
+    """Transmit queues."""
+    each: bool
+    """Whether each of them has a discipline of its own; their counters are summed."""
+
+
+def _devices(result: Result) -> list[_Device]:
+    """Ports of Linux bridges, in the order of the plan."""
+    plan = result.plan
+    models = {bridge["name"]: plan["bridge_models"][bridge["model"]] for bridge in plan.get("bridges", [])}
+    found: list[_Device] = []
+    ports = dict.fromkeys(models, 0)
+    for node, port, counter in zip(
+        *(result.counters.column(name).to_pylist() for name in ("node", "port", "counter")), strict=True
+    ):
+        if node in models and counter == "qdisc_sent_bytes":
+            model = models[node]
+            queues = len(model["ports"][ports[node]]["irq_cores"])
+            found.append(_Device(node, port, model["qdisc"], queues, model["multiqueue"]))
+            ports[node] += 1
+    return found
+
+
+def _nodes(result: Result) -> list[str]:
+    return list(dict.fromkeys(device.node for device in _devices(result)))
+
+
+def render(result: Result, node: str) -> str:
+    """All devices of a node."""
+    numbers: dict[str, dict[str, int]] = {}
+    rows = (result.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+    for owner, port, name, value in zip(*rows, strict=True):
+        if owner == node:
+            numbers.setdefault(port, {})[name] = value
+    lines: list[str] = []
+    for number, device in enumerate(device for device in _devices(result) if device.node == node):
+        # A discipline may have one below it, and mq has.
+        handle = FIRST_HANDLE + 3 * number
+        lines += discipline(
+            device.plan, numbers[device.name], device.name, device.queues, handle, device.each
+        )
+    return "\n".join(lines) + "\n"
+
+
+STYLE = Style("tc", "tc -s qdisc show", _nodes, render, "a Linux bridge")

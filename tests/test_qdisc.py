@@ -1,0 +1,175 @@
+"""Queueing disciplines: what tc takes and refuses, what it works out, and what it prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from tailback.counters.tc import discipline, rate_text, size_text, time_text
+from tailback.scenario.qdisc import Qdisc, Red, qdisc_plan
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Qdisc)
+BRIDGE = {
+    "kind": "red",
+    "limit": "2MB",
+    "min": "50KB",
+    "max": "200KB",
+    "avpkt": "1500B",
+    "bandwidth": "25Gbps",
+    "ecn": True,
+    "probability": 0.5,
+}
+
+
+def plan(given: dict[str, Any], mtu: int = 1500) -> Any:
+    """As the engine gets it."""
+    return qdisc_plan(ADAPTER.validate_python(given), mtu)
+
+
+def test_tc_works_out_what_is_left_out() -> None:
+    red: Red = ADAPTER.validate_python(BRIDGE)
+    assert red.burst_packets == 66  # (2 * 50000 + 200000) / (3 * 1500)
+    assert red.w_log == 6
+    assert ADAPTER.validate_python({**BRIDGE, "max": None}).thresholds == (50_000, 150_000)
+    assert ADAPTER.validate_python({**BRIDGE, "min": None}).thresholds == (66_666, 200_000)
+    assert ADAPTER.validate_python({**BRIDGE, "min": None, "max": None}).thresholds == (166_666, 500_000)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "expected"),
+    [
+        ({**BRIDGE, "burst": 20}, "burst", "at least 34"),
+        ({**BRIDGE, "burst": 33}, "burst", "at least 34"),
+        ({**BRIDGE, "min": "200KB"}, "min", "less than max, 200KB"),
+        ({**BRIDGE, "min": "1GB", "max": "2GB", "burst": 900_000}, "max", "at most"),
+        ({"kind": "tbf", "rate": "1Mbps", "burst": "2KB"}, "limit", "one of the two"),
+        (
+            {"kind": "tbf", "rate": "1Mbps", "burst": "2KB", "limit": "1MB", "child": {"kind": "sfq"}},
+            "limit",
+            "one",
+        ),
+        ({"kind": "sfq", "divisor": 1000}, "divisor", "a power of two"),
+    ],
+)
+def test_what_does_not_go_together_names_its_field(given: dict[str, Any], field: str, expected: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ADAPTER.validate_python(given)
+    (error,) = caught.value.errors()
+    assert error["ctx"]["at"] == field
+    assert expected in error["ctx"]["expected"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {**BRIDGE, "probability": 1.0},
+        {**BRIDGE, "bandwidth": "40Gbps"},
+        {"kind": "tbf", "rate": "1Mbps", "burst": "2KB", "child": {"kind": "noqueue"}},
+        {"kind": "fq_codel", "flows": 65_537},
+        {"kind": "codel", "target": "5"},
+        {"kind": "cake"},
+    ],
+)
+def test_what_tc_refuses_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ADAPTER.validate_python(given)
+
+
+def test_the_devices_mtu_sets_quantum_and_exemption() -> None:
+    fq_codel = plan({"kind": "fq_codel"}, mtu=4200)["fq_codel"]
+    assert fq_codel["quantum_bytes"] == fq_codel["codel"]["mtu_bytes"] == 4214
+    assert plan({"kind": "sfq"})["sfq"]["quantum_bytes"] == 1514
+    assert plan({"kind": "bfifo"})["bfifo"]["limit_bytes"] == 1_514_000
+
+
+COUNTED = {
+    "qdisc_sent_bytes": 29800422882,
+    "qdisc_sent_packets": 7172249,
+    "qdisc_dropped": 0,
+    "qdisc_overlimits": 184,
+    "qdisc_requeues": 34,
+    "red_marked": 184,
+    "red_early": 0,
+    "red_pdrop": 0,
+}
+
+REAL = """\
+qdisc red 800c: root refcnt 505 limit 2000000b min 50000b max 200000b ecn \n\
+ Sent 29800422882 bytes 7172249 pkt (dropped 0, overlimits 184 requeues 34) \n\
+ backlog 0b 0p requeues 34
+  marked 184 early 0 pdrop 0 other 0 """
+"""What a bridge of ConnectX ports printed with `dev`, so that the device is not named."""
+
+
+def test_red_is_printed_as_tc_printed_it() -> None:
+    lines = discipline(plan(BRIDGE), COUNTED, "h0", 504, 0x800C)
+    assert "\n".join(lines).replace("dev h0 ", "") == REAL
+
+
+PFIFO = """\
+qdisc pfifo 8001: root refcnt 3 limit 1000p
+ Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0) \n\
+ backlog 0b 0p requeues 0"""
+"""What tc of iproute2 6.1 printed on a veth device with two transmit queues."""
+
+
+def test_pfifo_is_printed_as_tc_printed_it() -> None:
+    lines = discipline(plan({"kind": "pfifo"}), {}, "v0", 2, 0x8001)
+    assert "\n".join(lines).replace("dev v0 ", "") == PFIFO
+
+
+def test_a_child_has_its_parents_handle() -> None:
+    tbf = {"kind": "tbf", "rate": "100Mbps", "burst": "10240B", "child": {**BRIDGE, "burst": 60}}
+    lines = discipline(plan(tbf), {**COUNTED, "child_sent_packets": 5}, "v0", 1, 0x8001)
+    assert lines[0] == "qdisc tbf 8001: dev v0 root refcnt 2 rate 100Mbit burst 10Kb "
+    assert lines[3].startswith("qdisc red 8002: dev v0 parent 8001:1 limit 2000000b")
+    assert lines[4].startswith(" Sent 0 bytes 5 pkt ")
+    fifo = discipline(plan({**tbf, "child": None, "limit": "100KiB"}), {}, "v0", 1, 0x8001)
+    # 100 KiB less the bucket at 12.5 B a us.
+    assert fifo[0].endswith("burst 10Kb lat 7.37ms ")
+    assert fifo[3] == "qdisc bfifo 8002: dev v0 parent 8001:1 limit 100Kb"
+
+
+def test_each_transmit_queue_under_mq() -> None:
+    lines = discipline(plan({"kind": "fq_codel"}), _fq_codel_counters(), "v0", 4, 0x8001, each=True)
+    assert lines[0] == "qdisc mq 8001: dev v0 root "
+    assert lines[3] == (
+        "qdisc fq_codel 8002: dev v0 parent 8001:1 limit 10240p flows 1024 quantum 1514 "
+        "target 5ms interval 100ms memory_limit 32Mb ecn drop_batch 64 "
+    )
+    assert lines[6:] == [
+        "  maxpacket 1514 drop_overlimit 0 new_flow_count 7 ecn_mark 3",
+        "  new_flows_len 1 old_flows_len 2",
+    ]
+
+
+def _fq_codel_counters() -> dict[str, int]:
+    names = ("maxpacket", "drop_overlimit", "drop_overmemory", "new_flow_count", "ecn_mark")
+    lists = ("new_flows_len", "old_flows_len")
+    return {
+        f"fq_codel_{name}": value
+        for name, value in zip((*names, *lists), (1514, 0, 0, 7, 3, 1, 2), strict=True)
+    }
+
+
+def test_sizes_times_and_rates_are_tcs() -> None:
+    assert [size_text(n) for n in (50_000, 1024, 1_048_576, 2_000_000, 0)] == [
+        "50000b",
+        "1Kb",
+        "1Mb",
+        "2000000b",
+        "0b",
+    ]
+    assert [time_text(us) for us in (0, 999, 4999, 100_000, 2_500_000)] == [
+        "0us",
+        "999us",
+        "5ms",
+        "100ms",
+        "2.5s",
+    ]
+    assert [rate_text(bps) for bps in (100_000_000, 25_000_000_000, 1_500_000)] == [
+        "100Mbit",
+        "25Gbit",
+        "1500Kbit",
+    ]
