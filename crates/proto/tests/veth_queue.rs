@@ -26,7 +26,8 @@ fn a_full_ring_stops_the_queue_until_a_poll_ends() {
     assert_eq!(q.transmit(256, 60, Time::ZERO), Transmit::Busy);
     assert!(q.is_stopped());
     for packet in 0..64 {
-        assert_eq!(q.take(Time::ZERO), Some(Taken { packet, goes_on: false }));
+        assert_eq!(q.take(), Some(packet));
+        assert!(!q.done(Time::ZERO));
         assert!(q.is_stopped());
     }
     assert!(q.poll_ends(Time::ZERO));
@@ -42,7 +43,7 @@ fn entries_are_cleared_sixteen_at_once_but_one_by_one_in_a_small_ring() {
     let room = |ring, taken| {
         let mut q = queue(ring, OnFull::Free, Charge::Off, 0);
         (0..ring).for_each(|packet| assert_eq!(q.transmit(packet, 60, Time::ZERO), Transmit::Queued));
-        (0..taken).for_each(|_| assert!(q.take(Time::ZERO).is_some()));
+        (0..taken).for_each(|_| assert!(q.take().is_some()));
         (0..ring).filter(|_| q.transmit(0, 60, Time::ZERO) == Transmit::Queued).count()
     };
     assert_eq!([room(256, 15), room(256, 16), room(256, 31), room(256, 32)], [0, 16, 16, 32]);
@@ -56,7 +57,8 @@ fn what_would_starve_the_queue_is_told_at_once() {
     let mut q = queue(256, OnFull::Stop, Charge::Packets, 100);
     assert_eq!(q.transmit(7, 60, Time::ZERO), Transmit::Queued);
     assert!(q.is_stopped());
-    assert_eq!(q.take(Time::from_us(1)), Some(Taken { packet: 7, goes_on: true }));
+    assert_eq!(q.take(), Some(7));
+    assert!(q.done(Time::from_us(1)));
     assert_eq!(q.in_flight(), 0);
 }
 
@@ -126,9 +128,9 @@ proptest! {
                     for _ in 0..budget {
                         now += Time::from_us(us);
                         let was_stopped = q.is_stopped();
-                        let Some(taken) = q.take(now) else { break };
-                        prop_assert_eq!(Some(taken.packet), expected.pop_front());
-                        prop_assert!(!taken.goes_on || was_stopped);
+                        let Some(packet) = q.take() else { break };
+                        prop_assert_eq!(Some(packet), expected.pop_front());
+                        prop_assert!(!q.done(now) || was_stopped);
                     }
                     q.poll_ends(now);
                     if q.is_empty() {

@@ -19,6 +19,7 @@ fn namespace(name: &str, rules: u32) -> NamespacePlan {
         stack_ps: 300 * NS,
         rules,
         rule_ps: 7_500,
+        echo_ps: 300 * NS + rules as u64 * 7_500,
         jitter_per_mille: 77,
         wakeup_ps: 5 * US,
         threaded: true,
@@ -73,7 +74,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
             src: "a".into(),
             dst: "b".into(),
             frame_bytes: 98,
-            interval_ps: 21 * MS,
+            interval_ps: 51 * MS,
             start_ps: 100 * MS,
             stop_ps: None,
         }],
@@ -82,12 +83,14 @@ fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
     Plan {
         name: "veth".into(),
         seed: 1,
-        duration_ps: 3000 * MS,
+        duration_ps: 3_000 * MS,
         hosts: vec![],
         nics: vec![],
         switches: vec![],
         switch_models: vec![],
         links: vec![],
+        bridges: vec![],
+        bridge_models: vec![],
         code_points: vec![],
         writers: vec![],
         flows: FlowsPlan::default(),
@@ -163,10 +166,12 @@ fn completions_one_by_one_settle_at_a_limit_of_two() {
 fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog() {
     let mut old = plan(fq_codel(false), VethBqlPlan::Off, 0);
     network(&mut old).veths[0].stops_when_full = false;
-    network(&mut old).pings[0].interval_ps = 3 * MS;
+    // 100,000 packets a second for a consumer of 10,000: nine of ten find the ring full.
+    network(&mut old).datagrams[0].interval_ps = 10 * US;
+    network(&mut old).pings[0].interval_ps = 5 * MS;
     let recording = run(&old);
     let ping = ping(&recording);
-    assert!(ping.lost as f64 > 0.3 * ping.sent as f64, "{} of {}", ping.lost, ping.sent);
+    assert!(ping.lost as f64 > 0.8 * ping.sent as f64, "{} of {}", ping.lost, ping.sent);
     assert_eq!(end(&recording).counters["qdisc_drops"], 0);
     assert!(end(&recording).counters["tx_dropped"] > 100_000);
     let rtt = mean_rtt(&recording);
@@ -186,6 +191,7 @@ fn the_old_codel_loses_pings_and_the_new_one_does_not() {
 fn a_small_ring_drops_xdp_frames() {
     let dropped = |ring| {
         let mut plan = plan(fq_codel(false), VethBqlPlan::Off, 0);
+        plan.duration_ps = 100 * MS;
         let network = network(&mut plan);
         network.veths[0].ring = ring;
         network.datagrams.clear();
@@ -200,7 +206,6 @@ fn a_small_ring_drops_xdp_frames() {
             start_ps: 0,
             stop_ps: None,
         });
-        plan.duration_ps = 100 * MS;
         let recording = run(&plan);
         let sender = &recording.meta.veth.as_ref().expect("recorded").senders[0];
         sender.dropped as f64 / sender.sent as f64

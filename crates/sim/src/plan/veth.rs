@@ -36,6 +36,8 @@ pub struct NamespacePlan {
     pub rules: u32,
     /// A comparison.
     pub rule_ps: u64,
+    /// The way up the stack of an echo request with its answer, rules included.
+    pub echo_ps: u64,
     /// Share by which a poll's way up the stack may take less or more, per mille, drawn anew for each poll.
     pub jitter_per_mille: u32,
     /// From the wake-up of a thread or of a core that sleeps to its first instruction.
@@ -163,7 +165,7 @@ impl VethNetworkPlan {
                 return Err(impossible(place, format!("two are named {}", space.name)));
             }
             let rules = (space.rules as u64).saturating_mul(space.rule_ps);
-            let works = [space.take_ps, space.stack_ps, rules, space.wakeup_ps];
+            let works = [space.take_ps, space.stack_ps, rules, space.echo_ps, space.wakeup_ps];
             if works.iter().any(|&work| work > MAX_WORK_PS) {
                 return Err(impossible(place, "a packet takes longer than 100 s"));
             }

@@ -145,7 +145,8 @@ pub(crate) struct Namespace {
     take: Time,
     /// The stack with all rules.
     stack: Time,
-    /// Share of that by which a poll differs.
+    echo: Time,
+    /// Share of these by which a poll differs.
     jitter: f64,
     wakeup: Time,
     threaded: bool,
@@ -167,8 +168,8 @@ pub(crate) struct Poll {
     in_stack: bool,
     /// The list is the last of the poll.
     last: bool,
-    /// A packet's way up the stack in this poll.
-    stack: Time,
+    /// What a packet's way up the stack takes in this poll, in parts of what it takes on average.
+    factor: f64,
     /// A completion let the queue go on: the softirq that runs the qdisc waits for the end of the poll.
     goes_on: bool,
 }
@@ -327,6 +328,7 @@ impl Linux {
             .map(|n| Namespace {
                 take: Time(n.take_ps),
                 stack: Time(n.stack_ps + n.rules as u64 * n.rule_ps),
+                echo: Time(n.echo_ps),
                 jitter: n.jitter_per_mille as f64 / 1000.0,
                 wakeup: Time(n.wakeup_ps),
                 threaded: n.threaded,

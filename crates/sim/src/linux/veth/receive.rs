@@ -30,25 +30,33 @@ impl World {
         let veths = &mut self.linux.veths;
         let namespace = &veths.namespaces[veths.ends[end as usize ^ 1].namespace as usize];
         let e = &mut veths.ends[end as usize];
-        let unit = |cost: Time, weight| Some(Unit { cost, weight, purpose: Purpose::Sys });
-        if e.poll.in_stack {
-            return unit(e.poll.stack, 0);
-        }
         if e.poll.used == 0 && e.poll.list.is_empty() {
-            let factor = 1.0 + namespace.jitter * (2.0 * uniform(&mut e.jitter) - 1.0);
-            e.poll.stack = Time((namespace.stack.0 as f64 * factor) as u64);
+            e.poll.factor = 1.0 + namespace.jitter * (2.0 * uniform(&mut e.jitter) - 1.0);
         }
-        if !e.poll.last && e.poll.used < NAPI_WEIGHT && !e.queue.is_empty() {
-            return unit(namespace.take, 1);
+        if !e.poll.in_stack {
+            if !e.poll.last && e.poll.used < NAPI_WEIGHT && !e.queue.is_empty() {
+                return Some(Unit { cost: namespace.take, weight: 1, purpose: Purpose::Sys });
+            }
+            if e.poll.list.is_empty() {
+                return None;
+            }
+            // An empty ring ends the poll, and what comes while the stack is at the last list is for the next one.
+            e.poll.last = true;
+            self.veth_list_goes_up(end);
         }
-        if e.poll.list.is_empty() {
-            return None;
-        }
-        // An empty ring ends the poll, and what comes while the stack is at the last list is for the next one.
-        e.poll.last = true;
-        let stack = e.poll.stack;
-        self.veth_list_goes_up(end);
-        unit(stack, 0)
+        Some(Unit { cost: self.veth_stack_cost(end), weight: 0, purpose: Purpose::Sys })
+    }
+
+    /// What the stack takes for the next packet of its list.
+    fn veth_stack_cost(&self, end: u32) -> Time {
+        let veths = &self.linux.veths;
+        let namespace = &veths.namespaces[veths.ends[end as usize ^ 1].namespace as usize];
+        let poll = &veths.ends[end as usize].poll;
+        let cost = match veths.packets.packets[poll.list[poll.at] as usize].kind {
+            Kind::EchoRequest(_) => namespace.echo,
+            _ => namespace.stack,
+        };
+        Time((cost.0 as f64 * poll.factor) as u64)
     }
 
     /// The same for a thread, which polls again where there is more.
