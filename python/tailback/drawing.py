@@ -78,7 +78,7 @@ def as_text(network: Network, title: str) -> str:
     """A few lines: a tier a line, the links between two tiers on the line between them, hosts last."""
     between, tiers = _between(network), network.tiers
     lines = [title, *network.notes]
-    if not network.switches:  # a cable
+    if not network.switches and not network.bridges:  # a cable
         wire = network.wires[0]
         return f"{title}\n  {wire.a} ---- {wire.b}   {link_words([wire])}\n"
     for number in range(len(tiers) - 1, -1, -1):
@@ -204,6 +204,8 @@ def as_svg(network: Network, title: str) -> str:
 
 def _tier_words(number: int, kinds: list[str]) -> str:
     """`4 spine`; `4 switches` where names say nothing: "4 s" would be read as seconds."""
+    if kinds == ["br"]:
+        return text.plural(number, "Linux bridge")
     if len(kinds) == 1 and len(kinds[0]) > 2:
         return f"{text.count(number)} {kinds[0]}"
     return f"{text.count(number)} switch{'es' if number > 1 else ''}"
@@ -246,10 +248,13 @@ def _text(x: float, y: float, words: str, size: float, color: str, anchor: str, 
 
 def title_of(name: str, kind: str, network: Network) -> str:
     """`leaf-spine-websearch: leaf-spine, 32 hosts, 12 switches, 96 links`; `kind` may be empty."""
+    forwarding = f"{text.count(len(network.switches))} switch{'es' if len(network.switches) != 1 else ''}"
+    if network.bridges:
+        forwarding = text.plural(len(network.bridges), "Linux bridge")
     counts = (
         *([kind] if kind else []),
         text.plural(len(network.hosts), "host"),
-        f"{text.count(len(network.switches))} switch{'es' if len(network.switches) != 1 else ''}",
+        forwarding,
         text.plural(len(network.wires), "link"),
     )
     return f"{name}: {', '.join(counts)}"
@@ -269,4 +274,9 @@ def of_plan(plan: Mapping[str, Any]) -> Network:
         Wire(link["a"], link["b"], link["rate_bps"], link["delay_ps"], link.get("loss", 0.0))
         for link in plan["links"]
     ]
-    return Network([host["name"] for host in plan["hosts"]], [one["name"] for one in plan["switches"]], wires)
+    return Network(
+        [host["name"] for host in plan["hosts"]],
+        [one["name"] for one in plan["switches"]],
+        wires,
+        bridges=[one["name"] for one in plan.get("bridges", [])],
+    )

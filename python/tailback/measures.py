@@ -484,5 +484,6 @@ def standing_queue_bytes(result: Result, since: Since = "convergence") -> float:
 
 
 # The other measures register themselves, too.
+from tailback import measures_bridge as _measures_bridge  # noqa: E402, F401
 from tailback import measures_counters as _measures_counters  # noqa: E402, F401
 from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401

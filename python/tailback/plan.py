@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tailback.scenario.checks import pairs
+from tailback.scenario.bridge import bridge_plans
+from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_setting
 from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
@@ -29,7 +30,7 @@ from tailback.scenario.qos import (
 )
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import tcp_plan
-from tailback.scenario.traffic import Churn, TcpStreams, Write
+from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
@@ -56,6 +57,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     kinds = list(dict.fromkeys(pools.values()))
     kind_of = {pool: number for number, pool in enumerate(kinds)}
     marks = code_points(scenario)
+    bridges, bridge_models = bridge_plans(scenario)
     return {
         "name": scenario.name,
         "seed": scenario.run.seed,
@@ -66,6 +68,8 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "nics": [_nic(scenario, marks, *nics[kind], round_trip) for kind in nic_of],
         "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
         "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in kinds],
+        "bridges": bridges,
+        "bridge_models": bridge_models,
         "links": [
             {
                 "a": wire.a,
@@ -78,9 +82,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             for wire, headroom in zip(network.wires, headrooms(scenario), strict=True)
         ],
         "code_points": [mark._asdict() for mark in marks],
-        "writers": [
-            writer for index in range(len(scenario.traffic)) for writer in _writers_of(scenario, index, marks)
-        ],
+        "writers": _all_writers(scenario, marks),
         "tcp_connections": [
             entry
             for index, item in enumerate(scenario.traffic)
@@ -154,6 +156,44 @@ def _switch(
         if watchdog is None
         else {"detect_ps": watchdog.detection_time, "restore_ps": watchdog.restoration_time},
     }
+
+
+def _all_writers(scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    """Item by item; the two sides of a latency test name each other."""
+    writers: list[dict[str, Any]] = []
+    for index, item in enumerate(scenario.traffic):
+        if isinstance(item, WriteLatency):
+            writers += _latency_test(item, index, len(writers), scenario.network.hosts, marks)
+        else:
+            writers += _writers_of(scenario, index, marks)
+    return writers
+
+
+def _latency_test(
+    item: WriteLatency, index: int, first: int, every: list[str], marks: list[CodePoint]
+) -> list[dict[str, Any]]:
+    """For each pair of hosts the side that begins and the side that answers; `first`: number of the first."""
+    writers: list[dict[str, Any]] = []
+    for source, to in one_way(item, every):
+        number = first + len(writers)
+        writers += [
+            {
+                "name": f"{item.kind}{index}",
+                "src": src,
+                "dst": dst,
+                "code_point": marks.index(code_point(item.priority, item.dscp)),
+                "qps": 1,
+                "message_bytes": item.message,
+                "tx_depth": 1,
+                "messages": item.iterations,
+                "start_ps": item.start,
+                "start_spread_ps": 0,
+                "stop_ps": None,
+                "partner": {"writer": number + (1 if begins else 0), "begins": begins},
+            }
+            for src, dst, begins in ((source, to, True), (to, source, False))
+        ]
+    return writers
 
 
 def _writers_of(scenario: Scenario, index: int, marks: list[CodePoint]) -> list[dict[str, Any]]:
@@ -241,7 +281,7 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
     rows: list[list[int]] = []
     number = {mark: number for number, mark in enumerate(marks)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, (Write, Churn, TcpStreams)):
+        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams)):
             continue
         import numpy as np  # takes a while to load, and writers do not need it
 

@@ -89,6 +89,7 @@ _LEANS_ON: dict[str, list[Path]] = {
     "traffic": [("topology",), ("run",), ("host", "cnp_priority")],
     "failures": [("topology",), ("run",)],
     "memory_load": [("topology",), ("run",), ("host", "path"), ("host", "path_by_host")],
+    "bridge": [("topology",), ("bridge",)],
     "topology": [],
     "qos": [("topology",)],
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tailback.scenario.bridge import bridge_conflicts
 from tailback.scenario.congestion import congestion_conflicts
 from tailback.scenario.dcqcn import resolve
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
@@ -25,6 +26,7 @@ from tailback.scenario.traffic import (
     Poisson,
     TcpStreams,
     Write,
+    WriteLatency,
 )
 from tailback.units import format_duration, format_rate, format_size
 
@@ -50,6 +52,7 @@ def conflicts(scenario: Scenario) -> Problems:
         yield from _buffer(scenario)
     else:
         yield from _no_switch(scenario)
+    yield from bridge_conflicts(scenario)
     yield from _rates(scenario)
     yield from _thresholds(scenario)
     yield from _classes(scenario)
@@ -73,11 +76,16 @@ def conflicts(scenario: Scenario) -> Problems:
 
 def pairs(item: Write | TcpStreams, every: list[str]) -> list[tuple[str, str]]:
     """The pairs of hosts of a writer or of connections, each direction of its own; `every` are all hosts."""
-    receivers = names(item.to, every)
-    one_way = [(source, to) for source in names(item.from_, every) for to in receivers if source != to]
+    found = one_way(item, every)
     if not item.bidirectional:
-        return one_way
-    return [direction for source, to in one_way for direction in ((source, to), (to, source))]
+        return found
+    return [direction for source, to in found for direction in ((source, to), (to, source))]
+
+
+def one_way(item: Write | WriteLatency | TcpStreams, every: list[str]) -> list[tuple[str, str]]:
+    """The pairs of hosts in from and to; `every` are all hosts."""
+    receivers = names(item.to, every)
+    return [(source, to) for source in names(item.from_, every) for to in receivers if source != to]
 
 
 def queue_pairs(scenario: Scenario, index: int) -> int:
@@ -89,6 +97,8 @@ def queue_pairs(scenario: Scenario, index: int) -> int:
         count = len(senders) * len(receivers) - len(senders & receivers)
         each = item.qps if isinstance(item, Write) else item.connections
         return count * each * (2 if item.bidirectional else 1)
+    if isinstance(item, WriteLatency):
+        return 2 * len(one_way(item, network.hosts))
     if isinstance(item, Churn):
         from tailback.workload.churn import most_connections
 
@@ -248,7 +258,7 @@ def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
         {}
         if isinstance(item, Flows)
         else {"from": item.from_, "to": item.to}
-        if isinstance(item, (Write, Churn, TcpStreams, Incast))
+        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, Incast))
         else {"hosts": item.hosts}
     )
     for field, entries in sets.items():
@@ -264,11 +274,13 @@ def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
 
 def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
     item, path = scenario.traffic[index], ("traffic", index)
-    if isinstance(item, (Write, TcpStreams)) and queue_pairs(scenario, index) == 0:
+    if isinstance(item, (Write, WriteLatency, TcpStreams)) and queue_pairs(scenario, index) == 0:
         yield (*path, "to"), f'found only the sender, "{item.to[0]}", expected another host'
     if isinstance(item, TcpStreams):
         return
-    if isinstance(item, Write):
+    if isinstance(item, WriteLatency):
+        yield from _outstanding(scenario, path, item.message)
+    elif isinstance(item, Write):
         yield from _outstanding(scenario, path, item.message, item.depth)
     elif isinstance(item, Churn):
         yield from _comes_and_goes(scenario, item, path)

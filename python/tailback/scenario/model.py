@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.scenario.bridge import Bridge
 from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
 from tailback.scenario.classes import (
     Classification,
@@ -431,6 +432,11 @@ class Scenario(Part):
     )
     host: Host = Field(default_factory=Host, description="Every host: its NIC, its TCP and its CPU.")
     switch: Switch = Field(default_factory=Switch, description="Every switch.")
+    bridge: Bridge | None = setting(
+        None,
+        "The Linux host between the hosts, where topology is of kind bridge; null: all its defaults.",
+        "assumption: its defaults",
+    )
     traffic: list[Traffic] = Field(description="What is sent.", min_length=1, max_length=1000)
     memory_load: list[MemoryLoad] = setting(
         [],

@@ -36,11 +36,13 @@ class Network:
     wires: list[Wire]
     notes: list[str] = field(default_factory=list)
     """What a reader should know of its form, such as the size of a pod."""
+    bridges: list[str] = field(default_factory=list)
+    """Linux hosts that forward; in the plan they come after the switches."""
 
     @cached_property
     def wires_of(self) -> dict[str, list[Wire]]:
         """The links of each node, in the order of their ports."""
-        found: dict[str, list[Wire]] = {name: [] for name in (*self.hosts, *self.switches)}
+        found: dict[str, list[Wire]] = {name: [] for name in (*self.hosts, *self.switches, *self.bridges)}
         for wire in self.wires:
             found[wire.a].append(wire)
             found[wire.b].append(wire)

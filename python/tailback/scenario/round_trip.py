@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tailback.scenario.bridge import Bridge
 from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.headroom import DATA_OVERHEAD_BYTES
 from tailback.scenario.model import Scenario
@@ -76,6 +77,12 @@ def _longest(scenario: Scenario) -> RoundTrip:
     def way(wire: Wire) -> _Way:
         return _Way(*(-(-size * 8 * 10**12 // wire.rate) + wire.delay + latency for size in sizes))
 
+    if network.bridges:
+        bridge = scenario.bridge or Bridge()
+        per_wire = sorted(((sum(way(wire)) - 2 * latency, wire.a) for wire in network.wires), reverse=True)
+        (first, src), (second, dst) = per_wire[:2]
+        time = first + second + 2 * (scenario.host.rx_latency + bridge.least_latency)
+        return RoundTrip(_rounded(time), src, dst, 2, *sizes)
     if not switches:
         wire = network.wires[0]
         time = sum(way(wire)) + 2 * (scenario.host.rx_latency - latency)  # no switch at either end

@@ -81,6 +81,19 @@ class PointToPoint(Part):
         return Network(["h0", "h1"], [], _mesh(["h0"], ["h1"], self.link))
 
 
+class BridgeTopology(Part):
+    """Hosts h0, h1, ... around a Linux host br0 that forwards between them. The section `bridge` describes it."""
+
+    kind: Literal["bridge"] = Field(description="The form of the network.")
+    hosts: int = setting(2, "Number of hosts.", "assumption: two ports", ge=2, le=64)
+    link: Link = Field(default_factory=Link, description="Every host's link.")
+
+    def network(self, _read: Read) -> Network:
+        """Hosts and bridge."""
+        hosts = _numbered("h", self.hosts)
+        return Network(hosts, [], _mesh(hosts, ["br0"], self.link), bridges=["br0"])
+
+
 class Star(Part):
     """Hosts h0, h1, ... around one switch sw0; host i is at its port i."""
 
@@ -319,7 +332,16 @@ class File(Part):
 
 
 Topology = Annotated[
-    Star | PointToPoint | Dumbbell | LeafSpine | FatTree | TwoLevelFatTree | RailOptimised | Graph | File,
+    Star
+    | PointToPoint
+    | BridgeTopology
+    | Dumbbell
+    | LeafSpine
+    | FatTree
+    | TwoLevelFatTree
+    | RailOptimised
+    | Graph
+    | File,
     Field(discriminator="kind"),
 ]
 """A network of one of the forms; `kind` says which."""

@@ -14,6 +14,7 @@ from tailback.scenario.tcp import MOST_CONNECTIONS
 from tailback.units import SIZE, duration, format_duration, size
 
 PERFTEST = "perftest, ib_write_bw"
+_PERFTEST_LAT = "perftest, ib_write_lat"
 IPERF = "iperf3"
 Message = Annotated[int, SIZE.between("1B", "2GiB")]
 _PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
@@ -69,6 +70,27 @@ class Write(Part):
     def _ordered(self) -> Write:
         _stop_after_start(self.start, self.stop)
         return self
+
+
+class WriteLatency(Part):
+    """One small RDMA WRITE at a time, answered by another, as ib_write_lat does, from from to to."""
+
+    model_config = ConfigDict(populate_by_name=False)
+
+    kind: Literal["write-latency"] = Field(description="The kind of traffic.")
+    from_: HostSet = Field(alias="from", description="The hosts that begin: h0, h0..h15, all, or a list of these.")
+    to: HostSet = Field(description="The hosts that answer: h0, h0..h15, all, or a list of these.")
+    priority: Priority = setting(3, "Priority (PCP) of data and ACKs.", _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    message: Message = setting(size("2B"), "Size of a message.", f"{_PERFTEST_LAT} -s")
+    iterations: int | None = setting(
+        1000,
+        "Round trips of each pair of hosts; null: until the end of the run.",
+        f"{_PERFTEST_LAT} -n",
+        ge=1,
+        le=2**32,
+    )
+    start: Start = setting(0, "Time of the first message.", "assumption: at once")
 
 
 class TcpStreams(Part):
@@ -332,7 +354,7 @@ class AllToAll(Part):
 
 
 Traffic = Annotated[
-    Write | Churn | TcpStreams | Flows | Poisson | Incast | Permutation | AllToAll,
+    Write | WriteLatency | Churn | TcpStreams | Flows | Poisson | Incast | Permutation | AllToAll,
     Field(discriminator="kind"),
 ]
 """Traffic of one of the kinds; `kind` says which."""

@@ -1,0 +1,304 @@
+"""A Linux host that forwards between its ports: `bridge`, where topology is kind: bridge.
+
+What the model does with it is in docs/models/linux-bridge.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, model_validator
+
+from tailback.scenario.fields import Delay, Part, refuse, setting
+from tailback.scenario.hosts import NAME
+from tailback.scenario.qdisc import FqCodel, Noqueue, Qdisc, qdisc_plan
+from tailback.units import SIZE, duration, format_size, size
+
+if TYPE_CHECKING:
+    from tailback.scenario.errors import Path
+    from tailback.scenario.model import Scenario
+
+MOST_CORES = 1024
+MOST_CHANNELS = 256
+_MLX5 = "Linux mlx5 en.h"
+_Ring = Annotated[int, Field(ge=64, le=65_536)]
+_Cpu = Annotated[int, Field(ge=0, le=65_535)]
+_Numa = Annotated[int, Field(ge=0, le=1023)]
+_Channels = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_CHANNELS)]
+_Limit = Annotated[int, SIZE.between(maximum="1GiB")]
+_COST = "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides"
+
+
+class Core(Part):
+    """A core of the bridge."""
+
+    cpu: _Cpu = Field(description="Its number.")
+    numa: _Numa = setting(0, "Its NUMA node.", "assumption: one node")
+    isolated: bool = setting(
+        False, "It takes no interrupts (isolcpus).", "Linux: no core is isolated unless it is asked for"
+    )
+    guest: bool = setting(
+        False, "A virtual CPU that never sleeps runs on it.", "assumption: no virtual machine"
+    )
+
+
+class BridgePort(Part):
+    """A port: which core serves which of its channels, each with a receive and a transmit ring."""
+
+    to: Annotated[str, Field(pattern=f"^{NAME}$")] = Field(description="The host at the other end.")
+    numa: _Numa = setting(0, "NUMA node of its device.", "assumption: one node")
+    irqs: Annotated[list[_Cpu], Field(min_length=1, max_length=MOST_CHANNELS)] | None = setting(
+        None,
+        "The core that takes the interrupt of each channel, smp_affinity_list; null: a channel on each core "
+        "that is not isolated.",
+        "Linux mlx5: as many channels as cores",
+    )
+    rss: _Channels | None = setting(
+        None,
+        "Channels that received flows are spread over, by hash, as ethtool -X has them; null: all.",
+        "Linux ethtool.h: ethtool_rxfh_indir_default spreads over all",
+    )
+
+
+class Coalescing(Part):
+    """When completions interrupt a core, as ethtool -C has it."""
+
+    adaptive: bool = setting(
+        True, "Dynamic moderation chooses usecs and frames (adaptive-rx, adaptive-tx).", f"{_MLX5}: on"
+    )
+    usecs: Annotated[int, Field(ge=0, le=65_535)] = setting(
+        16,
+        "An interrupt comes this long after a packet; without effect where it is adaptive.",
+        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is "
+        "adaptive",
+    )
+    frames: Annotated[int, Field(ge=1, le=65_535)] = setting(
+        32,
+        "Or with this many; without effect where it is adaptive.",
+        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS",
+    )
+
+
+class Bql(Part):
+    """Byte queue limits: how much may wait in a transmit ring."""
+
+    limit_min: _Limit = setting(0, "The limit is not below this.", "Linux lib/dynamic_queue_limits.c")
+    limit_max: _Limit = setting(
+        size("1GiB"), "Nor above this.", "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB"
+    )
+    hold_time: Delay = setting(
+        duration("1s"), "How long slack is looked for until it is taken off.", "Linux net/core/dev.c: HZ"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Bql:
+        if self.limit_min > self.limit_max:
+            raise refuse(
+                "limit_min", format_size(self.limit_min), f"at most limit_max, {format_size(self.limit_max)}"
+            )
+        return self
+
+
+class Costs(Part):
+    """What a packet costs a core."""
+
+    receive: Delay = setting(
+        duration("1.5us"), "Receiving it and looking up its port, up to the queueing discipline.", _COST
+    )
+    per_byte: float = setting(
+        0.0,
+        "The same, ns for each byte of the frame.",
+        "assumption: forwarding touches headers only",
+        ge=0.0,
+        le=1000.0,
+        allow_inf_nan=False,
+    )
+    qdisc: Delay = setting(
+        duration("0ns"),
+        "Queueing it and taking it out again, where the discipline is not bypassed.",
+        "assumption: part of receive and transmit",
+    )
+    transmit: Delay = setting(duration("400ns"), "Handing it to the device.", _COST)
+    complete: Delay = setting(
+        duration("150ns"), "Its transmit completion: unmapping and freeing it.", _COST
+    )
+    remote_factor: float = setting(
+        1.0,
+        "All of these times this, where the core is not on the NUMA node of the device.",
+        "assumption: no document says; 1 = it makes no difference",
+        ge=1.0,
+        le=100.0,
+        allow_inf_nan=False,
+    )
+
+
+class Bridge(Part):
+    """The Linux host that forwards, in softirq, between its ports."""
+
+    cores: Annotated[list[Core], Field(min_length=1, max_length=MOST_CORES)] = setting(
+        [Core(cpu=cpu) for cpu in range(4)],
+        "Its cores that take part.",
+        "assumption: four cores of one NUMA node",
+    )
+    ports: list[BridgePort] = setting(
+        [], "Its ports; one that is not listed has all defaults.", "assumption: all ports are alike"
+    )
+    rx_ring: _Ring = setting(
+        1024, "Descriptors of each receive ring (ethtool -G rx).", f"{_MLX5}: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE"
+    )
+    tx_ring: _Ring = setting(
+        1024,
+        "Descriptors of each transmit ring (ethtool -G tx).",
+        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE",
+    )
+    rx: Coalescing = Field(default_factory=Coalescing, description="Interrupts of received packets.")
+    tx: Coalescing = Field(default_factory=Coalescing, description="Interrupts of transmit completions.")
+    bql: Bql | None = Field(
+        default_factory=Bql, description="Byte queue limits of the transmit rings; null: none."
+    )
+    qdisc: Qdisc | None = setting(
+        None,
+        "Queueing discipline of each port, for all of its transmit rings; null: mq, fq_codel for each ring.",
+        "systemd sysctl.d/50-default.conf: net.core.default_qdisc = fq_codel; Linux: mq where rings are many",
+    )
+    costs: Costs = Field(default_factory=Costs, description="What a packet costs a core.")
+    interrupt: Delay = setting(duration("500ns"), "A hard interrupt, entry and exit included.", _COST)
+    idle_exit: Delay = setting(
+        duration("1us"),
+        "From an interrupt to its handler on a core that sleeps.",
+        "assumption: a shallow idle state (C1) and the message over PCIe",
+    )
+    poll: Delay = setting(duration("200ns"), "The start of a poll, with its softirq.", _COST)
+    rx_latency: Delay = setting(
+        duration("500ns"),
+        "From a packet's last bit on the wire to its completion in memory.",
+        "assumption: NIC and PCIe; no vendor document says",
+    )
+    tx_latency: Delay = setting(
+        duration("500ns"),
+        "From the doorbell to a packet's first bit on the wire.",
+        "assumption: NIC and PCIe; no vendor document says",
+    )
+
+    @model_validator(mode="after")
+    def _numbered(self) -> Bridge:
+        seen: set[int] = set()
+        for core in self.cores:
+            if core.cpu in seen:
+                raise refuse("cores", f"cpu {core.cpu} twice", "every core once")
+            seen.add(core.cpu)
+        if all(core.isolated for core in self.cores):
+            raise refuse("cores", "isolated cores only", "one that takes interrupts")
+        if isinstance(self.qdisc, Noqueue):
+            raise refuse("qdisc", "noqueue", "a discipline with a queue, as every device has one")
+        if min(self.costs.receive, self.costs.transmit, self.costs.complete, self.interrupt, self.poll) == 0:
+            raise refuse("costs", "something that takes no time", "more than 0 but for qdisc and per_byte")
+        return self
+
+    @property
+    def least_latency(self) -> int:
+        """What a packet takes that finds its core asleep and no interrupt held back, ps."""
+        costs = self.costs
+        on_core = self.idle_exit + self.interrupt + self.poll + costs.receive + costs.transmit
+        return self.rx_latency + on_core + self.tx_latency
+
+    def port(self, host: str) -> BridgePort:
+        """The port towards a host."""
+        return next((port for port in self.ports if port.to == host), BridgePort(to=host))
+
+    def irqs_of(self, port: BridgePort) -> list[int]:
+        """The core of each channel."""
+        return port.irqs or [core.cpu for core in self.cores if not core.isolated]
+
+
+Problems = Iterator[tuple["Path", str]]
+
+
+def bridge_conflicts(scenario: Scenario) -> Problems:
+    """What does not go with the rest of a scenario."""
+    bridge, network = scenario.bridge, scenario.network
+    if not network.bridges:
+        if bridge is not None:
+            yield ("bridge",), "found a bridge, expected none: topology is not of kind bridge"
+        return
+    bridge = bridge or Bridge()
+    known = {core.cpu: core for core in bridge.cores}
+    seen: set[str] = set()
+    for index, port in enumerate(bridge.ports):
+        path = ("bridge", "ports", index)
+        if port.to not in network.host_number:
+            yield (*path, "to"), f'found "{port.to}", expected one of {", ".join(network.hosts)}'
+        elif port.to in seen:
+            yield (*path, "to"), f'found "{port.to}" twice, expected every host once'
+        seen.add(port.to)
+        for place, cpu in enumerate(port.irqs or []):
+            if cpu not in known:
+                cores = ", ".join(str(core) for core in known)
+                yield (*path, "irqs", place), f"found {cpu}, expected one of bridge.cores, {cores}"
+            elif known[cpu].isolated:
+                yield (*path, "irqs", place), f"found {cpu}, expected a core that is not isolated"
+        channels = len(bridge.irqs_of(port))
+        for place, channel in enumerate(port.rss or []):
+            if channel >= channels:
+                text = f"found {channel}, expected one of the {channels} channels, 0 to {channels - 1}"
+                yield (*path, "rss", place), text
+
+
+def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Bridges and their kinds, as the engine takes them."""
+    if not scenario.network.bridges:
+        return [], []
+    bridge = scenario.bridge or Bridge()
+    names = scenario.network.bridges
+    return (
+        [{"name": name, "model": number} for number, name in enumerate(names)],
+        [_model(scenario, bridge, name) for name in names],
+    )
+
+
+def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
+    costs, place = bridge.costs, {core.cpu: number for number, core in enumerate(bridge.cores)}
+    ports = [bridge.port(wire.a) for wire in scenario.network.wires_of[name]]
+    qdisc = FqCodel(kind="fq_codel") if bridge.qdisc is None else bridge.qdisc
+    return {
+        "cores": [{"number": core.cpu, "node": core.numa, "guest": core.guest} for core in bridge.cores],
+        "idle_exit_ps": bridge.idle_exit,
+        "interrupt_ps": bridge.interrupt,
+        "poll_ps": bridge.poll,
+        "costs": {
+            "receive_ps": costs.receive,
+            "receive_ps_per_byte": costs.per_byte * 1e3,
+            "qdisc_ps": costs.qdisc,
+            "transmit_ps": costs.transmit,
+            "complete_ps": costs.complete,
+            "remote_factor": costs.remote_factor,
+        },
+        "ports": [
+            {
+                "node": port.numa,
+                "irq_cores": [place[cpu] for cpu in bridge.irqs_of(port)],
+                "rss": port.rss or list(range(len(bridge.irqs_of(port)))),
+            }
+            for port in ports
+        ],
+        "rx_ring": bridge.rx_ring,
+        "tx_ring": bridge.tx_ring,
+        "rx": bridge.rx.model_dump(),
+        "tx": bridge.tx.model_dump(),
+        "bql": None
+        if bridge.bql is None
+        else {
+            "min_bytes": bridge.bql.limit_min,
+            "max_bytes": bridge.bql.limit_max,
+            "hold_ps": bridge.bql.hold_time,
+        },
+        "qdisc": qdisc_plan(qdisc, scenario.host.mtu + ROCE_HEADERS_BYTES),
+        "multiqueue": bridge.qdisc is None,
+        "rx_latency_ps": bridge.rx_latency,
+        "tx_latency_ps": bridge.tx_latency,
+    }
+
+
+ROCE_HEADERS_BYTES = 20 + 8 + 12 + 16 + 4
+"""What a RoCE packet adds to its payload in the MTU of a device: IPv4, UDP, BTH, RETH, ICRC."""
