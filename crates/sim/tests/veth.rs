@@ -181,7 +181,14 @@ fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog()
 /// The kernels before commit 815980fe6dbb drop echo requests that follow another one that waited too long.
 #[test]
 fn the_old_codel_loses_pings_and_the_new_one_does_not() {
-    let lost = |old| ping(&run(&plan(fq_codel(old), VethBqlPlan::Off, 0))).lost;
+    let lost = |old| {
+        let mut plan = plan(fq_codel(old), VethBqlPlan::Off, 0);
+        plan.duration_ps = 30_000 * MS;
+        network(&mut plan).pings[0].interval_ps = 200 * MS;
+        // A poll takes 7.1 ms, 2.1 ms longer than CoDel's target.
+        network(&mut plan).namespaces[1].rule_ps = 8_500;
+        ping(&run(&plan)).lost
+    };
     assert_eq!(lost(false), 0);
     assert!(lost(true) > 0);
 }
