@@ -13,7 +13,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 # Their measures are in MEASURES with this.
-from tailback import measures_bridge, measures_counters, measures_hosts, measures_shares  # noqa: F401
+from tailback import (  # noqa: F401
+    measures_bridge,
+    measures_counters,
+    measures_hosts,
+    measures_shares,
+    measures_veth,
+)
 from tailback.measures import MEASURES
 from tailback.results import Result
 from tailback.scenario import Problem, ScenarioError, library

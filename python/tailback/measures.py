@@ -487,3 +487,4 @@ def standing_queue_bytes(result: Result, since: Since = "convergence") -> float:
 from tailback import measures_bridge as _measures_bridge  # noqa: E402, F401
 from tailback import measures_counters as _measures_counters  # noqa: E402, F401
 from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401
+from tailback import measures_veth as _measures_veth  # noqa: E402, F401

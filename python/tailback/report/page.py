@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from tailback import drawing, text
 from tailback.findings import findings
-from tailback.report import tables
+from tailback.report import tables, veth
 from tailback.report.completion import completion_table
 from tailback.report.figures import Figure, View, views
 from tailback.report.hosts import cpu_table, tcp_table
@@ -60,7 +60,8 @@ def for_script(figures: list[Figure]) -> str:
 def render(result: Result) -> str:
     """The report of a run as HTML. The same result gives the same text."""
     chosen = choose(result)
-    plots = [_tailback(result, chosen), *with_shares(result)]
+    below = veth.plots(result) or with_shares(result)
+    plots = [_tailback(result, chosen), *below]
     figures = [figure for plot in plots for figure in plot.figures]
     template = environment().get_template("report.html.j2")
     return template.render(
@@ -75,6 +76,7 @@ def render(result: Result) -> str:
         tables=[
             table
             for table in (
+                veth.table(result),
                 completion_table(result),
                 tables.senders(result),
                 tcp_table(result),

@@ -88,7 +88,7 @@ impl VethSource {
             Dropped(_) => "dropped",
             Limit => "bql_limit",
             InFlight => "bql_inflight",
-            CpuShare => "cpu_share",
+            CpuShare => "core_share",
             Rtt => "rtt_ps",
             Delivered => "goodput_rx_bps",
         }
