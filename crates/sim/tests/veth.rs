@@ -75,6 +75,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
             dst: "b".into(),
             frame_bytes: 98,
             interval_ps: 51 * MS,
+            spread_ps: 4 * MS,
             start_ps: 100 * MS,
             stop_ps: None,
         }],
@@ -283,6 +284,7 @@ proptest! {
         (flood.send_ps, flood.sndbuf_bytes, flood.blocks) = (send_ns * NS, sndbuf, blocks);
         network.pings[0].start_ps = MS;
         network.pings[0].interval_ps = MS;
+        network.pings[0].spread_ps = 0;
         network.frames.push(FramesPlan {
             name: "xdp".into(),
             src: "a".into(),

@@ -39,7 +39,7 @@ def plots(result: Result) -> list[Plot]:
     found = result.summary["veth"]
     if found is None:
         return []
-    return [_dark_buffer(result), *_limit(result)]
+    return [_dark_buffer(result), *_pings(result), *_limit(result)]
 
 
 def _occupancy(view: View, top: float, ring: int) -> Figure:
@@ -113,17 +113,23 @@ def _dark_buffer(result: Result) -> Plot:
     peak = max(float(view.reduce(np.asarray(waiting), POINTS).max(initial=0)) for view in panels)
     top = round_top(max(peak * 1.05, summary["ring"] * 1.05))
     figures = [_occupancy(view, top, summary["ring"]) for view in panels]
-    sent, rtts = samples(result)
-    if len(rtts):
-        most = round_top(float(rtts.max()) * 1.05e3)
-        figures += [_round_trips(view, sent, rtts, most) for view in panels]
     bql = {"off": "off", "packets": "on, one unit a packet", "bytes": "on, charging bytes"}[summary["bql"]]
     caption = (
-        f"Above: packets that wait, as means over {sampling(panels, POINTS)}; dark: in the ring, where the queueing "
+        f"Packets that wait, as means over {sampling(panels, POINTS)}; dark: in the ring, where the queueing "
         f"discipline cannot see them; light: in {summary['qdisc']}. Dashed: what the ring holds, {summary['ring']}. "
-        f"Below: round trips of pings, each at the time when its request was sent. Byte queue limits: {bql}."
+        f"Byte queue limits: {bql}."
     )
     return Plot("dark-buffer", "The dark buffer", caption, figures)
+
+
+def _pings(result: Result) -> list[Plot]:
+    sent, rtts = samples(result)
+    if not len(rtts):
+        return []
+    most = round_top(float(rtts.max()) * 1.05e3)
+    figures = [_round_trips(view, sent, rtts, most) for view in views(result)]
+    caption = "Round trips of pings through the same queue, each at the time when its request was sent. Dashed: their mean."
+    return [Plot("ping", "What a ping sees of it", caption, figures)]
 
 
 def _limit(result: Result) -> list[Plot]:

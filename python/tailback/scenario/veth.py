@@ -206,7 +206,20 @@ class Ping(_Between):
 
     kind: Literal["ping"] = Field(description="The kind of traffic.")
     interval: RunTime = setting(duration("200ms"), "Time between two requests.", f"{_TEST}: ping -i 0.2")
+    spread: Start = setting(
+        duration("4ms"),
+        "Each request is sent up to this much later, drawn uniformly; less than interval.",
+        "iputils: ping sleeps in recvmsg with SO_RCVTIMEO, which counts in jiffies; assumption: HZ is 250",
+    )
     payload: _Payload = setting(size("56B"), "Payload of a request.", "iputils ping -s")
+
+
+    @model_validator(mode="after")
+    def _spread(self) -> Ping:
+        if self.spread >= self.interval:
+            found, expected = format_duration(self.spread), format_duration(self.interval)
+            raise refuse("spread", found, f"less than interval, {expected}")
+        return self
 
 
 class XdpFrames(_Between):
@@ -292,6 +305,7 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
             {
                 **common(index, item, item.payload + _UDP_HEADERS + ETHERNET_HEADER_BYTES),
                 "interval_ps": item.interval,
+                "spread_ps": item.spread,
             }
             for index, item in items
             if isinstance(item, Ping)

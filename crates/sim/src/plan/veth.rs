@@ -121,6 +121,8 @@ pub struct PingsPlan {
     pub frame_bytes: u32,
     /// Time between two requests.
     pub interval_ps: u64,
+    /// Each is sent up to this much later, drawn uniformly.
+    pub spread_ps: u64,
     /// First request.
     pub start_ps: u64,
     /// No request from here on.
@@ -219,8 +221,8 @@ impl VethNetworkPlan {
         }
         for (index, item) in self.pings.iter().enumerate() {
             let place = format!("veth.pings[{index}]");
-            if item.interval_ps == 0 {
-                return Err(impossible(place, "interval_ps is 0"));
+            if item.interval_ps == 0 || item.spread_ps >= item.interval_ps {
+                return Err(impossible(place, "interval_ps is not above spread_ps"));
             }
             check(place, &item.src, &item.dst, item.frame_bytes, item.start_ps, item.stop_ps)?;
         }

@@ -360,7 +360,7 @@ impl Linux {
                 self.veths.ends[own].thread_core = self.add_core(receiver.wakeup);
             }
         }
-        self.add_sources(plan, &number);
+        self.add_sources(plan, &number, seed);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use super::Kind;
+use crate::engine::{stream, uniform, Stream};
 use crate::event::Event;
 use crate::linux::core::{Purpose, Unit};
 use crate::linux::napi::Thread;
@@ -67,6 +68,10 @@ pub(crate) struct Ping {
     end: u32,
     frame_bytes: u32,
     interval: Time,
+    spread: Time,
+    /// When the next request is due, and how much later it is sent.
+    due: Time,
+    random: Stream,
     stop: Time,
     core: u32,
     timer: u32,
@@ -99,7 +104,12 @@ pub(crate) struct Frames {
 }
 
 impl Linux {
-    pub(super) fn add_sources(&mut self, plan: &VethNetworkPlan, number: &HashMap<&str, u32>) {
+    pub(super) fn add_sources(
+        &mut self,
+        plan: &VethNetworkPlan,
+        number: &HashMap<&str, u32>,
+        seed: u64,
+    ) {
         let between = |linux: &Linux, src: &str, dst: &str| linux.end_between(number[src], number[dst]);
         let wakeup = |linux: &Linux, src: &str| linux.veths.namespaces[number[src] as usize].wakeup;
         let stop = |stop: Option<u64>| stop.map_or(Time::NEVER, Time);
@@ -134,6 +144,9 @@ impl Linux {
                 end: between(self, &item.src, &item.dst),
                 frame_bytes: item.frame_bytes,
                 interval: Time(item.interval_ps),
+                spread: Time(item.spread_ps),
+                due: Time(item.start_ps),
+                random: stream(seed, "ping", index as u64),
                 stop: stop(item.stop_ps),
                 core,
                 timer,
@@ -233,7 +246,9 @@ impl World {
         }
         let sequence = p.samples.len() as u32;
         p.samples.push(Sample { sent_at: now, rtt: None, lost: false });
-        let (core, end, bytes, timer, next) = (p.core, p.end, p.frame_bytes, p.timer, now + p.interval);
+        p.due += p.interval;
+        let later = (p.spread.0 as f64 * uniform(&mut p.random)) as u64;
+        let (core, end, bytes, timer, next) = (p.core, p.end, p.frame_bytes, p.timer, p.due + Time(later));
         self.schedule(next, Event::LinuxTimer(timer));
         self.veth_send(core, end, Kind::EchoRequest(ping), sequence, bytes);
     }
