@@ -13,7 +13,9 @@ def findings(veth: dict[str, Any]) -> list[Finding]:
     found = []
     ping = veth["ping"]
     if ping is not None and ping["mean_s"] is None:
-        found.append(Finding("Ping", text.MISSING, f"None of {ping['sent']} echo requests was answered.", "warning"))
+        found.append(
+            Finding("Ping", text.MISSING, f"None of {ping['sent']} echo requests was answered.", "warning")
+        )
     elif ping is not None:
         words = (
             f"is the mean round trip of {text.count(ping['sent'])} echo requests; median "
@@ -23,7 +25,9 @@ def findings(veth: dict[str, Any]) -> list[Finding]:
         found.append(Finding("Ping", text.duration(ping["mean_s"]), words))
         lost = ping["lost"] / ping["sent"]
         figure = text.share(lost) if ping["lost"] else "none"
-        words = f"{text.count(ping['lost'])} of {text.count(ping['sent'])} echo requests or answers were dropped."
+        words = (
+            f"{text.count(ping['lost'])} of {text.count(ping['sent'])} echo requests or answers were dropped."
+        )
         found.append(Finding("Ping loss", figure, words, "warning" if ping["lost"] else "plain"))
     words = "came to the consumer's stack in each second."
     found.append(Finding("Packets", text.count(round(veth["delivered_per_s"])), words))
@@ -38,8 +42,8 @@ def findings(veth: dict[str, Any]) -> list[Finding]:
         found.append(Finding("BQL limit", text.count(round(veth["bql_limit"])), words))
     drops = veth["qdisc_drops"] + veth["ring_drops"]
     words = (
-        f"{text.count(veth['qdisc_drops'])} by the queueing discipline, {text.count(veth['ring_drops'])} for want "
-        "of room in the ring."
+        f"{text.count(veth['qdisc_drops'])} by the queueing discipline, {text.count(veth['ring_drops'])} for "
+        "want of room in the ring."
     )
     found.append(Finding("Drops", text.count(drops) if drops else "none", words))
     return found

@@ -78,7 +78,7 @@ def poll_of_64(result: Result) -> float:
 
 @measure("count")
 def bql_limit(result: Result) -> float:
-    """The limit in the second half of the run, time-weighted median; packets or bytes, as they are charged."""
+    """The limit in the second half of the run, its median; packets or bytes, as they are charged."""
     bins = result.bins
     values = bins.values(f"{FORWARD}/ring", "bql_limit")[bins.within(bins.end_s / 2)]
     return float(np.median(values)) if len(values) else NAN
@@ -131,7 +131,7 @@ def tx_usecs_refused(result: Result, us: int) -> float:
 
 
 def summarise(result: Result) -> dict[str, Any] | None:
-    """The figures of a run with namespaces: times in seconds, queues in packets; none where there are none."""
+    """The figures of a run with namespaces: times in seconds, queues in packets; none without any."""
     found = veth(result)
     if found is None:
         return None

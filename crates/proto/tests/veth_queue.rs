@@ -7,7 +7,10 @@ use tailback_proto::units::Time;
 
 fn queue(ring: u32, on_full: OnFull, charge: Charge, tx_usecs: u64) -> VethQueue {
     let tx_usecs = Time::from_us(tx_usecs);
-    VethQueue::new(VethParameters { ring, on_full, charge, tx_usecs, dql: DqlParameters::default() }, Time::ZERO)
+    VethQueue::new(
+        VethParameters { ring, on_full, charge, tx_usecs, dql: DqlParameters::default() },
+        Time::ZERO,
+    )
 }
 
 #[test]

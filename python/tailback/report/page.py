@@ -106,6 +106,9 @@ def _network(result: Result) -> dict[str, str] | None:
 
 def _line(result: Result) -> str:
     meta = result.meta
+    if result.summary["veth"] is not None:
+        hops = f"{text.count(meta['packet_hops'])} packets through rings"
+        return f"{text.duration(result.bins.end_s)} simulated · seed {meta['seed']} · {hops}"
     parts = [
         f"{text.duration(result.bins.end_s)} simulated",
         f"seed {meta['seed']}",

@@ -1,4 +1,4 @@
-"""The picture of the dark buffer: what waits in the ring and in the queueing discipline, and what a ping sees of it."""
+"""The picture of the dark buffer: what waits in the ring and in the qdisc, and what a ping sees of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from tailback.measures_veth import FORWARD, samples
 from tailback.report.figures import (
     INK,
     MUTED,
-
     POINTS,
     SKY,
     VERMILLION,
@@ -109,14 +108,15 @@ def _round_trips(view: View, sent: np.ndarray, rtts: np.ndarray, top: float) -> 
 def _dark_buffer(result: Result) -> Plot:
     summary, bins = result.summary["veth"], result.bins
     waiting = sum(bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
-    panels = views(result)
+    panels = views(result)[:1]
     peak = max(float(view.reduce(np.asarray(waiting), POINTS).max(initial=0)) for view in panels)
     top = round_top(max(peak * 1.05, summary["ring"] * 1.05))
     figures = [_occupancy(view, top, summary["ring"]) for view in panels]
     bql = {"off": "off", "packets": "on, one unit a packet", "bytes": "on, charging bytes"}[summary["bql"]]
     caption = (
-        f"Packets that wait, as means over {sampling(panels, POINTS)}; dark: in the ring, where the queueing "
-        f"discipline cannot see them; light: in {summary['qdisc']}. Dashed: what the ring holds, {summary['ring']}. "
+        f"Packets that wait, as means over {sampling(panels, POINTS)}; dark: in the ring, where the "
+        f"queueing discipline cannot see them; light: in {summary['qdisc']}. Dashed: what the ring holds, "
+        f"{summary['ring']}. "
         f"Byte queue limits: {bql}."
     )
     return Plot("dark-buffer", "The dark buffer", caption, figures)
@@ -127,8 +127,11 @@ def _pings(result: Result) -> list[Plot]:
     if not len(rtts):
         return []
     most = round_top(float(rtts.max()) * 1.05e3)
-    figures = [_round_trips(view, sent, rtts, most) for view in views(result)]
-    caption = "Round trips of pings through the same queue, each at the time when its request was sent. Dashed: their mean."
+    figures = [_round_trips(view, sent, rtts, most) for view in views(result)[:1]]
+    caption = (
+        "Round trips of pings through the same queue, each at the time when its request was sent. "
+        "Dashed: their mean."
+    )
     return [Plot("ping", "What a ping sees of it", caption, figures)]
 
 
@@ -137,7 +140,7 @@ def _limit(result: Result) -> list[Plot]:
     if summary["bql_limit"] is None:
         return []
     row = result.bins.values(f"{FORWARD}/ring", "bql_limit")
-    panels = views(result)
+    panels = views(result)[:1]
     top = round_top(float(row.max(initial=1)) * 1.1)
     unit = "packets" if summary["bql"] == "packets" else "B"
     figures = [
@@ -150,7 +153,9 @@ def _limit(result: Result) -> list[Plot]:
         )
         for view in panels
     ]
-    caption = f"The limit of dynamic queue limits at the ends of bins, as means over {sampling(panels, POINTS)}."
+    caption = (
+        f"The limit of dynamic queue limits at the ends of bins, as means over {sampling(panels, POINTS)}."
+    )
     return [Plot("bql-limit", "Byte queue limits", caption, figures)]
 
 
@@ -161,8 +166,8 @@ def table(result: Result) -> TextTable:
     return TextTable(
         "namespaces",
         "Senders between namespaces",
-        "Packets of each sender; what is neither delivered nor dropped was on its way at the end. A sender waits where its "
-        "socket's buffer is full.",
+        "Packets of each sender; what is neither delivered nor dropped was on its way at the end. A sender "
+        "waits where its socket's buffer is full.",
         ["Traffic", "From", "To", "Sent", "Delivered", "Dropped", "Waits"],
         [
             [
@@ -175,6 +180,3 @@ def table(result: Result) -> TextTable:
         ],
         [False, False, False, True, True, True, True],
     )
-
-
-

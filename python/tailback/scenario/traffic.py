@@ -79,7 +79,9 @@ class WriteLatency(Part):
     model_config = ConfigDict(populate_by_name=False)
 
     kind: Literal["write-latency"] = Field(description="The kind of traffic.")
-    from_: HostSet = Field(alias="from", description="The hosts that begin: h0, h0..h15, all, or a list of these.")
+    from_: HostSet = Field(
+        alias="from", description="The hosts that begin: h0, h0..h15, all, or a list of these."
+    )
     to: HostSet = Field(description="The hosts that answer: h0, h0..h15, all, or a list of these.")
     priority: Priority = setting(3, "Priority (PCP) of data and ACKs.", _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)

@@ -1,7 +1,7 @@
 """Two network namespaces joined by a veth pair, and what is sent between them.
 
-Sources: Linux drivers/net/veth.c; the series "veth: add Byte Queue Limits (BQL) support", v7, of June 2026, and its
-authors' test, veth_bql_test.sh of veth-backpressure-performance-testing.
+Sources: Linux drivers/net/veth.c; the series "veth: add Byte Queue Limits (BQL) support", v7, of June 2026; the
+test of its authors, veth_bql_test.sh of veth-backpressure-performance-testing.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ class Consumer(Part):
 
 
 class VethTopology(Part):
-    """The namespaces producer and consumer of one machine, joined by a veth pair; there are no hosts. The section
-    `veth` describes it.
+    """The namespaces producer and consumer of one machine, joined by a veth pair; there are no hosts.
+
+    The section `veth` describes it.
     """
 
     kind: Literal["veth"] = Field(description="The form of the network.")
@@ -116,8 +117,8 @@ class Veth(Part):
     )
     bql: Literal["off", "packets", "bytes"] = setting(
         "off",
-        "Byte queue limits: off, as in kernels without the series; packets: one unit each, as from its v2 on; "
-        "bytes: their lengths, as in v1.",
+        "Byte queue limits: off, as in kernels without the series; packets: one unit each, as from its v2 "
+        "on; bytes: their lengths, as in v1.",
         "Linux up to 7.3: veth has none",
     )
     tx_usecs: Annotated[int, DURATION.between()] = setting(
@@ -145,19 +146,19 @@ class Veth(Part):
             raise refuse(
                 "tx_usecs",
                 format_duration(self.tx_usecs),
-                f"at most {format_duration(LONGEST_TX_USECS)}, half of the watchdog (the kernel gives ERANGE)",
+                f"at most {format_duration(LONGEST_TX_USECS)}, half of the watchdog (ERANGE)",
             )
         return self
 
 
 class _Between(Part):
     from_: Namespace = Field(
-        PRODUCER,
+        "producer",
         alias="from",
         description="Sending namespace.",
         json_schema_extra={"source": "assumption: towards the consumer"},
     )
-    to: Namespace = setting(CONSUMER, "Receiving namespace.", "assumption: towards the consumer")
+    to: Namespace = setting("consumer", "Receiving namespace.", "assumption: towards the consumer")
     start: Start = setting(0, "When it begins.", "assumption: at once")
     stop: RunTime | None = setting(
         None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
@@ -170,7 +171,9 @@ class _Between(Part):
         if self.from_ == self.to:
             raise refuse("to", f'"{self.to}"', "the other namespace")
         if self.stop is not None and self.stop <= self.start:
-            raise refuse("stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}")
+            raise refuse(
+                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
+            )
         return self
 
 
@@ -184,13 +187,11 @@ class UdpFlood(_Between):
         "A call of sendto, down to the device.",
         "assumption: about 0.7 million calls a second of one core, of datagrams of 1400 B",
     )
-    interval: Start = setting(
-        0, "Time between two calls; 0us: as fast as it can.", "assumption: a flood"
-    )
+    interval: Start = setting(0, "Time between two calls; 0us: as fast as it can.", "assumption: a flood")
     sndbuf: Annotated[int, SIZE.between("1B")] = setting(
         size("212992B"),
-        "Memory that the socket's packets may take until the receiver has them, as the kernel counts it: twice "
-        "what setsockopt is given.",
+        "Memory that the socket's packets may take until the receiver has them, as the kernel counts it: "
+        "twice what setsockopt is given.",
         "Linux net/core/sock.c: sysctl net.core.wmem_default",
     )
     blocking: bool = setting(
@@ -212,7 +213,6 @@ class Ping(_Between):
         "iputils: ping sleeps in recvmsg with SO_RCVTIMEO, which counts in jiffies; assumption: HZ is 250",
     )
     payload: _Payload = setting(size("56B"), "Payload of a request.", "iputils ping -s")
-
 
     @model_validator(mode="after")
     def _spread(self) -> Ping:
@@ -244,7 +244,11 @@ def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         path: Path = ("traffic", index)
         inside = isinstance(item, BETWEEN_NAMESPACES)
         if inside != isinstance(topology, VethTopology):
-            kinds = "udp-flood, ping or xdp-frames" if not inside else "another: this one needs a topology of kind veth"
+            kinds = (
+                "udp-flood, ping or xdp-frames"
+                if not inside
+                else "another: this one needs a topology of kind veth"
+            )
             yield (*path, "kind"), f'found "{item.kind}", expected {kinds}'
         elif inside and item.start is not None and item.start >= scenario.run.duration:
             late, end = format_duration(item.start), format_duration(scenario.run.duration)
@@ -257,11 +261,6 @@ def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 yield (section,), "found something, expected nothing: a topology of kind veth has no hosts"
 
 
-def item_name(kind: str, index: int) -> str:
-    """The name of a traffic item."""
-    return f"{kind}{index}"
-
-
 def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
     """Namespaces and what is sent between them, as the engine has it; none where there are none."""
     if not isinstance(scenario.topology, VethTopology):
@@ -269,12 +268,16 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
     veth = scenario.veth or Veth()
     consumer = veth.consumer
     items = list(enumerate(scenario.traffic))
-    between = {"src": lambda item: item.from_, "dst": lambda item: item.to}
 
-    def common(index: int, item: Any, frame: int) -> dict[str, Any]:
-        ends = {key: of(item) for key, of in between.items()}
-        times = {"start_ps": item.start, "stop_ps": item.stop}
-        return {"name": item_name(item.kind, index), **ends, "frame_bytes": frame, **times}
+    def common(index: int, item: UdpFlood | Ping | XdpFrames, frame: int) -> dict[str, Any]:
+        return {
+            "name": f"{item.kind}{index}",
+            "src": item.from_,
+            "dst": item.to,
+            "frame_bytes": frame,
+            "start_ps": item.start,
+            "stop_ps": item.stop,
+        }
 
     return {
         "namespaces": [_namespace(PRODUCER, consumer, 0), _namespace(CONSUMER, consumer, consumer.rules)],

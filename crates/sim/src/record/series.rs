@@ -377,7 +377,8 @@ impl Recorder {
             recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }
         for (name, index, sources) in veth::entities(plan, world) {
-            let sources: Vec<Source> = sources.into_iter().map(|source| Source::Veth(index, source)).collect();
+            let sources: Vec<Source> =
+                sources.into_iter().map(|source| Source::Veth(index, source)).collect();
             recorder.add(name, &sources);
         }
         recorder

@@ -137,13 +137,7 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(String, usize, Vec<Ve
 }
 
 /// A value of the bin that ends now.
-pub(super) fn read(
-    world: &mut World,
-    index: usize,
-    source: VethSource,
-    before: &mut u64,
-    span: Time,
-) -> f64 {
+pub(super) fn read(world: &mut World, index: usize, source: VethSource, before: &mut u64, span: Time) -> f64 {
     use VethSource::*;
     let now = world.now;
     let veths = &mut world.linux.veths;

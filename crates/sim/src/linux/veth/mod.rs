@@ -27,7 +27,7 @@ use super::napi::{Napi, Output, Thread};
 use super::{Linux, Timer};
 use crate::engine::{stream, Stream};
 use crate::fabric::port::{ticks_between, TICK};
-use crate::plan::{VethBqlPlan, PlanError, VethNetworkPlan, VethPlan};
+use crate::plan::{PlanError, VethBqlPlan, VethNetworkPlan, VethPlan};
 
 use sources::{Flood, Frames, Ping};
 

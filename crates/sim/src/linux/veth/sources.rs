@@ -104,12 +104,7 @@ pub(crate) struct Frames {
 }
 
 impl Linux {
-    pub(super) fn add_sources(
-        &mut self,
-        plan: &VethNetworkPlan,
-        number: &HashMap<&str, u32>,
-        seed: u64,
-    ) {
+    pub(super) fn add_sources(&mut self, plan: &VethNetworkPlan, number: &HashMap<&str, u32>, seed: u64) {
         let between = |linux: &Linux, src: &str, dst: &str| linux.end_between(number[src], number[dst]);
         let wakeup = |linux: &Linux, src: &str| linux.veths.namespaces[number[src] as usize].wakeup;
         let stop = |stop: Option<u64>| stop.map_or(Time::NEVER, Time);
