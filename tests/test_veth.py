@@ -1,4 +1,4 @@
-"""Two namespaces joined by a veth pair: scenarios and their errors, results, report, the published experiment."""
+"""Two namespaces joined by a veth pair: scenarios, errors, results, report, the published experiment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tailback import ScenarioError, load, run
 from tailback.experiments import load_published
 from tailback.findings import findings
@@ -45,8 +44,8 @@ def short_ring() -> Result:
     return run("veth-bql", sets=SHORT)
 
 
-def measured(result: Result, name: str, **params: Any) -> float:
-    return MEASURES[name](result, **params)
+def measured(result: Result, what: str, **params: Any) -> float:
+    return MEASURES[what](result, **params)
 
 
 def test_the_dark_buffer_is_seen_and_byte_queue_limits_empty_it(dark: Result, short_ring: Result) -> None:
@@ -102,7 +101,14 @@ def test_settings_become_a_plan() -> None:
             bql="packets",
             tx_usecs="250us",
             qdisc={"kind": "sfq"},
-            consumer={"rules": 100, "rule": "10ns", "stack": "1us", "echo": 2.0, "jitter": 0.1, "napi": "softirq"},
+            consumer={
+                "rules": 100,
+                "rule": "10ns",
+                "stack": "1us",
+                "echo": 2.0,
+                "jitter": 0.1,
+                "napi": "softirq",
+            },
         )
     )
     plan = make_plan(scenario)
@@ -131,11 +137,17 @@ def test_a_shown_scenario_has_nothing_of_hosts_and_loads_again() -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (base(tx_usecs="8000001us"), "veth.tx_usecs: found 8.000001s, expected at most 8s, half of the watchdog"),
+        (
+            base(tx_usecs="8000001us"),
+            "veth.tx_usecs: found 8.000001s, expected at most 8s, half of the watchdog",
+        ),
         (base(ring=0), "veth.ring: found 0, expected at least 1"),
         (base(bql="on"), 'veth.bql: found "on", expected one of off, packets, bytes'),
         (base(qdisc={"kind": "fq_codell"}), 'veth.qdisc.kind: found "fq_codell", expected fq_codel'),
-        (base() | {"failures": [{"link": "a-b", "at": "1ms"}]}, "failures: found something, expected nothing"),
+        (
+            base() | {"failures": [{"link": "a-b", "at": "1ms"}]},
+            "failures: found something, expected nothing",
+        ),
         (
             base() | {"topology": {"kind": "star", "hosts": 2}},
             "veth: found settings, expected none: the topology is not of kind veth",
@@ -170,7 +182,8 @@ def test_eight_seconds_of_tx_usecs_are_taken() -> None:
 
 def test_in_softirqs_the_sender_is_held_back_by_its_own_receiver() -> None:
     threaded, softirq = (
-        run("veth-dark-buffer", sets=[*SHORT, f"veth.consumer.napi={napi}"]) for napi in ("threaded", "softirq")
+        run("veth-dark-buffer", sets=[*SHORT, f"veth.consumer.napi={napi}"])
+        for napi in ("threaded", "softirq")
     )
     # Polls run on the core that sends: it cannot fill the ring while the ring is polled.
     assert measured(softirq, "delivered_per_second") < 1.01 * measured(threaded, "delivered_per_second")
@@ -181,4 +194,6 @@ def test_published_rows() -> None:
     done = reproduce("veth-bql", quick=True, only=["D1", "D6", "D7", "D9", "D9x", "D10", "D11", "K1", "K3"])
     assert {row.claim.id: row.verdict for row in done.rows if row.verdict != "met"} == {}
     ids = [claim.id for claim in load_published("veth-bql").claims]
-    assert [f"D{number}" for number in range(1, 13)] == [name for name in ids if name[1:].isdigit() and name[0] == "D"]
+    assert [f"D{number}" for number in range(1, 13)] == [
+        name for name in ids if name[1:].isdigit() and name[0] == "D"
+    ]
