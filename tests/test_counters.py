@@ -134,6 +134,7 @@ def test_mlnx_qos(pfc: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, pfc, "--as", "mlnx_qos", "--host", "h1")
     assert text.startswith("Receive buffer size (bytes): 147072,114944,0,0,0,0,0,0,max_buffer_size=262016\n")
     for line in (
+        "Cable len: 1",
         "\tpriority    0   1   2   3   4   5   6   7",
         "\tenabled     1   0   0   0   0   0   0   0",
         "\tbuffer      1   0   0   0   0   0   0   0",
@@ -226,3 +227,13 @@ def test_every_tool_has_a_text_for_each_of_its_hosts(contention: Result) -> None
             assert as_tool(contention, name, node).endswith("\n")
     with pytest.raises(ScenarioError):
         as_tool(contention, "ethtool", "sw0")
+
+
+def test_hosts_of_the_hpcc_profile_have_what_they_count(tmp_path: Path) -> None:
+    config = Path(__file__).parent.parent / "crates/sim/tests/data/hpcc/single_flow/config.txt"
+    assert cli.main(["hpcc", str(config), "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    result = Result.load(tmp_path / "run")
+    sender = result.senders[0]
+    counters = ethtool(as_tool(result, "ethtool", sender))
+    assert counters["tx_prio3_packets"] > 0
+    assert "rx_prio3_packets" not in counters, "receivers are not counted there"

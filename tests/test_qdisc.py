@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tailback
 from pydantic import TypeAdapter, ValidationError
+from tailback import cli
 from tailback.counters.tc import discipline, rate_text, size_text, time_text
 from tailback.scenario.qdisc import Qdisc, Red, qdisc_plan
 
@@ -83,16 +88,18 @@ def test_the_devices_mtu_sets_quantum_and_exemption() -> None:
     assert plan({"kind": "bfifo"})["bfifo"]["limit_bytes"] == 1_514_000
 
 
-COUNTED = {
-    "qdisc_sent_bytes": 29800422882,
-    "qdisc_sent_packets": 7172249,
-    "qdisc_dropped": 0,
-    "qdisc_overlimits": 184,
-    "qdisc_requeues": 34,
-    "red_marked": 184,
-    "red_early": 0,
-    "red_pdrop": 0,
-}
+COUNTED: Counter[str] = Counter(
+    {
+        "qdisc_sent_bytes": 29800422882,
+        "qdisc_sent_packets": 7172249,
+        "qdisc_dropped": 0,
+        "qdisc_overlimits": 184,
+        "qdisc_requeues": 34,
+        "red_marked": 184,
+        "red_early": 0,
+        "red_pdrop": 0,
+    }
+)
 
 REAL = """\
 qdisc red 800c: root refcnt 505 limit 2000000b min 50000b max 200000b ecn \n\
@@ -115,17 +122,17 @@ qdisc pfifo 8001: root refcnt 3 limit 1000p
 
 
 def test_pfifo_is_printed_as_tc_printed_it() -> None:
-    lines = discipline(plan({"kind": "pfifo"}), {}, "v0", 2, 0x8001)
+    lines = discipline(plan({"kind": "pfifo"}), Counter(), "v0", 2, 0x8001)
     assert "\n".join(lines).replace("dev v0 ", "") == PFIFO
 
 
 def test_a_child_has_its_parents_handle() -> None:
     tbf = {"kind": "tbf", "rate": "100Mbps", "burst": "10240B", "child": {**BRIDGE, "burst": 60}}
-    lines = discipline(plan(tbf), {**COUNTED, "child_sent_packets": 5}, "v0", 1, 0x8001)
+    lines = discipline(plan(tbf), Counter({**COUNTED, "child_sent_packets": 5}), "v0", 1, 0x8001)
     assert lines[0] == "qdisc tbf 8001: dev v0 root refcnt 2 rate 100Mbit burst 10Kb "
     assert lines[3].startswith("qdisc red 8002: dev v0 parent 8001:1 limit 2000000b")
     assert lines[4].startswith(" Sent 0 bytes 5 pkt ")
-    fifo = discipline(plan({**tbf, "child": None, "limit": "100KiB"}), {}, "v0", 1, 0x8001)
+    fifo = discipline(plan({**tbf, "child": None, "limit": "100KiB"}), Counter(), "v0", 1, 0x8001)
     # 100 KiB less the bucket at 12.5 B a us.
     assert fifo[0].endswith("burst 10Kb lat 7.37ms ")
     assert fifo[3] == "qdisc bfifo 8002: dev v0 parent 8001:1 limit 100Kb"
@@ -144,13 +151,11 @@ def test_each_transmit_queue_under_mq() -> None:
     ]
 
 
-def _fq_codel_counters() -> dict[str, int]:
+def _fq_codel_counters() -> Counter[str]:
     names = ("maxpacket", "drop_overlimit", "drop_overmemory", "new_flow_count", "ecn_mark")
     lists = ("new_flows_len", "old_flows_len")
-    return {
-        f"fq_codel_{name}": value
-        for name, value in zip((*names, *lists), (1514, 0, 0, 7, 3, 1, 2), strict=True)
-    }
+    values = zip((*names, *lists), (1514, 0, 0, 7, 3, 1, 2), strict=True)
+    return Counter({f"fq_codel_{name}": value for name, value in values})
 
 
 def test_sizes_times_and_rates_are_tcs() -> None:
@@ -173,3 +178,17 @@ def test_sizes_times_and_rates_are_tcs() -> None:
         "25Gbit",
         "1500Kbit",
     ]
+
+
+def test_a_run_over_a_bridge_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tailback.run("poor-mans-cp", sets=["run.duration=5ms"], out=tmp_path / "run")
+    assert cli.main(["counters", str(tmp_path / "run"), "--as", "tc"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line for line in lines if line.startswith("qdisc")]
+    assert heads == [
+        f"qdisc red {handle}: dev br0:{host} root refcnt 3 limit 2000000b min 50000b max 200000b ecn "
+        for handle, host in (("8001", "h0"), ("8004", "h1"))
+    ]
+    sent = re.fullmatch(r" Sent (\d+) bytes (\d+) pkt \(dropped 0, overlimits \d+ requeues \d+\) ", lines[1])
+    assert sent
+    assert int(sent[1]) > 1000 * int(sent[2]) > 0

@@ -60,7 +60,8 @@ def printed(done: Reproduction) -> str:
 
 
 def test_the_list_of_experiments() -> None:
-    assert list_published() == {NAME: "RoCE Rocks without PFC"}
+    assert list_published()[NAME] == "RoCE Rocks without PFC"
+    assert list_published()["gpudirect-pfc"] == "Triggering PFC with GPUDirect RDMA"
 
 
 def test_an_unknown_name_is_one_line() -> None:
@@ -81,8 +82,9 @@ def settings(sets: Mapping[str, str]) -> list[str]:
     return [f"{path}={value}" for path, value in sets.items()]
 
 
-def test_every_run_and_variant_is_a_scenario_that_loads() -> None:
-    experiment = load_published(NAME)
+@pytest.mark.parametrize("name", list_published())
+def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
+    experiment = load_published(name)
     for run in experiment.runs.values():
         assert run.scenario in builtin_names()
         for quick in (False, True):
@@ -94,8 +96,9 @@ def test_every_run_and_variant_is_a_scenario_that_loads() -> None:
             load(run.scenario, sets=settings({**run.overrides(False), **item.set, item.path: value}))
 
 
-def test_the_assumed_value_is_what_the_scenario_has() -> None:
-    experiment = load_published(NAME)
+@pytest.mark.parametrize("name", list_published())
+def test_the_assumed_value_is_what_the_scenario_has(name: str) -> None:
+    experiment = load_published(name)
     for item in experiment.sensitivity:
         if item.assumed is not None:
             scenario = experiment.runs[item.run].scenario
@@ -103,9 +106,10 @@ def test_the_assumed_value_is_what_the_scenario_has() -> None:
             assert make_plan(load(scenario)) == make_plan(varied), item.path
 
 
-def test_every_check_has_a_reason_and_takes_its_parameters() -> None:
+@pytest.mark.parametrize("name", list_published())
+def test_every_check_has_a_reason_and_takes_its_parameters(name: str) -> None:
     result = made_up()
-    for claim in load_published(NAME).claims:
+    for claim in load_published(name).claims:
         for check in claim.checks:
             assert len(check.why) > 5
             assert isinstance(MEASURES[check.measure](result, **check.params), float)

@@ -26,7 +26,8 @@ traffic:
     "sets", [[], ["host.dcqcn.profile=alibaba", "switch.ecn=null", "traffic.0.priority=4"]]
 )
 def test_shown_scenarios_load_again(name: str, sets: list[str]) -> None:
-    scenario = load(name, sets=sets)
+    has_switch = bool(load(name).network.switches)
+    scenario = load(name, sets=[one for one in sets if has_switch or not one.startswith("switch.")])
     again = loads(show(scenario))
     assert show(again, comments=False) == show(scenario, comments=False) == scenario.resolved_yaml()
     for line in show(scenario).splitlines():

@@ -38,6 +38,23 @@ CONSTANTS = (
         "below about 1 Gbit/s read a deadlock with care.",
     ),
     Constant(
+        "A Linux machine has been up for this long when a run starts",
+        "proto/src/aqm/codel.rs",
+        r"UPTIME_NS: u64 = (\d+)_000_000_000",
+        "{} s",
+        "CoDel takes the last drop of a queue that never dropped for one at boot, and a drop within 16 "
+        "intervals for a recent one. Any time from 1.6 s to 36 minutes is the same.",
+    ),
+    Constant(
+        "Memory that a packet takes in a Linux queue, beside its buffer",
+        "proto/src/aqm/skb.rs",
+        r"SK_BUFF: u32 = (\d+)",
+        "{} B",
+        "struct sk_buff of x86-64; the buffer is a power of two with room for headroom and shared info, as "
+        "kmalloc gives it. Drivers with page fragments charge otherwise. Only the memory_limit of fq_codel "
+        "sees it.",
+    ),
+    Constant(
         "A rate limiter this close to the highest rate has reached it",
         "proto/src/congestion/dcqcn.rs",
         r"RATE_STEP_BPS: f64 = 1e(\d)",

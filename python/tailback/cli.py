@@ -301,7 +301,7 @@ def reproduce(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Repeat a published experiment, or all of them, and check its claims.
+    """Repeat a published experiment, or all, and check its claims.
 
     Each claim is set against what was measured: met, or missed.
     """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailback import findings_hosts, findings_veth, text
 from tailback.finding import Finding, since
+from tailback.findings_bridge import bridge_findings
 from tailback.setup import TCP
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def findings(result: Result) -> list[Finding]:
     found += findings_hosts.shares(summary)
     found += [_drops(summary), *findings_hosts.tcp(summary), _pauses(summary), *_storms(summary)]
     found += [_signals(summary), _standing(summary), *findings_hosts.cpu(summary)]
+    found += bridge_findings(summary)
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."

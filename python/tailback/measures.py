@@ -125,7 +125,7 @@ def _lasting(result: Result) -> Any:
 def _writers(result: Result) -> dict[str, bool]:
     """The traffic items with writers, and whether their connections stay."""
     return {
-        str(writer["name"]): not str(writer["name"]).startswith("churn")
+        str(writer["name"]): not str(writer["name"]).startswith("churn") and not writer.get("partner")
         for writer in result.plan.get("writers", [])
     }
 
@@ -453,6 +453,10 @@ class Standing:
     share: float
 
 
+_STANDING = ("egress", "tx-ring", "qdisc", "rx-ring")
+"""Queues of the network: of switches and of bridges."""
+
+
 def standing_queue(result: Result, since: Since = "start") -> Standing | None:
     """Which egress queue held the most bytes, time-weighted, relative to all egress queues; None when all
     were empty.
@@ -465,7 +469,7 @@ def standing_queue(result: Result, since: Since = "start") -> Standing | None:
         return None
     bins = result.bins
     names = sorted(
-        (queue["queue"] for queue in result.meta["queues"] if queue["kind"] == "egress"), key=natural
+        (queue["queue"] for queue in result.meta["queues"] if queue["kind"] in _STANDING), key=natural
     )
     means = {name: bins.mean(bins.values(name, "queue_mean_bytes"), begin) for name in names}
     total = sum(means.values())

@@ -14,8 +14,9 @@ PS_PER_S = 1e12
 
 @measure("s")
 def write_latency(result: Result, item: str | None = None) -> float:
-    """Half of the median round trip of a latency test, as `ib_write_lat` reports it; the first test's without a
-    name.
+    """Half of the median round trip of a latency test, as `ib_write_lat` reports it.
+
+    Of the first test where `item` does not name one.
     """
     tests = [test for test in result.meta.get("latency") or [] if item in (None, test["name"])]
     return tests[0]["median_ps"] / PS_PER_S if tests else NAN
@@ -28,7 +29,7 @@ def bridge_cores(result: Result) -> list[dict[str, Any]]:
 
 @measure("share")
 def softirq_share(result: Result, core: int | None = None, purpose: str = "softirq") -> float:
-    """Share of the run that a core of a bridge was in softirq; without a core, of that which was there longest.
+    """Share of the run that a core of a bridge was in softirq; that of the busiest where `core` is none.
 
     `purpose`: irq, softirq or guest, as mpstat has them.
     """
@@ -38,17 +39,37 @@ def softirq_share(result: Result, core: int | None = None, purpose: str = "softi
 
 def port_counter(result: Result, name: str, port: str | None) -> int | None:
     """A counter of a port of a bridge, or of all of them together; None where there is none of that name."""
+    if name not in result.counter_names:
+        return None
     columns = (result.counters.column(key).to_pylist() for key in ("port", "counter", "value"))
     values = [
         value
         for at, counter, value in zip(*columns, strict=True)
         if counter == name and (at == port if port else at.startswith(tuple(_bridges(result))))
     ]
-    return sum(values) if values else None
+    return int(sum(values))
 
 
 def _bridges(result: Result) -> list[str]:
     return [f"{name}:" for name in result.setup.network.bridges]
+
+
+@measure("index")
+def counter_ratio(result: Result, of: str, to: str) -> float:
+    """A counter over another, each over all hosts and ports together."""
+    values = [
+        sum(
+            value
+            for counter, value in zip(
+                result.counters.column("counter").to_pylist(),
+                result.counters.column("value").to_pylist(),
+                strict=True,
+            )
+            if counter == name
+        )
+        for name in (of, to)
+    ]
+    return values[0] / values[1] if values[1] else NAN
 
 
 @measure("count")

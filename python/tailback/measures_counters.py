@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BITS_OF_MIB = 8 * 2**20
 LEAST_COUNTED = 20
-"""A count that is scaled to a longer time needs as many events: fewer are uncertain by more than a fifth."""
+"""A count that is scaled to another time needs as many events: fewer are uncertain by more than a fifth."""
 
 
 @measure("MiB/s")
@@ -30,10 +30,16 @@ def perftest_bandwidth(result: Result) -> float:
 
 
 @measure("count")
-def counter(result: Result, name: str, host: str | None = None, scaled_to_s: float | None = None) -> float:
+def counter(
+    result: Result,
+    name: str,
+    host: str | None = None,
+    scaled_to_s: float | None = None,
+    least: int = LEAST_COUNTED,
+) -> float:
     """A counter of a host, or of all hosts together, over the whole run; or scaled to a run of `scaled_to_s`.
 
-    NaN where no host has such a counter, and where too few events would be scaled by more than they say.
+    NaN where no host has such a counter, and where fewer than `least` events would be scaled.
     """
     if name not in result.counter_names:
         return NAN
@@ -46,11 +52,11 @@ def counter(result: Result, name: str, host: str | None = None, scaled_to_s: flo
     )
     if scaled_to_s is None or scaled_to_s == result.bins.end_s:
         return float(value)
-    return value * scaled_to_s / result.bins.end_s if value >= LEAST_COUNTED else NAN
+    return value * scaled_to_s / result.bins.end_s if value >= least else NAN
 
 
 @measure("index")
-def frames_per_pause(result: Result, host: str, priority: int) -> float:
-    """PFC frames of a priority that a host received for each pause that ended, resumes and refreshes too."""
+def frames_per_pause(result: Result, host: str | None = None, priority: int = 0) -> float:
+    """PFC frames that came to a host, or to all, for each pause that ended; resumes and refreshes count."""
     pauses = counter(result, f"rx_prio{priority}_pause_transition", host)
     return counter(result, f"rx_prio{priority}_pause", host) / pauses if pauses else NAN

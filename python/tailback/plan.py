@@ -121,6 +121,7 @@ def _nic(
             "ack_timeout_ps": full,
             "adaptive_timeout_ps": None if first is None else min(first, full),
             "retry_count": host.transport.retry_count,
+            "nak_reaction_ps": host.transport.nak_reaction,
         },
         "congestion": congestion_plan(host, rate_bps, round_trip),
         "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),

@@ -269,6 +269,7 @@ class Begun:
             from tailback.report.reproduction import render_reproduction
 
             text = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
+            done.folder.mkdir(parents=True, exist_ok=True)  # not there yet if no run of it was begun
             (done.folder / "reproduce.json").write_text(text, encoding="utf-8")
             (done.folder / "reproduce.html").write_text(render_reproduction(done), encoding="utf-8")
         return done

@@ -203,15 +203,24 @@ class Result:
         return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
+    def bulk(self) -> pa.Table:
+        """The flows that are no latency tests; all of them where there are no others."""
+        tests = {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
+        if not tests:
+            return self.flows
+        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), pa.array(sorted(tests)))))
+        return others if others.num_rows else self.flows
+
+    @cached_property
     def senders(self) -> list[str]:
         """Hosts that have begun to post messages, in natural order."""
-        begun = self.flows.filter(pc.is_valid(self.flows.column("start_ps")))
+        begun = self.bulk.filter(pc.is_valid(self.bulk.column("start_ps")))
         return sorted(begun.column("src").unique().to_pylist(), key=natural)
 
     @cached_property
     def receivers(self) -> list[str]:
         """Hosts that messages go to, in natural order."""
-        return sorted(self.flows.column("dst").unique().to_pylist(), key=natural)
+        return sorted(self.bulk.column("dst").unique().to_pylist(), key=natural)
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -145,6 +145,7 @@ fn new_flows_go_first_for_a_quantum() {
         queue.enqueue(skb(packet, 500, 3, false), Time::ZERO, &mut drops);
     }
     assert_eq!(order(&mut queue), [30, 31, 32, 33, 21, 34, 35, 12, 22]);
+    assert_eq!(queue.statistics().new_flow_count, 3);
 }
 
 /// RFC 8290, section 4.2: a new flow that runs empty becomes an old one; otherwise a flow that sends a packet whenever its
@@ -187,6 +188,27 @@ fn a_full_queue_drops_half_of_the_fattest_flow() {
     (0..1001).for_each(|n| _ = queue.enqueue(skb(n, 1000, 1, false), Time::ZERO, &mut drops));
     assert_eq!(drops.len(), 64);
     assert_eq!(queue.qlen(), 1001 - 64);
+}
+
+/// The seven drops of a full queue count as drops of CoDel's, but not as recent ones: it begins with one drop,
+/// and not with a flush.
+#[test]
+fn a_full_queue_at_the_start_is_not_flushed_later() {
+    let mut queue = fq_codel(|p| p.limit = 12);
+    let mut drops = vec![];
+    (0..13).for_each(|n| _ = queue.enqueue(skb(n, 1000, 1, false), Time::ZERO, &mut drops));
+    assert_eq!(drops.drain(..).count(), 7);
+    for ms in 1..180 {
+        queue.enqueue(skb(0, 1000, 1, false), Time::from_ms(ms), &mut drops);
+        // What is dropped is offered again, so that the queue stands.
+        while queue.qlen() > 7 {
+            queue.dequeue(Time::from_ms(ms), &mut drops);
+        }
+        while queue.qlen() < 7 {
+            queue.enqueue(skb(0, 1000, 1, false), Time::from_ms(ms), &mut drops);
+        }
+    }
+    assert_eq!(drops.len(), 1);
 }
 
 /// A packet of 1500 B with its headroom and shared info of 384 B lies in 2048 B, and 256 B of sk_buff: 2304 B.

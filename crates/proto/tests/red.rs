@@ -15,6 +15,7 @@ const ARGUMENTS: RedArguments = RedArguments {
     probability: 0.5,
     ecn: true,
     harddrop: false,
+    whole_us: false,
 };
 
 fn parameters(arguments: RedArguments) -> RedParameters {
@@ -53,12 +54,27 @@ fn w_log_of_a_bridge() {
 /// i * 131072 * 8.399e-7 = 0.11009 i: 0 up to 9, 1 from 10, 2 from 19.
 #[test]
 fn the_idle_table_of_tc() {
-    let (scell_log, stab) = idle_table(6, 1500, 10_000_000).expect("it fits");
+    let (scell_log, stab) = idle_table(6, 1500, 10_000_000, false).expect("it fits");
     assert_eq!(scell_log, 17);
     assert_eq!((stab[9], stab[10], stab[18], stab[19]), (0, 1, 1, 2));
     assert_eq!((stab[0], stab[254], stab[255]), (0, 27, 31));
     // 1500 B at 25 Gbit/s are 7.5 ticks, which tc rounds up to 8: 8 / 18750 of the ticks above, 15748, over 2^5.
-    assert_eq!(idle_table(6, 1500, 25_000_000_000).expect("it fits").0, 5);
+    assert_eq!(idle_table(6, 1500, 25_000_000_000, false).expect("it fits").0, 5);
+}
+
+/// An older tc has whole microseconds: 1200 us are the same, 0.48 us are none, and 1500 B at 7 Gbit/s, 1.71 us, are 1 us, 15
+/// ticks instead of 27.
+#[test]
+fn an_older_tc_rounds_down() {
+    assert_eq!(idle_table(6, 1500, 10_000_000, true), idle_table(6, 1500, 10_000_000, false));
+    let (scell_log, stab) = idle_table(6, 1500, 25_000_000_000, true).expect("it fits");
+    assert_eq!((scell_log, stab[1], stab[254], stab[255]), (0, 0, 0, 31));
+    let first = |whole_us| {
+        let (scell_log, stab) = idle_table(6, 1500, 7_000_000_000, whole_us).expect("it fits");
+        stab.iter().position(|&shift| shift == 1).expect("it decays") << scell_log
+    };
+    // -ln(1 - 1/64) = 0.015748 bits: one bit after 952.5 and after 1714.5, in steps of 2^6 and of 2^7.
+    assert_eq!((first(true), first(false)), (960, 1792));
 }
 
 /// A queue that holds 100,000 B and an average of that: it decays by the table when the device has found it empty. After

@@ -41,6 +41,7 @@ const RED: RedArguments = RedArguments {
     probability: 0.5,
     ecn: true,
     harddrop: false,
+    whole_us: false,
 };
 
 /// Assumption: the table says nothing of the bucket; two packets and a half.
@@ -58,6 +59,12 @@ struct Outcome {
     dropped: u64,
     red: RedStatistics,
     requester_failed: bool,
+}
+
+/// Numerical Recipes' generator.
+fn next(state: &mut u32) -> u32 {
+    *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    *state
 }
 
 /// `packets` delivered over all queue pairs, or `longest`, whichever comes first. `code` of the ack timeout.
@@ -80,10 +87,6 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
         .collect();
     qps.iter_mut().for_each(|qp| qp.requester.post(1 << 40));
     let (mut now, mut drops, mut draw) = (Time::ZERO, vec![], 1u32);
-    let mut random = move || {
-        draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        draw
-    };
     let delivered = |qps: &[QueuePair]| qps.iter().map(|qp| qp.responder.received()).sum::<u64>();
     while now < longest && delivered(&qps) < packets {
         for (number, qp) in qps.iter_mut().enumerate() {
@@ -93,7 +96,7 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
                 let packet = qp.requester.send(&p, now, false);
                 let name = packet.psn << 1 | packet.ack_request as u32;
                 let skb = Skb::new(name, FRAME, number as u32, ect);
-                if let Enqueue::Queued { .. } = tbf.enqueue(skb, now, &mut random, &mut drops) {
+                if let Enqueue::Queued { .. } = tbf.enqueue(skb, now, || next(&mut draw), &mut drops) {
                     qp.in_discipline += 1;
                 }
             }

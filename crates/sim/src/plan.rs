@@ -151,6 +151,9 @@ pub struct TransportPlan {
     pub adaptive_timeout_ps: Option<u64>,
     /// Retries of a full timer without progress before the queue pair is in error.
     pub retry_count: u32,
+    /// From a NAK to the first packet that is sent again.
+    #[serde(default)]
+    pub nak_reaction_ps: u64,
 }
 
 /// A switch.

@@ -568,6 +568,7 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
             first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
             retry_count: plan.transport.retry_count,
         },
+        nak_reaction: Time(plan.transport.nak_reaction_ps),
         congestion: Congestion::new(&plan.congestion, rate).map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc

@@ -150,6 +150,7 @@ fn red_marks_where_the_link_is_the_bottleneck_and_every_mark_is_a_cnp() {
         probability: 0.5,
         ecn: true,
         harddrop: false,
+        whole_us: false,
     };
     let mut plan = bridged(BridgeModelPlan { qdisc: QdiscPlan::Red(red), multiqueue: false, ..model() });
     plan.links[1].rate_bps = 10_000_000_000;

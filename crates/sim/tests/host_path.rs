@@ -94,6 +94,10 @@ fn a_gpu_that_stalls_pauses_its_peer_and_both_ways_lose_alike() {
     assert!((2.1..2.7).contains(&each), "{each} frames a transition");
     assert_eq!(frames, counter(&recording, "h1", "tx_prio0_pause"));
     assert_eq!(counter(&recording, "h0", "tx_prio0_pause"), 0);
+    // What waits at the GPU is what may be outstanding, 8 KiB of writes and 16 KiB of reads, and packets just begun; a
+    // stall adds no bytes.
+    let waiting = most(&recording, "h1/gpu", "queue_max_bytes");
+    assert!((8_192.0..40_000.0).contains(&waiting), "{waiting} B wait at the GPU");
     for name in ERRORS {
         assert_eq!(counter(&recording, "h1", name), 0, "{name}");
     }

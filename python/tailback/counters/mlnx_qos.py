@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from tailback.counters.style import Style, hosts, nic_of, path_of
+from tailback.scenario.hosts import names
+from tailback.setup import ScenarioSetup
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -31,11 +35,12 @@ def render(result: Result, host: str) -> str:
         parts[number] = part
         for priority in part["priorities"]:
             buffer_of[priority] = number
-    sizes = [part["bytes"] for part in parts]
+    sizes, metres = [part["bytes"] for part in parts], _cable_len(result, host)
     lossless = [int(parts[number].get("xoff_bytes") is not None) for number in buffer_of]
     total = sum(sizes)
     text = [
         f"Receive buffer size (bytes): {','.join(map(str, sizes))},max_buffer_size={total}",
+        *([] if metres is None else [f"Cable len: {metres}"]),
         "PFC configuration:",
         f"\tpriority    {_row(range(8))}",
         f"\tenabled     {_row(lossless)}",
@@ -54,6 +59,20 @@ def render(result: Result, host: str) -> str:
         xoff, xon = part.get("xoff_bytes") or 0, part.get("xon_bytes") or 0
         text.append(f"{number:<7} {part['bytes']:<9} {xoff:<15} {xon}")
     return "\n".join(text) + "\n"
+
+
+def _cable_len(result: Result, host: str) -> int | None:
+    """What the scenario says of the cable; the plan has only what follows from it."""
+    if not isinstance(result.setup, ScenarioSetup):
+        return None
+    settings = yaml.safe_load(result.setup.scenario_yaml)["host"]
+    path = settings["path"]
+    for own in settings["path_by_host"]:
+        entries = own["hosts"] if isinstance(own["hosts"], list) else [own["hosts"]]
+        if host in names(tuple(entries), hosts(result)):
+            path = own
+    metres: int | None = path["receive_buffer"]["cable_len"]
+    return metres
 
 
 def _row(values: Any) -> str:

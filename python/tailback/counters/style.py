@@ -36,6 +36,18 @@ def counters_of(result: Result, node: str) -> dict[str, int]:
     return found
 
 
+def counted(result: Result) -> set[str]:
+    """Names of what hosts count, at whichever of them.
+
+    Hosts of the HPCC profile count less than its switches: there, what one of them has is known to be theirs.
+    """
+    if "hosts" in result.plan:
+        return set(result.counter_names)
+    of_hosts, rows = set(hosts(result)), result.counters
+    columns = rows.column("node").to_pylist(), rows.column("counter").to_pylist()
+    return {name for node, name in zip(*columns, strict=True) if node in of_hosts}
+
+
 def hosts(result: Result) -> list[str]:
     """All hosts of a run."""
     return list(result.setup.network.hosts)

@@ -6,6 +6,7 @@ from 8001, as the kernel gives them to those that were set without one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ FIRST_HANDLE = 0x8001
 _KIB = 1024
 _RATE_UNITS = ("bit", "Kbit", "Mbit", "Gbit", "Tbit")
 
-Numbers = Mapping[str, int]
+Numbers = Counter[str]
+"""Counters of a device; what the recording leaves out is 0."""
 
 
 def size_text(size: int) -> str:
@@ -139,18 +141,9 @@ def discipline(plan: Any, n: Numbers, device: str, queues: int, handle: int, eac
 
 def _common(n: Numbers, prefix: str) -> list[str]:
     """What all disciplines count (tc_util.c, print_tcstats2_attr)."""
-    names = (
-        "sent_bytes",
-        "sent_packets",
-        "dropped",
-        "overlimits",
-        "requeues",
-        "backlog_bytes",
-        "backlog_packets",
-    )
-    size, packets, dropped, over, requeues, backlog, waiting = (
-        n.get(f"{prefix}_{name}", 0) for name in names
-    )
+    size, packets, dropped = (n[f"{prefix}_{name}"] for name in ("sent_bytes", "sent_packets", "dropped"))
+    over, requeues = (n[f"{prefix}_{name}"] for name in ("overlimits", "requeues"))
+    backlog, waiting = (n[f"{prefix}_backlog_{name}"] for name in ("bytes", "packets"))
     return [
         f" Sent {size} bytes {packets} pkt (dropped {dropped}, overlimits {over} requeues {requeues}) ",
         f" backlog {size_text(backlog)} {waiting}p requeues {requeues}",
@@ -169,19 +162,17 @@ class _Device:
 
 
 def _devices(result: Result) -> list[_Device]:
-    """Ports of Linux bridges, in the order of the plan."""
+    """Ports of Linux bridges, in the order of their links, which is that of the ports of their model."""
     plan = result.plan
-    models = {bridge["name"]: plan["bridge_models"][bridge["model"]] for bridge in plan.get("bridges", [])}
     found: list[_Device] = []
-    ports = dict.fromkeys(models, 0)
-    for node, port, counter in zip(
-        *(result.counters.column(name).to_pylist() for name in ("node", "port", "counter")), strict=True
-    ):
-        if node in models and counter == "qdisc_sent_bytes":
-            model = models[node]
-            queues = len(model["ports"][ports[node]]["irq_cores"])
-            found.append(_Device(node, port, model["qdisc"], queues, model["multiqueue"]))
-            ports[node] += 1
+    for bridge in plan.get("bridges", []):
+        name, model = bridge["name"], plan["bridge_models"][bridge["model"]]
+        ends = [(link["a"], link["b"]) for link in plan["links"]]
+        peers = [b if a == name else a for a, b in ends if name in (a, b)]
+        found += [
+            _Device(name, f"{name}:{peer}", model["qdisc"], len(port["irq_cores"]), model["multiqueue"])
+            for peer, port in zip(peers, model["ports"], strict=True)
+        ]
     return found
 
 
@@ -191,17 +182,17 @@ def _nodes(result: Result) -> list[str]:
 
 def render(result: Result, node: str) -> str:
     """All devices of a node."""
-    numbers: dict[str, dict[str, int]] = {}
+    numbers: dict[str, Numbers] = {}
     rows = (result.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
     for owner, port, name, value in zip(*rows, strict=True):
         if owner == node:
-            numbers.setdefault(port, {})[name] = value
+            numbers.setdefault(port, Counter())[name] = value
     lines: list[str] = []
     for number, device in enumerate(device for device in _devices(result) if device.node == node):
         # A discipline may have one below it, and mq has.
         handle = FIRST_HANDLE + 3 * number
         lines += discipline(
-            device.plan, numbers[device.name], device.name, device.queues, handle, device.each
+            device.plan, numbers.get(device.name, Counter()), device.name, device.queues, handle, device.each
         )
     return "\n".join(lines) + "\n"
 

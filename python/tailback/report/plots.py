@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailback import measures, text
+from tailback.report.bridge import bridge_cores
 from tailback.report.completion import completion
 from tailback.report.figures import (
     BLUE,
@@ -51,6 +52,7 @@ def all_plots(result: Result) -> list[Plot]:
         *qp_rates(result),
         *windows(result),
         *cpu(result),
+        *bridge_cores(result),
         pauses(result),
         losses(result),
         marks(result),

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
+from tailback.report.bridge import bridge_cores
 from tailback.report.figures import (
     BLUE,
     MUTED,
@@ -75,6 +76,7 @@ def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
         per_sender(result),
         *fairness(result),
         *cpu(result),
+        *bridge_cores(result),
         pauses(result),
         losses(result),
         chart,

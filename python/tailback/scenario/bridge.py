@@ -120,9 +120,7 @@ class Costs(Part):
         "assumption: part of receive and transmit",
     )
     transmit: Delay = setting(duration("400ns"), "Handing it to the device.", _COST)
-    complete: Delay = setting(
-        duration("150ns"), "Its transmit completion: unmapping and freeing it.", _COST
-    )
+    complete: Delay = setting(duration("150ns"), "Its transmit completion: unmapping and freeing it.", _COST)
     remote_factor: float = setting(
         1.0,
         "All of these times this, where the core is not on the NUMA node of the device.",
@@ -145,7 +143,9 @@ class Bridge(Part):
         [], "Its ports; one that is not listed has all defaults.", "assumption: all ports are alike"
     )
     rx_ring: _Ring = setting(
-        1024, "Descriptors of each receive ring (ethtool -G rx).", f"{_MLX5}: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE"
+        1024,
+        "Descriptors of each receive ring (ethtool -G rx).",
+        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE",
     )
     tx_ring: _Ring = setting(
         1024,

@@ -100,13 +100,14 @@ class ReceiveBuffer(Part):
         "A pause is asked for from this fill on. auto: lossless_size less what the link carries in twice its "
         "delay and the response delay, two packets of the greatest length and one PFC frame; or, with "
         "cable_len, as the mlx5 driver has it.",
-        "IEEE 802.1Q annex N (the terms of the sum)",
+        "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c",
     )
     xon: _Threshold = setting(
         "auto",
         "The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver "
         "has it.",
-        "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below",
+        "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len "
+        "Linux mlx5 en/port_buffer.c",
     )
     cable_len: Annotated[int, Field(ge=0, le=1000)] | None = setting(
         None,

@@ -119,6 +119,12 @@ class Transport(Part):
         le=7,
     )
 
+    nak_reaction: Delay = setting(
+        0,
+        "From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.",
+        "assumption: at once; no vendor document says",
+    )
+
     @model_validator(mode="after")
     def _ordered(self) -> Transport:
         first, full = self.adaptive_timeout, self.ack_timeout

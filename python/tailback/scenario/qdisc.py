@@ -83,6 +83,13 @@ class Red(Part):
     )
     harddrop: bool = setting(False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c")
 
+    whole_us: bool = setting(
+        False,
+        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing "
+        "is left of it an idle average is halved at once, and gone after 255 us.",
+        "iproute2 tc/tc_core.c from 2025 on; before that: true",
+    )
+
     @property
     def thresholds(self) -> tuple[int, int]:
         """min and max in bytes, as set or as tc works them out."""
@@ -132,7 +139,7 @@ class _Codel(Part):
         False,
         "Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can "
         "be dropped.",
-        "Linux since commit 815980fe6dbb; all kernels before it: true",
+        "Linux 7.0 (commit 815980fe6dbb) and stable kernels that took it over; all before them: true",
     )
 
     def _plan(self, mtu: int, ecn: bool) -> dict[str, Any]:
@@ -221,7 +228,7 @@ class Tbf(Part):
         return self
 
 
-Qdisc = Annotated[Noqueue | Tbf | _Leaf, Field(discriminator="kind")]
+Qdisc = Annotated[Noqueue | _Leaf | Tbf, Field(discriminator="kind")]
 """A discipline by its `kind`."""
 
 
@@ -248,6 +255,7 @@ def qdisc_plan(qdisc: Noqueue | Tbf | _Leaf, mtu: int) -> Any:
                     "probability": qdisc.probability,
                     "ecn": qdisc.ecn,
                     "harddrop": qdisc.harddrop,
+                    "whole_us": qdisc.whole_us,
                 }
             }
         case Tbf():

@@ -80,8 +80,8 @@ def _longest(scenario: Scenario) -> RoundTrip:
     if network.bridges:
         bridge = scenario.bridge or Bridge()
         per_wire = sorted(((sum(way(wire)) - 2 * latency, wire.a) for wire in network.wires), reverse=True)
-        (first, src), (second, dst) = per_wire[:2]
-        time = first + second + 2 * (scenario.host.rx_latency + bridge.least_latency)
+        (near, src), (far, dst) = per_wire[:2]
+        time = near + far + 2 * (scenario.host.rx_latency + bridge.least_latency)
         return RoundTrip(_rounded(time), src, dst, 2, *sizes)
     if not switches:
         wire = network.wires[0]

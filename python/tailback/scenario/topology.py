@@ -83,7 +83,7 @@ class PointToPoint(Part):
 
 
 class BridgeTopology(Part):
-    """Hosts h0, h1, ... around a Linux host br0 that forwards between them. The section `bridge` describes it."""
+    """Hosts h0, h1, ... around a Linux host br0 that forwards between them, which `bridge` describes."""
 
     kind: Literal["bridge"] = Field(description="The form of the network.")
     hosts: int = setting(2, "Number of hosts.", "assumption: two ports", ge=2, le=64)

@@ -1,7 +1,7 @@
 """Two network namespaces joined by a veth pair, and what is sent between them.
 
-Sources: Linux drivers/net/veth.c; the series "veth: add Byte Queue Limits (BQL) support", v7, of June 2026; the
-test of its authors, veth_bql_test.sh of veth-backpressure-performance-testing.
+Sources: Linux drivers/net/veth.c; the series "veth: add Byte Queue Limits (BQL) support", v7, of June 2026;
+the test of its authors, veth_bql_test.sh of veth-backpressure-performance-testing.
 """
 
 from __future__ import annotations

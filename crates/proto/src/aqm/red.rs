@@ -1,8 +1,8 @@
 //! Random early detection, as `tc`'s `red` does it.
 //!
-//! Sources: Linux include/net/red.h and net/sched/sch_red.c (6.18); Floyd and Jacobson, "Random Early Detection Gateways
-//! for Congestion Avoidance", IEEE/ACM Transactions on Networking, 1993. What `tc` makes of its arguments: iproute2 6.1,
-//! tc/tc_red.c and tc/q_red.c.
+//! Sources: Linux include/net/red.h and net/sched/sch_red.c; Floyd and Jacobson, "Random Early Detection Gateways
+//! for Congestion Avoidance", IEEE/ACM Transactions on Networking, 1993. What `tc` makes of its arguments: iproute2
+//! tc/tc_red.c, tc/q_red.c and tc/tc_core.c.
 //!
 //! The average of the queue is kept in fixed point with the binary point at `w_log`, and moves with each packet that
 //! arrives by 2^-w_log of its distance to the queue that the packet finds. A queue that was found empty by the *device*
@@ -46,6 +46,8 @@ pub struct RedArguments {
     pub ecn: bool,
     /// Above `max_bytes` drop even what says ECT.
     pub harddrop: bool,
+    /// `tc` of iproute2 before 2025: the time of an average packet in whole microseconds, rounded down.
+    pub whole_us: bool,
 }
 
 /// What the kernel works with.
@@ -100,11 +102,27 @@ pub fn w_log(min_bytes: u32, burst_packets: u32, avpkt_bytes: u32) -> Result<u8,
 
 /// The table of idle decay and its `scell_log`: iproute2 `tc_red_eval_idle_damping`.
 ///
+/// Where `whole_us` leaves nothing of a packet's time, `tc` divides by 0, and what x86-64 makes of the result is a table of
+/// zeros with 31 at its end: an idle average is halved within a microsecond, and gone after 255.
+///
 /// # Errors
 /// The rate is too low for 32 bits of time.
-pub fn idle_table(w_log: u8, avpkt_bytes: u32, bandwidth_bps: u64) -> Result<(u8, [u8; STAB]), String> {
-    let rate = bandwidth_bps as f64 / 8.0;
-    let ticks = libm::ceil(1e6 * (avpkt_bytes as f64 / rate) * TICKS_PER_US);
+pub fn idle_table(
+    w_log: u8,
+    avpkt_bytes: u32,
+    bandwidth_bps: u64,
+    whole_us: bool,
+) -> Result<(u8, [u8; STAB]), String> {
+    let us = 1e6 * (avpkt_bytes as f64 / (bandwidth_bps as f64 / 8.0));
+    let ticks = match whole_us {
+        false => libm::ceil(us * TICKS_PER_US),
+        true => libm::floor(libm::floor(us) * TICKS_PER_US),
+    };
+    if ticks == 0.0 {
+        let mut stab = [0; STAB];
+        stab[STAB - 1] = MAX_SHIFT as u8;
+        return Ok((0, stab));
+    }
     let bits_per_tick = -libm::log(1.0 - 1.0 / (1u64 << w_log) as f64) / ticks;
     let longest = MAX_SHIFT / bits_per_tick;
     let scell_log = (0..32u8)
@@ -144,7 +162,7 @@ impl RedArguments {
                 "max with an average over 2^{w_log} packets does not fit the kernel's 32 bits"
             ));
         }
-        let (scell_log, stab) = idle_table(w_log, self.avpkt_bytes, self.bandwidth_bps)?;
+        let (scell_log, stab) = idle_table(w_log, self.avpkt_bytes, self.bandwidth_bps, self.whole_us)?;
         Ok(RedParameters {
             limit_bytes: self.limit_bytes,
             min_bytes: self.min_bytes,

@@ -142,8 +142,9 @@ impl World {
         if matches!(result, Enqueue::Dropped(_)) {
             let port = e.port as usize;
             self.drop_packet(port, index, DropReason::Qdisc);
-            return false;
         }
+        // __dev_xmit_skb runs the discipline whatever became of the packet: one that shapes may have another to send.
+        let e = &mut self.linux.egresses[egress as usize];
         if e.running {
             return false;
         }

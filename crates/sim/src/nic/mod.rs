@@ -26,6 +26,8 @@ use crate::fabric::{ClassOf, CLASSES};
 #[derive(Debug)]
 pub(crate) struct NicModel {
     pub rc: RcParameters,
+    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
+    pub nak_reaction: Time,
     pub congestion: Congestion,
     /// What packets of this NIC carry for it beyond their headers, bytes.
     pub telemetry_bytes: u32,

@@ -78,8 +78,9 @@ impl World {
                 ack.then_some(Kind::Ack)
             }
             Verdict::OutOfSequence { nak } => {
-                r.out_of_sequence += 1;
-                nic.counters.out_of_sequence += 1;
+                // mlx5 counts a gap once, however many packets follow it (published: as many as NAKs).
+                r.out_of_sequence += nak as u64;
+                nic.counters.out_of_sequence += nak as u64;
                 self.data.out_of_sequence += 1;
                 nak.then_some(Kind::Nak)
             }
@@ -173,7 +174,12 @@ impl World {
         } else {
             s.packet_seq_err += 1;
             self.nics[s.src as usize].counters.packet_seq_err += 1;
-            s.requester.on_nak(rc, self.now, packet.psn)
+            let next = s.requester.next_sequence();
+            let newly = s.requester.on_nak(rc, self.now, packet.psn);
+            if s.requester.next_sequence() < next {
+                s.next_at = s.next_at.max(self.now + model.nak_reaction);
+            }
+            newly
         };
         self.account_backlog(qp, unsent);
         if hears_acks {

@@ -54,10 +54,17 @@ impl World {
         self.wake_if_ready(port, host);
     }
 
-    /// Sends the next packet of a queue pair whose turn it is. `false`: an ACK took its work away, or a smaller window
-    /// closed, while it waited.
+    /// Sends the next packet of a queue pair whose turn it is. `false`: an ACK took its work away, a smaller window
+    /// closed, or a NAK came, while it waited.
     fn send_if_it_may(&mut self, port: usize, qp: u32) -> bool {
-        let may = self.send_qps[qp as usize].may_send(&self.writers);
+        let s = &self.send_qps[qp as usize];
+        if s.next_at > self.now {
+            // A NAK holds it up.
+            let next_at = s.next_at;
+            self.schedule(next_at, Event::PacingDue(qp));
+            return false;
+        }
+        let may = s.may_send(&self.writers);
         if may {
             self.send_data(port, qp);
         } else {

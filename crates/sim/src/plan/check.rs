@@ -53,6 +53,9 @@ impl NicPlan {
         if adaptive_timeout_ps.is_some_and(|first| first == 0 || first > ack_timeout_ps) {
             return Err(impossible(place, "adaptive_timeout_ps must be above 0 and up to ack_timeout_ps"));
         }
+        if self.transport.nak_reaction_ps > ack_timeout_ps {
+            return Err(impossible(place, "nak_reaction_ps is above ack_timeout_ps"));
+        }
         if retry_count > 7 {
             return Err(impossible(place, "retry_count is above 7 (3 bits)"));
         }

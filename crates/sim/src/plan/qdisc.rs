@@ -70,6 +70,8 @@ pub struct RedPlan {
     pub probability: f64,
     pub ecn: bool,
     pub harddrop: bool,
+    /// `tc` of iproute2 before 2025.
+    pub whole_us: bool,
 }
 
 /// Parameters of CoDel in `codel` and `fq_codel`.
@@ -193,6 +195,7 @@ impl RedPlan {
             probability: self.probability,
             ecn: self.ecn,
             harddrop: self.harddrop,
+            whole_us: self.whole_us,
         }
     }
 }
@@ -225,6 +228,7 @@ mod tests {
         probability: 0.5,
         ecn: true,
         harddrop: false,
+        whole_us: false,
     };
 
     fn refused(plan: QdiscPlan) -> String {

@@ -145,6 +145,14 @@ pub fn mean(recording: &Recording, entity: &str, metric: &str, from: f64) -> f64
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// The largest value of a series.
+pub fn most(recording: &Recording, entity: &str, metric: &str) -> f64 {
+    let series = &recording.series;
+    let of = series.entities.iter().position(|name| name == entity);
+    let column = series.columns.iter().find(|column| Some(column.0) == of && column.1 == metric);
+    column.unwrap_or_else(|| panic!("no {metric} of {entity}")).2.iter().copied().fold(0.0, f64::max)
+}
+
 /// Both ways, MiB/s.
 pub fn mib_per_second(recording: &Recording) -> f64 {
     let bytes: u64 = recording.flows.iter().map(|flow| flow.bytes_delivered).sum();

@@ -44,6 +44,7 @@ pub fn star(hosts: usize) -> Plan {
                 ack_timeout_ps: 67_108_864_000,
                 adaptive_timeout_ps: Some(2_097_152_000),
                 retry_count: 7,
+                nak_reaction_ps: 0,
             },
             congestion: CongestionPlan::Dcqcn(connectx()),
             rhcc: None,

@@ -29,6 +29,8 @@ pub(crate) struct Gpu {
     free_at: Time,
     last_end: Time,
     stalls: Option<Stalls>,
+    /// End of the last stall.
+    stalled_until: Time,
     pub read_bytes: u64,
     pub write_bytes: u64,
     pub stalled: Time,
@@ -63,6 +65,7 @@ impl Gpu {
                 let next = Stalls::gap(&mut stream, interval_ps);
                 Stalls { stream, interval_ps, duration_ps: stalls.duration_ps as f64, next }
             }),
+            stalled_until: Time::ZERO,
             read_bytes: 0,
             write_bytes: 0,
             stalled: Time::ZERO,
@@ -94,7 +97,8 @@ impl Gpu {
         }
         let begun = self.free_at.max(now);
         self.free_at = begun + self.rate.serialization(bytes);
-        let waiting = self.rate.bytes_in(self.free_at - now);
+        // While the path stalls it serves nothing: that time is no bytes.
+        let waiting = self.rate.bytes_in(self.free_at - now.max(self.stalled_until));
         self.level.integrate(now);
         self.level.bytes = waiting;
         self.level.max_bytes = self.level.max_bytes.max(waiting);
@@ -109,6 +113,7 @@ impl Gpu {
             let end = stalls.next + duration;
             self.stalled += duration;
             self.free_at = self.free_at.max(end);
+            self.stalled_until = end;
             stalls.next = end + Stalls::gap(&mut stalls.stream, stalls.interval_ps);
         }
     }

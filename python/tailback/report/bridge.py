@@ -1,0 +1,57 @@
+"""How busy the cores of Linux bridges were."""
+
+from __future__ import annotations
+
+from tailback.report.figures import (
+    BLUE,
+    FEW_POINTS,
+    MOST_LINES,
+    MUTED,
+    VERMILLION,
+    Labels,
+    figure,
+    layout,
+    line,
+    sampling,
+    views,
+)
+from tailback.report.plot import Plot
+from tailback.results import Result
+
+BUSY_SHARE = 0.001
+"""Cores below this share of the run are not drawn."""
+
+
+def bridge_cores(result: Result) -> list[Plot]:
+    """Softirqs and hard interrupts of each core of a bridge; nothing where there is no bridge."""
+    bins, found = result.bins, result.summary["bridge"]
+    if found is None:
+        return []
+    busiest = f"{found['bridge']}/cpu{found['core']}"
+    rows = {
+        core: (bins.values(core, "softirq_share") + bins.values(core, "irq_share")) * 100
+        for core in bins.entities("softirq_share")
+    }
+    shown = [core for core, row in rows.items() if bins.mean(row) > 100 * BUSY_SHARE][:MOST_LINES]
+    shown.sort(key=lambda core: core == busiest)  # drawn over the others
+    if not shown:
+        return [Plot("bridge-cores", "Cores of the bridge", "No core had anything to do.")]
+    panels = views(result)
+    figures = []
+    for view in panels:
+        labels = Labels(105.0)
+        data = []
+        for core in shown:
+            color = VERMILLION if core == busiest else BLUE if len(shown) <= 4 else MUTED
+            values = view.reduce(rows[core], FEW_POINTS)
+            data.append(line(view, values, FEW_POINTS, name=core, unit="%", color=color))
+            if core == busiest or len(shown) <= 4:
+                labels.add(float(values[-1]), core, color)
+        notes = labels.annotations() if view.part == "whole" else []
+        look = layout(view, "Softirqs and interrupts (% of a core)", (0, 105.0), annotations=notes)
+        figures.append(figure("bridge-cores", view, "Cores of the bridge", data, look))
+    caption = (
+        f"Share of each core's time in softirqs and hard interrupts, as means over "
+        f"{sampling(panels, FEW_POINTS)}: {busiest}, the busiest, in red."
+    )
+    return [Plot("bridge-cores", "Cores of the bridge", caption, figures)]
