@@ -91,14 +91,14 @@ def ring_packets(result: Result) -> float:
 
 
 @measure("count")
-def veth_counter(result: Result, name: str) -> float:
+def veth_counter(result: Result, name: str = "tx_timeout") -> float:
     """A counter of the producer's end: drops, stops, polls."""
     end = _forward(result)
     return NAN if end is None else float(end["counters"][name])
 
 
 @measure("count")
-def teardown(result: Result, name: str) -> float:
+def teardown(result: Result, name: str = "inflight_after") -> float:
     """What is found and left when the consumer's NAPI is taken away at the end of the run."""
     end = _forward(result)
     return NAN if end is None else float(end["teardown"][name])
@@ -114,7 +114,7 @@ def xdp_loss(result: Result) -> float:
 
 
 @measure("count")
-def tx_usecs_refused(result: Result, us: int) -> float:
+def tx_usecs_refused(result: Result, us: int = 8_000_001) -> float:
     """1 where the engine refuses this run with another `tx-usecs`, in microseconds, as ERANGE; else 0."""
     from tailback._engine import Simulation
     from tailback.plan import plan_json

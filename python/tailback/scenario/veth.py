@@ -39,7 +39,7 @@ class Consumer(Part):
     """What receiving costs in the consumer's namespace. The producer's is alike, but has no rules."""
 
     rules: int = setting(
-        0, "iptables rules that each packet is compared with.", "assumption: none", ge=0, le=1_000_000
+        0, "Rules of iptables that each packet is compared with.", "assumption: none", ge=0, le=1_000_000
     )
     rule: _Cost = setting(
         duration("7.7ns"), "A comparison with one rule.", f"{_SWEEP}: 10,000 rules, 13,000 packets a second"
@@ -115,16 +115,16 @@ class Veth(Part):
     ring: int = setting(
         256, "Entries of the ring of each end.", "drivers/net/veth.c: VETH_RING_SIZE", ge=1, le=1 << 20
     )
-    bql: Literal["off", "packets", "bytes"] = setting(
-        "off",
-        "Byte queue limits: off, as in kernels without the series; packets: one unit each, as from its v2 "
+    bql: Literal["none", "packets", "bytes"] = setting(
+        "none",
+        "Byte queue limits: none, as in kernels without the series; packets: one unit each, as from its v2 "
         "on; bytes: their lengths, as in v1.",
         "Linux up to 7.3: veth has none",
     )
     tx_usecs: Annotated[int, DURATION.between()] = setting(
         duration("100us"),
         "Over how long completions are collected until the limit is told; 0us: each is told. Without effect "
-        "where bql is off.",
+        "where bql is none.",
         "v7 of the series, patch 5: ethtool tx-usecs, 100 us",
     )
     qdisc: Qdisc = Field(
@@ -287,7 +287,7 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
                 "b": CONSUMER,
                 "ring": veth.ring,
                 "stops_when_full": veth.kernel != "6.1",
-                "bql": veth.bql,
+                "bql": "off" if veth.bql == "none" else veth.bql,
                 "tx_usecs_ps": veth.tx_usecs,
                 "qdisc": qdisc_plan(veth.qdisc, _MTU),
                 "output_ps": veth.output,

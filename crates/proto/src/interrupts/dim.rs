@@ -245,7 +245,7 @@ mod tests {
         let mut sample = dim.start;
         let mut now = dim.started;
         for _ in 0..decisions {
-            now = now + Time::from_ms(1);
+            now += Time::from_ms(1);
             sample.events += EVENTS;
             sample.packets += rate(dim.profile());
             sample.bytes += 1000 * rate(dim.profile());

@@ -60,7 +60,7 @@ impl World {
     pub(crate) fn answer_message(&mut self, received: u32, answer: QpNumber) {
         let answer = answer.get() - 1;
         let writer = &self.writers[self.send_qps[received as usize].writer as usize];
-        if self.recv_qps[received as usize].responder.received() % writer.packets_per_message != 0 {
+        if !self.recv_qps[received as usize].responder.received().is_multiple_of(writer.packets_per_message) {
             return;
         }
         let now = self.now;
