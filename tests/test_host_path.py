@@ -66,7 +66,9 @@ def test_three_lines_are_a_whole_path() -> None:
             "memory": {
                 "bandwidth_bps": 265_600_000_000,
                 "service_ps": 10_000,
-                "write_wait": 4.8,
+                "write_wait": 7.0,
+                "write_queue_lines": 64,
+                "read_spread": 0.0,
                 "cpu_latency_ps": 90_000,
                 "ddio": {"bytes": 4_000_000, "cpu_share": 0.181818, "working_set_bytes": None},
             }

@@ -268,7 +268,8 @@ def test_an_unknown_since_is_refused() -> None:
 def test_every_measure_works_on_an_incast(name: str) -> None:
     recording = incast(senders=4, bins=300, qps=8)
     result = Result.from_recording(SyntheticScenario(), plan(4), recording, 1.0, 1.0, False)
-    params = {"name": "np_cnp_sent"} if name == "counter" else {}
+    of_counters = {"counter": ("name",), "bridge_counter": ("name",), "counter_ratio": ("of", "to")}
+    params = dict.fromkeys(of_counters.get(name, ()), "np_cnp_sent")
     assert isinstance(measures.MEASURES[name](result, **params), float)
 
 

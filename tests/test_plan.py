@@ -95,6 +95,7 @@ def test_everything_set() -> None:
                     "ack_timeout_ps": 10**9,
                     "adaptive_timeout_ps": 5 * 10**8,
                     "retry_count": 2,
+                    "nak_reaction_ps": 0,
                 },
                 "congestion": {"dcqcn": DCQCN},
                 "rhcc": None,
@@ -128,6 +129,8 @@ def test_everything_set() -> None:
                 "watchdog": None,
             }
         ],
+        "bridges": [],
+        "bridge_models": [],
         "links": [{"a": f"h{i}", "b": "sw0", **link} for i in range(3)],
         "code_points": [{"dscp": 24, "pcp": 3}, {"dscp": 32, "pcp": 4}, {"dscp": 40, "pcp": 5}],
         "writers": [

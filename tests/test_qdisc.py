@@ -181,7 +181,7 @@ def test_sizes_times_and_rates_are_tcs() -> None:
 
 
 def test_a_run_over_a_bridge_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    tailback.run("poor-mans-cp", sets=["run.duration=5ms"], out=tmp_path / "run")
+    tailback.run("poor-mans-cp", sets=["run.duration=5ms", "traffic.1.start=0ms"], out=tmp_path / "run")
     assert cli.main(["counters", str(tmp_path / "run"), "--as", "tc"]) == 0
     lines = capsys.readouterr().out.splitlines()
     heads = [line for line in lines if line.startswith("qdisc")]

@@ -62,6 +62,7 @@ def printed(done: Reproduction) -> str:
 def test_the_list_of_experiments() -> None:
     assert list_published()[NAME] == "RoCE Rocks without PFC"
     assert list_published()["gpudirect-pfc"] == "Triggering PFC with GPUDirect RDMA"
+    assert list_published()["rhcc"] == "Rethinking Intra-host Congestion Control in RDMA Networks"
 
 
 def test_an_unknown_name_is_one_line() -> None:
@@ -90,20 +91,21 @@ def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
         for quick in (False, True):
             load(run.scenario, sets=settings(run.overrides(quick)))
     for item in experiment.sensitivity:
-        assert item.assumed is None or item.assumed in item.values
+        assert item.assumed is None or item.assumed in item.varied
         run = experiment.runs[item.run]
-        for value in item.values:
-            load(run.scenario, sets=settings({**run.overrides(False), **item.set, item.path: value}))
+        for overrides in item.varied.values():
+            load(run.scenario, sets=settings({**run.overrides(False), **item.set, **overrides}))
 
 
 @pytest.mark.parametrize("name", list_published())
-def test_the_assumed_value_is_what_the_scenario_has(name: str) -> None:
+def test_the_assumed_value_is_what_the_run_has(name: str) -> None:
     experiment = load_published(name)
     for item in experiment.sensitivity:
         if item.assumed is not None:
-            scenario = experiment.runs[item.run].scenario
-            varied = load(scenario, sets=settings({**item.set, item.path: item.assumed}))
-            assert make_plan(load(scenario)) == make_plan(varied), item.path
+            run = experiment.runs[item.run]
+            varied = {**run.set, **item.set, **item.varied[item.assumed]}
+            plans = [make_plan(load(run.scenario, sets=settings(sets))) for sets in (run.set, varied)]
+            assert plans[0] == plans[1], item.title
 
 
 @pytest.mark.parametrize("name", list_published())
@@ -279,7 +281,7 @@ def test_every_table_is_about_claims_that_there_are() -> None:
     with pytest.raises(ValidationError, match="C99"):
         Experiment.model_validate(good)
     good["sensitivity"][0] |= {"claims": ["C1"], "expected": [1.0]}
-    with pytest.raises(ValidationError, match="as many as values"):
+    with pytest.raises(ValidationError, match="as many as variants"):
         Experiment.model_validate(good)
 
 
@@ -291,6 +293,37 @@ def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) ->
     assert [trace["name"] for trace in figure["data"]] == ["expected", "measured"]
     assert "Dashed, expected: share of connections" in html
     assert figure["data"][0]["x"] == ["8", "16", "32", "64", "128"]
+
+
+def test_a_table_of_named_variants_has_a_plot_of_one_measure_over_another(tmp_path: Path) -> None:
+    runner = Runner()
+    done = reproduce("rhcc", tmp_path / "r", only=["E8"], runner=runner)
+    item, variants = next(one for one in done.sensitivity if one[0].kind == "ablation")
+    assert [variant.value for variant in variants] == list(item.variants)
+    # Each variant was run with its own overrides; the run itself was not run again.
+    asked = [sets for _, sets in runner.asked]
+    for name, overrides in item.variants.items():
+        assert sum(overrides.items() <= sets.items() for sets in asked) >= 1, name
+    assert len(asked) == len({tuple(sorted(sets.items())) for sets in asked})
+    html = (tmp_path / "r" / "reproduce.html").read_text()
+    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
+    figure = next(one for one in figures if one["id"] == "table-0-tradeoff")
+    assert figure["data"][0]["text"] == list(item.variants)
+    assert sorted(label["text"] for label in figure["layout"]["annotations"]) == sorted(item.variants)
+    assert "Ablation: RHCC" in html
+    assert "Prediction beyond the paper: " in html
+    assert "neither (the run itself)" in html
+
+
+def test_what_is_varied_is_one_setting_or_named_variants() -> None:
+    good = load_published("rhcc").model_dump(exclude_none=True)
+    good["sensitivity"][0]["path"] = "host.mtu"
+    with pytest.raises(ValidationError, match="path and values, or variants"):
+        Experiment.model_validate(good)
+    good = load_published("rhcc").model_dump(exclude_none=True)
+    good["sensitivity"][0]["plot"]["of"] = "naks"
+    with pytest.raises(ValidationError, match="found plot of naks"):
+        Experiment.model_validate(good)
 
 
 def test_all_experiments_make_one_report(tmp_path: Path) -> None:

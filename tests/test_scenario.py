@@ -79,8 +79,8 @@ traffic:
         "expected a value: receiving hosts: h0, h0..h15, all, or a list of these",
         "x.yaml:13: traffic.0.retries: found an unknown field, expected one of kind, from, to, priority, "
         "dscp, qps, message, depth, messages, start, start_interval, start_spread, stop, bidirectional",
-        'x.yaml:14: traffic.1.kind: found "read", expected one of write, churn, tcp, flows, poisson, '
-        "incast, permutation, all-to-all",
+        'x.yaml:14: traffic.1.kind: found "read", expected one of write, write-latency, churn, tcp, flows, '
+        "poisson, incast, permutation, all-to-all",
     ]
 
 
@@ -188,7 +188,7 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, topology, failures, host, switch, traffic, memory_load, record",
+            "name, about, run, qos, topology, failures, host, switch, bridge, traffic, memory_load, record",
         ),
     ],
 )

@@ -63,6 +63,14 @@ CONSTANTS = (
         "the release at the highest rate needs a last step.",
     ),
     Constant(
+        "The memory controller drains its queue of pending writes in batches of so many cache lines",
+        "sim/src/host/path/write_queue.rs",
+        r"BATCH_LINES: u64 = (\d+)",
+        "{}",
+        "Half of the 32 entries of a channel: watermarks half of the queue apart, and channels one after the "
+        "other, as addresses are spread over them.",
+    ),
+    Constant(
         "Frame of an RHCC probe and of its answer: as a CNP",
         "proto/src/wire/mod.rs",
         r"CNP_PAYLOAD_BYTES: u32 = (\d+)",

@@ -1,4 +1,4 @@
-"""The command line: `tailback run`, `hpcc`, `show`, `counters`, `list`, `schema`, `reproduce`.
+"""The command line: `tailback run`, `hpcc`, `explain`, `show`, `counters`, `list`, `schema`, `reproduce`.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
 problem on stderr), 130 interrupted.
@@ -195,6 +195,26 @@ def _run_seeds(
     if done.summaries:
         typer.echo(str(folder) if quiet else f"\n{folder}/seed-{min(done.summaries)}/report.html and others")
     raise typer.Exit(INTERRUPTED if done.interrupted else FAULT if done.faults else DONE)
+
+
+@app.command()
+def explain(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+) -> None:
+    """Say where a run is stuck, and what shows it.
+
+    From its counters and queue series alone: the name and the settings of the scenario are not looked at,
+    only what is printed on the hardware, such as the rate of a link.
+    """
+    from tailback import explain as explaining
+    from tailback.results import Result
+
+    try:
+        result = Result.load(folder)
+    except FileNotFoundError as error:
+        typer.echo(f"tailback: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    typer.echo(explaining.as_text(explaining.page(explaining.explain(result))), nl=False)
 
 
 @app.command()

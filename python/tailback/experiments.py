@@ -17,6 +17,7 @@ from tailback import (  # noqa: F401
     measures_bridge,
     measures_counters,
     measures_hosts,
+    measures_path,
     measures_shares,
     measures_veth,
 )
@@ -189,21 +190,33 @@ class Claim(_Part):
         return self
 
 
-class Sensitivity(_Part):
-    """What an assumption decides: one setting of a run varied, and measures of each variant.
+class Tradeoff(_Part):
+    """A plot of a table: one of its measures over another, a point a variant."""
 
-    `claims` names the claims that it sheds light on. `set` holds overrides of all variants. The variant with
-    the `assumed` value is the run itself. With `expected`, a value for each variant, the first measure is
-    drawn as a plot beside it: `expected_as` says what it is, `axis` is the name of the values with their
-    unit in brackets.
+    of: str
+    over: str
+
+
+class Sensitivity(_Part):
+    """What a setting decides: a run varied, and measures of each variant.
+
+    `kind` says what for: what an *assumption* decides, an *ablation* of what the paper proposes, or a
+    prediction *beyond* what it measured. `claims` names the claims that it sheds light on. What is varied is
+    either one setting, `path` with its `values`, or several at once, `variants`: overrides by name. `set`
+    holds overrides of all variants. The variant with the `assumed` value, or of that name, is the run itself.
+    With `expected`, a number for each variant, the first measure is drawn as a plot beside it: `expected_as`
+    says what it is, `axis` is the name of the values with their unit in brackets. With `plot`, one measure is
+    drawn over another.
     """
 
     title: str
     about: str
+    kind: Literal["assumption", "ablation", "beyond"] = "assumption"
     claims: list[str] = Field(min_length=1)
     run: str
-    path: str
-    values: list[str]
+    path: str = ""
+    values: list[str] = Field(default_factory=list)
+    variants: dict[str, dict[str, str]] = Field(default_factory=dict)
     assumed: str | None = None
     set: dict[str, str] = Field(default_factory=dict)
     duration: str
@@ -211,15 +224,49 @@ class Sensitivity(_Part):
     expected: list[float] | None = None
     expected_as: str = ""
     axis: str | None = None
+    plot: Tradeoff | None = None
+
+    @property
+    def varied(self) -> dict[str, dict[str, str]]:
+        """The overrides of each variant, by its name."""
+        return self.variants or {value: {self.path: value} for value in self.values}
+
+    def of(self, name: str) -> str:
+        """A variant in words: 'switch.buffer 16MB', 'receiver half'."""
+        return f"{self.path} {name}" if self.path else name
+
+    @property
+    def head(self) -> str:
+        """What the names of the variants are."""
+        return self.path or "variant"
+
+    @property
+    def mark(self) -> str:
+        """What is said of the variant that is the run itself."""
+        return "assumed" if self.kind == "assumption" else "the run itself"
+
+    @property
+    def kind_in_words(self) -> str:
+        """'Ablation'; empty for an assumption."""
+        return {"assumption": "", "ablation": "Ablation", "beyond": "Prediction beyond the paper"}[self.kind]
 
     @model_validator(mode="after")
     def _as_many(self) -> Sensitivity:
-        if self.expected is not None and len(self.expected) != len(self.values):
+        if bool(self.path) == bool(self.variants) or bool(self.path) != bool(self.values):
+            raise ValueError(f"{self.title}: expected path and values, or variants")
+        if self.expected is not None and len(self.expected) != len(self.varied):
             raise ValueError(
-                f"{self.title}: found {len(self.expected)} of expected, expected as many as values"
+                f"{self.title}: found {len(self.expected)} of expected, expected as many as variants"
             )
         if (self.expected is None) != (self.axis is None):
             raise ValueError(f"{self.title}: expected both or neither of expected and axis")
+        if self.plot is not None:
+            shown = {check.measure for check in self.show}
+            missing = sorted({self.plot.of, self.plot.over} - shown)
+            if missing:
+                raise ValueError(
+                    f"{self.title}: found plot of {', '.join(missing)}, expected measures it shows"
+                )
         return self
 
 
@@ -265,7 +312,8 @@ class Experiment(_Part):
         claims = [claim for claim in self.claims if claim.id in ids]
         tables = [item for item in self.sensitivity if set(item.claims) & set(ids)]
         needed = {run for claim in claims for run in claim.runs}
-        needed |= {item.run for item in tables if item.assumed is not None}
+        # A plot is drawn in the look of the run itself.
+        needed |= {item.run for item in tables if item.assumed is not None or item.plot is not None}
         runs = {name: run for name, run in self.runs.items() if name in needed}
         return self.model_copy(update={"claims": claims, "sensitivity": tables, "runs": runs})
 

@@ -45,7 +45,7 @@ STEADY_WINDOW_S = 0.01
 
 @dataclass(frozen=True)
 class Measure:
-    """A named measure: `unit` is 'share', 's', 'bit/s', 'B', 'MiB/s', 'count' or 'index'."""
+    """A named measure: `unit` is 'share', 's', 'bit/s', 'B/s', 'B', 'MiB/s', 'count' or 'index'."""
 
     name: str
     unit: str
@@ -491,4 +491,5 @@ def standing_queue_bytes(result: Result, since: Since = "convergence") -> float:
 from tailback import measures_bridge as _measures_bridge  # noqa: E402, F401
 from tailback import measures_counters as _measures_counters  # noqa: E402, F401
 from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401
+from tailback import measures_path as _measures_path  # noqa: E402, F401
 from tailback import measures_veth as _measures_veth  # noqa: E402, F401

@@ -141,8 +141,9 @@ class Reproduction:
         """One table a varied assumption."""
         tables = []
         for item, variants in self.sensitivity:
-            table = Table(title=item.title, title_justify="left")
-            table.add_column(item.path)
+            kind = f"{item.kind_in_words}: " if item.kind_in_words else ""
+            table = Table(title=f"{kind}{item.title}", title_justify="left")
+            table.add_column(item.head)
             for check in item.show:
                 head = check.name_in_words + (f"\n({check.bound_in_words})" if check.bounds else "")
                 table.add_column(head, justify="right")
@@ -154,7 +155,7 @@ class Reproduction:
                     )
                     for one in variant.measured
                 ]
-                table.add_row(variant.value + (" (assumed)" if variant.assumed else ""), *cells)
+                table.add_row(variant.value + (f" ({item.mark})" if variant.assumed else ""), *cells)
             tables.append(table)
         return tables
 
@@ -183,6 +184,7 @@ class Reproduction:
             "sensitivity": [
                 {
                     "title": item.title,
+                    "kind": item.kind,
                     "path": item.path,
                     "variants": [
                         {
@@ -250,7 +252,7 @@ class Begun:
             keep = partial(_kept, folder)
             self._runs[key] = runs.start(label + key, plan.scenario, plan.overrides(done.quick), keep)
         self._variants = {
-            (number, value): runs.start(f"{label}{item.run}, {item.path} {value}", scenario, sets, measure)
+            (number, value): runs.start(f"{label}{item.run}, {item.of(value)}", scenario, sets, measure)
             for number, value, item, scenario, sets, measure in _variants(done)
         }
 
@@ -268,6 +270,7 @@ class Begun:
         if done.folder is not None:
             from tailback.report.reproduction import render_reproduction
 
+            done.folder.mkdir(parents=True, exist_ok=True)  # no run may have begun
             text = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
             done.folder.mkdir(parents=True, exist_ok=True)  # not there yet if no run of it was begun
             (done.folder / "reproduce.json").write_text(text, encoding="utf-8")
@@ -279,7 +282,7 @@ class Begun:
         done = self._done
         for number, item in enumerate(done.experiment.sensitivity):
             variants = []
-            for value in item.values:
+            for value in item.varied:
                 if (number, value) in self._variants:
                     measured = self._variants[number, value].wait()
                 else:
@@ -328,7 +331,7 @@ def _variants(
         return
     for number, item in enumerate(done.experiment.sensitivity):
         scenario = done.experiment.runs[item.run].scenario
-        for value in item.values:
+        for value in item.varied:
             if _same(done.experiment, item, value) is None:
                 sets = _sets(done.experiment, item, value)
                 yield number, value, item, scenario, sets, partial(_measure, item)
@@ -336,7 +339,7 @@ def _variants(
 
 def _sets(experiment: Experiment, item: Sensitivity, value: str) -> dict[str, str]:
     base = experiment.runs[item.run]
-    return {**base.overrides(False), **item.set, item.path: value, "run.duration": item.duration}
+    return {**base.overrides(False), **item.set, **item.varied[value], "run.duration": item.duration}
 
 
 def _same(experiment: Experiment, item: Sensitivity, value: str) -> str | None:

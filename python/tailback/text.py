@@ -88,7 +88,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def by_unit(value: float, unit: str) -> str:
-    """`value` in the unit of a measure: 'share', 's', 'bit/s', 'B', 'MiB/s', 'count' or 'index'."""
+    """`value` in the unit of a measure: 'share', 's', 'bit/s', 'B/s', 'B', 'MiB/s', 'count' or 'index'."""
     if not math.isfinite(value):
         return MISSING
     if unit == "share":
@@ -97,6 +97,8 @@ def by_unit(value: float, unit: str) -> str:
         return duration(value)
     if unit == "bit/s":
         return rate(value)
+    if unit == "B/s":
+        return _scaled(value, "B/s", kilo="K")
     if unit == "B":
         return size(value)
     if unit == "MiB/s":

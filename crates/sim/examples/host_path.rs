@@ -65,7 +65,8 @@ fn memory() {
             plan.duration_ps = env("RUN", 40) * MS;
             let path = plan.nics[1].host_path.as_mut().unwrap();
             if let tailback_sim::plan::TargetPlan::Memory(memory) = &mut path.target {
-                memory.write_wait = env("WAIT", 48) as f64 / 10.0;
+                memory.write_wait = env("WAIT", 700) as f64 / 100.0;
+                memory.write_queue_lines = env("QUEUE", 64);
             }
             path.pcie.data_credits = env("CREDITS", 93) * 4;
             if !lossless {

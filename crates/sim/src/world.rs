@@ -12,13 +12,13 @@ use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
 use crate::fabric::packet::{Arena, Fifo, KINDS};
 use crate::fabric::pause::{PauseLogs, Pausing};
-use crate::fabric::port::{lanes, ClassQueue, Drops, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
+use crate::fabric::port::{ClassQueue, Drops, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
 use crate::fabric::storm::Watchdogs;
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
-use crate::fabric::{class_table, lane, mask, ClassOf, CLASSES};
+use crate::fabric::{class_table, mask, ClassOf, Lanes, CLASSES};
 use crate::host::agent::Agent;
 use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
 use crate::host::{Cpus, Sockets, TxRings};
@@ -55,13 +55,15 @@ pub(crate) struct World {
     /// By port: its scheduler, where classes have weights; empty where no port's do.
     pub ets: Vec<Ets>,
     /// By lane: egress queues, ingress groups, pauses received, drops.
-    pub queues: Vec<ClassQueue>,
+    pub queues: Lanes<ClassQueue>,
     /// By lane: packets marked CE.
-    pub marked: Vec<u64>,
-    pub groups: Vec<IngressGroup>,
-    pub pausing: Vec<Pausing>,
-    pub pauses: Vec<PauseSink>,
-    pub drops: Vec<Drops>,
+    pub marked: Lanes<u64>,
+    pub groups: Lanes<IngressGroup>,
+    pub pausing: Lanes<Pausing>,
+    pub pauses: Lanes<PauseSink>,
+    pub drops: Lanes<Drops>,
+    /// By lane: packets dropped by its egress queue and by its ingress group.
+    pub dropped: Lanes<[u64; 2]>,
     pub pause_logs: PauseLogs,
     pub watchdogs: Watchdogs,
     pub switches: Vec<Switch>,
@@ -195,7 +197,7 @@ impl World {
             };
             let (strict, weights) = match end.node.checked_sub(hosts) {
                 Some(_) if end.node >= first_bridge => (0, None),
-                Some(switch) => (switches[switch].strict, switches[switch].weights),
+                Some(switch) => (switches[switch].cold.strict, switches[switch].cold.weights),
                 None => {
                     let model = &nic_models[nics[end.node].model as usize];
                     (model.strict, model.weights)
@@ -254,7 +256,7 @@ impl World {
 
         let class_of = |node: usize| match node.checked_sub(hosts) {
             Some(_) if node >= first_bridge => &ONE_CLASS,
-            Some(switch) => &switches[switch].class_of,
+            Some(switch) => &switches[switch].cold.class_of,
             None => &nic_models[nics[node].model as usize].class_of,
         };
         for port in &mut ports {
@@ -276,12 +278,13 @@ impl World {
             ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
             marking,
             ets,
-            queues: lanes(ports_count, ClassQueue::EMPTY),
-            marked: lanes(ports_count, 0),
-            groups: lanes(ports_count, IngressGroup::EMPTY),
-            pausing: lanes(ports_count, Pausing::IDLE),
-            pauses: lanes(ports_count, PauseSink::default()),
-            drops: lanes(ports_count, Drops::default()),
+            queues: Lanes::new(ports_count, ClassQueue::EMPTY),
+            marked: Lanes::new(ports_count, 0),
+            groups: Lanes::new(ports_count, IngressGroup::EMPTY),
+            pausing: Lanes::new(ports_count, Pausing::IDLE),
+            pauses: Lanes::new(ports_count, PauseSink::default()),
+            drops: Lanes::new(ports_count, Drops::default()),
+            dropped: Lanes::new(ports_count, [0; 2]),
             pause_logs: PauseLogs::new(),
             watchdogs: Watchdogs::new(),
             ports,
@@ -459,7 +462,7 @@ impl World {
         }
         match event(3) {
             Some(Event::Arrival(port)) => self.packets.prefetch(self.ports[port as usize].in_flight.head()),
-            Some(Event::PortWake(port)) => prefetch(&self.queues, self.first_lane(port)),
+            Some(Event::PortWake(port)) => self.queues.prefetch(port as usize, self.first_class(port)),
             Some(Event::PacingDue(qp)) => {
                 let s = &self.send_qps[qp as usize];
                 prefetch(&self.nics, s.src as usize);
@@ -472,7 +475,7 @@ impl World {
                 let port = &self.ports[port as usize];
                 let Some(head) = port.in_flight.head() else { return };
                 let packet = &self.packets[head];
-                prefetch(&self.groups, lane(port.peer as usize, packet.class));
+                self.groups.prefetch(port.peer as usize, packet.class);
                 self.packets.prefetch(Some(packet.next));
                 match (port.peer_owner as usize).checked_sub(self.nics.len()) {
                     Some(switch) => self.routes.prefetch(switch, packet.dst),
@@ -483,8 +486,9 @@ impl World {
                 }
             }
             Some(Event::PortWake(port)) => {
-                if let Some(queue) = self.queues.get(self.first_lane(port)) {
-                    self.packets.prefetch(queue.fifo.head());
+                let class = self.first_class(port);
+                if (class as usize) < CLASSES {
+                    self.packets.prefetch(self.queues[(port as usize, class)].fifo.head());
                 }
             }
             Some(Event::PacingDue(qp)) => {
@@ -500,7 +504,7 @@ impl World {
             if let Some(switch) = (port.peer_owner as usize).checked_sub(self.nics.len()) {
                 if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
                     prefetch(&self.ports, out);
-                    prefetch(&self.queues, lane(out, packet.class));
+                    self.queues.prefetch(out, packet.class);
                 }
             }
         }
@@ -525,14 +529,14 @@ impl World {
     /// A node's classification.
     pub fn class_of(&self, node: usize) -> &ClassOf {
         match node.checked_sub(self.nics.len()) {
-            Some(switch) => self.switches.get(switch).map_or(&ONE_CLASS, |switch| &switch.class_of),
+            Some(switch) => self.switches.get(switch).map_or(&ONE_CLASS, |switch| &switch.cold.class_of),
             None => &self.nic_models[self.nics[node].model as usize].class_of,
         }
     }
 
-    /// The first lane of a port with a packet in its queue; past the last lane of the port where there is none.
-    fn first_lane(&self, port: u32) -> usize {
-        lane(port as usize, 0) + self.ports[port as usize].backlogged.trailing_zeros() as usize
+    /// The first class of a port with a packet in its queue; past the last class where there is none.
+    fn first_class(&self, port: u32) -> u8 {
+        self.ports[port as usize].backlogged.trailing_zeros() as u8
     }
 
     /// Schedules an event.

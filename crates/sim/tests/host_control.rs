@@ -105,7 +105,6 @@ fn on_an_idle_host_probes_cost_only_their_bytes() {
     let share = goodput_gbps(&with) / goodput_gbps(&without);
     println!("idle: {share:.5} of the goodput without probes");
     assert!((share - (1.0 - 98.0 / 32_000.0)).abs() < 0.001, "{share}");
-    // Waits for memory are drawn: now and then one is above D_thr, and takes a little of a rate that nothing needs then.
     let allowed = receiver_rate_gbps(&with, 0.0);
     assert!((98.0..=100.0).contains(&allowed), "{allowed}");
     // 113 ns of IIO and memory, and what is left of the packet in front: up to 4,096 B at 33.2 GB/s, 123 ns.
@@ -147,9 +146,23 @@ fn the_receiver_half_takes_bandwidth_from_cores() {
     assert!(mean(&with, "h1/memory", "memory_cpu_bps", 0.5) <= 212e9);
     plan.memory_loads[0].stop_ps = Some(10 * MS);
     let after = run(plan);
-    // 150 us a level. A drawn wait may still seem congestion for one step.
+    // 150 us a level.
     let left = of_h1(&after, "mba_level", 0.6);
     assert!(left < 0.1, "{left}");
+}
+
+/// The sender half finds what the memory takes beside the cores, and leaves no queue: a write's wait is that queue alone.
+#[test]
+fn the_sender_half_uses_what_the_memory_drains() {
+    let seen = |rhcc| {
+        let mut plan = loaded(8, rhcc, None);
+        plan.writers[0].qps = 1;
+        let recording = run(plan);
+        (goodput_gbps(&recording), mean(&recording, "h1/pcie", "stalled_share", 0.5))
+    };
+    let (without, with) = (seen(None), seen(halves(true, false)));
+    assert!(with.0 > 0.8 * without.0, "{with:?} of {without:?}");
+    assert!(without.1 > 0.5 && with.1 < 0.02 * without.1, "{with:?} of {without:?}");
 }
 
 /// The sender half slows down, and comes back when the load is over; the timer of idle probes is what is quick about it.

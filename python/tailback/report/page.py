@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from tailback import drawing, text
+from tailback import drawing, explain, text
 from tailback.findings import findings
 from tailback.report import tables, veth
 from tailback.report.completion import completion_table
@@ -76,6 +76,7 @@ def render(result: Result) -> str:
         tables=[
             table
             for table in (
+                explain.as_table(explain.page(explain.explain(result))),
                 veth.table(result),
                 completion_table(result),
                 tables.senders(result),

@@ -24,6 +24,7 @@ from tailback.report.plot import Plot
 from tailback.report.plots import losses, pauses, per_sender, throughput
 from tailback.report.shares import fairness, items
 from tailback.report.tailback_chart import SIGNALS, choose, tailback_chart
+from tailback.report.tradeoff import tradeoff
 from tailback.results import Result
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ def render_reproduction(done: Reproduction) -> str:
     """reproduce.html: one page, offline, with links to the reports of the runs beside it."""
     runs = [_run(done, key, result) for key, result in done.results.items()]
     tables = [
-        {"item": item, "variants": variants, "plots": _expected(number, item, variants, done)}
+        {
+            "item": item,
+            "variants": variants,
+            "plots": [*_expected(number, item, variants, done), *_tradeoff(number, item, variants, done)],
+        }
         for number, (item, variants) in enumerate(done.sensitivity)
     ]
     plots = [plot for part in (*tables, *runs) for plot in part["plots"]]
@@ -128,6 +133,10 @@ def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Rep
     heading = f"Dashed, expected: {item.expected_as}" if item.expected_as else "Dashed: expected"
     figure = Figure(f"table-{number}", "whole", heading, item.title, PLOT_HEIGHT, data, look)
     return [Plot(f"table-{number}-plot", item.title, "", [figure])]
+
+
+def _tradeoff(number: int, item: Sensitivity, variants: list[Variant], done: Reproduction) -> list[Plot]:
+    return tradeoff(number, item, variants, done.results[item.run]) if item.run in done.results else []
 
 
 def _renamed(plot: Plot, key: str) -> Plot:

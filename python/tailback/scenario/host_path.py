@@ -57,6 +57,7 @@ class Preset:
     lanes: int
     lines: int
     memory: int
+    channels: int
 
     @property
     def rate(self) -> int:
@@ -70,11 +71,14 @@ def _memory(channels: int, megatransfers: int) -> int:
 
 
 PRESETS = {
-    "pcie3-x8": Preset(8, 8, 93, rate("265.6Gbps")),
-    "pcie3-x16": Preset(8, 16, 93, rate("265.6Gbps")),
-    "pcie4-x16": Preset(16, 16, 186, _memory(8, 3200)),
-    "pcie5-x16": Preset(32, 16, 372, _memory(8, 4800)),
+    "pcie3-x8": Preset(8, 8, 93, rate("265.6Gbps"), 2),
+    "pcie3-x16": Preset(8, 16, 93, rate("265.6Gbps"), 2),
+    "pcie4-x16": Preset(16, 16, 186, _memory(8, 3200), 8),
+    "pcie5-x16": Preset(32, 16, 372, _memory(8, 4800), 8),
 }
+WRITE_QUEUE_LINES = 32
+"""Entries of the queue of pending writes of a channel: Intel, Xeon E5-2600 uncore performance monitoring
+guide (327043-001), WPQ_OCCUPANCY grows by at most 32 a cycle."""
 
 
 def _from_preset(about: str, source: str) -> Any:
@@ -181,12 +185,27 @@ class Memory(Part):
         "Mean time of a request in a bank: the scale of its wait under load.",
         "assumption: of the order of a row hit in DDR4",
     )
+    write_queue: Annotated[int, Field(ge=2, le=2**20)] | None = _from_preset(
+        "Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of "
+        "I/O ends when it gets one.",
+        f"Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; {_WAN}, section 2.2: two channels, "
+        "pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels",
+    )
     write_wait: float = setting(
-        4.8,
-        "How many times as long as a read a write waits.",
+        7.0,
+        "How many times as long as a read waits a write stays in the full queue, beside its time on the bus.",
         f"assumption: calibrated on the 62 % that {_WAN}, figure 2, loses with PFC at the highest load",
         ge=0.0,
         le=1e6,
+        allow_inf_nan=False,
+    )
+    read_spread: float = setting(
+        0.0,
+        "By what share of its mean the time varies, evenly up and down, that reads are served before a batch "
+        "of writes.",
+        "assumption: a fluid; the real distribution is not known",
+        ge=0.0,
+        le=1.0,
         allow_inf_nan=False,
     )
     cpu_latency: _Time = setting(
@@ -317,7 +336,10 @@ class HostPath(Part):
                 "rate": link,
                 "iio_lines": self.iio_lines or preset.lines,
                 "memory": self.memory.model_copy(
-                    update={"bandwidth": self.memory.bandwidth or preset.memory}
+                    update={
+                        "bandwidth": self.memory.bandwidth or preset.memory,
+                        "write_queue": self.memory.write_queue or preset.channels * WRITE_QUEUE_LINES,
+                    }
                 ),
                 "gpu": self.gpu.model_copy(
                     update={"bandwidth": self.gpu.bandwidth or link * write // (write + TLP_OVERHEAD_BYTES)}

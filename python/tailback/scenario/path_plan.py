@@ -133,6 +133,8 @@ def _memory(path: HostPath) -> dict[str, Any]:
         "bandwidth_bps": memory.bandwidth,
         "service_ps": memory.service,
         "write_wait": memory.write_wait,
+        "write_queue_lines": memory.write_queue,
+        "read_spread": memory.read_spread,
         "cpu_latency_ps": memory.cpu_latency,
         "ddio": None
         if ddio is None

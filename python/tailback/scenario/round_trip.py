@@ -80,8 +80,8 @@ def _longest(scenario: Scenario) -> RoundTrip:
     if network.bridges:
         bridge = scenario.bridge or Bridge()
         per_wire = sorted(((sum(way(wire)) - 2 * latency, wire.a) for wire in network.wires), reverse=True)
-        (near, src), (far, dst) = per_wire[:2]
-        time = near + far + 2 * (scenario.host.rx_latency + bridge.least_latency)
+        (slowest, src), (slower, dst) = per_wire[:2]
+        time = slowest + slower + 2 * (scenario.host.rx_latency + bridge.least_latency)
         return RoundTrip(_rounded(time), src, dst, 2, *sizes)
     if not switches:
         wire = network.wires[0]
@@ -109,12 +109,12 @@ def _longest(scenario: Scenario) -> RoundTrip:
             if len(farthest[switch]) == 2:
                 first, second = farthest[switch]
                 found.append((first.time + second.time, first.name, second.name, 2))
-        slowest = sorted((farthest[switch][0] for switch in group), key=lambda host: -host.time)
+        near = sorted((farthest[switch][0] for switch in group), key=lambda host: -host.time)
         inside = set(group)
         for switch, (links, path) in _slowest_ways(group[0], neighbours).items():
             if switch == group[0] or switch not in farthest:
                 continue
-            first, second = slowest[:2] if switch in inside else (slowest[0], farthest[switch][0])
+            first, second = near[:2] if switch in inside else (near[0], farthest[switch][0])
             found.append((first.time + sum(path) + second.time, first.name, second.name, links + 2))
     time, src, dst, links = max(found, key=lambda one: one[0])
     return RoundTrip(_rounded(time), src, dst, links, *sizes)

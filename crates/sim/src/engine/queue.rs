@@ -206,13 +206,23 @@ impl EventQueue {
     fn insert(&mut self, time: Time, entry: u128) {
         self.len += 1;
         let slice = time.0 >> self.slice_bits;
-        let differ = slice ^ self.slice;
-        // Most events are of the current block.
-        if slice > self.slice && differ < 1 << FIRST_WHEEL_BITS {
-            self.link(0, slice as usize % FIRST_SLOTS, entry);
-        } else {
-            self.place_far(entry);
+        debug_assert!(slice >= self.slice);
+        // Most events are of the current block, and not of the current slice.
+        if (slice ^ self.slice).wrapping_sub(1) < FIRST_SLOTS as u64 - 1 {
+            let slot = slice as usize % FIRST_SLOTS;
+            if self.dense {
+                return self.insert_dense(slot, entry);
+            }
+            let at = self.free;
+            if let Some(node) = self.nodes.get_mut(at as usize) {
+                self.free = node.next;
+                node.entries[0] = entry;
+                (node.len, node.next) = (1, self.first.head(slot));
+                self.first.fill(slot, at);
+                return;
+            }
         }
+        self.place(entry);
     }
 
     /// Takes the first event.
@@ -229,13 +239,13 @@ impl EventQueue {
                         let at = self.first.empty(slot);
                         let node = &mut self.nodes[at as usize];
                         if node.next != NONE || node.len != 1 {
-                            self.begin_slice(at);
-                            continue;
+                            self.begin_slice(at)
+                        } else {
+                            // Alone in its slice, as most are in a small fabric.
+                            node.next = self.free;
+                            self.free = at;
+                            node.entries[0]
                         }
-                        // Alone in its slice, as most are in a small fabric.
-                        node.next = self.free;
-                        self.free = at;
-                        node.entries[0]
                     }
                     None => {
                         self.advance()?;
@@ -274,12 +284,20 @@ impl EventQueue {
     fn add(&mut self, head: u32, entry: u128) -> u32 {
         // Whether a list is empty cannot be foretold where about half of them are, so few events go without filling up.
         if self.dense {
-            return self.fill_up(head, entry);
+            self.fill_up(head, entry)
+        } else {
+            self.begin_node(head, entry)
         }
-        self.begin_node(head, entry)
     }
 
+    /// Puts an entry in a later slot of the current block where slices hold many events.
     #[inline(never)]
+    fn insert_dense(&mut self, slot: usize, entry: u128) {
+        let head = self.fill_up(self.first.head(slot), entry);
+        self.first.fill(slot, head);
+    }
+
+    #[inline]
     fn fill_up(&mut self, head: u32, entry: u128) -> u32 {
         if let Some(node) = self.nodes.get_mut(head as usize) {
             if let Some(place) = node.entries.get_mut(node.len as usize) {
@@ -347,9 +365,9 @@ impl EventQueue {
         })
     }
 
-    /// An entry that is not of the first wheel's block.
+    /// Puts an entry where it belongs, whatever its time.
     #[inline(never)]
-    fn place_far(&mut self, entry: u128) {
+    fn place(&mut self, entry: u128) {
         let slice = self.slice_of(entry);
         if slice <= self.slice {
             self.near.push(entry);
@@ -382,15 +400,26 @@ impl EventQueue {
                 break;
             }
             self.far.pop();
-            self.place_far(entry);
+            self.place(entry);
         }
         Some(())
     }
 
-    /// The events of a list that begins with `at` are now the current ones; `run` is empty.
+    /// The events of a list that begins with `at` are now the current ones, and there were none. Takes the first.
     #[inline(never)]
-    fn begin_slice(&mut self, mut at: u32) {
-        while at != NONE {
+    fn begin_slice(&mut self, mut at: u32) -> u128 {
+        let second = self.nodes[at as usize].next;
+        if let (false, Some(&Node { entries: [other, ..], next: NONE, .. })) =
+            (self.dense, self.nodes.get(second as usize))
+        {
+            // Two of them, as mostly. Which is first cannot be foretold: no branch goes by it.
+            let one = self.nodes[at as usize].entries[0];
+            self.nodes[second as usize].next = self.free;
+            self.free = at;
+            self.run.push(one.max(other));
+            return one.min(other);
+        }
+        loop {
             let node = &mut self.nodes[at as usize];
             let next = std::mem::replace(&mut node.next, self.free);
             self.run.push(node.entries[0]);
@@ -398,11 +427,13 @@ impl EventQueue {
                 self.run.extend_from_slice(&node.entries[1..node.len as usize]);
             }
             self.free = at;
+            if next == NONE {
+                break;
+            }
             at = next;
         }
-        if self.run.len() > 1 {
-            self.run.sort_unstable_by(|a, b| b.cmp(a));
-        }
+        self.run.sort_unstable_by(|a, b| b.cmp(a));
+        self.run.pop().expect("no list is empty")
     }
 
     fn move_down(&mut self, wheel: usize, slot: usize) {

@@ -74,8 +74,8 @@ impl World {
     pub(crate) fn assert_pause(&mut self, port: usize, class: u8) {
         let span = self.pause_span_of(port);
         let now = self.now;
-        self.groups[lane(port, class)].asserted = true;
-        let source = &mut self.pausing[lane(port, class)].source;
+        self.groups[(port, class)].asserted = true;
+        let source = &mut self.pausing[(port, class)].source;
         source.pause(now, span);
         let refresh_at = source.next_timeout().expect("a pause that is held is refreshed");
         self.schedule(refresh_at, Event::PauseRefresh(lane(port, class) as u32));
@@ -84,8 +84,8 @@ impl World {
 
     /// An ingress group fell below xon: let the peer go on.
     pub(crate) fn release_pause(&mut self, port: usize, class: u8) {
-        self.groups[lane(port, class)].asserted = false;
-        let pausing = &mut self.pausing[lane(port, class)];
+        self.groups[(port, class)].asserted = false;
+        let pausing = &mut self.pausing[(port, class)];
         pausing.held += pausing.source.resume(self.now);
         pausing.overflow = 0;
         self.queue_pfc(port, class);
@@ -113,7 +113,7 @@ impl World {
         let named = std::mem::take(&mut self.ports[port].pfc_pending);
         let mut paused = 0u8;
         for class in (0..CLASSES as u8).filter(|class| named & (1 << class) != 0) {
-            let pausing = &mut self.pausing[lane(port, class)];
+            let pausing = &mut self.pausing[(port, class)];
             pausing.frames += 1;
             paused |= (pausing.source.asserted() as u8) << class;
         }

@@ -10,7 +10,7 @@ use tailback_proto::scheduling::ets::pick_round_robin;
 use tailback_proto::units::{Rate, Time};
 
 use super::packet::{Fifo, Packet};
-use super::{lane, CLASSES};
+
 use crate::event::Event;
 use crate::world::World;
 
@@ -155,7 +155,7 @@ impl World {
     pub(crate) fn enqueue(&mut self, port: usize, packet: u32) {
         let class = self.packets[packet].class;
         let bytes = self.packets[packet].frame_bytes();
-        let queue = &mut self.queues[lane(port, class)];
+        let queue = &mut self.queues[(port, class)];
         queue.integrate(self.now);
         queue.fifo.push(&mut self.packets, packet);
         queue.bytes += bytes;
@@ -166,11 +166,12 @@ impl World {
     }
 
     /// Takes the first packet of an egress queue that is not empty.
-    #[inline]
+    #[inline(always)] // a hop has it once: with what follows it looks up the queue and the packet once
     pub(crate) fn dequeue(&mut self, port: usize, class: u8) -> u32 {
-        let queue = &mut self.queues[lane(port, class)];
+        let queue = &mut self.queues[(port, class)];
         queue.integrate(self.now);
         let packet = queue.fifo.pop(&self.packets).expect("backlogged means not empty");
+        self.packets.prefetch(queue.fifo.head());
         queue.bytes -= self.packets[packet].frame_bytes();
         if queue.fifo.is_empty() {
             self.ports[port].backlogged &= !(1 << class);
@@ -234,7 +235,7 @@ impl World {
     }
 
     /// Puts a packet on the wire; the transmitter must be free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, port: usize, index: u32) {
         let wire_bytes = self.packets[index].wire_bytes as u32;
         let busy_until = self.now + self.serialization(port, wire_bytes);
@@ -247,7 +248,7 @@ impl World {
         packet.arrival = arrival;
         let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
         p.in_flight.push(&mut self.packets, index);
-        let queue = &mut self.queues[lane(port, class)];
+        let queue = &mut self.queues[(port, class)];
         queue.tx_packets += 1;
         queue.tx_bytes += frame_bytes as u64;
         self.transmissions[kind as usize] += 1;
@@ -282,14 +283,14 @@ impl World {
                 self.reclassify(node, index);
             }
             if behind & BRIDGE != 0 {
-                let group = &mut self.groups[lane(peer, self.packets[index].class)];
+                let group = &mut self.groups[(peer, self.packets[index].class)];
                 group.rx_packets += 1;
                 group.rx_bytes += self.packets[index].frame_bytes() as u64;
                 self.bridge_receive(peer, index);
                 return;
             }
         }
-        let group = &mut self.groups[lane(peer, self.packets[index].class)];
+        let group = &mut self.groups[(peer, self.packets[index].class)];
         group.rx_packets += 1;
         group.rx_bytes += self.packets[index].frame_bytes() as u64;
         if node < self.nics.len() {
@@ -314,9 +315,10 @@ impl World {
     /// behind.
     pub(crate) fn drop_packet(&mut self, port: usize, index: u32, reason: DropReason) {
         let Packet { kind, class, .. } = self.packets[index];
-        let tally = &mut self.drops[lane(port, class)][reason as usize];
+        let tally = &mut self.drops[(port, class)][reason as usize];
         tally.packets += 1;
         tally.bytes += self.packets[index].frame_bytes() as u64;
+        self.dropped[(port, class)][reason.is_ingress() as usize] += 1;
         if kind.is_data() {
             self.data.dropped += 1;
         }
@@ -412,11 +414,6 @@ pub(crate) struct Tally {
 
 pub(crate) type Drops = [Tally; DropReason::ALL.len()];
 
-/// Tables with one entry a lane.
-pub(crate) fn lanes<T: Clone>(ports: usize, value: T) -> Vec<T> {
-    vec![value; ports * CLASSES]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,6 +422,7 @@ mod tests {
     fn hot_structures_fit_a_cache_line() {
         assert!(std::mem::size_of::<Port>() <= 64, "{}", std::mem::size_of::<Port>());
         assert!(std::mem::size_of::<super::super::switch::IngressGroup>() <= 64);
+        assert!(std::mem::size_of::<super::super::switch::Switch>() <= 64);
         assert!(std::mem::size_of::<ClassQueue>() <= 64, "{}", std::mem::size_of::<ClassQueue>());
     }
 }

@@ -21,7 +21,7 @@ impl World {
         let (port, class) = port_and_class(at);
         let switch = self.switch_of(port)?;
         let s = &self.switches[switch];
-        (s.watchdog.is_some() && s.lossless & (1 << class) != 0).then_some(switch)
+        (s.cold.watchdog.is_some() && s.lossless & (1 << class) != 0).then_some(switch)
     }
 
     /// Whether a watchdog looks after the pauses of a lane.
@@ -30,7 +30,7 @@ impl World {
     }
 
     fn schedule_watchdog(&mut self, at: usize, switch: usize) {
-        let p = self.switches[switch].watchdog.expect("it is watched");
+        let p = self.switches[switch].cold.watchdog.expect("it is watched");
         if let Some(due) = self.watchdogs.get(&at).and_then(|watchdog| watchdog.next_timeout(&p)) {
             self.schedule(due, Event::Watchdog(at as u32));
         }
@@ -60,7 +60,7 @@ impl World {
     /// A watchdog may be due.
     pub(crate) fn on_watchdog(&mut self, at: usize) {
         let Some(switch) = self.watching_switch(at) else { return };
-        let p = self.switches[switch].watchdog.expect("it is watched");
+        let p = self.switches[switch].cold.watchdog.expect("it is watched");
         let waiting = !self.queues[at].fifo.is_empty();
         let Some(watchdog) = self.watchdogs.get_mut(&at) else { return };
         let before = *watchdog;
@@ -72,7 +72,9 @@ impl World {
         match action {
             None => self.schedule_watchdog(at, switch),
             Some(Action::Drop) => {
-                self.switches[switch].storms += 1;
+                let s = &mut self.switches[switch];
+                s.cold.storms += 1;
+                s.in_storm = true;
                 while self.ports[port].backlogged & (1 << class) != 0 {
                     let packet = self.dequeue(port, class);
                     self.release(port, packet);
@@ -80,7 +82,9 @@ impl World {
                 }
             }
             Some(Action::Restore) => {
-                self.switches[switch].storms -= 1;
+                let s = &mut self.switches[switch];
+                s.cold.storms -= 1;
+                s.in_storm = s.cold.storms != 0;
                 self.ports[port].paused &= !(1 << class);
             }
         }

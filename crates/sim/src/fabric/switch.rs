@@ -27,29 +27,41 @@ use crate::world::World;
 /// Binary digits after the point of an alpha.
 const ALPHA_SHIFT: u32 = 16;
 
-/// A switch's shared buffer and settings.
+/// What packets need of a switch: one cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Switch {
     pub first_port: u32,
-    /// What queues share, without the headroom: by pool, the first for lossless priorities where there are two.
-    pub shared_bytes: [u64; 2],
+    /// Free bytes of what queues share, without the headroom: by pool, the first for lossless priorities where there
+    /// are two.
     free: [u64; 2],
     /// Classes in the second pool.
     second_pool: u8,
+    pub lossless: u8,
+    /// Whether a (port, class) pair of it is in a PFC storm.
+    pub in_storm: bool,
+    pub xoff: Option<u64>,
+    ingress_alpha: u64,
+    egress_alpha: u64,
+    /// The rest.
+    pub cold: Box<ColdSwitch>,
+}
+
+/// What packets seldom need of a switch.
+#[derive(Debug)]
+pub(crate) struct ColdSwitch {
+    /// Size of each pool.
+    pub shared_bytes: [u64; 2],
     /// Its (port, class) pairs in a PFC storm.
     pub storms: u32,
     pub watchdog: Option<WatchdogParameters>,
     /// Class of each code point.
     pub class_of: ClassOf,
-    pub lossless: u8,
     pub strict: u8,
     /// Shares of the classes that are not strict; none: packets in turns.
     pub weights: Option<[u32; CLASSES]>,
-    pub xoff: Option<u64>,
     pub xon: Option<u64>,
     pub xon_offset: u64,
-    ingress_alpha: u64,
-    egress_alpha: u64,
 }
 
 /// Fixed-point form of an alpha.
@@ -66,23 +78,26 @@ impl Switch {
         };
         Switch {
             first_port,
-            shared_bytes,
             free: shared_bytes,
             second_pool,
-            storms: 0,
-            watchdog: model.watchdog.map(|watchdog| WatchdogParameters {
-                detect: Time(watchdog.detect_ps),
-                restore: Time(watchdog.restore_ps),
-            }),
-            class_of: class_table(&model.class_of),
             lossless,
-            strict: mask(&model.strict),
-            weights: model.weights,
+            in_storm: false,
             xoff: model.pfc.xoff_bytes,
-            xon: model.pfc.xon_bytes,
-            xon_offset: model.pfc.xon_offset_bytes,
             ingress_alpha: fixed(model.ingress_alpha),
             egress_alpha: fixed(model.egress_alpha),
+            cold: Box::new(ColdSwitch {
+                shared_bytes,
+                storms: 0,
+                watchdog: model.watchdog.map(|watchdog| WatchdogParameters {
+                    detect: Time(watchdog.detect_ps),
+                    restore: Time(watchdog.restore_ps),
+                }),
+                class_of: class_table(&model.class_of),
+                strict: mask(&model.strict),
+                weights: model.weights,
+                xon: model.pfc.xon_bytes,
+                xon_offset: model.pfc.xon_offset_bytes,
+            }),
         }
     }
 
@@ -94,7 +109,7 @@ impl Switch {
 
     /// Bytes of a pool in use.
     pub fn used(&self, pool: usize) -> u64 {
-        self.shared_bytes[pool] - self.free[pool]
+        self.cold.shared_bytes[pool] - self.free[pool]
     }
 
     /// What an ingress group may hold in the shared buffer; above it, xoff.
@@ -108,9 +123,9 @@ impl Switch {
     }
 
     fn below_xon(&self, pool: usize, shared: u64) -> bool {
-        match self.xon {
+        match self.cold.xon {
             Some(xon) => shared <= xon,
-            None => shared == 0 || shared + self.xon_offset <= self.ingress_threshold(pool),
+            None => shared == 0 || shared + self.cold.xon_offset <= self.ingress_threshold(pool),
         }
     }
 }
@@ -206,7 +221,7 @@ impl IngressGroup {
 impl World {
     /// A packet has passed the pipeline of a switch: admit it to the buffer, or drop it.
     pub(crate) fn switch_receive(&mut self, switch: usize, in_port: usize, index: u32) {
-        if self.switches[switch].storms != 0 && self.is_dropped_in_storm(switch, in_port, index) {
+        if self.switches[switch].in_storm && self.is_dropped_in_storm(switch, in_port, index) {
             return;
         }
         let packet = &mut self.packets[index];
@@ -220,7 +235,7 @@ impl World {
         packet.ingress = (in_port as u32 - s.first_port) as u16;
         let pool = s.pool(class);
         let free = s.free[pool];
-        let group = &mut self.groups[lane(in_port, class)];
+        let group = &mut self.groups[(in_port, class)];
         let lossless = s.lossless & (1 << class) != 0;
         let fits_group =
             group.shared as u64 + bytes as u64 <= s.ingress_threshold(pool) && bytes as u64 <= free;
@@ -228,7 +243,7 @@ impl World {
             let overflows =
                 !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes;
             if overflows {
-                let overflow = &mut self.pausing[lane(in_port, class)].overflow;
+                let overflow = &mut self.pausing[(in_port, class)].overflow;
                 *overflow += bytes as u64;
                 let enough = self.links[in_port].headroom_bytes + *overflow;
                 let asserted = group.asserted;
@@ -241,7 +256,7 @@ impl World {
                 return;
             }
         } else {
-            let queued = self.queues[lane(out_port, class)].bytes as u64;
+            let queued = self.queues[(out_port, class)].bytes as u64;
             let reason = if queued + bytes as u64 > s.egress_threshold(pool) {
                 Some(DropReason::EgressThreshold)
             } else if bytes as u64 > free {
@@ -262,7 +277,7 @@ impl World {
             group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
             p.last_class = class;
             let is_data = packet.kind == Kind::Data;
-            self.queues[lane(out_port, class)].pass(bytes);
+            self.queues[(out_port, class)].pass(bytes);
             if self.telemetry.hops && is_data {
                 self.write_telemetry(out_port, class, index);
             }
@@ -281,7 +296,7 @@ impl World {
             && !group.asserted
             && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold(pool))
         {
-            self.pausing[lane(in_port, class)].overflow = 0;
+            self.pausing[(in_port, class)].overflow = 0;
             self.assert_pause(in_port, class);
         }
         self.enqueue(out_port, index);
@@ -315,20 +330,21 @@ impl World {
         let hop = HopTelemetry {
             at: self.now,
             tx_bytes: self.ports[port].wire_bytes,
-            queue_bytes: self.queues[lane(port, class)].bytes as u64,
+            queue_bytes: self.queues[(port, class)].bytes as u64,
             rate: self.links[port].rate,
         };
         self.telemetry.add_hop(packet, hop);
     }
 
     /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.
+    #[inline(always)]
     pub(crate) fn release(&mut self, port: usize, index: u32) {
         let s = &mut self.switches[self.ports[port].owner as usize - self.nics.len()];
         let packet = &mut self.packets[index];
         let bytes = packet.frame_bytes();
         let class = packet.class;
         let in_port = s.first_port as usize + packet.ingress as usize;
-        let group = &mut self.groups[lane(in_port, class)];
+        let group = &mut self.groups[(in_port, class)];
         group.integrate(self.now);
         let from_headroom = group.headroom.min(bytes);
         group.headroom -= from_headroom;
@@ -336,11 +352,11 @@ impl World {
         let pool = s.pool(class);
         s.free[pool] += (bytes - from_headroom) as u64;
         if packet.flags & ECT != 0 {
-            let queued = self.queues[lane(port, class)].bytes as u64;
+            let queued = self.queues[(port, class)].bytes as u64;
             let stream: &mut Stream = &mut self.ecn_streams[port];
             if self.marking.of(lane(port, class)).mark(queued, || uniform(stream)) {
                 packet.flags |= CE;
-                self.marked[lane(port, class)] += 1;
+                self.marked[(port, class)] += 1;
             }
         }
         if group.asserted && group.headroom == 0 && s.below_xon(pool, group.shared as u64) {

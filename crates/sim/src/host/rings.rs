@@ -12,7 +12,7 @@ use tailback_proto::units::Time;
 use crate::event::Event;
 use crate::fabric::packet::CWR;
 use crate::fabric::port::DropReason;
-use crate::fabric::{lane, CLASSES};
+use crate::fabric::CLASSES;
 use crate::world::World;
 
 /// In a class's ready ring: the entry is a transmit ring, and not a queue pair.
@@ -162,7 +162,7 @@ impl World {
                 self.data_packet(&cut, payload, class)
             }
         };
-        let queue = &mut self.queues[lane(port, class)];
+        let queue = &mut self.queues[(port, class)];
         queue.rx_packets += 1;
         queue.rx_bytes += self.packets[index].frame_bytes() as u64;
         (index, sent)

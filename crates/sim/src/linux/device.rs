@@ -17,7 +17,6 @@ use tailback_proto::units::Time;
 use super::core::{Purpose, Unit, NAPI_WEIGHT};
 use super::moderation::Moderation;
 use crate::event::Event;
-use crate::fabric::lane;
 use crate::fabric::packet::Fifo;
 use crate::fabric::port::DropReason;
 use crate::world::World;
@@ -407,7 +406,7 @@ impl World {
         let arrival = left + p.arrival_delay;
         packet.arrival = arrival;
         let (first, up) = (p.in_flight.is_empty(), p.up);
-        let queue = &mut self.queues[lane(port, class)];
+        let queue = &mut self.queues[(port, class)];
         queue.pass(frame);
         queue.tx_packets += 1;
         queue.tx_bytes += frame as u64;

@@ -54,8 +54,9 @@ pub(crate) struct Nic {
     pub model: u32,
     /// The host marks what it receives, before the transport sees it.
     pub marks_ce: bool,
-    /// Queue pairs that may send now, by class; each class takes them in turn.
-    pub ready: [VecDeque<u32>; CLASSES],
+    /// Queue pairs that may send now, by class; each class takes them in turn. Boxed: they are most of a NIC, and mostly
+    /// empty.
+    pub ready: Box<[VecDeque<u32>; CLASSES]>,
     /// Classes with a ready queue pair.
     pub ready_classes: u8,
     /// Posted and not sent, by class, bytes.

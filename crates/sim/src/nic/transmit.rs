@@ -12,7 +12,6 @@ use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
 use super::QpState;
 use crate::event::Event;
-use crate::fabric::lane;
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, ECT, NONE};
 use crate::host::path::IDEAL;
 use crate::host::ETHERNET;
@@ -130,8 +129,9 @@ impl World {
             (Some(prober), Some(p)) => prober.on_sent(p, self.now, payload as u64, rate),
             _ => (false, rate),
         };
-        // Below 2^53 ps the product and the quotient are exact to a picosecond.
-        s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as u64);
+        // Below 2^53 ps the product and the quotient are exact to a picosecond. Through a signed number, because that is
+        // one instruction of the processor.
+        s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as i64 as u64);
         let mut stamp = self.now;
         if hears_acks {
             if let Some(burst) = s.controller.burst(&model.congestion) {
@@ -161,7 +161,7 @@ impl World {
             self.telemetry.begin(packet, stamp);
         }
         self.data.sent += 1;
-        let queue = &mut self.queues[lane(port, class)];
+        let queue = &mut self.queues[(port, class)];
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
         self.send(port, packet);

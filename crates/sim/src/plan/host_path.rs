@@ -77,8 +77,12 @@ pub struct MemoryPlan {
     pub bandwidth_bps: u64,
     /// Mean time that a request takes in a bank: the scale of the wait for it under load.
     pub service_ps: u64,
-    /// How many times as long as a read a write waits.
+    /// How many times as long as a read waits a write of a full queue stays in it.
     pub write_wait: f64,
+    /// Entries of the queue of pending writes, cache lines, all channels together.
+    pub write_queue_lines: u64,
+    /// By what share of its mean the time varies, evenly up and down, that reads are served before a batch of writes.
+    pub read_spread: f64,
     /// A read of a core, with nothing in its way.
     pub cpu_latency_ps: u64,
     /// I/O writes into the cache; none: to memory.
@@ -242,6 +246,12 @@ impl MemoryPlan {
         }
         if !(0.0..=1e6).contains(&self.write_wait) {
             return Some("memory.write_wait is not in 0 to 1e6".into());
+        }
+        if !(2..=1 << 20).contains(&self.write_queue_lines) {
+            return Some("memory.write_queue_lines is not in 2 to 2^20".into());
+        }
+        if !(0.0..=1.0).contains(&self.read_spread) {
+            return Some("memory.read_spread is not in 0 to 1".into());
         }
         let ddio = self.ddio.as_ref()?;
         if ddio.bytes == 0 || !(0.0..=1.0).contains(&ddio.cpu_share) {

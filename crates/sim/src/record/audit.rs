@@ -62,7 +62,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             bytes_on_link += packet.frame_bytes() as u64;
         }
         let lost = dropped(DropReason::was_on_link);
-        let arrived = &world.groups[lane(world.ports[port].peer as usize, class)];
+        let arrived = &world.groups[(world.ports[port].peer as usize, class)];
         sent.packets += queue.tx_packets;
         sent.bytes += queue.tx_bytes;
         there.packets += arrived.rx_packets + on_link + lost.0;
@@ -91,7 +91,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         }
     }
     for (index, switch) in world.switches.iter().enumerate() {
-        let groups = world.groups[switch.first_port as usize * CLASSES..].iter();
+        let groups = world.groups.iter().skip(switch.first_port as usize * CLASSES);
         let own = world.ports.iter().filter(|port| port.owner as usize == world.nics.len() + index).count();
         let mut headroom = [0u64; 2];
         for (at, group) in groups.take(own * CLASSES).enumerate() {
@@ -219,7 +219,7 @@ mod tests {
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].bytes += 1),
-            ("buffer of switch 0", &|w| w.switches[0].shared_bytes[0] += 1),
+            ("buffer of switch 0", &|w| w.switches[0].cold.shared_bytes[0] += 1),
             ("switch 0", &|w| w.drops[AT][DropReason::BufferFull as usize].packets += 1),
             ("the run", &|w| w.data.delivered += 1),
             ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),

@@ -456,7 +456,7 @@ fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8,
         k_max_bytes: ecn.map(|ecn| ecn.k_max_bytes),
         limit_bytes: switch.map(|index| {
             let switch = &world.switches[index];
-            switch.shared_bytes[switch.pool(class)]
+            switch.cold.shared_bytes[switch.pool(class)]
         }),
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn read(world: &mut World, path: usize, source: PathSource, before: &
         }
         Xoff(class) => return path.buffers.part_of(class).1.unwrap_or(0) as f64,
         Processing => return path.processing.0 as f64,
-        WriteLatency => return path.target.write_latency().0 as f64,
+        WriteLatency => return path.target.write_latency(now).0 as f64,
         MissShare => return path.target.as_memory().map_or(0.0, |memory| memory.miss_share),
         BufferDropped => path.buffers.dropped,
         Stalled => path.stalled_until(now).0,

@@ -11,7 +11,7 @@ use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths::{self, PathSource};
 use super::veth::{self, VethSource};
-use crate::fabric::port::{DropReason, TICK};
+use crate::fabric::port::TICK;
 use crate::fabric::{lane, port_and_class};
 use crate::nic::SendQp;
 use crate::plan::Plan;
@@ -26,6 +26,9 @@ const MANY_COLUMNS: usize = 2_000;
 pub(crate) const MAX_VALUES: usize = 4 << 20;
 /// Fewer bins than this show little: then less is recorded of each port.
 pub(crate) const FEW_BINS: usize = 100;
+
+/// Values in [`Recorder::latest`]: 512 KB, which the second-level cache holds.
+const LATEST_VALUES: usize = 1 << 16;
 
 /// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +77,9 @@ enum Source {
     GroupMax(usize),
     Xoff(usize),
     PausingShare(usize),
-    Backlog {
-        host: usize,
-        class: u8,
-        metric: &'static str,
-    },
+    /// Of a host and a class.
+    BacklogMean(usize, u8),
+    BacklogMax(usize, u8),
     QpRate(usize),
     QpAlpha(usize),
     /// RHCC: the rate that a receiver's delay allows, and that delay.
@@ -169,18 +170,10 @@ impl Source {
             | RxDropped(_) => Kind::Count,
             ReceiverRate(_) | ReceiverDelay(_) | IioOccupancy(_) | MbaLevel(_) => Kind::Mean,
             PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
-            QueueMean(_) | GroupMean(_) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_) | Cwnd(_) => {
-                Kind::Mean
-            }
-            QueueMax(_) | GroupMax(_) | RxMax(_) => Kind::Max,
+            QueueMean(_) | GroupMean(_) | BacklogMean(..) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_)
+            | Cwnd(_) => Kind::Mean,
+            QueueMax(_) | GroupMax(_) | BacklogMax(..) | RxMax(_) => Kind::Max,
             QpRtt(_) => Kind::Last,
-            Backlog { metric, .. } => {
-                if metric == "queue_max_bytes" {
-                    Kind::Max
-                } else {
-                    Kind::Mean
-                }
-            }
         }
     }
 
@@ -197,14 +190,13 @@ impl Source {
             CnpSent(_) => "np_cnp_sent",
             CnpHandled(_) => "rp_cnp_handled",
             CnpDelay(_) => "cnp_delay_ns",
-            QueueMean(_) | GroupMean(_) | RxMean(_) => "queue_mean_bytes",
-            QueueMax(_) | GroupMax(_) | RxMax(_) => "queue_max_bytes",
+            QueueMean(_) | GroupMean(_) | BacklogMean(..) | RxMean(_) => "queue_mean_bytes",
+            QueueMax(_) | GroupMax(_) | BacklogMax(..) | RxMax(_) => "queue_max_bytes",
             EcnMarked(_) => "ecn_marked",
             Dropped(_) | IngressDropped(_) | RxDropped(_) => "dropped",
             PausedShare(_) => "paused_share",
             Xoff(_) => "xoff_bytes",
             PausingShare(_) => "pausing_share",
-            Backlog { metric, .. } => metric,
             QpRate(_) => "rate_bps",
             QpAlpha(_) => "alpha",
             ReceiverRate(_) => "receiver_rate_bps",
@@ -222,18 +214,24 @@ impl Source {
     }
 }
 
+/// What is read at the end of a bin: half a cache line.
 struct Column {
-    entity: usize,
     source: Source,
     /// Counter value at the start of the bin.
     before: u64,
-    values: Vec<f64>,
+    entity: u32,
+    kind: Kind,
 }
 
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
     detail: Detail,
     columns: Vec<Column>,
+    /// By column: the bins.
+    values: Vec<Vec<f64>>,
+    /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
+    /// each of them lies in a line of memory of its own that no cache holds.
+    latest: Vec<f64>,
     entities: Vec<String>,
     items: Option<Items>,
     bin: Time,
@@ -272,6 +270,7 @@ impl Recorder {
         let bins =
             plan.record.max_bins.min(MAX_VALUES / recorder.columns.len().max(1)).max(crate::plan::MIN_BINS);
         recorder.max_bins = bins / 10 * 10;
+        recorder.values = vec![Vec::new(); recorder.columns.len()];
         if recorder.columns.len() > MANY_COLUMNS {
             recorder.bin = FIRST_BIN_OF_MANY;
         }
@@ -282,6 +281,8 @@ impl Recorder {
         let mut recorder = Recorder {
             detail,
             columns: Vec::new(),
+            values: Vec::new(),
+            latest: Vec::new(),
             entities: Vec::new(),
             items: None,
             bin: FIRST_BIN,
@@ -342,10 +343,9 @@ impl Recorder {
                     continue;
                 }
                 if host < world.nics.len() {
-                    let backlog = |metric| Backlog { host, class, metric };
                     recorder.add(
                         send_queue_name(plan, host, class),
-                        &[backlog("queue_mean_bytes"), backlog("queue_max_bytes"), PausedShare(at)],
+                        &[BacklogMean(host, class), BacklogMax(host, class), PausedShare(at)],
                     );
                     continue;
                 }
@@ -392,12 +392,8 @@ impl Recorder {
     /// More of the latest entity.
     fn extend(&mut self, sources: &[Source]) {
         for &source in sources {
-            self.columns.push(Column {
-                entity: self.entities.len() - 1,
-                source,
-                before: 0,
-                values: Vec::new(),
-            });
+            let entity = self.entities.len() as u32 - 1;
+            self.columns.push(Column { source, before: 0, entity, kind: source.kind() });
         }
     }
 
@@ -439,30 +435,40 @@ impl Recorder {
         if let Some(items) = &mut self.items {
             items.update(world);
         }
-        for column in &mut self.columns {
-            let value = read(world, self.items.as_ref(), column.source, &mut column.before, span);
-            column.values.push(value);
-        }
+        let items = self.items.as_ref();
+        self.latest.extend(self.columns.iter_mut().map(|column| column.read(world, items, span)));
         self.bins += 1;
         self.bin_start = world.now;
+        if self.latest.len() + self.columns.len() > LATEST_VALUES {
+            self.store_latest();
+        }
+    }
+
+    /// Adds the latest bins to their columns.
+    fn store_latest(&mut self) {
+        for (at, values) in self.values.iter_mut().enumerate() {
+            values.extend(self.latest.chunks_exact(self.columns.len()).map(|bin| bin[at]));
+        }
+        self.latest.clear();
     }
 
     fn merge(&mut self) {
         let factor = if self.merge_by_five { 5 } else { 2 };
         self.merge_by_five = !self.merge_by_five;
-        for column in &mut self.columns {
-            column.source.kind().merge(&mut column.values, factor);
+        self.store_latest();
+        for (column, values) in self.columns.iter().zip(&mut self.values) {
+            column.kind.merge(values, factor);
         }
         self.bins /= factor;
         self.bin = Time(self.bin.0 * factor as u64);
     }
 
     /// Gives out what was recorded. Queues that stayed empty are left out.
-    pub fn into_series(self, now: Time) -> Series {
+    pub fn into_series(mut self, now: Time) -> Series {
+        self.store_latest();
         let mut used = vec![false; self.entities.len()];
-        for column in &self.columns {
-            let is_max = matches!(column.source.kind(), Kind::Max);
-            used[column.entity] |= match column.source {
+        for (column, values) in self.columns.iter().zip(&self.values) {
+            used[column.entity as usize] |= match column.source {
                 Source::GoodputTx(_)
                 | Source::QpRate(_)
                 | Source::ItemGoodput(_)
@@ -470,9 +476,9 @@ impl Recorder {
                 | Source::Cwnd(_) => true,
                 Source::Veth(_, source) if source.always() => true,
                 Source::Bridge(BridgeSource::Core(..)) => true,
-                _ if is_max => column.values.iter().any(|&value| value > 0.0),
+                _ if column.kind == Kind::Max => values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
-                    column.values.iter().any(|&value| value > 0.0)
+                    values.iter().any(|&value| value > 0.0)
                 }
                 _ => false,
             };
@@ -482,87 +488,89 @@ impl Recorder {
         let columns = self
             .columns
             .into_iter()
-            .filter(|column| used[column.entity])
-            .map(|column| (column.entity, column.source.metric(), column.values))
+            .zip(self.values)
+            .filter(|(column, _)| used[column.entity as usize])
+            .map(|(column, values)| (column.entity as usize, column.source.metric(), values))
             .collect();
         Series { entities: self.entities, columns, bin, bins: self.bins, detail: self.detail.text() }
     }
 }
 
-fn read(world: &mut World, items: Option<&Items>, source: Source, before: &mut u64, span: Time) -> f64 {
-    use Source::*;
-    let now = world.now;
-    let counter = match source {
-        GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
-        GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
-        WireTx(port) | WireRx(port) => world.ports[port].wire_bytes,
-        PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
-        OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
-        LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
-        CnpSent(host) => world.nics[host].counters.np_cnp_sent,
-        CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
-        CnpDelay(host) => world.nics[host].counters.cnp_delay_ns,
-        EcnMarked(at) => world.marked[at],
-        Dropped(at) => dropped(world, at, false),
-        IngressDropped(at) => dropped(world, at, true),
-        PausedShare(at) => world.pauses[at].paused_until(now).0,
-        PausingShare(at) => world.pausing[at].held_until(now).0,
-        QueueMean(at) => {
-            let queue = &mut world.queues[at];
-            queue.integrate(now);
-            return std::mem::take(&mut queue.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
-        }
-        QueueMax(at) => {
-            let queue = &mut world.queues[at];
-            return std::mem::replace(&mut queue.max_bytes, queue.bytes) as f64;
-        }
-        GroupMean(at) => {
-            let group = &mut world.groups[at];
-            group.integrate(now);
-            return std::mem::take(&mut group.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
-        }
-        GroupMax(at) => {
-            let group = &mut world.groups[at];
-            let bytes = group.bytes();
-            return std::mem::replace(&mut group.max_bytes, bytes) as f64;
-        }
-        Xoff(at) => {
-            let (port, class) = port_and_class(at);
-            let switch = &world.switches[world.ports[port].owner as usize - world.nics.len()];
-            return switch.ingress_threshold(switch.pool(class)) as f64;
-        }
-        Backlog { host, class, .. } => return world.nics[host].backlog_bytes[class as usize] as f64,
-        CpuShare(host) => {
-            let cores = world.cpus.cores_of(host);
-            cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
-        }
-        RxDropped(host) => world.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
-        RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
-        RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
-        Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
-        QpRate(qp) => return peek(world, qp).0,
-        QpAlpha(qp) => return peek(world, qp).1,
-        ConnectionGoodput(connection) => world.sockets.connections[connection].bytes_read,
-        ReceiverRate(qp) => return probed(world, qp).0,
-        ReceiverDelay(qp) => return probed(world, qp).1,
-        IioOccupancy(agent) => return world.agents[agent].occupancy(),
-        MbaLevel(agent) => return world.agents[agent].level() as f64,
-        Path(path, source) => return paths::read(world, path, source, before, span),
-        Veth(index, source) => return veth::read(world, index, source, before, span),
-        Bridge(source) => return bridges::read(world, source, before, span),
-        QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
-        QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
-        ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
-        PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
-    };
-    let difference = counter - std::mem::replace(before, counter);
-    source.kind().of_difference(difference, span)
-}
-
-/// Packets dropped at a lane, by its ingress group or by its egress queue.
-fn dropped(world: &World, at: usize, ingress: bool) -> u64 {
-    let reasons = DropReason::ALL.into_iter().filter(|reason| reason.is_ingress() == ingress);
-    reasons.map(|reason| world.drops[at][reason as usize].packets).sum()
+impl Column {
+    /// The value of the bin that ends now.
+    #[inline]
+    fn read(&mut self, world: &mut World, items: Option<&Items>, span: Time) -> f64 {
+        use Source::*;
+        let before = &mut self.before;
+        let now = world.now;
+        let counter = match self.source {
+            GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
+            GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
+            WireTx(port) | WireRx(port) => world.ports[port].wire_bytes,
+            PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
+            OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
+            LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
+            CnpSent(host) => world.nics[host].counters.np_cnp_sent,
+            CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
+            CnpDelay(host) => world.nics[host].counters.cnp_delay_ns,
+            EcnMarked(at) => world.marked[at],
+            Dropped(at) => world.dropped[at][0],
+            IngressDropped(at) => world.dropped[at][1],
+            PausedShare(at) => world.pauses[at].paused_until(now).0,
+            PausingShare(at) => world.pausing[at].held_until(now).0,
+            QueueMean(at) => {
+                let queue = &mut world.queues[at];
+                queue.integrate(now);
+                return std::mem::take(&mut queue.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+            }
+            QueueMax(at) => {
+                let queue = &mut world.queues[at];
+                return std::mem::replace(&mut queue.max_bytes, queue.bytes) as f64;
+            }
+            GroupMean(at) => {
+                let group = &mut world.groups[at];
+                group.integrate(now);
+                return std::mem::take(&mut group.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+            }
+            GroupMax(at) => {
+                let group = &mut world.groups[at];
+                let bytes = group.bytes();
+                return std::mem::replace(&mut group.max_bytes, bytes) as f64;
+            }
+            Xoff(at) => {
+                let (port, class) = port_and_class(at);
+                let switch = &world.switches[world.ports[port].owner as usize - world.nics.len()];
+                return switch.ingress_threshold(switch.pool(class)) as f64;
+            }
+            BacklogMean(host, class) | BacklogMax(host, class) => {
+                return world.nics[host].backlog_bytes[class as usize] as f64
+            }
+            CpuShare(host) => {
+                let cores = world.cpus.cores_of(host);
+                cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
+            }
+            RxDropped(host) => world.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
+            RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
+            RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
+            Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
+            QpRate(qp) => return peek(world, qp).0,
+            QpAlpha(qp) => return peek(world, qp).1,
+            ConnectionGoodput(connection) => world.sockets.connections[connection].bytes_read,
+            ReceiverRate(qp) => return probed(world, qp).0,
+            ReceiverDelay(qp) => return probed(world, qp).1,
+            IioOccupancy(agent) => return world.agents[agent].occupancy(),
+            MbaLevel(agent) => return world.agents[agent].level() as f64,
+            Path(path, source) => return paths::read(world, path, source, before, span),
+            Bridge(source) => return bridges::read(world, source, before, span),
+            Veth(index, source) => return veth::read(world, index, source, before, span),
+            QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
+            QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
+            ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
+            PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
+        };
+        let difference = counter - std::mem::replace(before, counter);
+        self.kind.of_difference(difference, span)
+    }
 }
 
 /// Rate and alpha of a queue pair now.

@@ -7,16 +7,17 @@
 //!
 //! A fluid. At utilisation u of the bandwidth a read waits `service * u / (1 - u)` (a bank as an M/M/1 queue); cores that
 //! keep Q bytes outstanding then move `Q / (latency + wait)`, and with what I/O moves at the time that gives the
-//! utilisation: a quadratic equation for the wait. A write waits `write_wait` times as long, because the controller
-//! serves reads first and writes in batches when their queue is nearly full. It is solved again each microsecond or so
-//! while packets come, never for a cache line.
+//! utilisation: a quadratic equation for the wait. It is solved again each microsecond or so while packets come, never for a
+//! cache line. Writes that miss the cache go through the queue of pending writes ([`WriteQueue`]): they stay there
+//! `write_wait` times as long as a read waits, because the controller serves reads first.
 //!
 //! Leaves out: channels, banks and rows one by one, refresh, the turnaround of the bus as a function of the mix, and
-//! other sockets.
+//! other sockets; and the cores' own writes in the queue of pending writes, which are part of their closed loop.
 
 use tailback_proto::units::Time;
 
 use super::ddio::{Ddio, LINE_BYTES};
+use super::write_queue::WriteQueue;
 use super::Level;
 use crate::engine::{uniform, Stream};
 use crate::fabric::port::TICK;
@@ -59,11 +60,11 @@ pub(crate) struct Memory {
     /// Share of I/O writes that miss.
     pub miss_share: f64,
     misses_due: f64,
-    /// Mean wait of a write, ps.
-    write_wait_ps: f64,
+    writes: WriteQueue,
+    /// Mean time that reads are served before a batch of writes, ps.
+    reads_ps: f64,
+    read_spread: f64,
     stream: Stream,
-    /// When the controller has taken the writes so far.
-    drained: Time,
     last_end: Time,
     pub counters: MemoryCounters,
     /// Bytes that wait at the controller.
@@ -110,9 +111,13 @@ impl Memory {
             wait: 0.0,
             miss_share: 1.0, // nothing has been written yet
             misses_due: 0.0,
-            write_wait_ps: 0.0,
+            writes: WriteQueue::new(
+                plan.write_queue_lines,
+                LINE_BYTES as f64 * 8e12 / plan.bandwidth_bps as f64,
+            ),
+            reads_ps: 0.0,
+            read_spread: plan.read_spread,
             stream,
-            drained: Time::ZERO,
             last_end: Time::ZERO,
             counters: MemoryCounters::default(),
             level: Level::default(),
@@ -133,12 +138,16 @@ impl Memory {
         self.counters.io_write_bytes += misses * LINE_BYTES;
         self.io_bytes += misses * LINE_BYTES;
         self.written += bytes;
-        // The controller takes no more than its bandwidth.
-        let taken = Time((misses as f64 * LINE_BYTES as f64 / self.bandwidth * 1e12) as u64);
-        self.drained = self.drained.max(from) + taken;
-        let latency = self.iio_latency + self.draw_wait();
-        let first = (from + latency).max(self.last_end);
-        let last = (to.max(self.drained) + latency).max(first);
+        let (mean, spread, stream) = (self.reads_ps, self.read_spread, &mut self.stream);
+        let reads = || match spread {
+            0.0 => Time(mean as u64),
+            spread => Time((mean * (1.0 + spread * (2.0 * uniform(stream) - 1.0))) as u64),
+        };
+        let (entered, last) =
+            if misses > 0 { self.writes.enter(misses, from, to, reads) } else { (from, to) };
+        // Writes end in order, so that one that waits holds up those behind it, also where they hit.
+        let first = (entered + self.iio_latency).max(self.last_end);
+        let last = (last.max(to) + self.iio_latency).max(first);
         self.last_end = last;
         (first, last)
     }
@@ -212,26 +221,17 @@ impl Memory {
         if let Some(ddio) = &self.ddio {
             self.miss_share = ddio.miss_share(self.miss_share, self.write_rate, self.cpu_rate);
         }
-        self.write_wait_ps = self.wait * self.write_wait * self.miss_share * 1e12;
-        // Little's law: what cores and I/O have waiting here.
-        let bytes = (self.cpu_rate + self.io_rate * self.write_wait) * self.wait;
+        self.reads_ps = self.wait * self.write_wait * 1e12 * self.writes.batch_share();
+        // Little's law for what cores have waiting here; I/O's lines are counted.
+        let lines = self.writes.lines(now);
         self.level.integrate(now);
-        self.level.bytes = bytes as u64;
+        self.level.bytes = (self.cpu_rate * self.wait) as u64 + lines * LINE_BYTES;
         self.level.max_bytes = self.level.max_bytes.max(self.level.bytes);
     }
 
-    /// A wait in the queue of a busy server is as good as exponential. Writes end in order, so that a long one holds up
-    /// those behind it.
-    fn draw_wait(&mut self) -> Time {
-        if self.write_wait_ps < 1.0 {
-            return Time::ZERO;
-        }
-        Time((-libm::log(1.0 - uniform(&mut self.stream)) * self.write_wait_ps) as u64)
-    }
-
-    /// Mean time from the IIO to a write's end, as it is now.
-    pub fn write_latency(&self) -> Time {
-        self.iio_latency + Time(self.write_wait_ps as u64)
+    /// Time from the IIO to a write's end, as it is now.
+    pub fn write_latency(&self, now: Time) -> Time {
+        self.iio_latency + self.writes.wait(now)
     }
 }
 
@@ -247,6 +247,8 @@ mod tests {
             bandwidth_bps: 265_600_000_000,
             service_ps: 10_000,
             write_wait: 8.0,
+            write_queue_lines: 64,
+            read_spread: 0.0,
             cpu_latency_ps: 90_000,
             ddio,
         };

@@ -18,6 +18,7 @@ mod iio;
 mod memory;
 mod pcie;
 mod receive_buffer;
+mod write_queue;
 
 pub(crate) use ddio::LINE_BYTES;
 pub(crate) use memory::Memory;
@@ -64,7 +65,7 @@ pub(crate) struct HostPath {
 /// Where writes end.
 #[derive(Debug)]
 pub(crate) enum Target {
-    Memory(Memory),
+    Memory(Box<Memory>),
     Gpu(Gpu),
 }
 
@@ -86,9 +87,9 @@ impl Target {
     }
 
     /// From the IIO to a write's end, as it is now.
-    pub fn write_latency(&self) -> Time {
+    pub fn write_latency(&self, now: Time) -> Time {
         match self {
-            Target::Memory(memory) => memory.write_latency(),
+            Target::Memory(memory) => memory.write_latency(now),
             Target::Gpu(gpu) => gpu.write_latency(),
         }
     }
@@ -129,11 +130,11 @@ impl HostPath {
             pcie: PcieLink::new(plan),
             iio: Residence::default(),
             target: match &plan.target {
-                TargetPlan::Memory(memory) => Target::Memory(Memory::new(
+                TargetPlan::Memory(memory) => Target::Memory(Box::new(Memory::new(
                     memory,
                     plan.iio_latency_ps,
                     stream(seed, "memory", host as u64),
-                )),
+                ))),
                 TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {

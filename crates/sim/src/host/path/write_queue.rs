@@ -1,0 +1,173 @@
+//! The memory controller's queue of pending writes.
+//!
+//! Sources: Intel, "Xeon Processor E5-2600 product family uncore performance monitoring guide" (327043-001), section on the
+//! iMC: 32 entries a channel; a write is complete for the rest of the system once it is posted there; what has no entry waits
+//! for one; the controller is in read mode or in *write major mode*. Chatterjee et al., "Staged reads", HPCA 2012,
+//! section 2 (writes are drained in batches between two watermarks of the queue).
+//!
+//! A write *ends* when it gets an entry, not when it is in DRAM. So it waits only while the queue is full, and for as
+//! long as the queue takes to drain what is ahead of it: a queue that is drained faster than it fills makes nobody
+//! wait, however busy the controller is.
+//!
+//! The queue is drained in batches. Before each of them reads are served, for a time that is drawn. With K entries in B batches
+//! and L the mean time that a write of a full queue stays beyond what the bus needs for it, that time is L / B on average,
+//! and a full queue drains at `K / (K / bandwidth + L)`: Little's law.
+//!
+//! Nothing happens at a line: lines are numbered as they come, and a line may enter when the batch B before its own has been
+//! drained. Batch j is drained when batch j - 1 is, or its own last line came, plus the reads before it, plus its time
+//! on the bus.
+//!
+//! Leaves out: what the cores' writes take of the entries. A full queue of one channel while others have room.
+
+use std::collections::VecDeque;
+use tailback_proto::units::Time;
+
+/// Lines of a batch: half of the 32 entries of a channel (assumption: watermarks half of the queue apart, and channels
+/// one after the other, as addresses are spread over them).
+const BATCH_LINES: u64 = 16;
+
+/// The queue of writes that no DRAM page has taken yet.
+#[derive(Debug)]
+pub(crate) struct WriteQueue {
+    /// Lines of a batch.
+    batch: u64,
+    /// A batch on the bus.
+    span: Time,
+    /// Lines that entered so far.
+    entered: u64,
+    /// When the batches before the one that fills were drained, as many as the queue has room for, oldest first.
+    drained: VecDeque<Time>,
+}
+
+impl WriteQueue {
+    /// Of `lines` entries, where a line takes `line_ps` on the bus.
+    pub fn new(lines: u64, line_ps: f64) -> Self {
+        let batch = BATCH_LINES.min(lines);
+        WriteQueue {
+            batch,
+            span: Time((batch as f64 * line_ps) as u64),
+            entered: 0,
+            drained: VecDeque::from(vec![Time::ZERO; (lines / batch) as usize]),
+        }
+    }
+
+    /// When a line of the batch that fills may enter.
+    fn room_at(&self) -> Time {
+        self.drained[0]
+    }
+
+    /// Share of the queue that a batch is.
+    pub fn batch_share(&self) -> f64 {
+        1.0 / self.drained.len() as f64
+    }
+
+    /// `lines` come evenly over a span: when the first and the last of them have entered. `reads` draws how long reads are
+    /// served before a batch.
+    pub fn enter(
+        &mut self,
+        lines: u64,
+        from: Time,
+        to: Time,
+        mut reads: impl FnMut() -> Time,
+    ) -> (Time, Time) {
+        let first = from.max(self.room_at());
+        let mut last = first;
+        let end = self.entered + lines;
+        let mut come = 0;
+        while self.entered < end {
+            let left = (self.batch - self.entered % self.batch).min(end - self.entered);
+            come += left;
+            self.entered += left;
+            let arrival = from + Time((to - from).0 * come / lines); // spans are below a second, lines below a packet
+            last = arrival.max(self.room_at()).max(last);
+            if self.entered.is_multiple_of(self.batch) {
+                let before = self.drained[self.drained.len() - 1];
+                self.drained.pop_front();
+                self.drained.push_back(before.max(last) + reads() + self.span);
+            }
+        }
+        (first, last)
+    }
+
+    /// How long a line that comes now waits for an entry.
+    pub fn wait(&self, now: Time) -> Time {
+        self.room_at().saturating_sub(now)
+    }
+
+    /// Lines in the queue, and those that will have entered by what is known now, to a batch.
+    pub fn lines(&self, now: Time) -> u64 {
+        let full = self.drained.iter().rev().take_while(|&&at| at > now).count() as u64;
+        full * self.batch + self.entered % self.batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LINE: Time = Time::from_ns(2);
+
+    fn queue() -> WriteQueue {
+        WriteQueue::new(64, LINE.0 as f64)
+    }
+
+    #[test]
+    fn what_finds_room_does_not_wait() {
+        let mut queue = queue();
+        let ns = Time::from_ns;
+        assert_eq!(queue.enter(64, ns(100), ns(400), || ns(1000)), (ns(100), ns(400)));
+        // Line 16 came at 175 ns: 1000 ns of reads and 32 ns of bus later there is room for 16 more.
+        assert_eq!(queue.wait(ns(400)), ns(175 + 1032 - 400));
+        assert_eq!(queue.lines(ns(400)), 64);
+        assert_eq!(queue.lines(ns(175 + 1032)), 48);
+        assert_eq!(queue.lines(ns(175 + 4 * 1032)), 0);
+        assert_eq!(queue.enter(1, ns(5000), ns(5000), || ns(1000)), (ns(5000), ns(5000)));
+    }
+
+    /// Little's law: entries over the time that each is held, and never more than the bus carries.
+    #[test]
+    fn a_full_queue_drains_at_its_entries_over_their_time() {
+        for reads in [0, 100, 1000] {
+            let mut queue = queue();
+            let mut at = Time::ZERO;
+            for _ in 0..10_000 {
+                at = queue.enter(20, at, at, || Time::from_ns(reads)).1;
+            }
+            let per_line = at.0 as f64 / 200_000.0;
+            let expected = LINE.0 as f64 + reads as f64 * 1e3 / 16.0;
+            assert!((per_line / expected - 1.0).abs() < 1e-3, "{per_line} ps, expected {expected}");
+        }
+    }
+
+    /// Whoever sends less than is drained meets room, whatever the controller does in between.
+    #[test]
+    fn below_its_drain_rate_the_queue_stays_empty() {
+        let mut queue = queue();
+        let reads = Time::from_ns(250);
+        // 16 lines take 282 ns; here they come in 320.
+        for packet in 0..1000 {
+            let at = Time::from_ns(1280 * packet);
+            assert_eq!(queue.enter(64, at, at + Time::from_ns(330), || reads).1, at + Time::from_ns(330));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_enter_in_order_and_never_more_than_there_are_entries(
+            bursts in prop::collection::vec((1u64..200, 0u64..2000, 0u64..500, 0u64..3000), 1..100),
+            entries in 2u64..200,
+        ) {
+            let mut queue = WriteQueue::new(entries, LINE.0 as f64);
+            let (mut at, mut last) = (Time::ZERO, Time::ZERO);
+            for (lines, gap, span, reads) in bursts {
+                at += Time::from_ns(gap);
+                let to = at + Time::from_ns(span);
+                let (first, end) = queue.enter(lines, at, to, || Time::from_ns(reads));
+                prop_assert!(first >= at && end >= to && end >= first && first >= last.min(first));
+                prop_assert!(queue.lines(end) <= entries, "{} of {entries}", queue.lines(end));
+                last = end;
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+"""Where a run is stuck, from its counters and queue series alone: `explain(result)` and a page in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailback.explain.observed import Observed
+from tailback.explain.verdict import Verdict
+from tailback.explain.verdict import explain as _explain
+from tailback.explain.words import Page, as_table, as_text, page
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+__all__ = ["Page", "Verdict", "as_table", "as_text", "explain", "page"]
+
+
+def explain(result: Result) -> Verdict:
+    """Where a run is stuck, and how sure that is."""
+    return _explain(Observed(result))

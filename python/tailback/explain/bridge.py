@@ -1,0 +1,79 @@
+"""The stages of a Linux bridge: receive rings, the cores that forward, queueing disciplines."""
+
+from __future__ import annotations
+
+from tailback import text
+from tailback.explain.observed import Observed, Port
+from tailback.explain.stages import CHEAPER, FEW_BYTES, FULL, RING_BYTES, Figure, Stage
+
+
+def core_shares(seen: Observed, bridge: str) -> dict[str, float]:
+    """Busy share of each core of a bridge with packets: hard interrupts and softirqs."""
+    rows = [row for row in seen.bins.entities("softirq_share") if row.startswith(f"{bridge}/")]
+    return {row: seen.mean(row, "irq_share") + seen.mean(row, "softirq_share") for row in rows}
+
+
+def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
+    """Of a bridge that traffic comes to over one link and leaves at a port, from there back: queueing
+    discipline, core, receive ring. `wire` is the port's.
+    """
+    bridge = goes[0]
+    shares = core_shares(seen, bridge)
+    busiest = max(shares, key=lambda row: shares[row], default="")
+    core = min(1.0, shares.get(busiest, 0.0))
+    ring_row, qdisc_row = f"{bridge}:{came[0]}/rx-ring", f"{bridge}:{goes[1]}/qdisc"
+    ring, lost = seen.mean(ring_row, "queue_mean_bytes"), seen.total(ring_row, "dropped")
+    core_figure = Figure(
+        f"{busiest} irq and softirq share", text.share(core), "below 90 % with time to spare"
+    )
+    ring_figure = Figure(f"{ring_row} queue_mean_bytes", text.size(ring), "a few packets")
+    lost_figure = Figure(f"{bridge}:{came[0]} rx_out_of_buffer", text.count(lost), "0")
+    full, stands = core >= FULL, ring > RING_BYTES or lost > 0
+    return [
+        _qdisc(seen, qdisc_row, wire, core_figure, ring if full else 0.0, held_by_core=full),
+        Stage(
+            "softirq",
+            bridge,
+            core,
+            full and stands,
+            [core_figure, ring_figure, *([lost_figure] if lost else [])],
+            core if stands else core * CHEAPER,
+            lost,
+            stands,
+        ),
+        Stage(
+            "ring",
+            bridge,
+            FULL if lost else 0.0,
+            lost > 0 and not full,
+            [lost_figure, ring_figure, core_figure],
+            0.0,
+            lost,
+            lost > 0,
+        ),
+    ]
+
+
+def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, ring: float, *, held_by_core: bool) -> Stage:
+    """A discipline that holds packets back though its wire and its core have time: it shapes, marks or drops.
+    `ring`: what waits before a core that is full.
+    """
+    mean = seen.mean(row, "queue_mean_bytes")
+    marked, dropped = seen.total(row, "ecn_marked"), seen.total(row, "dropped")
+    use = seen.share_above(row, "queue_mean_bytes", 0.0)
+    figures = [Figure(f"{row} queue_mean_bytes", text.size(mean), "0: packets go to the ring at once")]
+    if marked:
+        figures.append(Figure(f"{row} ecn_marked", text.count(marked), "0"))
+    if dropped:
+        figures.append(Figure(f"{row} dropped", text.count(dropped), "0"))
+    stands = mean > FEW_BYTES or marked > 0 or dropped > 0
+    # Of a full core and a full discipline the one holds that more waits for: the other has bursts.
+    # And what stands in the transmit ring of an idle wire waits for completions, which are a core's work.
+    unfinished = held_by_core and seen.mean(f"{wire.where}/tx-ring", "queue_mean_bytes") > RING_BYTES
+    more = use >= FULL and mean > max(FEW_BYTES, ring) and not unfinished
+    holds = wire.use < FULL and (more or (stands and not held_by_core))
+    told = float(sum(seen.bins.values(row, metric).sum() for metric in ("ecn_marked", "dropped")))
+    wire_figure = Figure(
+        f"{wire.where} wire", text.share(wire.use), "busy, if the wire were what is waited for"
+    )
+    return Stage("qdisc", row.split(":")[0], use, holds, [*figures, wire_figure, core], 0.0, told, stands)

@@ -1,0 +1,265 @@
+"""What may be looked at to explain a run: counters, queue series, flows, and nameplates.
+
+A nameplate is what anybody can read off the hardware: the rate of a link (`ethtool`), of a PCIe slot
+(`lspci`), of the memory's channels (`dmidecode`), which node is cabled to which. It turns bytes into a busy
+share. The scenario's name and text, and every other setting of it, stay out of sight.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tailback.bins import Array
+from tailback.measures import first_end, ideal_payload_share, last_start
+from tailback.setup import TCP
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+GAP_BYTES = 20
+"""Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
+SETTLING = 0.2
+"""What is let pass between the start of the last flow and the end: the start of a run is not what it is
+about. An assumption: an engineer skips the first samples, too."""
+MOST_PAIRS = 400
+"""Pairs of hosts that paths are looked at for, those with the most bytes: enough to tell where traffic
+stands."""
+
+Port = tuple[str, str]
+"""A node and the peer that its port leads to."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What one host sends to another: `share` of all payload of the run."""
+
+    src: str
+    dst: str
+    share: float
+    ways: tuple[tuple[Port, float], ...]
+    """Ports from sender to receiver, each with the part of this traffic that takes it (ECMP: even)."""
+
+
+class Observed:
+    """A run as somebody sees it who knows the machines, and not the scenario."""
+
+    def __init__(self, result: Result) -> None:
+        """Of this run."""
+        self.bins = result.bins
+        self.flows = result.flows
+        self.meta = result.meta
+        self.network = result.setup.network
+        self._plan = result.plan
+        self._result = result
+        self.counters: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        columns = (result.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+        for node, port, counter, value in zip(*columns, strict=True):
+            self.counters[node, port][counter] = value
+
+    # Time
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """Begin and end of what is explained, in seconds."""
+        begin, end = last_start(self._result), first_end(self._result)
+        if not begin < end or (end - begin) < 0.1 * self.bins.end_s:
+            begin, end = 0.0, self.bins.end_s
+        return begin + SETTLING * (end - begin), end
+
+    def mean(self, entity: str, metric: str) -> float:
+        """Mean of a series over the span; 0 where nothing was recorded."""
+        found = self.bins.mean(self.bins.values(entity, metric), *self.span)
+        return found if found == found else 0.0
+
+    def series(self, entity: str, metric: str) -> Array:
+        """Of the bins of the span."""
+        return self.bins.values(entity, metric)[self.bins.within(*self.span)]
+
+    def total(self, entity: str, metric: str) -> float:
+        """The sum of a count over the span."""
+        return float(self.series(entity, metric).sum())
+
+    # Nameplates
+
+    @cached_property
+    def rate(self) -> dict[frozenset[str], int]:
+        """Rate of each link, bit/s, by its two ends."""
+        return {frozenset((wire.a, wire.b)): wire.rate for wire in self.network.wires}
+
+    def link_rate(self, port: Port) -> float:
+        """Of the link at a port, bit/s."""
+        return float(self.rate[frozenset(port)])
+
+    @cached_property
+    def host_path(self) -> dict[str, dict[str, Any]]:
+        """Nameplates of PCIe and memory of hosts that have them, bit/s: `pcie`, `memory` (none for GPUs)."""
+        found = {}
+        for host in self._plan.get("hosts", []) if "nics" in self._plan else []:
+            path = self._plan["nics"][host["nic"]].get("host_path")
+            if path is None:
+                continue
+            found[host["name"]] = {
+                "pcie": path["pcie"]["rate_bps"],
+                "write": path["pcie"]["max_payload_bytes"],
+                "overhead": path["pcie"]["tlp_overhead_bytes"],
+                "memory": path["target"].get("memory", {}).get("bandwidth_bps"),
+            }
+        return found
+
+    # Queues
+
+    @cached_property
+    def queues(self) -> list[dict[str, Any]]:
+        """Every place where bytes wait, as the recording has it."""
+        seen: dict[str, dict[str, Any]] = {}
+        for queue in self.meta["queues"]:
+            seen.setdefault(queue["queue"], queue)
+        return list(seen.values())
+
+    @cached_property
+    def egress_of(self) -> dict[Port, list[dict[str, Any]]]:
+        """Egress queues by their port; of a bridge, queueing discipline and transmit ring."""
+        found: dict[Port, list[dict[str, Any]]] = defaultdict(list)
+        for queue in self.queues:
+            if queue["kind"] in ("egress", "qdisc", "tx-ring"):
+                node, peer = queue["port"].split(":")
+                found[node, peer].append(queue)
+        return found
+
+    def port_sum(self, port: Port, metric: str) -> float:
+        """A metric of all egress queues of a port: means over the span added up."""
+        return sum(self.mean(queue["queue"], metric) for queue in self.egress_of.get(port, []))
+
+    def port_total(self, port: Port, metric: str) -> float:
+        """A count of all egress queues of a port over the span."""
+        return sum(self.total(queue["queue"], metric) for queue in self.egress_of.get(port, []))
+
+    def wire_share(self, port: Port) -> float:
+        """Busy share of a port's wire, 0 to 1: bytes, preamble and gap over its rate."""
+        node, peer = port
+        for host, metric in ((node, "wire_tx_bps"), (peer, "wire_rx_bps")):
+            if self.bins.has(host, metric):
+                return self.mean(host, metric) / self.link_rate(port)
+        counted = self.counters.get((node, f"{node}:{peer}"), {})
+        frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
+        size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
+        # Counters know the whole run only: the span had so much more of the traffic.
+        whole = (size + GAP_BYTES * frames) * 8 / self.bins.end_s
+        return whole * self.pace / self.link_rate(port)
+
+    def need(self, port: Port) -> float:
+        """Share of a port's rate that the payload delivered through it needs, with its headers."""
+        return self.through[port] * self.goodput / self.payload_share / self.link_rate(port)
+
+    @cached_property
+    def through(self) -> dict[Port, float]:
+        """What of all payload goes through each port."""
+        found: dict[Port, float] = defaultdict(float)
+        for pair in self.pairs:
+            for port, part in pair.ways:
+                found[port] += pair.share * part
+        return found
+
+    @cached_property
+    def payload_share(self) -> float:
+        """Payload over what the wire carries if every packet goes once."""
+        found = ideal_payload_share(self._result)
+        return found if found > 0 else 1.0
+
+    @cached_property
+    def goodput(self) -> float:
+        """Payload a second of all receivers over the span, bit/s."""
+        found = self.bins.mean(self.bins.total("goodput_rx_bps"), *self.span)
+        return found if found == found else 0.0
+
+    @cached_property
+    def pace(self) -> float:
+        """Goodput in the span over that of the whole run."""
+        whole = self.bins.mean(self.bins.total("goodput_rx_bps"))
+        return self.goodput / whole if whole else 1.0
+
+    # Traffic
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Pairs of hosts with traffic, those that delivered most first."""
+        delivered: dict[Port, int] = defaultdict(int)
+        columns = (self.flows.column(name).to_pylist() for name in ("src", "dst", "bytes_delivered"))
+        for src, dst, size in zip(*columns, strict=True):
+            delivered[src, dst] += size
+        total = sum(delivered.values())
+        most = sorted(delivered, key=lambda pair: (-delivered[pair], pair))[:MOST_PAIRS]
+        towards = {dst: self._distances(dst) for _, dst in most}
+        return [
+            Pair(
+                src,
+                dst,
+                delivered[src, dst] / total if total else 1 / len(most),
+                self._ways(src, towards[dst]),
+            )
+            for src, dst in most
+        ]
+
+    def _distances(self, dst: str) -> dict[str, int]:
+        found, frontier = {dst: 0}, deque([dst])
+        while frontier:
+            node = frontier.popleft()
+            for wire in self.network.wires_of[node]:
+                other = wire.b if wire.a == node else wire.a
+                if other not in found:
+                    found[other] = found[node] + 1
+                    frontier.append(other)
+        return found
+
+    def _ways(self, src: str, distance: dict[str, int]) -> tuple[tuple[Port, float], ...]:
+        """All shortest ways at once, split evenly at each node."""
+        parts, found = {src: 1.0}, []
+        for _ in range(distance.get(src, 0)):
+            after: dict[str, float] = defaultdict(float)
+            for node, part in parts.items():
+                peers = [wire.b if wire.a == node else wire.a for wire in self.network.wires_of[node]]
+                nearer = [peer for peer in peers if distance.get(peer, 1 << 30) == distance[node] - 1]
+                for peer in nearer:
+                    found.append(((node, peer), part / len(nearer)))
+                    after[peer] += part / len(nearer)
+            parts = after
+        return tuple(found)
+
+    @cached_property
+    def bridges(self) -> set[str]:
+        """Names of Linux bridges."""
+        return set(self.network.bridges)
+
+    @cached_property
+    def cores(self) -> dict[str, list[float]]:
+        """Busy share of each core of hosts whose CPU was used, over the whole run."""
+        return {
+            one["host"]: [sum(core.values()) for core in one["cores"]] for one in self.meta.get("cpu") or []
+        }
+
+    @cached_property
+    def protocols(self) -> set[str]:
+        """`roce`, `tcp`."""
+        if "protocol" not in self.flows.column_names:
+            return {"roce"}
+        return set(self.flows.column("protocol").unique().to_pylist())
+
+    @property
+    def has_tcp(self) -> bool:
+        """Whether TCP is among the traffic."""
+        return TCP in self.protocols
+
+    def share_above(self, entity: str, metric: str, level: float) -> float:
+        """Share of the span in which a series was above a level."""
+        values = self.series(entity, metric)
+        return float(np.mean(values > level)) if len(values) else 0.0
+
+
+def is_counter(name: str, begin: str, end: str) -> bool:
+    """Whether a counter is one of these of any priority: `tx_prio3_bytes`."""
+    return name.startswith(begin) and name.endswith(end) and name[len(begin) : -len(end)].isdigit()

@@ -1,0 +1,184 @@
+"""What can hold a sender back that nobody on its path holds: its window, its limiter, its reads, or nothing
+to send.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow.compute as pc
+
+from tailback import text
+from tailback.explain.observed import Pair, is_counter
+from tailback.explain.stages import FEW_BYTES, SOME, Figure, Stage, Stages
+from tailback.setup import ROCE, TCP
+
+KEEPS_UP = 0.1
+"""Messages still under way when the last one starts, as a share of the bytes of all: below this, the network
+keeps up with what is offered, and more of anything would carry no more."""
+
+PEAK_S, NEVER_FULL = 50e-6, 0.95
+"""A sender starts at line rate, before anybody slows it down: a NIC that does not even then fill its wire for
+50 us, 60 packets of 4 KB at 40 Gbit/s, does not get its payload fast enough."""
+
+
+@dataclass(frozen=True)
+class Posted:
+    """What a host keeps under way: bytes unacknowledged, and payload a second."""
+
+    outstanding: float
+    limit: float
+    """The rate that its limiters allow together, bit/s."""
+    cnps: int
+    tcp: bool
+
+
+class Senders:
+    """What senders have under way."""
+
+    def __init__(self, stages: Stages) -> None:
+        """Of these stages."""
+        self.stages, self.seen = stages, stages.seen
+
+    @cached_property
+    def _keeping_up(self) -> set[tuple[str, str]]:
+        """Pairs of hosts that exchange single messages, most of them done before the last one starts."""
+        flows = self.seen.flows
+        if "ideal_fct_ps" not in flows.column_names:
+            return set()
+        names = ["src", "dst", "message_bytes", "messages_posted", "messages_completed", "start_ps", "end_ps"]
+        messages: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
+        endless = set()
+        for row in flows.filter(pc.is_valid(flows.column("start_ps"))).select([*names, "writer"]).to_pylist():
+            pair = row["src"], row["dst"]
+            if row["writer"].startswith(("write", "churn", "tcp")):
+                endless.add(pair)
+                continue
+            end = row["end_ps"] if row["end_ps"] is not None else 1 << 62
+            messages[pair].append((row["start_ps"], end, row["message_bytes"]))
+        found = set()
+        for pair, rows in messages.items():
+            last = max(start for start, _, _ in rows)
+            under_way = sum(size for start, end, size in rows if start < last < end)
+            if pair not in endless and under_way < KEEPS_UP * sum(size for _, _, size in rows):
+                found.add(pair)
+        return found
+
+    def keeps_up(self, pair: Pair) -> bool:
+        """Whether the network carries what this pair offers, and would carry no more if it could."""
+        return (pair.src, pair.dst) in self._keeping_up
+
+    @cached_property
+    def posted(self) -> dict[str, Posted]:
+        """By host."""
+        flows = self.seen.flows
+        names = ["src", "state", "message_bytes", "messages_posted", "messages_completed", "rate_bps"]
+        names += ["rp_cnp_handled", "bytes_delivered", "protocol", "srtt_ps", "goodput_bps"]
+        rows = flows.select([name for name in names if name in flows.column_names]).to_pylist()
+        found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0, 0])
+        for row in rows:
+            one = found[row["src"]]
+            if row.get("protocol", ROCE) == TCP:
+                one[3] = 1
+                # Little's law: what is under way is the rate times the round trip.
+                one[0] += (row["goodput_bps"] or 0.0) / 8 * (row["srtt_ps"] or 0.0) / 1e12
+                continue
+            if row["state"] == "running":
+                one[0] += (row["messages_posted"] - row["messages_completed"]) * row["message_bytes"]
+                one[1] += row["rate_bps"] or 0.0
+            one[2] += row["rp_cnp_handled"]
+        return {host: Posted(one[0], one[1], int(one[2]), bool(one[3])) for host, one in found.items()}
+
+    def waiting(self, pair: Pair) -> float:
+        """Bytes of a sender that stand in queues, from its own to the receiver's: its part of each."""
+        seen = self.seen
+        found = self.stages.backlog(pair.src) * self._part(pair, pair.src)
+        for port, part in pair.ways[1:]:
+            own = pair.share * part / (seen.through[port] or 1.0)
+            found += seen.port_sum(port, "queue_mean_bytes") * own
+            if port[0] in seen.bridges:
+                came = pair.ways[pair.ways.index((port, part)) - 1][0][0]
+                found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
+        ahead = sum(other.share for other in seen.pairs if other.dst == pair.dst)
+        for row in ("nic-rx", "rx"):
+            found += seen.mean(f"{pair.dst}/{row}", "queue_mean_bytes") * pair.share / (ahead or 1.0)
+        return found
+
+    def _part(self, pair: Pair, src: str) -> float:
+        own = sum(other.share for other in self.seen.pairs if other.src == src)
+        return pair.share / own if own else 1.0
+
+    def is_tcp(self, pair: Pair) -> bool:
+        """Whether this sender's traffic is TCP."""
+        return pair.src in self.posted and self.posted[pair.src].tcp
+
+    def packets(self, pair: Pair) -> float:
+        """How many packets a pair's window is, 1 or more."""
+        counted = self.seen.counters.get((pair.src, ""), {})
+        frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
+        size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
+        return max(1.0, self.mine(pair) * frames / size) if size else 1.0
+
+    def mine(self, pair: Pair) -> float:
+        """Bytes of this pair under way."""
+        return self.posted[pair.src].outstanding * self._part(pair, pair.src)
+
+    def window(self, pair: Pair) -> Stage | None:
+        """How full the window is with what does not wait anywhere: 1 if nothing waits, as the window is what
+        is waited for.
+        """
+        posted = self.posted.get(pair.src)
+        if posted is None or posted.outstanding <= 0:
+            return None
+        mine = self.mine(pair)
+        use = float(np.clip(1 - self.waiting(pair) / mine, 0.0, 1.0)) if mine else 0.0
+        where = pair.dst if posted.tcp else pair.src
+        name = "rate times srtt_ps" if posted.tcp else "posted less completed"
+        figures = [
+            Figure(f"{pair.src} {name}", text.size(posted.outstanding), "more than its queues hold"),
+            Figure(f"{pair.src} waiting in queues", text.size(mine * (1 - use)), "most of it"),
+        ]
+        return Stage("window", where, use, True, figures, use)
+
+    def fetched(self, pair: Pair) -> Stage | None:
+        """Reads of a sender whose wire was never busy for long: what it once reached is what they give."""
+        if pair.src not in self.seen.host_path or not pair.ways:
+            return None
+        bins, sent = self.seen.bins, self.seen.bins.values(pair.src, "wire_tx_bps")
+        peak = float(max(bins.windows(sent, PEAK_S), default=0.0)) / self.seen.link_rate(pair.ways[0][0])
+        if not 0 < peak < NEVER_FULL:
+            return None
+        need = self.seen.need(pair.ways[0][0]) / peak
+        figure = Figure(f"{pair.src}:{pair.ways[0][0][1]} wire, the most", text.share(peak), "100 %")
+        return Stage("reads", pair.src, min(1.0, need), False, [figure], min(1.0, need))
+
+    def limiter(self, pair: Pair, wire: Stage) -> Stage | None:
+        """A sender with a backlog, a wire that is idle part of the time, and nobody who pauses it: its NIC
+        holds it back, by the rate of congestion control or because it has not read what to send.
+        """
+        posted = self.posted.get(pair.src)
+        if posted is None or posted.tcp:
+            return None
+        backlog, paused = self.stages.backlog(pair.src), self.stages.paused(pair.src)
+        idle = 1 - wire.use - paused
+        if backlog < FEW_BYTES or idle < SOME:
+            return None
+        host_rate = self.seen.link_rate((pair.ways[0][0][0], pair.ways[0][0][1]))
+        limited = posted.limit < 0.97 * host_rate or posted.cnps > 0
+        figures = [
+            Figure(f"{pair.src} send queue", text.size(backlog), "empty if nothing were to be sent"),
+            Figure(f"{wire.where} wire", text.share(wire.use), "busy all the time with such a queue"),
+            Figure(f"{pair.src} paused_share", text.share(paused), "what the wire is not busy"),
+        ]
+        if limited:
+            rate = Figure(
+                f"{pair.src} rate_bps of its queue pairs", text.rate(posted.limit), text.rate(host_rate)
+            )
+            cnps = Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks")
+            return Stage("throttle", "", min(1.0, 1 - paused), True, [*figures, rate, cnps])
+        if pair.src not in self.seen.host_path:
+            return None
+        return Stage("reads", pair.src, min(1.0, 1 - paused), True, figures)

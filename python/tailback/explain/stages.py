@@ -1,0 +1,248 @@
+"""The stages that traffic passes, from the receiver's memory back to the sender: how busy each is, what waits
+before it, and the figures that say so.
+
+A stage's `use` is the share of the time, 0 to 1, in which it was the one that held traffic up: a wire that
+carries bits, PCIe that moves writes or waits for credits, a core that works, a window that is full. It
+`holds` traffic if what is before it shows that: a queue that stands, marks, drops, pauses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tailback import text
+from tailback.explain.observed import Observed, Pair, Port
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A counter or a series with its value, and what it would be otherwise."""
+
+    name: str
+    value: str
+    otherwise: str
+
+
+@dataclass
+class Stage:
+    """One server on a path. `kind`: link, pcie, credits, memory, gpu, cpu, window, reads or throttle."""
+
+    kind: str
+    where: str
+    use: float
+    holds: bool
+    figures: list[Figure] = field(default_factory=list)
+    need: float = 0.0
+    """Share of its capacity that what is delivered in the end needs: less than `use` where queues grow."""
+    signals: float = 0.0
+    """Marks and drops over the whole run."""
+    stands: bool = False
+    """Whether something waits right before it."""
+    drops: bool = False
+    """Whether it drops, so that what is before it carries packets again."""
+    serial: float = 0.0
+    """The part of `use` that doubling it would halve; 0: all of it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others."""
+        return self.kind, self.where
+
+
+FULL = 0.9
+"""A server this busy has a queue before it, on any arrivals but perfectly even ones (M/D/1 at 0.9 holds five
+on average)."""
+IDLE = 0.3
+"""A port that is busy less is no bottleneck, whomever it told to slow down before: no queue stands at a wire
+that is idle most of the time."""
+FEW_BYTES = 3000
+"""Less on average is packets that meet by chance, two of a common size, and no queue."""
+STALLS = 0.15
+"""Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
+below it they are bursts."""
+MOSTLY_IIO = {"memory": 0.6, "gpu": 0.42}
+"""Part of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
+a write's round is in the IIO, and two thirds are the link and the credits' way back. Memory shared with cores
+is never quite idle."""
+RING_BYTES = 48_000
+"""Packets of 1.5 KB that make an interrupt come at once, 32 of them: less in a receive ring is what comes
+between two interrupts."""
+CHEAPER = 0.75
+"""What the work for a byte becomes at a core that receives and is not full, if more comes: more packets
+merge. An assumption, seen of this model of a CPU."""
+SOME = 0.02
+"""A share of the time, or of a rate, that counts as some."""
+
+
+class Stages:
+    """All stages of a run, made as they are asked for."""
+
+    def __init__(self, seen: Observed) -> None:
+        """Of what was observed."""
+        self.seen = seen
+        self._made: dict[tuple[str, str], Stage] = {}
+
+    # Fabric
+
+    def port(self, port: Port) -> Stage:
+        """A port's wire, with the egress queue before it where the port is a switch's."""
+        node, peer = port
+        name = f"{node}:{peer}"
+        if ("link", name) not in self._made:
+            self._made["link", name] = self._port(port, name)
+        return self._made["link", name]
+
+    def _port(self, port: Port, name: str) -> Stage:
+        seen = self.seen
+        use = min(1.0, seen.wire_share(port))
+        rate = text.rate(seen.link_rate(port))
+        figures = [Figure(f"{name} wire", f"{text.share(use)} of {rate}", "below 90 % with room to spare")]
+        if port[0] in seen.network.host_number:
+            waits = self.backlog(port[0]) > FEW_BYTES
+            paused = self.paused(port[0])
+            if paused > SOME:
+                figures.append(
+                    Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full")
+                )
+            need = min(use, seen.need(port))
+            return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits)
+        mean = seen.port_sum(port, "queue_mean_bytes")
+        paused = seen.port_sum(port, "paused_share")
+        marked, dropped = seen.port_total(port, "ecn_marked"), seen.port_total(port, "dropped")
+        figures.append(Figure(f"{name} queue_mean_bytes", text.size(mean), "a packet or two"))
+        if marked:
+            figures.append(Figure(f"{name} ecn_marked", text.count(marked), "0 below K_min"))
+        if dropped:
+            figures.append(Figure(f"{name} dropped", text.count(dropped), "0"))
+        if paused > SOME:
+            figures.append(Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full"))
+        told = sum(
+            float(seen.bins.values(queue["queue"], metric).sum())
+            for queue in seen.egress_of.get(port, [])
+            for metric in ("ecn_marked", "dropped")
+        )
+        stands = (mean > FEW_BYTES or marked > 0 or dropped > 0) and paused < use
+        if port[0] in seen.bridges:  # what waits or is marked there may wait for the discipline or for a core
+            need = min(use, seen.need(port))
+            return Stage("link", name, use, use >= FULL, figures, need, 0.0, stands)
+        need = min(use, seen.need(port))
+        # A queue alone may be bursts that come faster than they leave; marks and drops mean it.
+        signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE
+        return Stage("link", name, use, use >= FULL or signals, figures, need, told, stands)
+
+    def part(self, stage: Stage, pair: Pair) -> float:
+        """What of a stage's traffic is this pair's."""
+        seen = self.seen
+        if stage.kind == "link":
+            node, peer = stage.where.split(":")
+            through = seen.through[node, peer]
+        else:
+            through = sum(other.share for other in seen.pairs if other.dst == pair.dst)
+        return pair.share / through if through > pair.share else 1.0
+
+    # Receiver
+
+    def host_path(self, host: str) -> Stage | None:
+        """PCIe, credits, memory or GPU of a receiver: the one of them that its receive buffer waits for."""
+        seen = self.seen
+        plate = seen.host_path.get(host)
+        if plate is None:
+            return None
+        if ("path", host) in self._made:
+            return self._made["path", host]
+        buffer, pcie = f"{host}/nic-rx", f"{host}/pcie"
+        stalled = seen.mean(pcie, "stalled_share")
+        written = seen.counters.get((host, ""), {}).get("pcie_write_bytes", 0)
+        on_link = written * (1 + plate["overhead"] / plate["write"]) * 8 / seen.bins.end_s * seen.pace
+        busy = min(1.0, on_link / plate["pcie"])
+        waits = seen.mean(buffer, "queue_mean_bytes")
+        pausing, dropped = seen.mean(buffer, "pausing_share"), seen.total(buffer, "dropped")
+        use = min(1.0, busy + stalled)
+        told = float(seen.bins.values(buffer, "dropped").sum())
+        holds = use >= FULL or pausing > SOME or dropped > 0
+        figures = [
+            Figure(f"{buffer} queue_mean_bytes", text.size(waits), "0: PCIe takes packets as they come")
+        ]
+        if pausing > SOME:
+            figures.append(Figure(f"{buffer} pausing_share", text.share(pausing), "0"))
+        if dropped:
+            figures.append(Figure(f"{host} rx_discards_phy", text.count(dropped), "0"))
+        stall = Figure(f"{pcie} stalled_share", text.share(stalled), "0 with credits to spare")
+        link = Figure(f"{pcie} busy share", f"{text.share(busy)} of {text.rate(plate['pcie'])}", "below 90 %")
+        kind = self._path_kind(host, stalled, busy)
+        figures += [stall, link] if kind != "pcie" else [link, stall]
+        if plate["memory"]:
+            figures.append(self._memory_figure(host))
+        # A faster link moves the same writes in less time; more credits end waits, and no more than that.
+        serial = busy if kind == "pcie" else min(use, 2 * stalled)
+        stands = waits > FEW_BYTES or pausing > SOME
+        stage = Stage(kind, host, use, holds, figures, use, told, stands, dropped > 0, serial)
+        self._made["path", host] = stage
+        return stage
+
+    def memory_use(self, host: str) -> float:
+        """Share of the memory's bandwidth that cores and NIC took."""
+        seen, row = self.seen, f"{host}/memory"
+        moved = seen.mean(row, "memory_cpu_bps") + seen.mean(row, "memory_nic_bps")
+        return float(moved / seen.host_path[host]["memory"])
+
+    def _memory_figure(self, host: str) -> Figure:
+        seen, row = self.seen, f"{host}/memory"
+        cores, nic = seen.mean(row, "memory_cpu_bps"), seen.mean(row, "memory_nic_bps")
+        value = f"{text.share(self.memory_use(host))}: cores {text.rate(cores)}, NIC {text.rate(nic)}"
+        return Figure(f"{row} bandwidth used", value, "below 70 %: writes hardly wait")
+
+    def _path_kind(self, host: str, stalled: float, busy: float) -> str:
+        if stalled < STALLS * (busy + stalled):
+            return "pcie"
+        away, inside = (self.seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
+        target = "memory" if self.seen.host_path[host]["memory"] else "gpu"
+        return "credits" if inside < MOSTLY_IIO[target] * away else target
+
+    def cpu(self, host: str, *, sends: bool) -> Stage | None:
+        """The busiest core of a host with TCP, as one that sends or receives.
+
+        A core that receives is full when packets stand in its ring. Without that it may be busy all the time
+        all the same: it polls for few packets at a time, and would take more of them at less cost each.
+        """
+        seen = self.seen
+        cores = seen.cores.get(host)
+        if not cores:
+            return None
+        # Single cores are known over the whole run; how much busier all of them were in the span, too.
+        whole = seen.bins.mean(seen.bins.values(host, "cpu_share"))
+        more = seen.mean(host, "cpu_share") / whole if whole else 1.0
+        use = min(1.0, max(cores) * more)
+        ring, dropped = seen.mean(f"{host}/rx", "queue_mean_bytes"), seen.total(f"{host}/rx", "dropped")
+        stands = ring > RING_BYTES or dropped > 0
+        figures = [
+            Figure(f"{host} busiest core", text.share(use), "below 90 % with time to spare"),
+            Figure(f"{host}/rx queue_mean_bytes", text.size(ring), "a few packets"),
+        ]
+        if dropped:
+            figures.append(Figure(f"{host} rx_out_of_buffer", text.count(dropped), "0"))
+        if sends:
+            return Stage("cpu", host, use, use >= FULL, figures, use, dropped)
+        need = use if stands else use * CHEAPER
+        return Stage("cpu", host, use, stands and use > 0.5, figures, need, dropped, stands)
+
+    # Sender
+
+    def backlog(self, host: str) -> float:
+        """Bytes posted and not yet sent."""
+        return sum(
+            self.seen.mean(queue["queue"], "queue_mean_bytes")
+            for queue in self.seen.queues
+            if queue["kind"] == "send" and queue["node"] == host
+        )
+
+    def paused(self, host: str) -> float:
+        """Share of the time that the host's port was paused, at the priority where that was most."""
+        return max(
+            (
+                self.seen.mean(queue["queue"], "paused_share")
+                for queue in self.seen.queues
+                if queue["kind"] == "send" and queue["node"] == host
+            ),
+            default=0.0,
+        )

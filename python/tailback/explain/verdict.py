@@ -1,0 +1,151 @@
+"""Where a run is stuck: the stage that holds most of its traffic, and what doubling it would give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tailback.explain import bridge
+from tailback.explain.observed import Observed, Pair
+from tailback.explain.sender import Senders
+from tailback.explain.stages import FULL, IDLE, Stage, Stages
+
+LOOP = 0.35
+"""Share of a window that waits nowhere above which the sender's time is that of a round trip. A window that
+goes round as a burst waits for half of the time in the slowest stage."""
+WASTED = 0.8
+"""Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
+NEARLY = 0.7
+"""A stage this busy is what a controller without marks (HPCC, TIMELY) keeps just below full."""
+OFFERED = "the application offers no more"
+ALONE = "no stage alone would carry more"
+NOTHING = "nothing was delivered"
+WORTH_IT = 0.05
+"""What doubling must give of the throughput to call a stage the bottleneck."""
+
+
+@dataclass
+class Candidate:
+    """A stage with what it is estimated to give if doubled, as a share of the throughput."""
+
+    stage: Stage
+    gain: float = 0.0
+    pairs: list[Pair] = field(default_factory=list)
+    next: Stage | None = None
+    """The fullest other stage on the path of its first pair: what would hold if this one did not."""
+
+
+@dataclass
+class Verdict:
+    """Candidates, the strongest first; none of them where nothing is stuck, for the reason in `none`."""
+
+    seen: Observed
+    candidates: list[Candidate]
+    none: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and place of the bottleneck; of a link its two ends, whichever way round."""
+        return self.candidates[0].stage.key if self.candidates and not self.none else ("none", "")
+
+
+def explain(seen: Observed) -> Verdict:
+    """The verdict on a run."""
+    stages = Stages(seen)
+    senders = Senders(stages)
+    if not seen.goodput or not seen.pairs:
+        return Verdict(seen, [], NOTHING)
+    found: dict[tuple[str, str], Candidate] = {}
+    for pair in seen.pairs:
+        path = on_path(stages, senders, pair)
+        for stage, gain in gains(stages, senders, pair, path):
+            one = found.setdefault(stage.key, Candidate(stage))
+            others = [other for other in path if other.key != stage.key]
+            one.next = one.next or max(others, key=lambda other: other.need, default=None)
+            one.gain += gain * pair.share
+            one.pairs.append(pair)
+    ranked = sorted(found.values(), key=lambda one: -one.gain)
+    if all(senders.keeps_up(pair) for pair in seen.pairs):
+        return Verdict(seen, ranked, OFFERED)
+    if not ranked or ranked[0].gain < WORTH_IT:
+        return Verdict(seen, ranked, ALONE)
+    return Verdict(seen, ranked)
+
+
+def on_path(stages: Stages, senders: Senders, pair: Pair) -> list[Stage]:
+    """All stages that a pair's traffic passes, from the receiver's memory to the sender."""
+    found = [stages.cpu(pair.dst, sends=False), stages.host_path(pair.dst)]
+    for place in range(len(pair.ways) - 1, -1, -1):
+        port = pair.ways[place][0]
+        found.append(stages.port(port))
+        if port[0] in stages.seen.bridges and place:
+            found += bridge.stages(stages.seen, pair.ways[place - 1][0], port, stages.port(port))
+    found += [stages.cpu(pair.src, sends=True)]
+    return [stage for stage in found if stage is not None]
+
+
+def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> list[tuple[Stage, float]]:
+    """What doubling a stage would give this traffic, as a share of it, for all stages that matter."""
+    if senders.keeps_up(pair):
+        return []
+    window = senders.window(pair)
+    holding = [stage for stage in path if stage.holds and stage.use > 0]
+    # What is full and has a queue, nearest to the receiver: full stages before it only fill that queue.
+    # A wire that is full of what is sent again is not full of its own: who drops is to blame.
+    wasted = any(stage.kind == "link" and stage.need < WASTED * stage.use for stage in path)
+    full = [stage for stage in holding if stage.stands and (stage.use >= FULL or (wasted and stage.drops))]
+    first = full[0] if full else max(holding, key=_use, default=None)
+    tcp = senders.is_tcp(pair)
+    limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
+    loop = window is not None and (window.use > LOOP or (first is None and limiter is None))
+    if window is not None and loop and not tcp and (first is None or first.use < FULL):
+        parts = {stage.key: stages.part(stage, pair) for stage in path}
+        return _window_gains(path, window, parts, senders.packets(pair))
+    if first is None:
+        first = limiter or window
+        if first is not None and first.kind == "throttle":
+            first = _marker(path) or first
+    if first is None:
+        return []
+    behind = [*path, *([window] if window is not None and not tcp else [])]
+    reads = senders.fetched(pair)
+    return [(first, _room([*behind, reads] if reads is not None else behind, first))]
+
+
+def _marker(path: list[Stage]) -> Stage | None:
+    """The stage whose marks or drops made senders slow down, if they did so at any time of the run."""
+    # A discipline marks by its own thresholds, however seldom something is in it.
+    told = [stage for stage in path if stage.signals and (stage.use > IDLE or stage.kind == "qdisc")]
+    nearly = [stage for stage in path if stage.use > NEARLY]
+    return max(told, key=lambda stage: stage.signals, default=max(nearly, key=_use, default=None))
+
+
+def _use(stage: Stage) -> float:
+    return stage.use
+
+
+def _room(path: list[Stage], first: Stage) -> float:
+    """How much more the others on the path can carry, up to twice."""
+    rest = max((stage.need for stage in path if stage.key != first.key), default=0.0)
+    return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
+
+
+def _window_gains(
+    path: list[Stage], window: Stage, parts: dict[tuple[str, str], float], packets: float
+) -> list[tuple[Stage, float]]:
+    """Of a sender that waits for ACKs: its window goes round as one burst of so many `packets`.
+
+    The slowest stage takes the share u of the round, its use. The others work at the same time, but for the
+    first packet: they add a packet's time. With a stage twice as fast the round loses half of what that adds.
+    With twice the window it takes u more, for twice the bytes. Of a stage that others use, too, `parts` is
+    the sender's own.
+    """
+    ranked = sorted(path, key=_use, reverse=True)
+    slowest, rest = ranked[0], ranked[1].use if len(ranked) > 1 else 0.0
+    found = []
+    for stage in ranked:
+        halved = (stage.serial or stage.use) / 2
+        together = max(0.0, stage.use - max(stage.use - halved, rest)) if stage is slowest else 0.0
+        less = (together * (packets - 1) + halved) / packets * parts[stage.key]
+        found.append((stage, 1 / (1 - less) - 1))
+    own = slowest.use * parts[slowest.key]
+    return [*found, (window, min((1 - own) / (1 + own), _room(path, window)))]

@@ -1,0 +1,311 @@
+"""A verdict in words: a page for the terminal, and a table for the report."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailback import text
+from tailback.explain.stages import FULL, Figure, Stage
+from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
+
+if TYPE_CHECKING:
+    from tailback.report.tables import TextTable
+
+WIDTH = 100
+CLOSE = 0.5
+"""A second candidate whose gain is more than this part of the first's is close."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of stage is spoken of."""
+
+    name: str
+    why: str
+    """What the figures mean, in one sentence."""
+    next: str
+    """What to try, as settings."""
+
+
+KINDS = {
+    "link": Kind(
+        "the link at port {where}",
+        "Packets wait before this port while what is behind it has room.",
+        "a faster link (topology: its rate), fewer senders to {peer}, or another way; a larger buffer only "
+        "makes the queue longer",
+    ),
+    "own link": Kind(
+        "the sender's own link, {where}",
+        "The sender has more to send and its wire is busy; nothing ahead of it is full.",
+        "a faster link for {host} (topology: its rate), or more senders",
+    ),
+    "pcie": Kind(
+        "PCIe of {where}",
+        "The NIC's receive buffer waits for PCIe, which is busy moving writes and hardly waits for credits.",
+        "more lanes or a newer generation (host.path.preset, host.path.rate), or larger writes (max_payload)",
+    ),
+    "credits": Kind(
+        "PCIe credits of {where}",
+        "Writes wait for credits, and most of what has credits is not in the IIO: the way there and back is "
+        "long for so few.",
+        "more credits (host.path.iio_lines) or a shorter way (host.path.credit_latency)",
+    ),
+    "memory": Kind(
+        "memory of {where}",
+        "Writes wait for credits, and what has credits stands in the IIO, waiting for memory.",
+        "less traffic of cores (memory_load; host.rhcc or host.hostcc limit it), more bandwidth "
+        "(host.path.memory.bandwidth), or buffers that fit into the cache (fewer or smaller messages "
+        "outstanding, host.path.memory.ddio)",
+    ),
+    "gpu": Kind(
+        "the path to the GPU's memory (BAR1) of {where}",
+        "Writes wait for credits, and what has credits stands in the IIO, waiting for the GPU.",
+        "a GPU behind the NIC's own switch or root port (host.path.gpu.hops, outstanding, bandwidth); look "
+        "for stalls in bar1_stalled_us",
+    ),
+    "receiving cpu": Kind(
+        "a core of the receiver {where}",
+        "Packets stand in the receive ring while the core is busy all the time.",
+        "a faster core (host.cpu.clock), larger packets (host.tcp.mtu), or connections on more cores "
+        "(host.cpu.cores)",
+    ),
+    "sending cpu": Kind(
+        "a core of the sender {where}",
+        "The sender's busiest core has no time left, and nothing ahead of it is full.",
+        "a faster core (host.cpu.clock), more connections on more cores, or larger bursts (host.tcp.tso)",
+    ),
+    "softirq": Kind(
+        "the core of {where} that forwards",
+        "A core has no time left beside interrupts and softirqs, and packets wait in the ring before it.",
+        "more channels on other cores (bridge.ports: irqs, rss), a core on the device's NUMA node, or larger "
+        "packets (host.mtu)",
+    ),
+    "ring": Kind(
+        "a receive ring of {where}",
+        "The ring drops packets though the core behind it has time left: bursts are longer than the ring.",
+        "a larger bridge.rx_ring, or a smaller window at the senders (traffic: depth)",
+    ),
+    "qdisc": Kind(
+        "a queueing discipline of {where}",
+        "Packets wait in it, or are marked or dropped by it, though neither its wire nor its core is full.",
+        "a higher rate (tbf) or higher thresholds (red: min, max, limit) in bridge.qdisc",
+    ),
+    "window": Kind(
+        "the window of {where}",
+        "Hardly any of what is under way waits in a queue: senders wait for acknowledgements.",
+        "a deeper queue (traffic: depth, message or qps)",
+    ),
+    "receive window": Kind(
+        "the receive window of {where}",
+        "Hardly any of what is under way waits in a queue, and no core is full: senders wait for ACKs.",
+        "a larger host.tcp.receive_buffer, or more connections",
+    ),
+    "reads": Kind(
+        "the reads of the sender {where} over PCIe",
+        "The NIC has work and may send it, but its wire is idle: payload does not come fast enough.",
+        "more reads outstanding (host.path.reads.outstanding) or a shorter latency (host.path.reads.latency)",
+    ),
+    "throttle": Kind(
+        "congestion control at the senders",
+        "The senders have work and nobody pauses them, but their limiters hold them below the line rate, and "
+        "no port has told them to.",
+        "a faster recovery (host.dcqcn.profile, rpg_time_reset, rpg_ai_rate) or higher thresholds "
+        "(switch.ecn.k_min)",
+    ),
+}
+
+
+def kind_of(verdict: Verdict, stage: Stage) -> Kind:
+    """The words of a stage."""
+    name = stage.kind
+    if name == "link" and stage.where.split(":")[0] in verdict.seen.network.host_number:
+        name = "own link"
+    if name == "window" and verdict.seen.has_tcp:
+        name = "receive window"
+    if name == "cpu":
+        name = (
+            "sending cpu" if any(pair.src == stage.where for pair in verdict.seen.pairs) else "receiving cpu"
+        )
+    return KINDS[name]
+
+
+def _called(verdict: Verdict, stage: Stage, words: str) -> str:
+    host, _, peer = stage.where.partition(":")
+    return words.format(where=stage.where, host=host, peer=peer)
+
+
+@dataclass(frozen=True)
+class Page:
+    """What there is to say. `headline` is where the bottleneck is, `reasons` are sentences, `evidence` the
+    figures that they rest on.
+    """
+
+    headline: str
+    reasons: list[str]
+    evidence: list[Figure]
+    next: str
+    sure: str
+    second: str
+
+
+def page(verdict: Verdict) -> Page:
+    """The page of a verdict."""
+    seen = verdict.seen
+    if verdict.none:
+        return _nothing(verdict)
+    first = verdict.candidates[0]
+    kind = kind_of(verdict, first.stage)
+    headline = f"The bottleneck is {_called(verdict, first.stage, kind.name)}."
+    share = sum(pair.share for pair in first.pairs)
+    reasons = [kind.why]
+    if share < 0.95:
+        reasons.append(
+            f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or by nothing."
+        )
+    reasons.append(
+        f"Twice as much of it would give about {_percent(first.gain)} more throughput than the "
+        f"{text.rate(seen.goodput)} measured from {text.duration(seen.span[0])} to "
+        f"{text.duration(seen.span[1])}."
+    )
+    return Page(
+        headline,
+        reasons,
+        first.stage.figures + _upstream(verdict, first),
+        f"Try {_called(verdict, first.stage, kind.next)}.",
+        _sure(verdict),
+        _second(verdict),
+    )
+
+
+def _percent(gain: float) -> str:
+    return f"{round(100 * gain)} %"
+
+
+def _nothing(verdict: Verdict) -> Page:
+    seen = verdict.seen
+    reasons = {
+        OFFERED: "Messages are done about as fast as they come: the network carries "
+        "what it is given. Completion times may still suffer from queues that come and go.",
+        ALONE: "Whatever is full has a neighbour that is nearly as full: no single "
+        "stage, twice as fast, would carry 5 % more.",
+        NOTHING: "Nothing was delivered in the time that is looked at: there is no throughput "
+        "to explain. Look at faults, timeouts and drops.",
+    }
+    figures = [Figure("goodput", text.rate(seen.goodput), "")]
+    said = reasons[verdict.none]
+    alike = together(verdict)
+    if alike and verdict.none == ALONE:
+        names = [_called(verdict, one.stage, kind_of(verdict, one.stage).name) for one in alike[:4]]
+        more = f" and {len(alike) - 4} more" if len(alike) > 4 else ""
+        said += (
+            f" Several are full side by side: {', '.join(names)}{more}. All of them twice as fast would give "
+            f"about {_percent(sum(one.gain for one in alike))} more."
+        )
+    for candidate in verdict.candidates[:2]:
+        figures += candidate.stage.figures[:2]
+    following = {
+        OFFERED: "Try more traffic, to find what gives way first.",
+        NOTHING: "Try tailback run with a longer run.duration.",
+    }
+    return Page(
+        f"Nothing is the bottleneck: {verdict.none}.",
+        [said],
+        figures,
+        following.get(verdict.none, "Try two stages at once: the fullest, and the next on its path."),
+        _sure(verdict),
+        _second(verdict),
+    )
+
+
+def _upstream(verdict: Verdict, candidate: Candidate) -> list[Figure]:
+    """Who was told to wait: ports that were paused, most first."""
+    seen = verdict.seen
+    paused = []
+    for queue in seen.queues:
+        share = seen.mean(queue["queue"], "paused_share") if queue["kind"] in ("egress", "send") else 0.0
+        if share > 0.02 and queue["port"] != candidate.stage.where:
+            paused.append((share, queue["queue"]))
+    return [
+        Figure(f"{name} paused_share", text.share(share), "0: the line of waiting traffic reaches this far")
+        for share, name in sorted(paused, reverse=True)[:3]
+    ]
+
+
+def _sure(verdict: Verdict) -> str:
+    """How sure the verdict is, and why not more."""
+    doubts = []
+    seen = verdict.seen
+    if verdict.candidates and not verdict.none:
+        first, rest = verdict.candidates[0], verdict.candidates[1:]
+        if rest and rest[0].gain > CLOSE * first.gain:
+            doubts.append("the second candidate is close")
+        if first.stage.use < FULL:
+            doubts.append(f"it is busy {text.share(first.stage.use)} of the time only, as senders hold back")
+        if first.stage.kind == "cpu":
+            doubts.append("what a core spends on a packet depends on how many come at once")
+        if first.stage.kind in ("window", "throttle", "reads"):
+            doubts.append("nothing shows it but that all else is not full")
+    if not seen.meta["complete"]:
+        doubts.append("the run was cut short")
+    if str(seen.meta.get("recorded", "everything")) != "everything":
+        doubts.append(f"of queues only {seen.meta['recorded']} are recorded")
+    words = ("Sure", "Fairly sure", "A guess")[min(len(doubts), 2)]
+    return (
+        f"{words}: {'; '.join(doubts)}."
+        if doubts
+        else f"{words}: one stage is full, and its neighbours are not."
+    )
+
+
+def _second(verdict: Verdict) -> str:
+    rest = verdict.candidates[0 if verdict.none else 1 :]
+    if rest:
+        second = rest[0]
+        name = _called(verdict, second.stage, kind_of(verdict, second.stage).name)
+        return (
+            f"What else it could be: {name}, busy {text.share(second.stage.use)} of the time; twice as much "
+            f"of it would give about {_percent(second.gain)}."
+        )
+    after = verdict.candidates[0].next if verdict.candidates else None
+    if after is None:
+        return "No other stage holds traffic."
+    name = _called(verdict, after, kind_of(verdict, after).name)
+    return f"What comes next: {name}, of which this traffic needs {text.share(after.need)}."
+
+
+def together(verdict: Verdict) -> list[Candidate]:
+    """Stages of a kind that are full at the same time, of which none alone is worth doubling."""
+    if not verdict.candidates:
+        return []
+    kind = verdict.candidates[0].stage.kind
+    alike = [one for one in verdict.candidates if one.stage.kind == kind and one.gain > 0]
+    return alike if len(alike) > 1 and sum(one.gain for one in alike) >= WORTH_IT else []
+
+
+def as_text(page: Page) -> str:
+    """For the terminal."""
+    lines = [page.headline, ""]
+    lines += textwrap.wrap(" ".join(page.reasons), WIDTH)
+    if page.evidence:
+        lines += ["", "Evidence"]
+        name = max(len(figure.name) for figure in page.evidence)
+        value = max(len(figure.value) for figure in page.evidence)
+        for figure in page.evidence:
+            otherwise = f"  (else {figure.otherwise})" if figure.otherwise else ""
+            lines.append(f"  {figure.name:<{name}}  {figure.value:<{value}}{otherwise}".rstrip())
+    for words in (page.next, page.sure, page.second):
+        lines += ["", *textwrap.wrap(words, WIDTH)]
+    return "\n".join(lines) + "\n"
+
+
+def as_table(page: Page) -> TextTable:
+    """For the report."""
+    from tailback.report.tables import TextTable
+
+    caption = " ".join([page.headline, *page.reasons, page.next, page.sure, page.second])
+    rows = [[figure.name, figure.value, figure.otherwise] for figure in page.evidence]
+    return TextTable(
+        "explain", "Where it is stuck", caption, ["Figure", "Value", "Otherwise"], rows, [False, False, False]
+    )

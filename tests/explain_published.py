@@ -1,0 +1,67 @@
+"""Published experiments for the test of `tailback explain`: their runs in their quick form, names hidden.
+
+Hosts of a published run are many and alike, so alike stages are doubled together: all receivers' links, all
+links between switches, all receivers' CPUs. A verdict is right if its stage is one of the group.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explain_truth import A_FEW_PERCENT, NONE, Plan, Stage, Truth, doublings, named, record, throughput
+from tailback.experiments import list_published, load_published
+from tailback.explain import explain
+from tailback.explain.verdict import ALONE
+from tailback.explain.words import together
+from tailback.plan import make_plan
+from tailback.results import Result
+from tailback.scenario import load
+
+
+def names() -> list[str]:
+    """Every run of every published experiment, as `experiment/run`."""
+    return [f"{name}/{run}" for name in list_published() for run in load_published(name).runs]
+
+
+def plan_of(name: str) -> tuple[Any, Plan]:
+    """The scenario of a run in its quick form, and its plan."""
+    experiment, run = name.split("/")
+    one = load_published(experiment).runs[run]
+    scenario = load(one.scenario, sets=[f"{key}={value}" for key, value in one.overrides(True).items()])
+    return scenario, make_plan(scenario)
+
+
+def role(plan: Plan, stage: Stage) -> Stage:
+    """The group that a stage is doubled with."""
+    kind, where = stage
+    entries = [*plan["writers"], *plan["tcp_connections"]]
+    receivers = {entry["dst"] for entry in entries}
+    if kind == "link":
+        hosts = {host["name"] for host in plan["hosts"]} & set(where.replace(":", "-").split("-"))
+        return "link", "receivers" if hosts & receivers else "senders" if hosts else "switches"
+    if kind in ("cpu", "ring", "reads", "window"):
+        return kind, "receivers" if where in receivers else "senders"
+    return kind, ""
+
+
+def truth(plan: Plan) -> Truth:
+    """Doubles the stages of each role together."""
+    roles: dict[Stage, Plan] = {}
+    for stage, double in doublings(plan).items():
+        group = role(plan, stage)
+        roles[group] = double(roles.get(group, plan))
+    base = throughput(plan, 1)
+    gains = {group: throughput(changed, 1) / base - 1 for group, changed in roles.items()}
+    best = max(gains, key=lambda one: gains[one])
+    return Truth(best if gains[best] >= A_FEW_PERCENT else NONE, gains)
+
+
+def judge(name: str) -> tuple[Truth, Stage]:
+    """Truth and verdict of a run, by role."""
+    scenario, plan = plan_of(name)
+    result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)
+    result.meta["name"] = "hidden"
+    verdict = explain(result)
+    alike = together(verdict) if verdict.none == ALONE else []
+    said = role(plan, alike[0].stage.key) if alike else verdict.key
+    return truth(plan), role(plan, said) if said != NONE and not alike else named(said)

@@ -1,0 +1,132 @@
+"""Explain: right where the truth is known, and from what can be seen alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tailback
+from explain_runs import draw
+from explain_truth import NONE, answer, find, named
+from tailback.cli import main
+from tailback.explain import as_text, explain, page
+from tailback.results import Result
+
+SHORT = ["run.duration=4ms", "memory_load.0.start=1us", "memory_load.1.start=2us"]
+
+
+@pytest.fixture(scope="module")
+def contended() -> Result:
+    return tailback.run("memory-contention", sets=SHORT)
+
+
+def written(result: Result) -> str:
+    return as_text(page(explain(result)))
+
+
+def test_contended_memory_is_the_bottleneck(contended: Result) -> None:
+    verdict = explain(contended)
+    assert verdict.key == ("memory", "h1")
+    assert verdict.candidates[0].gain > 0.5
+
+
+def test_a_page_cites_counters_with_units_and_says_what_to_do(contended: Result) -> None:
+    words = written(contended)
+    assert words.startswith("The bottleneck is memory of h1.\n")
+    for needed in (
+        "h1/pcie stalled_share",
+        "h1/nic-rx pausing_share",
+        "sw0:h1/tc3 paused_share",
+        "Gbit/s",
+        "(else ",
+    ):
+        assert needed in words
+    assert "Try less traffic of cores" in words
+    assert "What comes next: " in words
+    assert max(len(line) for line in words.splitlines() if not line.startswith("  ")) <= 100
+
+
+def test_a_name_says_nothing(contended: Result) -> None:
+    before = written(contended)
+    contended.meta["name"] = "the-pcie-is-slow"
+    contended.setup.__dict__["scenario_yaml"] = "name: the-pcie-is-slow\nabout: Every link is too slow.\n"
+    assert written(contended) == before
+
+
+def test_what_was_set_up_to_be_slow_is_not_looked_at(contended: Result) -> None:
+    """Of a plan only nameplates count: all else may be gone, and the page is the same."""
+    before = written(contended)
+    plan = contended.setup.plan
+    plan["memory_loads"] = []
+    for nic in plan["nics"]:
+        nic["congestion"] = "none"
+        path = nic["host_path"]
+        path["target"]["memory"] = {"bandwidth_bps": path["target"]["memory"]["bandwidth_bps"]}
+        path["pcie"] = {
+            key: path["pcie"][key] for key in ("rate_bps", "max_payload_bytes", "tlp_overhead_bytes")
+        }
+        path["receive_buffers"] = []
+    assert written(contended) == before
+
+
+def test_a_lone_flow_at_line_rate_has_no_bottleneck() -> None:
+    result = tailback.run("first-flow")
+    assert explain(result).key == NONE
+    assert "Nothing is the bottleneck: no stage alone would carry more." in written(result)
+
+
+def test_an_incast_waits_for_the_link_to_its_receiver() -> None:
+    result = tailback.run(
+        "cc-incast", sets=["run.duration=1ms", "topology.hosts=5", "traffic.0.from=h0..h3", "traffic.0.to=h4"]
+    )
+    assert explain(result).key == ("link", "sw0:h4")
+
+
+def test_a_window_of_one_message_is_the_senders() -> None:
+    result = tailback.run("first-flow", sets=["traffic.0.depth=1", "traffic.0.message=4KiB"])
+    assert explain(result).key == ("window", "h0")
+
+
+def test_few_messages_are_the_applications_doing() -> None:
+    flows = {"kind": "flows", "list": [f"h0 h1 64KiB {at * 50}us" for at in range(20)]}
+    result = tailback.run(
+        {
+            "name": "seldom",
+            "run": {"duration": "2ms"},
+            "topology": {"kind": "star", "hosts": 2},
+            "traffic": [flows],
+        }
+    )
+    assert explain(result).none == "the application offers no more"
+
+
+def test_a_bridge_with_a_slow_core_waits_for_it() -> None:
+    result = tailback.run("poor-mans-cp", sets=["run.duration=20ms", "bridge.costs.receive=20us"])
+    assert explain(result).key == ("softirq", "br0")
+
+
+def test_the_command_prints_the_page_and_refuses_what_is_no_run(
+    contended: Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tailback.run("first-flow", out=tmp_path / "run")
+    assert main(["explain", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().out == written(folder)
+    assert "Where it is stuck" in (tmp_path / "run" / "report.html").read_text()
+    assert main(["explain", str(tmp_path)]) == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+
+
+QUICK = [(QUICK_SEED, number) for QUICK_SEED in (5,) for number in range(14)]
+
+
+def test_it_is_mostly_right_on_drawn_runs() -> None:
+    """A sample of what tools/explain_accuracy.py does in full: see docs/explain.md."""
+    wrong: list[Any] = []
+    for job in QUICK:
+        one = draw(*job)
+        scenario, plan = one.plan()
+        said, truth = answer(scenario, plan), find(plan, seeds=1)
+        if said != named(truth.stage):
+            wrong.append((one.words, truth, said))
+    assert len(wrong) <= 3, wrong

@@ -1,0 +1,114 @@
+"""How often `tailback explain` is right: on drawn runs, and on published experiments with their names hidden.
+
+    .venv/bin/python tools/explain_accuracy.py --seed 2 --runs 200 [--wrong]
+    .venv/bin/python tools/explain_accuracy.py --published
+
+Truth is the stage whose doubled capacity raises throughput most (tests/explain_truth.py). docs/explain.md
+holds the figures of the last full run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from multiprocessing import Pool
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+import explain_published
+import explain_runs
+from explain_truth import Stage, Truth, answer, find, named
+
+
+class Row(NamedTuple):
+    """A run: what it was, its truth, and what explain said."""
+
+    words: str
+    truth: Truth
+    said: Stage
+
+
+def drawn(job: tuple[int, int]) -> Row:
+    """A drawn run of this seed and number."""
+    one = explain_runs.draw(*job)
+    scenario, plan = one.plan()
+    return Row(f"{one.name}: {one.words}", find(plan), answer(scenario, plan))
+
+
+def published(name: str) -> Row:
+    """A published run, its quick form."""
+    return Row(name, *explain_published.judge(name))
+
+
+HOST_PATH = ("pcie", "credits", "memory", "gpu")
+"""Stages behind a receiver's NIC. Of memory that cores load and credits that wait for it either is a cause.
+"""
+
+
+def merged(stage: Stage) -> Stage:
+    """The same with a receiver's PCIe, credits, memory and GPU as one stage."""
+    return ("host path", stage[1]) if stage[0] in HOST_PATH else stage
+
+
+def table(rows: Iterable[Row], wrong: bool) -> str:
+    """Accuracy in all and by stage, and who was taken for whom."""
+    rows = list(rows)
+    right = [row for row in rows if row.said == named(row.truth.stage)]
+    tied = [row for row in rows if row.said in {named(stage) for stage in row.truth.tied}]
+    one = [row for row in rows if merged(row.said) == merged(named(row.truth.stage))]
+    counts = {"right": right, "right, either of a tie": tied, "right, a host's path as one stage": one}
+    lines = [
+        *(
+            f"{words:<35} {len(kept)} of {len(rows)} = {len(kept) / len(rows):.1%}"
+            for words, kept in counts.items()
+        ),
+        "",
+        "truth      right    of",
+    ]
+    kinds = Counter(row.truth.stage[0] for row in rows)
+    good = Counter(row.truth.stage[0] for row in right)
+    lines += [f"{kind:<10} {good[kind]:>5} {count:>5}" for kind, count in sorted(kinds.items())]
+    taken = Counter((row.truth.stage[0], row.said[0]) for row in rows if row not in right)
+    lines += ["", "truth      taken for   times"]
+    lines += [
+        f"{a:<10} {b:<10} {count:>5}"
+        for (a, b), count in sorted(taken.items(), key=lambda one: (-one[1], one))
+    ]
+    if wrong:
+        for row in rows:
+            if row.said != named(row.truth.stage):
+                gains = sorted(row.truth.gains.items(), key=lambda one: -one[1])[:3]
+                shown = ", ".join(f"{' '.join(stage)} +{gain:.0%}" for stage, gain in gains)
+                lines.append(f"{row.words} | {shown} | said {' '.join(row.said)}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--seed", type=int, default=2)
+    options.add_argument("--runs", type=int, default=200)
+    options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options.add_argument("--published", action="store_true")
+    options.add_argument("--wrong", action="store_true", help="list the runs that it got wrong")
+    given = options.parse_args()
+    with Pool(given.jobs) as pool:
+        if given.published:
+            rows = []
+            for row in pool.imap(published, explain_published.names()):
+                rows.append(row)
+                mark = "right" if row.said == named(row.truth.stage) else "WRONG"
+                truth, said = " ".join(row.truth.stage), " ".join(row.said)
+                print(f"{mark}  {row.words:<45} truth {truth:<28} said {said}", flush=True)
+        else:
+            rows = pool.map(drawn, [(given.seed, number) for number in range(given.runs)], chunksize=2)
+    print(table(rows, given.wrong))
+
+
+if __name__ == "__main__":
+    main()
