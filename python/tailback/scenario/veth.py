@@ -100,7 +100,9 @@ class VethTopology(Part):
 
     def network(self, _read: Callable[[str], bytes]) -> Network:
         """No hosts."""
-        return Network([], [], [])
+        return Network(
+            [], [], [], notes=[f"The namespaces {PRODUCER} and {CONSUMER}, joined by a veth pair."]
+        )
 
 
 class Veth(Part):
