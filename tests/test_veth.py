@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tailback import ScenarioError, load, run
 from tailback.experiments import load_published
+from tailback.explain import page_of
 from tailback.findings import findings
 from tailback.measures import MEASURES
 from tailback.measures_veth import samples
@@ -83,6 +84,14 @@ def test_findings_are_about_the_ping_and_the_ring(dark: Result) -> None:
     assert list(found) == ["Ping", "Ping loss", "Packets", "Dark buffer", "Drops"]
     assert found["Dark buffer"].tone == "warning"
     assert "fq_codel" in found["Dark buffer"].words
+
+
+def test_the_consumer_is_what_holds_traffic(dark: Result) -> None:
+    page = page_of(dark)
+    assert page.headline == "The bottleneck is the softirq core of the consumer."
+    assert "byte queue limits" in page.second
+    idle = run("veth-dark-buffer", sets=[*SHORT, "traffic.0.interval=1ms"])
+    assert page_of(idle).headline.startswith("Nothing is the bottleneck")
 
 
 def test_the_same_seed_gives_the_same_samples() -> None:

@@ -76,7 +76,7 @@ def render(result: Result) -> str:
         tables=[
             table
             for table in (
-                explain.as_table(explain.page(explain.explain(result))),
+                explain.as_table(explain.page_of(result)),
                 veth.table(result),
                 completion_table(result),
                 tables.senders(result),
