@@ -14,12 +14,14 @@ mod host;
 mod host_control;
 mod host_path;
 mod qdisc;
+mod veth;
 pub use bridge::*;
 pub use congestion::*;
 pub use host::*;
 pub use host_control::*;
 pub use host_path::*;
 pub use qdisc::*;
+pub use veth::*;
 
 /// Why a plan cannot run: one line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -79,6 +81,8 @@ pub struct Plan {
     pub tcp_connections: Vec<TcpConnectionPlan>,
     /// Links that fail and are repaired, in any order.
     pub link_events: Vec<LinkEventPlan>,
+    /// Network namespaces joined by veth pairs; none: there are none.
+    pub veth: Option<VethNetworkPlan>,
     /// What to record.
     pub record: RecordPlan,
 }
@@ -425,6 +429,7 @@ impl Plan {
         self.check_flows()?;
         self.check_memory_loads(&names)?;
         self.check_tcp(&names, marks)?;
+        self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }

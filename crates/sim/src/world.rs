@@ -331,6 +331,9 @@ impl World {
         world.add_agents(plan)?;
         world.add_memory_loads(plan, &names);
         world.add_connections(plan, &names)?;
+        if let Some(veth) = &plan.veth {
+            world.linux.add_veths(veth, plan.seed)?;
+        }
         Ok(world)
     }
 
@@ -545,7 +548,7 @@ impl World {
 
     /// Packets put on a link so far, of any kind.
     pub fn packet_hops(&self) -> u64 {
-        self.transmissions.iter().sum()
+        self.transmissions.iter().sum::<u64>() + self.linux.veths.hops
     }
 
     /// A lossless group overflowed; `enough`: the headroom that would have held it.

@@ -10,6 +10,7 @@ mod paths;
 mod qdisc;
 pub(crate) mod series;
 mod tcp;
+mod veth;
 
 pub use bridges::BridgeCore;
 pub use counters::Counter;
@@ -18,6 +19,7 @@ pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
 pub use series::Series;
 pub use tcp::{CoreShares, Cpu};
+pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 
 use tailback_proto::units::Time;
 

@@ -10,6 +10,7 @@ use tailback_proto::units::Time;
 use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths::{self, PathSource};
+use super::veth::{self, VethSource};
 use crate::fabric::port::TICK;
 use crate::fabric::{lane, port_and_class};
 use crate::nic::SendQp;
@@ -102,6 +103,8 @@ enum Source {
     RxDropped(usize),
     Cwnd(usize),
     ConnectionGoodput(usize),
+    /// Of an end, a ping or a namespace.
+    Veth(usize, VethSource),
 }
 
 /// How a value is read, and how bins are merged.
@@ -151,6 +154,7 @@ impl Source {
         use Source::*;
         match self {
             Path(_, source) => source.kind(),
+            Veth(_, source) => source.kind(),
             Bridge(source) => source.kind(),
             GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ConnectionGoodput(_)
             | ItemGoodput(_) | PartGoodput(_) => Kind::Rate,
@@ -200,6 +204,7 @@ impl Source {
             IioOccupancy(_) => "iio_occupancy_lines",
             MbaLevel(_) => "mba_level",
             Path(_, source) => source.metric(),
+            Veth(_, source) => source.metric(),
             Bridge(source) => source.metric(),
             QpRtt(_) => "rtt_ps",
             QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
@@ -371,6 +376,11 @@ impl Recorder {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
             recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }
+        for (name, index, sources) in veth::entities(plan, world) {
+            let sources: Vec<Source> =
+                sources.into_iter().map(|source| Source::Veth(index, source)).collect();
+            recorder.add(name, &sources);
+        }
         recorder
     }
 
@@ -464,6 +474,7 @@ impl Recorder {
                 | Source::ItemGoodput(_)
                 | Source::PartGoodput(_)
                 | Source::Cwnd(_) => true,
+                Source::Veth(_, source) if source.always() => true,
                 Source::Bridge(BridgeSource::Core(..)) => true,
                 _ if column.kind == Kind::Max => values.iter().any(|&value| value > 0.0),
                 Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
@@ -551,6 +562,7 @@ impl Column {
             MbaLevel(agent) => return world.agents[agent].level() as f64,
             Path(path, source) => return paths::read(world, path, source, before, span),
             Bridge(source) => return bridges::read(world, source, before, span),
+            Veth(index, source) => return veth::read(world, index, source, before, span),
             QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
             QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
             ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
