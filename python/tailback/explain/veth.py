@@ -48,7 +48,8 @@ def page(result: Result) -> Page:
     return Page(
         "The bottleneck is the softirq core of the consumer.",
         [
-            "Packets wait in the ring and before it, and the core that takes them from there is busy all the time."
+            "Packets wait in the ring and before it, and the core that takes them from there is busy all the"
+            " time."
         ],
         figures,
         "Try a consumer that takes less for a packet, such as fewer rules (veth.consumer.rules).",
