@@ -9,6 +9,7 @@ mod meta;
 mod paths;
 mod qdisc;
 pub(crate) mod series;
+pub(crate) mod source;
 mod tcp;
 mod veth;
 

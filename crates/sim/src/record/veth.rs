@@ -6,7 +6,7 @@ use tailback_proto::units::Time;
 
 use super::counters::Counter;
 use super::meta::Queue;
-use super::series::Kind;
+use super::source::Kind;
 use crate::linux::core::Purpose;
 use crate::linux::veth::{End, Occupancy};
 use crate::plan::{Plan, VethNetworkPlan};
