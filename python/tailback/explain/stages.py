@@ -57,13 +57,12 @@ IDLE = 0.3
 that is idle most of the time."""
 FEW_BYTES = 3000
 """Less on average is packets that meet by chance, two of a common size, and no queue."""
-STALLS = 0.15
+STALLS = 0.12
 """Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
 below it they are bursts."""
-MOSTLY_IIO = {"memory": 0.6, "gpu": 0.42}
+MOSTLY_IIO = 0.45
 """Part of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
-a write's round is in the IIO, and two thirds are the link and the credits' way back. Memory shared with cores
-is never quite idle."""
+a write's round is in the IIO, and two thirds are the link and the credits' way back."""
 RING_BYTES = 48_000
 """Packets of 1.5 KB that make an interrupt come at once, 32 of them: less in a receive ring is what comes
 between two interrupts."""
@@ -197,7 +196,7 @@ class Stages:
             return "pcie"
         away, inside = (self.seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
         target = "memory" if self.seen.host_path[host]["memory"] else "gpu"
-        return "credits" if inside < MOSTLY_IIO[target] * away else target
+        return "credits" if inside < MOSTLY_IIO * away else target
 
     def cpu(self, host: str, *, sends: bool) -> Stage | None:
         """The busiest core of a host with TCP, as one that sends or receives.

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from tailback.explain import bridge
 from tailback.explain.observed import Observed, Pair
 from tailback.explain.sender import Senders
-from tailback.explain.stages import FULL, IDLE, Stage, Stages
+from tailback.explain.stages import CHEAPER, FULL, IDLE, Stage, Stages
 
 LOOP = 0.35
 """Share of a window that waits nowhere above which the sender's time is that of a round trip. A window that
 goes round as a burst waits for half of the time in the slowest stage."""
+DEARER = 1.75
+"""How much dearer a byte becomes to a sender's core once its receiver does not fall behind. Found on drawn
+runs, see docs/explain.md."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
 NEARLY = 0.7
@@ -106,6 +109,8 @@ def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> li
             first = _marker(path) or first
     if first is None:
         return []
+    if tcp:
+        return _tcp_gains(path, first)
     behind = [*path, *([window] if window is not None and not tcp else [])]
     reads = senders.fetched(pair)
     return [(first, _room([*behind, reads] if reads is not None else behind, first))]
@@ -127,6 +132,24 @@ def _room(path: list[Stage], first: Stage) -> float:
     """How much more the others on the path can carry, up to twice."""
     rest = max((stage.need for stage in path if stage.key != first.key), default=0.0)
     return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
+
+
+def _tcp_gains(path: list[Stage], first: Stage) -> list[tuple[Stage, float]]:
+    """Of TCP, where what a core spends on a byte depends on who else is slow.
+
+    A receiver that falls behind merges most and acknowledges least: once it is faster, its sender's core has
+    `DEARER` times the work. A slow wire spreads packets, so that little merges and ACKs are many: behind a
+    faster one cores have `CHEAPER` times the work.
+    """
+    cores = [stage for stage in path if stage.kind == "cpu"]
+    need = {stage.key: stage.need for stage in path}
+    for core in cores:
+        if first.kind == "cpu" and first is cores[0]:
+            need[core.key] = core.use * DEARER
+        elif first.kind == "link":
+            need[core.key] = core.use * CHEAPER
+    rest = max((need[stage.key] for stage in path if stage is not first), default=0.0)
+    return [(first, min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0)]
 
 
 def _window_gains(
