@@ -47,10 +47,7 @@ def page(result: Result) -> Page:
     )
     return Page(
         "The bottleneck is the softirq core of the consumer.",
-        [
-            "Packets wait in the ring and before it, and the core that takes them from there is busy all the"
-            " time."
-        ],
+        ["Packets wait before the core that takes them from the ring, and that is busy all the time."],
         figures,
         "Try a consumer that takes less for a packet, such as fewer rules (veth.consumer.rules).",
         "Sure: there is no stage after it." if share is not None else "Likely: its core is not recorded.",
