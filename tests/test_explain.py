@@ -102,7 +102,8 @@ def test_few_messages_are_the_applications_doing() -> None:
 
 
 def test_a_bridge_with_a_slow_core_waits_for_it() -> None:
-    result = tailback.run("poor-mans-cp", sets=["run.duration=20ms", "bridge.costs.receive=20us"])
+    sets = ["run.duration=20ms", "bridge.costs.receive=20us", "traffic.1.start=1us"]
+    result = tailback.run("poor-mans-cp", sets=sets)
     assert explain(result).key == ("softirq", "br0")
 
 

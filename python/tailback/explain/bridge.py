@@ -71,7 +71,8 @@ def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, ring: float, *, 
     # And what stands in the transmit ring of an idle wire waits for completions, which are a core's work.
     unfinished = held_by_core and seen.mean(f"{wire.where}/tx-ring", "queue_mean_bytes") > RING_BYTES
     more = use >= FULL and mean > max(FEW_BYTES, ring) and not unfinished
-    holds = wire.use < FULL and (more or (stands and not held_by_core))
+    # Marks without a backlog are the wire's, as a switch port's are: see `Stages.port`.
+    holds = wire.use < FULL and (more or (stands and use >= FULL and not held_by_core))
     told = float(sum(seen.bins.values(row, metric).sum() for metric in ("ecn_marked", "dropped")))
     wire_figure = Figure(
         f"{wire.where} wire", text.share(wire.use), "busy, if the wire were what is waited for"

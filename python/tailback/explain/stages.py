@@ -121,9 +121,6 @@ class Stages:
             for metric in ("ecn_marked", "dropped")
         )
         stands = (mean > FEW_BYTES or marked > 0 or dropped > 0) and paused < use
-        if port[0] in seen.bridges:  # what waits or is marked there may wait for the discipline or for a core
-            need = min(use, seen.need(port))
-            return Stage("link", name, use, use >= FULL, figures, need, 0.0, stands)
         need = min(use, seen.need(port))
         # A queue alone may be bursts that come faster than they leave; marks and drops mean it.
         signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE

@@ -118,8 +118,7 @@ def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> li
 
 def _marker(path: list[Stage]) -> Stage | None:
     """The stage whose marks or drops made senders slow down, if they did so at any time of the run."""
-    # A discipline marks by its own thresholds, however seldom something is in it.
-    told = [stage for stage in path if stage.signals and (stage.use > IDLE or stage.kind == "qdisc")]
+    told = [stage for stage in path if stage.signals and stage.use > IDLE]
     nearly = [stage for stage in path if stage.use > NEARLY]
     return max(told, key=lambda stage: stage.signals, default=max(nearly, key=_use, default=None))
 
