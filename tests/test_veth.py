@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -199,10 +200,18 @@ def test_in_softirqs_the_sender_is_held_back_by_its_own_receiver() -> None:
     assert softirq.meta["conservation"]["ok"]
 
 
-def test_published_rows() -> None:
-    done = reproduce("veth-bql", quick=True, only=["D1", "D6", "D7", "D9", "D9x", "D10", "D11", "K1", "K3"])
+def test_published_rows(tmp_path: Path) -> None:
+    claims = ["D1", "D6", "D7", "D9", "D9x", "D10", "D11", "K1", "K3"]
+    done = reproduce("veth-bql", tmp_path / "r", quick=True, only=claims)
     assert {row.claim.id: row.verdict for row in done.rows if row.verdict != "met"} == {}
     ids = [claim.id for claim in load_published("veth-bql").claims]
     assert [f"D{number}" for number in range(1, 13)] == [
         name for name in ids if name[1:].isdigit() and name[0] == "D"
     ]
+    page = (tmp_path / "r" / "reproduce.html").read_text()
+    for key in ("fq-off-fixed", "fq-v7", "sfq-off", "sfq-v7"):
+        section = page.split(f'<section id="run-{key}">')[1].split("</section>")[0]
+        limits = ["Byte queue limits"] if key.endswith("v7") else []
+        pictures = ["The dark buffer", "What a ping sees of it", *limits, "Tailback chart"]
+        assert re.findall("<h3>(.*)</h3>", section) == pictures
+        assert f'id="{key}-dark-buffer-whole"' in section
