@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tailback import measures
+from tailback.counters import as_tool
 from tailback.plan import make_plan
 from tailback.report import render
 from tailback.reproduce import reproduce
@@ -140,6 +141,18 @@ def test_results_of_a_bridge(result: Result, tmp_path: Path) -> None:
     page = render(again)
     for words in ("Cores of the bridge", "br0:h1/rx-ring", "Write latency"):
         assert words in page
+
+
+def test_cores_as_mpstat_prints_them(result: Result) -> None:
+    lines = as_tool(result, "mpstat").splitlines()
+    head = lines[0].split()[1:]
+    rows = {
+        line.split()[1]: dict(zip(head[1:], map(float, line.split()[2:]), strict=True)) for line in lines[1:]
+    }
+    assert list(rows) == ["all", "30", "31", "42", "62"]
+    assert all(sum(row.values()) == pytest.approx(100, abs=0.06) for row in rows.values())
+    assert rows["42"]["%guest"] > 99.9
+    assert rows["31"]["%soft"] > 45
 
 
 def test_queues_are_in_the_order_of_the_path(result: Result) -> None:

@@ -183,7 +183,7 @@ def test_a_scenario_is_run_and_nothing_written(
     [
         (
             ["first-flow", "--as", "ethtol"],
-            '--as: found "ethtol", expected one of ethtool, rdma, mlnx_qos, tc, pcm',
+            '--as: found "ethtol", expected one of ethtool, rdma, mlnx_qos, tc, mpstat, pcm',
         ),
         (
             ["first-flow", "--as", "mlnx_qos"],

@@ -254,7 +254,7 @@ def test_the_last_bin_may_be_short() -> None:
 def test_every_measure_says_what_it_is() -> None:
     for measure in measures.MEASURES.values():
         assert len(measure.about) > 20
-        assert measure.unit in {"share", "s", "bit/s", "B", "MiB/s", "count", "index"}
+        assert measure.unit in {"share", "s", "bit/s", "B", "B/s", "MiB/s", "count", "index"}
 
 
 def test_an_unknown_since_is_refused() -> None:

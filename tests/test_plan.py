@@ -131,6 +131,7 @@ def test_everything_set() -> None:
         ],
         "bridges": [],
         "bridge_models": [],
+        "veth": None,
         "links": [{"a": f"h{i}", "b": "sw0", **link} for i in range(3)],
         "code_points": [{"dscp": 24, "pcp": 3}, {"dscp": 32, "pcp": 4}, {"dscp": 40, "pcp": 5}],
         "writers": [

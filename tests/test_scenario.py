@@ -80,7 +80,7 @@ traffic:
         "x.yaml:13: traffic.0.retries: found an unknown field, expected one of kind, from, to, priority, "
         "dscp, qps, message, depth, messages, start, start_interval, start_spread, stop, bidirectional",
         'x.yaml:14: traffic.1.kind: found "read", expected one of write, write-latency, churn, tcp, flows, '
-        "poisson, incast, permutation, all-to-all",
+        "poisson, incast, permutation, all-to-all, udp-flood, ping, xdp-frames",
     ]
 
 
@@ -188,7 +188,8 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, topology, failures, host, switch, bridge, traffic, memory_load, record",
+            "name, about, run, qos, topology, failures, host, switch, bridge, veth, traffic, memory_load, "
+            "record",
         ),
     ],
 )

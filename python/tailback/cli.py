@@ -214,7 +214,7 @@ def explain(
     except FileNotFoundError as error:
         typer.echo(f"tailback: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
-    typer.echo(explaining.as_text(explaining.page(explaining.explain(result))), nl=False)
+    typer.echo(explaining.as_text(explaining.page_of(result)), nl=False)
 
 
 @app.command()

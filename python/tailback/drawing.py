@@ -76,8 +76,10 @@ def ratio_words(ratio: float) -> str:
 
 def as_text(network: Network, title: str) -> str:
     """A few lines: a tier a line, the links between two tiers on the line between them, hosts last."""
-    between, tiers = _between(network), network.tiers
     lines = [title, *network.notes]
+    if not network.wires:
+        return "\n".join(lines)
+    between, tiers = _between(network), network.tiers
     if not network.switches and not network.bridges:  # a cable
         wire = network.wires[0]
         return f"{title}\n  {wire.a} ---- {wire.b}   {link_words([wire])}\n"

@@ -19,6 +19,7 @@ from tailback import (  # noqa: F401
     measures_hosts,
     measures_path,
     measures_shares,
+    measures_veth,
 )
 from tailback.measures import MEASURES
 from tailback.results import Result

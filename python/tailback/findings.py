@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailback import findings_hosts, text
+from tailback import findings_hosts, findings_veth, text
 from tailback.finding import Finding, since
 from tailback.findings_bridge import bridge_findings
 from tailback.setup import TCP
@@ -20,6 +20,8 @@ def findings(result: Result) -> list[Finding]:
     if not result.complete:
         found.append(_partial(summary))
     found.extend(_faults(summary))
+    if summary["veth"] is not None:
+        return [*found, *findings_veth.findings(summary["veth"])]
     fct = summary["fct"]
     if fct is not None:
         found += _completion(fct)

@@ -31,6 +31,7 @@ from tailback.scenario.qos import (
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import tcp_plan
 from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
+from tailback.scenario.veth import BETWEEN_NAMESPACES, veth_plan
 
 
 def make_plan(scenario: Scenario) -> dict[str, Any]:
@@ -92,6 +93,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "flows": _flows(scenario, marks),
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
+        "veth": veth_plan(scenario),
         "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
     }
 
@@ -282,7 +284,7 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
     rows: list[list[int]] = []
     number = {mark: number for number, mark in enumerate(marks)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams)):
+        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
             continue
         import numpy as np  # takes a while to load, and writers do not need it
 

@@ -348,6 +348,8 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
     if scenario.has_tcp and not scenario.has_roce:
         unused = ("host.mtu", "host.transport.", "host.dcqcn.", "host.hpcc.", "host.timely.", "host.dctcp.")
+    if not scenario.network.hosts:
+        unused = ("record.qps", "qos", "bridge", "failures", "memory_load")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
 
 

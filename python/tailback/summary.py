@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from tailback import measures, slowdown, summary_bridge, summary_hosts
+from tailback import measures, measures_veth, slowdown, summary_bridge, summary_hosts
 from tailback.bins import PS_PER_S
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def summarise(result: Result) -> dict[str, Any]:
         "protocols": summary_hosts.by_protocol(result, since),
         "tcp": summary_hosts.tcp(result),
         "cpu": summary_hosts.cpu(result, since),
+        "veth": measures_veth.summarise(result),
         "latency": summary_bridge.latency(result),
         "bridge": summary_bridge.bridge(result),
         "losses": _losses(result),

@@ -40,6 +40,9 @@ impl Simulation {
         world.schedule(recorder.next_sample(), Event::Sample);
         crate::workload::schedule(&mut world, &plan);
         crate::host::schedule(&mut world, &plan);
+        if let Some(veth) = &plan.veth {
+            world.start_veths(veth);
+        }
         Ok(Simulation { world, recorder, plan, events: 0 })
     }
 

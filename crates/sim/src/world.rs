@@ -1,13 +1,16 @@
 //! Everything that exists in a run, in arenas; entities are named by index. Each model adds its own methods.
 
+mod look_ahead;
+mod traffic;
+
 use std::collections::{BTreeMap, HashMap};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
-use tailback_proto::transport::rc::{RcParameters, Requester};
+use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{prefetch, stream, EventQueue, Stream};
+use crate::engine::{stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
 use crate::fabric::packet::{Arena, Fifo, KINDS};
@@ -20,10 +23,10 @@ use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::Wiring;
 use crate::fabric::{class_table, mask, ClassOf, Lanes, CLASSES};
 use crate::host::agent::Agent;
-use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
+use crate::host::path::{HostPath, LoadChange, IDEAL};
 use crate::host::{Cpus, Sockets, TxRings};
 use crate::linux::Linux;
-use crate::nic::{Congestion, Nic, NicCounters, NicModel, Prober, QpState, RecvQp, SendQp};
+use crate::nic::{Congestion, Nic, NicCounters, NicModel, RecvQp, SendQp};
 use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError, MAX_CODE_POINTS};
 use crate::workload::latency::LatencyTest;
 use crate::workload::Writer;
@@ -107,9 +110,6 @@ pub(crate) struct World {
 
 /// A Linux bridge looks at no code point.
 const ONE_CLASS: ClassOf = [0; MAX_CODE_POINTS];
-
-/// Ports from which on a fabric does not fit the nearest cache.
-const MANY_PORTS: usize = 2048;
 
 impl World {
     /// Builds the world of a checked plan.
@@ -331,180 +331,10 @@ impl World {
         world.add_agents(plan)?;
         world.add_memory_loads(plan, &names);
         world.add_connections(plan, &names)?;
+        if let Some(veth) = &plan.veth {
+            world.linux.add_veths(veth, plan.seed)?;
+        }
         Ok(world)
-    }
-
-    /// Memory traffic, and what the queue pairs to each host write to.
-    fn add_memory_loads(&mut self, plan: &Plan, names: &HashMap<&str, usize>) {
-        for load in &plan.memory_loads {
-            let change = |at, begins| LoadChange {
-                path: self.nics[names[load.host.as_str()]].path,
-                at: Time(at),
-                begins,
-                outstanding_bytes: load.cores as u64 * load.lines_per_core as u64 * LINE_BYTES,
-                read_share: load.read_share,
-            };
-            let ends = load.stop_ps.map(|stop| change(stop, false));
-            self.memory_loads.extend([Some(change(load.start_ps, true)), ends].into_iter().flatten());
-        }
-        for s in &self.send_qps {
-            if let Some(path) = self.paths.get_mut(self.nics[s.dst as usize].path as usize) {
-                let writer = &self.writers[s.writer as usize];
-                path.add_working_set(writer.message_bytes.saturating_mul(writer.tx_depth));
-            }
-        }
-    }
-
-    fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
-        let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
-        for (index, writer) in plan.writers.iter().enumerate() {
-            let place = format!("writers[{index}]");
-            let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
-            let nic = &plan.nics[plan.hosts[src].nic];
-            let mut built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
-            self.check_connection(&place, &built, src, dst, &plan.hosts)?;
-            let number = numbers.entry((src, dst)).or_default();
-            built.first_number = *number;
-            *number += writer.qps;
-            for _ in 0..writer.qps {
-                self.add_qp(src, dst, writer.code_point, index as u32);
-            }
-            self.writers.push(built);
-        }
-        Ok(())
-    }
-
-    fn add_flows(&mut self, plan: &Plan) -> Result<(), PlanError> {
-        self.first_flow_qp = self.send_qps.len() as u32;
-        self.ideal_fct.reserve_exact(plan.flows.list.len());
-        for (index, flow) in plan.flows.list.iter().enumerate() {
-            let nic = &plan.nics[plan.hosts[flow.src()].nic];
-            let qp = self.send_qps.len() as u32;
-            let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
-            self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
-            let telemetry_bytes = self.nic_models[self.nics[flow.src()].model as usize].telemetry_bytes;
-            let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
-            self.ideal_fct.push(self.ideal_completion(
-                &path,
-                built.packets_per_message,
-                built.frames(telemetry_bytes),
-            ));
-            self.add_qp(flow.src(), flow.dst(), flow.code_point(), self.writers.len() as u32);
-            self.writers.push(built);
-        }
-        Ok(())
-    }
-
-    /// Refuses a connection that cannot be.
-    fn check_connection(
-        &self,
-        place: &str,
-        writer: &Writer,
-        src: usize,
-        dst: usize,
-        hosts: &[crate::plan::HostPlan],
-    ) -> Result<(), PlanError> {
-        let problem = if writer.packets_per_message * writer.tx_depth > 1 << 22 {
-            // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
-            "more than 2^22 packets would be outstanding on a queue pair".into()
-        } else if self.path(src as u16, dst as u16, writer.first_qp).is_none() {
-            format!("no path from {} to {}", hosts[src].name, hosts[dst].name)
-        } else if self.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
-            "too many queue pairs in all".into()
-        } else {
-            return Ok(());
-        };
-        Err(PlanError::Impossible { place: place.into(), problem })
-    }
-
-    fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32) {
-        let NicModel { congestion, class_of, rhcc, .. } = &self.nic_models[self.nics[src].model as usize];
-        self.send_qps.push(SendQp {
-            requester: Requester::default(),
-            controller: congestion.controller(),
-            prober: rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
-            next_at: Time::ZERO,
-            scheduled: false,
-            state: QpState::Waiting,
-            class: class_of[code_point as usize],
-            code_point,
-            src: src as u16,
-            dst: dst as u16,
-            writer,
-            timer_event_at: Time::NEVER,
-            messages_posted: 0,
-            start: Time::ZERO,
-            end: Time::ZERO,
-            packets_sent: 0,
-            packets_retransmitted: 0,
-            packet_seq_err: 0,
-            local_ack_timeout_err: 0,
-            rp_cnp_handled: 0,
-        });
-    }
-
-    /// Asks for the memory that the next events will touch. In a large fabric little of it is in the nearest cache, and
-    /// waiting for it would take most of the time. What an event touches is found step by step, from what was asked
-    /// for one event earlier.
-    #[inline]
-    pub fn look_ahead(&self) {
-        if self.ports.len() < MANY_PORTS {
-            return;
-        }
-        let event = |ahead| self.events.upcoming(ahead).map(Event::decode);
-        match event(4) {
-            Some(Event::Arrival(port) | Event::PortWake(port)) => prefetch(&self.ports, port as usize),
-            Some(Event::PacingDue(qp)) => prefetch(&self.send_qps, qp as usize),
-            _ => {}
-        }
-        match event(3) {
-            Some(Event::Arrival(port)) => self.packets.prefetch(self.ports[port as usize].in_flight.head()),
-            Some(Event::PortWake(port)) => self.queues.prefetch(port as usize, self.first_class(port)),
-            Some(Event::PacingDue(qp)) => {
-                let s = &self.send_qps[qp as usize];
-                prefetch(&self.nics, s.src as usize);
-                prefetch(&self.writers, s.writer as usize);
-            }
-            _ => {}
-        }
-        match event(2) {
-            Some(Event::Arrival(port)) => {
-                let port = &self.ports[port as usize];
-                let Some(head) = port.in_flight.head() else { return };
-                let packet = &self.packets[head];
-                self.groups.prefetch(port.peer as usize, packet.class);
-                self.packets.prefetch(Some(packet.next));
-                match (port.peer_owner as usize).checked_sub(self.nics.len()) {
-                    Some(switch) => self.routes.prefetch(switch, packet.dst),
-                    None => {
-                        prefetch(&self.recv_qps, packet.qp as usize);
-                        prefetch(&self.send_qps, packet.qp as usize);
-                    }
-                }
-            }
-            Some(Event::PortWake(port)) => {
-                let class = self.first_class(port);
-                if (class as usize) < CLASSES {
-                    self.packets.prefetch(self.queues[(port as usize, class)].fifo.head());
-                }
-            }
-            Some(Event::PacingDue(qp)) => {
-                let nic = &self.nics[self.send_qps[qp as usize].src as usize];
-                prefetch(&self.ports, nic.port as usize);
-            }
-            _ => {}
-        }
-        if let Some(Event::Arrival(port)) = event(1) {
-            let port = &self.ports[port as usize];
-            let Some(head) = port.in_flight.head() else { return };
-            let packet = &self.packets[head];
-            if let Some(switch) = (port.peer_owner as usize).checked_sub(self.nics.len()) {
-                if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
-                    prefetch(&self.ports, out);
-                    self.queues.prefetch(out, packet.class);
-                }
-            }
-        }
     }
 
     /// Hosts, switches and bridges together.
@@ -531,11 +361,6 @@ impl World {
         }
     }
 
-    /// The first class of a port with a packet in its queue; past the last class where there is none.
-    fn first_class(&self, port: u32) -> u8 {
-        self.ports[port as usize].backlogged.trailing_zeros() as u8
-    }
-
     /// Schedules an event.
     #[inline]
     pub fn schedule(&mut self, time: Time, event: Event) {
@@ -545,7 +370,7 @@ impl World {
 
     /// Packets put on a link so far, of any kind.
     pub fn packet_hops(&self) -> u64 {
-        self.transmissions.iter().sum()
+        self.transmissions.iter().sum::<u64>() + self.linux.veths.hops
     }
 
     /// A lossless group overflowed; `enough`: the headroom that would have held it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailback.counters import ethtool, mlnx_qos, pcm, rdma, tc
+from tailback.counters import ethtool, mlnx_qos, mpstat, pcm, rdma, tc
 from tailback.counters.style import Style
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.errors import found, nearest
@@ -16,7 +16,9 @@ from tailback.scenario.errors import found, nearest
 if TYPE_CHECKING:
     from tailback.results import Result
 
-STYLES: dict[str, Style] = {module.STYLE.name: module.STYLE for module in (ethtool, rdma, mlnx_qos, tc, pcm)}
+STYLES: dict[str, Style] = {
+    module.STYLE.name: module.STYLE for module in (ethtool, rdma, mlnx_qos, tc, mpstat, pcm)
+}
 """The tools, by the name after `--as`."""
 
 __all__ = ["STYLES", "Style", "as_tool", "read_run"]

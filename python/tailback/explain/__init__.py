@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 from tailback.explain.observed import Observed
 from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
+from tailback.explain.veth import page as _veth_page
 from tailback.explain.words import Page, as_table, as_text, page
 
 if TYPE_CHECKING:
     from tailback.results import Result
 
-__all__ = ["Page", "Verdict", "as_table", "as_text", "explain", "page"]
+__all__ = ["Page", "Verdict", "as_table", "as_text", "explain", "page", "page_of"]
 
 
 def explain(result: Result) -> Verdict:
     """Where a run is stuck, and how sure that is."""
     return _explain(Observed(result))
+
+
+def page_of(result: Result) -> Page:
+    """The page of a run, whatever it is made of."""
+    if result.summary["veth"] is not None:
+        return _veth_page(result)
+    return page(explain(result))

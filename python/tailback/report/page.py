@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from tailback import drawing, explain, text
 from tailback.findings import findings
-from tailback.report import tables
+from tailback.report import tables, veth
 from tailback.report.completion import completion_table
 from tailback.report.figures import Figure, View, views
 from tailback.report.hosts import cpu_table, tcp_table
@@ -60,7 +60,8 @@ def for_script(figures: list[Figure]) -> str:
 def render(result: Result) -> str:
     """The report of a run as HTML. The same result gives the same text."""
     chosen = choose(result)
-    plots = [_tailback(result, chosen), *with_shares(result)]
+    below = veth.plots(result) or with_shares(result)
+    plots = [_tailback(result, chosen), *below]
     figures = [figure for plot in plots for figure in plot.figures]
     template = environment().get_template("report.html.j2")
     return template.render(
@@ -75,7 +76,8 @@ def render(result: Result) -> str:
         tables=[
             table
             for table in (
-                explain.as_table(explain.page(explain.explain(result))),
+                explain.as_table(explain.page_of(result)),
+                veth.table(result),
                 completion_table(result),
                 tables.senders(result),
                 tcp_table(result),
@@ -105,6 +107,9 @@ def _network(result: Result) -> dict[str, str] | None:
 
 def _line(result: Result) -> str:
     meta = result.meta
+    if result.summary["veth"] is not None:
+        hops = f"{text.count(meta['packet_hops'])} packets through rings"
+        return f"{text.duration(result.bins.end_s)} simulated · seed {meta['seed']} · {hops}"
     parts = [
         f"{text.duration(result.bins.end_s)} simulated",
         f"seed {meta['seed']}",

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
+from tailback.report import veth
 from tailback.report.bridge import bridge_cores
 from tailback.report.figures import (
     BLUE,
@@ -74,18 +75,8 @@ def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
     chosen = choose(result)
     whole = views(result)[0]
     chart = Plot("tailback", "Tailback chart", "", [tailback_chart(whole, chosen)])
-    plots = [
-        throughput(result),
-        *by_protocol(result),
-        *items(result),
-        per_sender(result),
-        *fairness(result),
-        *cpu(result),
-        *bridge_cores(result),
-        pauses(result),
-        losses(result),
-        chart,
-    ]
+    # Between namespaces there are no flows, pauses or NAKs to plot.
+    plots = [*(veth.plots(result) or _of_hosts(result)), chart]
     return {
         "key": key,
         "about": done.experiment.runs[key].about,
@@ -95,6 +86,20 @@ def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
         "plots": [_renamed(plot, key) for plot in plots],
         "scale": scale_key(chosen),
     }
+
+
+def _of_hosts(result: Result) -> list[Plot]:
+    return [
+        throughput(result),
+        *by_protocol(result),
+        *items(result),
+        per_sender(result),
+        *fairness(result),
+        *cpu(result),
+        *bridge_cores(result),
+        pauses(result),
+        losses(result),
+    ]
 
 
 def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Reproduction) -> list[Plot]:

@@ -208,6 +208,8 @@ def packets(result: Result) -> TextTable:
         names |= {"tcp_data": "TCP data", "tcp_ack": "TCP ACK"}
     names["pfc"] = "PFC"
     names |= {kind: name for kind, name in _PROBES.items() if kind in meta["packets"]}
+    if result.summary["veth"] is not None:
+        names = {}  # nothing goes over links
     rows = [[name, text.count(meta["packets"].get(kind, 0))] for kind, name in names.items()]
     account = meta["conservation"]["data_packets"]
     balance = " + ".join(

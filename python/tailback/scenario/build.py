@@ -91,6 +91,7 @@ _LEANS_ON: dict[str, list[Path]] = {
     "memory_load": [("topology",), ("run",), ("host", "path"), ("host", "path_by_host")],
     "bridge": [("topology",), ("bridge",)],
     "topology": [],
+    "veth": [("topology",)],
     "qos": [("topology",)],
 }
 """What the conflicts in a section are worked out from."""

@@ -28,6 +28,7 @@ from tailback.scenario.traffic import (
     Write,
     WriteLatency,
 )
+from tailback.scenario.veth import BETWEEN_NAMESPACES, VethTopology, veth_conflicts
 from tailback.units import format_duration, format_rate, format_size
 
 MAX_QPS = 1_000_000
@@ -47,6 +48,9 @@ def conflicts(scenario: Scenario) -> Problems:
         return
     except ScenarioError as error:
         yield ("topology", "path"), error.problems[0].text
+        return
+    yield from veth_conflicts(scenario)
+    if isinstance(scenario.topology, VethTopology):
         return
     if network.switches:
         yield from _buffer(scenario)
@@ -226,7 +230,8 @@ def _classes(scenario: Scenario) -> Problems:
 
 
 def _code_points(scenario: Scenario) -> Problems:
-    most = sum(8 if item.kind == "flows" else 1 for item in scenario.traffic if item.dscp is not None)
+    marked = [item for item in scenario.traffic if not isinstance(item, BETWEEN_NAMESPACES)]
+    most = sum(8 if item.kind == "flows" else 1 for item in marked if item.dscp is not None)
     # All without a DSCP have at most as many marks as there are priorities together, and CNPs one more.
     if most + 9 > MAX_CODE_POINTS and (count := len(code_points(scenario))) > MAX_CODE_POINTS:
         yield (
@@ -253,6 +258,8 @@ def _late(start: int, duration: int) -> str:
 
 def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
     item, path = scenario.traffic[index], ("traffic", index)
+    if isinstance(item, BETWEEN_NAMESPACES):
+        return
     known = True
     sets = (
         {}
@@ -274,6 +281,7 @@ def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
 
 def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
     item, path = scenario.traffic[index], ("traffic", index)
+    assert not isinstance(item, BETWEEN_NAMESPACES), "those have checks of their own"
     if isinstance(item, (Write, WriteLatency, TcpStreams)) and queue_pairs(scenario, index) == 0:
         yield (*path, "to"), f'found only the sender, "{item.to[0]}", expected another host'
     if isinstance(item, TcpStreams):

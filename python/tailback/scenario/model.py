@@ -43,6 +43,7 @@ from tailback.scenario.network import Network
 from tailback.scenario.tcp import Tcp
 from tailback.scenario.topology import Topology
 from tailback.scenario.traffic import TcpStreams, Traffic
+from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth
 from tailback.units import (
     DURATION,
     I64_MAX,
@@ -443,6 +444,11 @@ class Scenario(Part):
         "The Linux host between the hosts, where topology is of kind bridge; null: all its defaults.",
         "assumption: its defaults",
     )
+    veth: Veth | None = setting(
+        None,
+        "The veth pair between two namespaces, where topology is of kind veth; null: all its defaults.",
+        "assumption: its defaults",
+    )
     traffic: list[Traffic] = Field(description="What is sent.", min_length=1, max_length=1000)
     memory_load: list[MemoryLoad] = setting(
         [],
@@ -495,7 +501,7 @@ class Scenario(Part):
     @property
     def has_roce(self) -> bool:
         """Whether any traffic is not TCP."""
-        return not all(isinstance(item, TcpStreams) for item in self.traffic)
+        return not all(isinstance(item, (TcpStreams, *BETWEEN_NAMESPACES)) for item in self.traffic)
 
     def read(self, name: str) -> bytes:
         """The content of a file that it names, relative to its own folder; read once.

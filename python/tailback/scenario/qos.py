@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tailback.scenario.classes import Classification
 from tailback.scenario.model import Host, Scenario, Switch, Thresholds
+from tailback.scenario.veth import BETWEEN_NAMESPACES
 
 MAX_CODE_POINTS = 64
 """Most different pairs of DSCP and PCP of a run: the engine's tables have so many places."""
@@ -36,6 +37,8 @@ def code_points(scenario: Scenario) -> list[CodePoint]:
     of_cnps = cnp_code_point(scenario.host)
     found = set() if of_cnps is None else {of_cnps}
     for index, item in enumerate(scenario.traffic):
+        if isinstance(item, BETWEEN_NAMESPACES):
+            continue
         table = messages_of(scenario, index)
         priorities: Iterable[int] = [item.priority] if table is None else set(table.priority.tolist())
         found.update(code_point(priority, item.dscp) for priority in priorities)

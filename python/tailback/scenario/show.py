@@ -97,6 +97,8 @@ def _mapping(
         key = field.alias or name
         if part is scenario and key == "switch" and not scenario.network.switches:
             continue  # nothing there that it would describe
+        if part is scenario and key == "host" and not scenario.network.hosts:
+            continue
         value = getattr(part, name)
         here: Path = (*path, key)
         head = f"{' ' * indent}{key}:"

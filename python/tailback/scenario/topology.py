@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from tailback.scenario.fields import Delay, Part, refuse, setting
 from tailback.scenario.hosts import MAX_HOSTS, MAX_STAR_HOSTS
 from tailback.scenario.network import Network, Wire, mesh
+from tailback.scenario.veth import VethTopology
 from tailback.units import RATE, duration, format_rate, rate
 
 LinkRate = Annotated[int, RATE.between("1Mbps", "100Tbps")]
@@ -335,6 +336,7 @@ Topology = Annotated[
     Star
     | PointToPoint
     | BridgeTopology
+    | VethTopology
     | Dumbbell
     | LeafSpine
     | FatTree

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting
 from tailback.scenario.hosts import ALL, HostSet
 from tailback.scenario.tcp import MOST_CONNECTIONS
+from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
 from tailback.units import SIZE, duration, format_duration, size
 
 PERFTEST = "perftest, ib_write_bw"
@@ -356,7 +357,18 @@ class AllToAll(Part):
 
 
 Traffic = Annotated[
-    Write | WriteLatency | Churn | TcpStreams | Flows | Poisson | Incast | Permutation | AllToAll,
+    Write
+    | WriteLatency
+    | Churn
+    | TcpStreams
+    | Flows
+    | Poisson
+    | Incast
+    | Permutation
+    | AllToAll
+    | UdpFlood
+    | Ping
+    | XdpFrames,
     Field(discriminator="kind"),
 ]
 """Traffic of one of the kinds; `kind` says which."""

@@ -118,11 +118,14 @@ impl Dql {
         let left = self.num_queued.wrapping_sub(completed);
         let beyond = positive(completed, self.prev_num_queued);
 
+        // All that was queued at the completion before is done (`AFTER_EQ`: also when nothing was queued since).
+        let all_of_then = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
+
         let mut limit = self.limit;
-        if (over_limit > 0 && left == 0) || (self.prev_over_limit > 0 && beyond > 0) {
+        if (over_limit > 0 && left == 0) || (self.prev_over_limit > 0 && all_of_then) {
             limit = limit.wrapping_add(beyond).wrapping_add(self.prev_over_limit);
             self.restart(now);
-        } else if left > 0 && beyond == 0 {
+        } else if left > 0 && !all_of_then {
             // Busy throughout: now, and at the completion before, since all that is completed now was there then.
             let slack = positive(limit.wrapping_add(self.prev_over_limit), count.wrapping_mul(2));
             let of_last_object = match self.prev_over_limit {

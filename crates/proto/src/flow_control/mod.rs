@@ -3,4 +3,5 @@
 pub mod dql;
 pub mod pcie_credits;
 pub mod pfc;
+pub mod veth_queue;
 pub mod watchdog;

@@ -241,7 +241,7 @@ impl World {
             }
             Work::PollStart => {}
             Work::Poll(napi) => self.napi_unit_ends(core, napi),
-            Work::Output(queue) => self.output_unit_ends(queue),
+            Work::Output(queue) => self.output_unit_ends(core, queue),
             Work::Thread(thread) => {
                 if self.thread_unit_ends(core, thread) {
                     self.linux.cores[core as usize].threads.push_back(thread);

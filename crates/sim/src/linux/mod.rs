@@ -6,6 +6,7 @@ pub(crate) mod device;
 pub(crate) mod egress;
 pub(crate) mod moderation;
 pub(crate) mod napi;
+pub(crate) mod veth;
 
 use bridge::{Bridge, BridgePort};
 use device::Channel;
@@ -29,11 +30,20 @@ pub(crate) struct Linux {
     pub egresses: Vec<Egress>,
     /// What a queueing discipline dropped of what it held, on its way to the books.
     drops: Vec<(Skb, DropReason)>,
+    pub veths: veth::Veths,
 }
 
 /// A timer that is no core's: what [`crate::event::Event::LinuxTimer`] names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
+    /// The watchdog of an end of a veth pair.
+    VethWatchdog(u32),
+    /// A thread that sends datagrams.
+    Flood(u32),
+    /// The next echo request.
+    Ping(u32),
+    /// The next batch of XDP frames.
+    Frames(u32),
     /// A queueing discipline of a bridge may let go of a packet (`qdisc_watchdog`).
     Watchdog { egress: u32 },
 }
@@ -42,6 +52,10 @@ impl crate::world::World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_linux_timer(&mut self, timer: u32) {
         match self.linux.timers[timer as usize] {
+            Timer::VethWatchdog(end) => self.on_veth_watchdog(end),
+            Timer::Flood(flood) => self.on_flood_timer(flood),
+            Timer::Ping(ping) => self.on_ping_timer(ping),
+            Timer::Frames(source) => self.on_frames_timer(source),
             Timer::Watchdog { egress } => self.on_watchdog_of(egress),
         }
     }
@@ -51,6 +65,7 @@ impl crate::world::World {
     pub(crate) fn on_linux_irq(&mut self, napi: u32) {
         match self.linux.napis[napi as usize] {
             Napi::Channel(channel) => self.on_moderation(channel),
+            Napi::Veth(_) => unreachable!("a veth has no interrupt"),
         }
     }
 }

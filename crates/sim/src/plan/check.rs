@@ -1,8 +1,10 @@
-//! What a part of a plan may not be, whatever the rest is.
+//! What a plan and its parts may not be.
 
-use super::{impossible, EcnPlan, NicPlan, PlanError, PoolsPlan, SwitchModelPlan, TransportPlan};
-use super::{WatchdogPlan, WriterPlan};
-use super::{MAX_MESSAGE_BYTES, PATH_MTUS};
+use std::collections::HashMap;
+
+use super::{impossible, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
+use super::{SwitchModelPlan, TargetPlan, TransportPlan, WatchdogPlan, WriterPlan};
+use super::{MAX_CODE_POINTS, MAX_MESSAGE_BYTES, PATH_MTUS};
 use crate::engine::EventQueue;
 use crate::fabric::CLASSES;
 
@@ -161,6 +163,147 @@ impl WriterPlan {
         }
         if self.stop_ps.is_some_and(|stop| stop <= self.start_ps) {
             return Err(impossible(place, "stop_ps is not after start_ps"));
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// How many code points there are.
+    pub(super) fn check_code_points(&self) -> Result<usize, PlanError> {
+        if self.code_points.len() > MAX_CODE_POINTS {
+            return Err(impossible("code_points", format!("more than {MAX_CODE_POINTS}")));
+        }
+        if self.code_points.iter().any(|mark| mark.dscp > 63 || mark.pcp > 7) {
+            return Err(impossible("code_points", "a dscp is above 63 or a pcp above 7"));
+        }
+        Ok(self.code_points.len())
+    }
+
+    pub(super) fn check_memory_loads(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        for (index, load) in self.memory_loads.iter().enumerate() {
+            let place = || format!("memory_loads[{index}]");
+            let Some(host) = names.get(load.host.as_str()).and_then(|&node| self.hosts.get(node)) else {
+                return Err(impossible(place(), format!("{} is not a host", load.host)));
+            };
+            let path = self.nics[host.nic].host_path.as_ref();
+            if !path.is_some_and(|path| matches!(path.target, TargetPlan::Memory(_))) {
+                return Err(impossible(place(), format!("{} has no host_path to memory", load.host)));
+            }
+            if let Some(problem) = load.problem() {
+                return Err(impossible(place(), problem));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_partners(&self) -> Result<(), PlanError> {
+        for (index, writer) in self.writers.iter().enumerate() {
+            let Some(partner) = writer.partner else { continue };
+            let mutual = self.writers.get(partner.writer).is_some_and(|other| {
+                let back = PartnerPlan { writer: index, begins: !partner.begins };
+                other.partner == Some(back) && other.src == writer.dst && other.dst == writer.src
+            });
+            if !mutual || writer.qps != 1 {
+                let problem = "partner is not the one that answers, or there is more than one queue pair";
+                return Err(impossible(format!("writers[{index}]"), problem));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_flows(&self) -> Result<(), PlanError> {
+        for (index, flow) in self.flows.list.iter().enumerate() {
+            let problem = if flow.src().max(flow.dst()) >= self.hosts.len() {
+                "src or dst is not a host"
+            } else if flow.src() == flow.dst() {
+                "src and dst are the same host"
+            } else if flow.tag() >= self.flows.tags.len() {
+                "its tag is not in tags"
+            } else if flow.code_point() as usize >= self.code_points.len() {
+                "its code_point is not in code_points"
+            } else if flow.bytes() == 0 || flow.bytes() > MAX_MESSAGE_BYTES {
+                "bytes is not in 1 to 2^31 (IB specification 9.7.6)"
+            } else {
+                continue;
+            };
+            return Err(impossible(format!("flows[{index}]"), problem));
+        }
+        Ok(())
+    }
+
+    /// How many ports each node has.
+    pub(super) fn check_links(&self, names: &HashMap<&str, usize>) -> Result<Vec<usize>, PlanError> {
+        let mut ports = vec![0usize; names.len()];
+        for (index, link) in self.links.iter().enumerate() {
+            let place = format!("links[{index}]");
+            for end in [&link.a, &link.b] {
+                match names.get(end.as_str()) {
+                    Some(&node) => ports[node] += 1,
+                    None => return Err(impossible(place, format!("{end} is no host, switch or bridge"))),
+                }
+            }
+            if link.a == link.b {
+                return Err(impossible(place, format!("both ends are {}", link.a)));
+            }
+            if link.rate_bps < 1_000_000 || link.rate_bps > 100_000_000_000_000 {
+                return Err(impossible(place, "rate_bps is not in 1e6 to 1e14"));
+            }
+            if !(0.0..1.0).contains(&link.loss) {
+                return Err(impossible(place, "loss is not in 0 to below 1"));
+            }
+        }
+        if let Some(host) = (0..self.hosts.len()).find(|&node| ports[node] != 1) {
+            return Err(impossible(&self.hosts[host].name, "a host has exactly one link"));
+        }
+        Ok(ports)
+    }
+
+    pub(super) fn check_bridges(&self, ports: &[usize]) -> Result<(), PlanError> {
+        for (index, model) in self.bridge_models.iter().enumerate() {
+            let place = format!("bridge_models[{index}]");
+            if let Some(problem) = model.problem() {
+                return Err(impossible(place, problem));
+            }
+            if model.qdisc == QdiscPlan::Noqueue {
+                return Err(impossible(place, "a port that a device is behind needs a queue"));
+            }
+            model.qdisc.check(&format!("{place}.qdisc"))?;
+        }
+        for (bridge, &ports) in self.bridges.iter().zip(&ports[self.hosts.len() + self.switches.len()..]) {
+            match self.bridge_models.get(bridge.model) {
+                None => return Err(impossible(&bridge.name, "its model is not in bridge_models")),
+                Some(model) if model.ports.len() != ports => {
+                    let described = model.ports.len();
+                    let problem = format!("has {ports} links, but its model describes {described} ports");
+                    return Err(impossible(&bridge.name, problem));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_buffers(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        let mut kept = vec![0u64; names.len()];
+        for link in &self.links {
+            for end in [&link.a, &link.b] {
+                let total = &mut kept[names[end.as_str()]];
+                *total = total.saturating_add(link.headroom_bytes);
+            }
+        }
+        for (switch, kept) in self.switches.iter().zip(&kept[self.hosts.len()..]) {
+            let model = &self.switch_models[switch.model];
+            let headroom = kept.saturating_mul(model.lossless.len() as u64);
+            if model.shared_bytes == 0 || headroom.saturating_add(model.shared_bytes) > model.buffer_bytes {
+                return Err(impossible(
+                    &switch.name,
+                    format!(
+                        "headroom of {headroom} B over all ports and lossless priorities and {} B shared do not fit its buffer of {} B",
+                        model.shared_bytes, model.buffer_bytes
+                    ),
+                ));
+            }
         }
         Ok(())
     }

@@ -143,6 +143,9 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     }
     let (in_rings, tcp_bytes) = super::tcp::audit(world, &mut errors);
     in_flight += in_rings;
+    let (ends, found) = super::veth::audit(plan, world);
+    checked += ends;
+    errors.extend(found);
     let data = &world.data;
     let discarded = data.out_of_sequence + data.duplicate;
     let packets = DataPackets {

@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::counters::Counter;
 use super::meta::Queue;
-use super::series::Kind;
+use super::source::Kind;
 use crate::fabric::packet::Packet;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, CLASSES};

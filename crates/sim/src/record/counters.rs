@@ -57,6 +57,7 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
             port_counters(world, &switch.name, &name, port, &mut rows);
         }
     }
+    super::veth::counters(plan, world, &mut rows);
     super::bridges::counters(plan, world, &mut rows);
     rows
 }

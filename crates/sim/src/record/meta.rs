@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::bridges::{self, BridgeCore};
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
 use super::tcp::Cpu;
+use super::veth::Veth;
 use crate::fabric::packet::Kind;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
@@ -46,6 +47,8 @@ pub struct Meta {
     pub latency: Vec<Latency>,
     /// Cores of Linux bridges.
     pub bridge_cores: Vec<BridgeCore>,
+    /// Network namespaces joined by veth pairs.
+    pub veth: Option<Veth>,
 }
 
 /// A latency test: half of the round trips that it measured, as perftest reports them.
@@ -154,7 +157,8 @@ pub struct Storm {
 pub struct Queue {
     /// Name; also the entity of its time series.
     pub queue: String,
-    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress`, `tx-ring`, `qdisc`, `rx-ring` or `send`.
+    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress`, `tx-ring`, `qdisc`, `rx-ring`, `veth-napi`,
+    /// `veth-ring`, `veth-qdisc` or `send`.
     pub kind: &'static str,
     /// Host, switch or bridge.
     pub node: String,
@@ -218,6 +222,7 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         storms: storms(world),
         queues: queues(plan, world),
         cpu: super::tcp::cpus(plan, world),
+        veth: super::veth::meta(plan, world),
         latency: latency(plan, world),
         bridge_cores: super::bridges::cores(plan, world),
     }
@@ -396,7 +401,7 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         }
         add(&mut found, "send", hops[0], order + 1);
     }
-    found.into_values().collect()
+    found.into_values().chain(super::veth::queues(plan, world)).collect()
 }
 
 /// A queue of a host's data path.

@@ -9,7 +9,9 @@ mod meta;
 mod paths;
 mod qdisc;
 pub(crate) mod series;
+pub(crate) mod source;
 mod tcp;
+mod veth;
 
 pub use bridges::BridgeCore;
 pub use counters::Counter;
@@ -18,6 +20,7 @@ pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
 pub use series::Series;
 pub use tcp::{CoreShares, Cpu};
+pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 
 use tailback_proto::units::Time;
 

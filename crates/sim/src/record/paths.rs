@@ -3,7 +3,7 @@
 use tailback_proto::units::Time;
 
 use super::counters::Counter;
-use super::series::Kind;
+use super::source::Kind;
 use crate::fabric::lane;
 use crate::fabric::packet;
 use crate::fabric::port::TICK;

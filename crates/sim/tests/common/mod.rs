@@ -93,6 +93,7 @@ pub fn star(hosts: usize) -> Plan {
         memory_loads: vec![],
         tcp_connections: vec![],
         link_events: vec![],
+        veth: None,
         record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
     }
 }

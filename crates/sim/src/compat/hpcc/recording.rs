@@ -107,6 +107,7 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         storms: Vec::new(),
         queues: queues(world),
         cpu: Vec::new(),
+        veth: None,
         latency: Vec::new(),
         bridge_cores: Vec::new(),
     };

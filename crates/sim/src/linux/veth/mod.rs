@@ -1,0 +1,373 @@
+//! Network namespaces joined by veth pairs: what sends, the qdisc and the ring of each end, and the peer's NAPI.
+//!
+//! Sources: Linux drivers/net/veth.c (`veth_xmit`, `veth_poll`, `veth_xdp_rcv`), net/core/dev.c (`__dev_xmit_skb`,
+//! `net_tx_action`, `napi_threaded_poll`), net/core/gro.c (`gro_normal_one`: the stack sees packets in lists of
+//! `gro_normal_batch`, and what is left of them when a poll ends), net/sched/sch_generic.c (`__qdisc_run`).
+//!
+//! A packet: the sender's call puts it into the qdisc and runs that; what the ring takes is polled by the peer, up to 64
+//! packets, and collected in lists of 8; then each packet of the list goes up the stack, which compares it with every
+//! rule. Echo requests are answered there and then, over the other direction of the pair.
+//!
+//! Leaves out: more than one queue of a device, packets that the peer's NAPI does not take because the sender's TSO is
+//! on, what two cores that run the same qdisc lose by its lock, caches, and the processes behind the receiver's sockets.
+
+mod receive;
+mod sources;
+mod transmit;
+
+use std::collections::HashMap;
+use tailback_proto::aqm::qdisc::Qdisc;
+use tailback_proto::aqm::skb::{DropReason, Skb};
+use tailback_proto::flow_control::dql::DqlParameters;
+use tailback_proto::flow_control::veth_queue::{Charge, OnFull, VethParameters, VethQueue};
+use tailback_proto::units::Time;
+
+use super::core::{Core, CoreModel};
+use super::napi::{Napi, Output, Thread};
+use super::{Linux, Timer};
+use crate::engine::{stream, Stream};
+use crate::fabric::port::{ticks_between, TICK};
+use crate::plan::{PlanError, VethBqlPlan, VethNetworkPlan, VethPlan};
+
+use sources::{Flood, Frames, Ping};
+
+/// Index of no packet.
+const NONE: u32 = u32::MAX;
+
+/// What a packet is, and the index of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Datagram(u32),
+    EchoRequest(u32),
+    EchoReply(u32),
+    Frame(u32),
+}
+
+/// A packet between namespaces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    kind: Kind,
+    /// Of a ping: its number.
+    sequence: u32,
+    bytes: u32,
+    /// What it takes of its socket's buffer; 0 once the receiver has it.
+    charged: u32,
+    next_free: u32,
+}
+
+/// All packets between namespaces. Freed places are used again.
+#[derive(Debug)]
+struct Packets {
+    packets: Vec<Datagram>,
+    free: u32,
+}
+
+impl Default for Packets {
+    fn default() -> Self {
+        Packets { packets: Vec::new(), free: NONE }
+    }
+}
+
+impl Packets {
+    fn add(&mut self, packet: Datagram) -> u32 {
+        if self.free == NONE {
+            self.packets.push(packet);
+            return self.packets.len() as u32 - 1;
+        }
+        let index = self.free;
+        self.free = self.packets[index as usize].next_free;
+        self.packets[index as usize] = packet;
+        index
+    }
+
+    fn remove(&mut self, index: u32) {
+        self.packets[index as usize].next_free = self.free;
+        self.free = index;
+    }
+}
+
+/// A quantity over time: its mean and its greatest value in a bin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gauge {
+    value: u64,
+    max: u64,
+    value_ticks: u64,
+    changed_at: Time,
+}
+
+impl Gauge {
+    fn set(&mut self, now: Time, value: u64) {
+        self.value_ticks += self.value * ticks_between(self.changed_at, now);
+        self.changed_at = now;
+        self.value = value;
+        self.max = self.max.max(value);
+    }
+
+    /// Mean since the last call, over `span`.
+    pub fn take_mean(&mut self, now: Time, span: Time) -> f64 {
+        self.set(now, self.value);
+        std::mem::take(&mut self.value_ticks) as f64 * TICK as f64 / span.0 as f64
+    }
+
+    /// Most since the last call.
+    pub fn take_max(&mut self) -> u64 {
+        std::mem::replace(&mut self.max, self.value)
+    }
+}
+
+/// A queue that is recorded: packets and bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Occupancy {
+    pub packets: Gauge,
+    pub bytes: Gauge,
+}
+
+impl Occupancy {
+    fn set(&mut self, now: Time, packets: u64, bytes: u64) {
+        self.packets.set(now, packets);
+        self.bytes.set(now, bytes);
+    }
+
+    fn add(&mut self, now: Time, packets: i64, bytes: i64) {
+        let (p, b) = (self.packets.value, self.bytes.value);
+        self.set(now, p.wrapping_add_signed(packets), b.wrapping_add_signed(bytes));
+    }
+
+    /// Bytes now.
+    pub fn bytes_now(&self) -> u64 {
+        self.bytes.value
+    }
+}
+
+/// A namespace, as its packets meet it.
+#[derive(Clone, Debug)]
+pub(crate) struct Namespace {
+    take: Time,
+    /// The stack with all rules.
+    stack: Time,
+    echo: Time,
+    /// Share of these by which a poll differs.
+    jitter: f64,
+    wakeup: Time,
+    threaded: bool,
+    gro_batch: usize,
+    pub delivered_packets: u64,
+    pub delivered_bytes: u64,
+}
+
+/// A poll of the ring of an end, by its peer.
+#[derive(Debug, Default)]
+pub(crate) struct Poll {
+    /// The peer's NAPI is scheduled.
+    scheduled: bool,
+    /// Packets taken in the poll under way.
+    used: u32,
+    /// What GRO holds, and where in it the stack is; `in_stack`: it is at it.
+    list: Vec<u32>,
+    at: usize,
+    in_stack: bool,
+    /// The list is the last of the poll.
+    last: bool,
+    /// What a packet's way up the stack takes in this poll, in parts of what it takes on average.
+    factor: f64,
+    /// A completion let the queue go on: the softirq that runs the qdisc waits for the end of the poll.
+    goes_on: bool,
+}
+
+/// What an end counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Packets given to the end, and those that came out at the peer's stack.
+    pub offered: u64,
+    pub delivered: u64,
+    /// Freed by the qdisc; freed because the ring was full: packets of the stack, and XDP frames.
+    pub qdisc_drops: u64,
+    pub ring_drops: u64,
+    pub frame_drops: u64,
+    pub offered_bytes: u64,
+    pub delivered_bytes: u64,
+    pub dropped_bytes: u64,
+    /// Polls, and those that used up their weight.
+    pub polls: u64,
+    pub full_polls: u64,
+}
+
+/// An end of a veth pair: its qdisc, its ring, and the peer's NAPI that polls it. Its peer is the index with the last bit
+/// flipped.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub namespace: u32,
+    pub qdisc: Qdisc,
+    pub queue: VethQueue,
+    pub poll: Poll,
+    /// Names in [`Linux`]: the NAPI instance, its thread and that one's core, the transmit queue.
+    napi: u32,
+    thread: u32,
+    pub thread_core: u32,
+    output: u32,
+    output_scheduled: bool,
+    output_cost: Time,
+    watchdog: u32,
+    watchdog_armed: bool,
+    /// Draws of the qdisc, and of the peer's polls.
+    random: Stream,
+    jitter: Stream,
+    pub waiting: Occupancy,
+    pub in_ring: Occupancy,
+    pub in_list: Occupancy,
+    pub tally: Tally,
+}
+
+impl End {
+    fn new(plan: &VethPlan, namespace: u32, qdisc: Qdisc, random: [Stream; 2]) -> Self {
+        let [random, jitter] = random;
+        let stops = plan.stops_when_full && !qdisc.is_noqueue();
+        let parameters = VethParameters {
+            ring: plan.ring,
+            on_full: if stops { OnFull::Stop } else { OnFull::Free },
+            charge: match plan.bql {
+                _ if qdisc.is_noqueue() => Charge::Off,
+                VethBqlPlan::Off => Charge::Off,
+                VethBqlPlan::Packets => Charge::Packets,
+                VethBqlPlan::Bytes => Charge::Bytes,
+            },
+            tx_usecs: Time(plan.tx_usecs_ps),
+            dql: DqlParameters::default(),
+        };
+        End {
+            namespace,
+            qdisc,
+            queue: VethQueue::new(parameters, Time::ZERO),
+            poll: Poll::default(),
+            napi: 0,
+            thread: NONE,
+            thread_core: 0,
+            output: 0,
+            output_scheduled: false,
+            output_cost: Time(plan.output_ps),
+            watchdog: 0,
+            watchdog_armed: false,
+            random,
+            jitter,
+            waiting: Occupancy::default(),
+            in_ring: Occupancy::default(),
+            in_list: Occupancy::default(),
+            tally: Tally::default(),
+        }
+    }
+}
+
+/// All namespaces of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Veths {
+    pub namespaces: Vec<Namespace>,
+    pub ends: Vec<End>,
+    pub floods: Vec<Flood>,
+    pub pings: Vec<Ping>,
+    pub frames: Vec<Frames>,
+    packets: Packets,
+    /// Packets that a qdisc drops: memory that is used again.
+    drops: Vec<(Skb, DropReason)>,
+    /// Packets put into rings.
+    pub hops: u64,
+}
+
+impl Veths {
+    /// Bytes of packets, by index.
+    pub fn bytes_of(&self, packets: impl Iterator<Item = u32>) -> u64 {
+        packets.map(|index| self.packets.packets[index as usize].bytes as u64).sum()
+    }
+
+    /// Memory that the packets of a flood take of its socket's buffer.
+    pub fn charged_bytes(&self, flood: u32) -> u64 {
+        let packets = &self.packets.packets;
+        let mut free = vec![false; packets.len()];
+        let mut next = self.packets.free;
+        while next != NONE {
+            free[next as usize] = true;
+            next = packets[next as usize].next_free;
+        }
+        let own = packets.iter().zip(free).filter(|(p, free)| !free && p.kind == Kind::Datagram(flood));
+        own.map(|(p, _)| p.charged as u64).sum()
+    }
+
+    /// Packets and bytes that the stack has still to see of what a poll took.
+    pub fn held(&self, end: usize) -> (u64, u64) {
+        let poll = &self.ends[end].poll;
+        let left = &poll.list[poll.at..];
+        (left.len() as u64, self.bytes_of(left.iter().copied()))
+    }
+}
+
+impl End {
+    /// Whether the NAPI that polls it has a thread with a core of its own.
+    pub fn has_thread(&self) -> bool {
+        self.thread != NONE
+    }
+}
+
+impl Linux {
+    fn add_core(&mut self, wakeup: Time) -> u32 {
+        self.cores.push(Core::new(CoreModel { idle_exit: wakeup, ..CoreModel::default() }));
+        self.cores.len() as u32 - 1
+    }
+
+    fn add_timer(&mut self, timer: Timer) -> u32 {
+        self.timers.push(timer);
+        self.timers.len() as u32 - 1
+    }
+
+    /// Builds the namespaces of a checked plan.
+    ///
+    /// # Errors
+    /// A queueing discipline that cannot be.
+    pub fn add_veths(&mut self, plan: &VethNetworkPlan, seed: u64) -> Result<(), PlanError> {
+        let number: HashMap<&str, u32> =
+            plan.namespaces.iter().enumerate().map(|(index, n)| (n.name.as_str(), index as u32)).collect();
+        self.veths.namespaces = (plan.namespaces.iter())
+            .map(|n| Namespace {
+                take: Time(n.take_ps),
+                stack: Time(n.stack_ps + n.rules as u64 * n.rule_ps),
+                echo: Time(n.echo_ps),
+                jitter: n.jitter_per_mille as f64 / 1000.0,
+                wakeup: Time(n.wakeup_ps),
+                threaded: n.threaded,
+                gro_batch: n.gro_batch as usize,
+                delivered_packets: 0,
+                delivered_bytes: 0,
+            })
+            .collect();
+        for (index, veth) in plan.veths.iter().enumerate() {
+            for (side, name) in [&veth.a, &veth.b].into_iter().enumerate() {
+                let qdisc = veth.qdisc.build(&format!("veth.veths[{index}].qdisc"))?;
+                let own = (2 * index + side) as u64;
+                let random = ["veth qdisc", "veth poll"].map(|kind| stream(seed, kind, own));
+                let mut end = End::new(veth, number[name.as_str()], qdisc, random);
+                let own = self.veths.ends.len() as u32;
+                self.napis.push(Napi::Veth(own));
+                end.napi = self.napis.len() as u32 - 1;
+                self.outputs.push(Output::Veth(own));
+                end.output = self.outputs.len() as u32 - 1;
+                end.watchdog = self.add_timer(Timer::VethWatchdog(own));
+                self.veths.ends.push(end);
+            }
+        }
+        for own in 0..self.veths.ends.len() {
+            let receiver = self.veths.namespaces[self.veths.ends[own ^ 1].namespace as usize].clone();
+            if receiver.threaded {
+                self.threads.push(Thread::VethNapi(own as u32));
+                self.veths.ends[own].thread = self.threads.len() as u32 - 1;
+                self.veths.ends[own].thread_core = self.add_core(receiver.wakeup);
+            }
+        }
+        self.add_sources(plan, &number, seed);
+        Ok(())
+    }
+
+    /// The end over which a namespace reaches another.
+    fn end_between(&self, src: u32, dst: u32) -> u32 {
+        let ends = &self.veths.ends;
+        let joins = |&end: &usize| ends[end].namespace == src && ends[end ^ 1].namespace == dst;
+        (0..ends.len()).find(joins).expect("the plan was checked") as u32
+    }
+}

@@ -1,0 +1,209 @@
+//! Down: from the stack through the qdisc into the ring.
+
+use rand_core::Rng;
+use tailback_proto::aqm::skb::{Enqueue, Skb};
+use tailback_proto::flow_control::veth_queue::Transmit;
+
+use super::{Datagram, Kind, NONE};
+use crate::event::Event;
+use crate::linux::core::{Purpose, Unit};
+use crate::world::World;
+
+/// Of the flow that a packet belongs to: well mixed, as `skb_get_hash` is (the finalizer of splitmix64).
+fn flow_hash(kind: Kind) -> u32 {
+    let (class, index) = match kind {
+        Kind::Datagram(index) => (1u64, index),
+        Kind::EchoRequest(index) => (2, index),
+        Kind::EchoReply(index) => (3, index),
+        Kind::Frame(index) => (4, index),
+    };
+    let mut z = (class << 32 | index as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) as u32
+}
+
+impl World {
+    /// A new packet of the stack goes to a device (`dev_queue_xmit`); `core` runs it.
+    pub(super) fn veth_send(&mut self, core: u32, end: u32, kind: Kind, sequence: u32, bytes: u32) {
+        let mut skb = Skb::new(0, bytes, flow_hash(kind), false);
+        let charged = match kind {
+            Kind::Datagram(flood) => {
+                let truesize = skb.truesize();
+                self.linux.veths.floods[flood as usize].charged_bytes += truesize as u64;
+                truesize
+            }
+            _ => 0,
+        };
+        let packet = Datagram { kind, sequence, bytes, charged, next_free: NONE };
+        skb.packet = self.linux.veths.packets.add(packet);
+        let now = self.now;
+        let e = &mut self.linux.veths.ends[end as usize];
+        e.tally.offered += 1;
+        e.tally.offered_bytes += bytes as u64;
+        if e.qdisc.is_noqueue() {
+            self.veth_xmit(core, end, skb);
+            return;
+        }
+        let mut drops = std::mem::take(&mut self.linux.veths.drops);
+        let random = &mut e.random;
+        if let Enqueue::Dropped(_) = e.qdisc.enqueue(skb, now, || random.next_u32(), &mut drops) {
+            e.tally.qdisc_drops += 1;
+            self.veth_drop(end, skb.packet);
+        }
+        self.linux.veths.drops = drops;
+        self.veth_free_drops(end);
+        self.veth_run_qdisc(core, end);
+    }
+
+    /// Gives packets of the qdisc to the device while that takes them (`__qdisc_run`).
+    fn veth_run_qdisc(&mut self, core: u32, end: u32) {
+        while self.veth_restart_qdisc(core, end) {}
+        self.veth_record_qdisc(end);
+        self.veth_arm_watchdog(end);
+    }
+
+    /// One packet from the qdisc to the device; whether there may be more (`qdisc_restart`).
+    fn veth_restart_qdisc(&mut self, core: u32, end: u32) -> bool {
+        let now = self.now;
+        let mut drops = std::mem::take(&mut self.linux.veths.drops);
+        let e = &mut self.linux.veths.ends[end as usize];
+        let next = if e.queue.is_stopped() { None } else { e.qdisc.dequeue(now, &mut drops) };
+        self.linux.veths.drops = drops;
+        self.veth_free_drops(end);
+        next.is_some_and(|(skb, _)| self.veth_xmit(core, end, skb))
+    }
+
+    /// The device gets a packet (`veth_xmit`); whether it took or freed it.
+    fn veth_xmit(&mut self, core: u32, end: u32, skb: Skb) -> bool {
+        let now = self.now;
+        let e = &mut self.linux.veths.ends[end as usize];
+        match e.queue.transmit(skb.packet, skb.bytes, now) {
+            Transmit::Queued => {
+                e.in_ring.add(now, 1, skb.bytes as i64);
+                self.linux.veths.hops += 1;
+                self.veth_schedule_poll(core, end);
+                true
+            }
+            Transmit::Freed => {
+                e.tally.ring_drops += 1;
+                self.veth_drop(end, skb.packet);
+                true
+            }
+            Transmit::Busy => {
+                e.qdisc.requeue(skb);
+                self.veth_schedule_poll(core, end);
+                false
+            }
+        }
+    }
+
+    /// A batch of XDP frames goes past the qdisc into the ring; what finds no room is freed (`veth_xdp_xmit`).
+    pub(super) fn veth_send_frames(&mut self, core: u32, end: u32, source: u32, count: u32, bytes: u32) {
+        let now = self.now;
+        for _ in 0..count {
+            let kind = Kind::Frame(source);
+            let packet = Datagram { kind, sequence: 0, bytes, charged: 0, next_free: NONE };
+            let index = self.linux.veths.packets.add(packet);
+            let e = &mut self.linux.veths.ends[end as usize];
+            e.tally.offered += 1;
+            e.tally.offered_bytes += bytes as u64;
+            if e.queue.transmit_frame(index) {
+                e.in_ring.add(now, 1, bytes as i64);
+                self.linux.veths.hops += 1;
+            } else {
+                e.tally.frame_drops += 1;
+                self.veth_drop(end, index);
+            }
+        }
+        self.veth_schedule_poll(core, end);
+    }
+
+    /// The queue of an end goes on: a softirq of `core` runs its qdisc (`netif_schedule_queue`).
+    pub(super) fn veth_schedule_output(&mut self, core: u32, end: u32) {
+        let e = &mut self.linux.veths.ends[end as usize];
+        if !e.output_scheduled && !e.qdisc.is_noqueue() {
+            e.output_scheduled = true;
+            let output = e.output;
+            self.schedule_output(core, output);
+        }
+    }
+
+    /// The softirq that runs a qdisc takes the next packet.
+    pub(in crate::linux) fn veth_output_unit(&mut self, end: u32) -> Option<Unit> {
+        let e = &mut self.linux.veths.ends[end as usize];
+        if e.queue.is_stopped() || e.qdisc.qlen() == 0 {
+            e.output_scheduled = false;
+            return None;
+        }
+        Some(Unit { cost: e.output_cost, weight: 0, purpose: Purpose::Soft })
+    }
+
+    /// It gives that packet to the device.
+    pub(in crate::linux) fn veth_output_unit_ends(&mut self, core: u32, end: u32) {
+        self.veth_restart_qdisc(core, end);
+        self.veth_record_qdisc(end);
+        self.veth_arm_watchdog(end);
+    }
+
+    fn veth_record_qdisc(&mut self, end: u32) {
+        let now = self.now;
+        let e = &mut self.linux.veths.ends[end as usize];
+        e.waiting.set(now, e.qdisc.qlen() as u64, e.qdisc.backlog_bytes());
+    }
+
+    /// Frees what the qdisc dropped.
+    fn veth_free_drops(&mut self, end: u32) {
+        while let Some((skb, _)) = self.linux.veths.drops.pop() {
+            self.linux.veths.ends[end as usize].tally.qdisc_drops += 1;
+            self.veth_drop(end, skb.packet);
+        }
+    }
+
+    /// A packet is gone, and whoever sent it may go on.
+    fn veth_drop(&mut self, end: u32, packet: u32) {
+        let Datagram { kind, bytes, .. } = self.linux.veths.packets.packets[packet as usize];
+        self.linux.veths.ends[end as usize].tally.dropped_bytes += bytes as u64;
+        self.veth_orphan(packet);
+        match kind {
+            Kind::Datagram(flood) => self.linux.veths.floods[flood as usize].dropped += 1,
+            Kind::Frame(source) => self.linux.veths.frames[source as usize].dropped += 1,
+            Kind::EchoRequest(ping) | Kind::EchoReply(ping) => {
+                let sequence = self.linux.veths.packets.packets[packet as usize].sequence;
+                self.linux.veths.pings[ping as usize].samples[sequence as usize].lost = true;
+            }
+        }
+        self.linux.veths.packets.remove(packet);
+    }
+
+    /// A packet no longer counts for its socket (`skb_orphan`).
+    pub(super) fn veth_orphan(&mut self, packet: u32) {
+        let p = &mut self.linux.veths.packets.packets[packet as usize];
+        let charged = std::mem::take(&mut p.charged);
+        if let (Kind::Datagram(flood), 1..) = (p.kind, charged) {
+            self.flood_may_go_on(flood, charged);
+        }
+    }
+
+    /// A queue that is stopped is looked at when the watchdog would wake it.
+    fn veth_arm_watchdog(&mut self, end: u32) {
+        let e = &mut self.linux.veths.ends[end as usize];
+        if let (false, Some(at)) = (e.watchdog_armed, e.queue.next_timeout()) {
+            e.watchdog_armed = true;
+            let timer = e.watchdog;
+            self.schedule(at, Event::LinuxTimer(timer));
+        }
+    }
+
+    /// The watchdog of an end may be due (`dev_watchdog`, which calls `veth_tx_timeout`).
+    pub(in crate::linux) fn on_veth_watchdog(&mut self, end: u32) {
+        let now = self.now;
+        let e = &mut self.linux.veths.ends[end as usize];
+        e.watchdog_armed = false;
+        if e.queue.on_timeout(now) {
+            let core = e.thread_core;
+            self.veth_schedule_output(core, end);
+        }
+        self.veth_arm_watchdog(end);
+    }
+}

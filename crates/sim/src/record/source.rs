@@ -1,0 +1,273 @@
+//! What a series reads: its source, its name, and how its bins are merged.
+
+use tailback_proto::units::Time;
+
+use super::bridges::{self, BridgeSource};
+use super::items::Items;
+use super::paths::{self, PathSource};
+use super::veth::{self, VethSource};
+use crate::fabric::port::TICK;
+use crate::fabric::port_and_class;
+use crate::world::World;
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)] // a tag of its own is quicker to read than one hidden in a field's spare values
+pub(super) enum Source {
+    GoodputTx(usize),
+    GoodputRx(usize),
+    WireTx(usize),
+    /// What the peer of a host's port put on the wire towards it.
+    WireRx(usize),
+    PacketSeqErr(usize),
+    OutOfSequence(usize),
+    LocalAckTimeoutErr(usize),
+    CnpSent(usize),
+    CnpHandled(usize),
+    CnpDelay(usize),
+    QueueMean(usize),
+    QueueMax(usize),
+    EcnMarked(usize),
+    Dropped(usize),
+    IngressDropped(usize),
+    PausedShare(usize),
+    GroupMean(usize),
+    GroupMax(usize),
+    Xoff(usize),
+    PausingShare(usize),
+    /// Of a host and a class.
+    BacklogMean(usize, u8),
+    BacklogMax(usize, u8),
+    QpRate(usize),
+    QpAlpha(usize),
+    /// RHCC: the rate that a receiver's delay allows, and that delay.
+    ReceiverRate(usize),
+    ReceiverDelay(usize),
+    /// By agent.
+    IioOccupancy(usize),
+    MbaLevel(usize),
+    Path(usize, PathSource),
+    /// Of a bridge.
+    Bridge(BridgeSource),
+    QpRtt(usize),
+    QpGoodput(usize),
+    /// Of a traffic item, all receivers together.
+    ItemGoodput(u32),
+    /// Of a traffic item at one sender: index into the parts of [`Items`].
+    PartGoodput(usize),
+    CpuShare(usize),
+    RxMean(usize),
+    RxMax(usize),
+    RxDropped(usize),
+    Cwnd(usize),
+    ConnectionGoodput(usize),
+    /// Of an end, a ping or a namespace.
+    Veth(usize, VethSource),
+}
+
+/// How a value is read, and how bins are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A count in the bin: the difference of a counter.
+    Count,
+    /// Bytes in the bin, given out as bit/s.
+    Rate,
+    /// A picosecond counter, given out as a share of the bin.
+    Share,
+    /// A mean over the bin, or a value at its end.
+    Mean,
+    /// A sample: the last one before the bin's end.
+    Last,
+    Max,
+}
+
+impl Kind {
+    /// Merges `factor` bins, all of one length, to one.
+    pub fn merge(self, values: &mut Vec<f64>, factor: usize) {
+        let bins = values.len() / factor;
+        for bin in 0..bins {
+            let merged = &values[bin * factor..(bin + 1) * factor];
+            values[bin] = match self {
+                Kind::Count => merged.iter().sum(),
+                Kind::Max => merged.iter().copied().fold(0.0, f64::max),
+                Kind::Last => merged[factor - 1],
+                Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
+            };
+        }
+        values.truncate(bins);
+    }
+
+    /// The value of a bin of `span` from the difference of a counter.
+    pub fn of_difference(self, difference: u64, span: Time) -> f64 {
+        match self {
+            Kind::Rate => super::bits_per_second(difference, span),
+            Kind::Share => difference as f64 / span.0 as f64,
+            _ => difference as f64,
+        }
+    }
+}
+
+impl Source {
+    pub fn kind(self) -> Kind {
+        use Source::*;
+        match self {
+            Path(_, source) => source.kind(),
+            Veth(_, source) => source.kind(),
+            Bridge(source) => source.kind(),
+            GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ConnectionGoodput(_)
+            | ItemGoodput(_) | PartGoodput(_) => Kind::Rate,
+            PacketSeqErr(_)
+            | OutOfSequence(_)
+            | LocalAckTimeoutErr(_)
+            | CnpSent(_)
+            | CnpHandled(_)
+            | CnpDelay(_)
+            | EcnMarked(_)
+            | Dropped(_)
+            | IngressDropped(_)
+            | RxDropped(_) => Kind::Count,
+            ReceiverRate(_) | ReceiverDelay(_) | IioOccupancy(_) | MbaLevel(_) => Kind::Mean,
+            PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
+            QueueMean(_) | GroupMean(_) | BacklogMean(..) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_)
+            | Cwnd(_) => Kind::Mean,
+            QueueMax(_) | GroupMax(_) | BacklogMax(..) | RxMax(_) => Kind::Max,
+            QpRtt(_) => Kind::Last,
+        }
+    }
+
+    pub fn metric(self) -> &'static str {
+        use Source::*;
+        match self {
+            GoodputTx(_) | PartGoodput(_) => "goodput_tx_bps",
+            GoodputRx(_) | ItemGoodput(_) => "goodput_rx_bps",
+            WireTx(_) => "wire_tx_bps",
+            WireRx(_) => "wire_rx_bps",
+            PacketSeqErr(_) => "packet_seq_err",
+            OutOfSequence(_) => "out_of_sequence",
+            LocalAckTimeoutErr(_) => "local_ack_timeout_err",
+            CnpSent(_) => "np_cnp_sent",
+            CnpHandled(_) => "rp_cnp_handled",
+            CnpDelay(_) => "cnp_delay_ns",
+            QueueMean(_) | GroupMean(_) | BacklogMean(..) | RxMean(_) => "queue_mean_bytes",
+            QueueMax(_) | GroupMax(_) | BacklogMax(..) | RxMax(_) => "queue_max_bytes",
+            EcnMarked(_) => "ecn_marked",
+            Dropped(_) | IngressDropped(_) | RxDropped(_) => "dropped",
+            PausedShare(_) => "paused_share",
+            Xoff(_) => "xoff_bytes",
+            PausingShare(_) => "pausing_share",
+            QpRate(_) => "rate_bps",
+            QpAlpha(_) => "alpha",
+            ReceiverRate(_) => "receiver_rate_bps",
+            ReceiverDelay(_) => "receiver_delay_ns",
+            IioOccupancy(_) => "iio_occupancy_lines",
+            MbaLevel(_) => "mba_level",
+            Path(_, source) => source.metric(),
+            Veth(_, source) => source.metric(),
+            Bridge(source) => source.metric(),
+            QpRtt(_) => "rtt_ps",
+            QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
+            CpuShare(_) => "cpu_share",
+            Cwnd(_) => "cwnd_bytes",
+        }
+    }
+}
+
+/// What is read at the end of a bin: half a cache line.
+pub(super) struct Column {
+    pub source: Source,
+    /// Counter value at the start of the bin.
+    pub before: u64,
+    pub entity: u32,
+    pub kind: Kind,
+}
+
+impl Column {
+    /// The value of the bin that ends now.
+    #[inline]
+    pub fn read(&mut self, world: &mut World, items: Option<&Items>, span: Time) -> f64 {
+        use Source::*;
+        let before = &mut self.before;
+        let now = world.now;
+        let counter = match self.source {
+            GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
+            GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
+            WireTx(port) | WireRx(port) => world.ports[port].wire_bytes,
+            PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
+            OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
+            LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
+            CnpSent(host) => world.nics[host].counters.np_cnp_sent,
+            CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
+            CnpDelay(host) => world.nics[host].counters.cnp_delay_ns,
+            EcnMarked(at) => world.marked[at],
+            Dropped(at) => world.dropped[at][0],
+            IngressDropped(at) => world.dropped[at][1],
+            PausedShare(at) => world.pauses[at].paused_until(now).0,
+            PausingShare(at) => world.pausing[at].held_until(now).0,
+            QueueMean(at) => {
+                let queue = &mut world.queues[at];
+                queue.integrate(now);
+                return std::mem::take(&mut queue.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+            }
+            QueueMax(at) => {
+                let queue = &mut world.queues[at];
+                return std::mem::replace(&mut queue.max_bytes, queue.bytes) as f64;
+            }
+            GroupMean(at) => {
+                let group = &mut world.groups[at];
+                group.integrate(now);
+                return std::mem::take(&mut group.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+            }
+            GroupMax(at) => {
+                let group = &mut world.groups[at];
+                let bytes = group.bytes();
+                return std::mem::replace(&mut group.max_bytes, bytes) as f64;
+            }
+            Xoff(at) => {
+                let (port, class) = port_and_class(at);
+                let switch = &world.switches[world.ports[port].owner as usize - world.nics.len()];
+                return switch.ingress_threshold(switch.pool(class)) as f64;
+            }
+            BacklogMean(host, class) | BacklogMax(host, class) => {
+                return world.nics[host].backlog_bytes[class as usize] as f64
+            }
+            CpuShare(host) => {
+                let cores = world.cpus.cores_of(host);
+                cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
+            }
+            RxDropped(host) => world.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
+            RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
+            RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
+            Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
+            QpRate(qp) => return peek(world, qp).0,
+            QpAlpha(qp) => return peek(world, qp).1,
+            ConnectionGoodput(connection) => world.sockets.connections[connection].bytes_read,
+            ReceiverRate(qp) => return probed(world, qp).0,
+            ReceiverDelay(qp) => return probed(world, qp).1,
+            IioOccupancy(agent) => return world.agents[agent].occupancy(),
+            MbaLevel(agent) => return world.agents[agent].level() as f64,
+            Path(path, source) => return paths::read(world, path, source, before, span),
+            Bridge(source) => return bridges::read(world, source, before, span),
+            Veth(index, source) => return veth::read(world, index, source, before, span),
+            QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
+            QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
+            ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
+            PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
+        };
+        let difference = counter - std::mem::replace(before, counter);
+        self.kind.of_difference(difference, span)
+    }
+}
+
+/// Rate and alpha of a queue pair now.
+pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
+    let s = &world.send_qps[qp];
+    let model = &world.nic_models[world.nics[s.src as usize].model as usize];
+    let (rate, alpha) = s.controller.peek(&model.congestion, world.now, model.line_rate);
+    (s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate)), alpha)
+}
+
+/// What RHCC's probes say: the rate that the receiver's delay allows, and that delay in ns.
+fn probed(world: &World, qp: usize) -> (f64, f64) {
+    let Some(prober) = &world.send_qps[qp].prober else { return (0.0, 0.0) };
+    (prober.sender.rate(), prober.sender.delay().map_or(0.0, |delay| delay.0 as f64 / 1e3))
+}

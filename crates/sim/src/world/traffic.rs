@@ -1,0 +1,123 @@
+//! What a plan's traffic is built from: queue pairs, writers, messages, and traffic of cores.
+
+use std::collections::HashMap;
+use tailback_proto::transport::rc::Requester;
+use tailback_proto::units::Time;
+
+use crate::event::MAX_INDEX;
+use crate::host::path::{LoadChange, LINE_BYTES};
+use crate::nic::{NicModel, Prober, QpState, SendQp};
+use crate::plan::{Plan, PlanError};
+use crate::workload::Writer;
+use crate::world::World;
+
+impl World {
+    /// Memory traffic, and what the queue pairs to each host write to.
+    pub(super) fn add_memory_loads(&mut self, plan: &Plan, names: &HashMap<&str, usize>) {
+        for load in &plan.memory_loads {
+            let change = |at, begins| LoadChange {
+                path: self.nics[names[load.host.as_str()]].path,
+                at: Time(at),
+                begins,
+                outstanding_bytes: load.cores as u64 * load.lines_per_core as u64 * LINE_BYTES,
+                read_share: load.read_share,
+            };
+            let ends = load.stop_ps.map(|stop| change(stop, false));
+            self.memory_loads.extend([Some(change(load.start_ps, true)), ends].into_iter().flatten());
+        }
+        for s in &self.send_qps {
+            if let Some(path) = self.paths.get_mut(self.nics[s.dst as usize].path as usize) {
+                let writer = &self.writers[s.writer as usize];
+                path.add_working_set(writer.message_bytes.saturating_mul(writer.tx_depth));
+            }
+        }
+    }
+
+    pub(super) fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
+        let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
+        for (index, writer) in plan.writers.iter().enumerate() {
+            let place = format!("writers[{index}]");
+            let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
+            let nic = &plan.nics[plan.hosts[src].nic];
+            let mut built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
+            self.check_connection(&place, &built, src, dst, &plan.hosts)?;
+            let number = numbers.entry((src, dst)).or_default();
+            built.first_number = *number;
+            *number += writer.qps;
+            for _ in 0..writer.qps {
+                self.add_qp(src, dst, writer.code_point, index as u32);
+            }
+            self.writers.push(built);
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_flows(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        self.first_flow_qp = self.send_qps.len() as u32;
+        self.ideal_fct.reserve_exact(plan.flows.list.len());
+        for (index, flow) in plan.flows.list.iter().enumerate() {
+            let nic = &plan.nics[plan.hosts[flow.src()].nic];
+            let qp = self.send_qps.len() as u32;
+            let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
+            self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
+            let telemetry_bytes = self.nic_models[self.nics[flow.src()].model as usize].telemetry_bytes;
+            let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
+            self.ideal_fct.push(self.ideal_completion(
+                &path,
+                built.packets_per_message,
+                built.frames(telemetry_bytes),
+            ));
+            self.add_qp(flow.src(), flow.dst(), flow.code_point(), self.writers.len() as u32);
+            self.writers.push(built);
+        }
+        Ok(())
+    }
+
+    /// Refuses a connection that cannot be.
+    fn check_connection(
+        &self,
+        place: &str,
+        writer: &Writer,
+        src: usize,
+        dst: usize,
+        hosts: &[crate::plan::HostPlan],
+    ) -> Result<(), PlanError> {
+        let problem = if writer.packets_per_message * writer.tx_depth > 1 << 22 {
+            // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
+            "more than 2^22 packets would be outstanding on a queue pair".into()
+        } else if self.path(src as u16, dst as u16, writer.first_qp).is_none() {
+            format!("no path from {} to {}", hosts[src].name, hosts[dst].name)
+        } else if self.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
+            "too many queue pairs in all".into()
+        } else {
+            return Ok(());
+        };
+        Err(PlanError::Impossible { place: place.into(), problem })
+    }
+
+    pub(super) fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32) {
+        let NicModel { congestion, class_of, rhcc, .. } = &self.nic_models[self.nics[src].model as usize];
+        self.send_qps.push(SendQp {
+            requester: Requester::default(),
+            controller: congestion.controller(),
+            prober: rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
+            next_at: Time::ZERO,
+            scheduled: false,
+            state: QpState::Waiting,
+            class: class_of[code_point as usize],
+            code_point,
+            src: src as u16,
+            dst: dst as u16,
+            writer,
+            timer_event_at: Time::NEVER,
+            messages_posted: 0,
+            start: Time::ZERO,
+            end: Time::ZERO,
+            packets_sent: 0,
+            packets_retransmitted: 0,
+            packet_seq_err: 0,
+            local_ack_timeout_err: 0,
+            rp_cnp_handled: 0,
+        });
+    }
+}

@@ -1,0 +1,309 @@
+//! Network namespaces joined by a veth pair: round trips under a flood, and books that add up whatever is sent.
+
+use proptest::prelude::*;
+use tailback_sim::plan::*;
+use tailback_sim::record::{Pings, Recording, VethEnd};
+use tailback_sim::Simulation;
+
+const NS: u64 = 1_000;
+const US: u64 = 1_000_000;
+const MS: u64 = 1_000_000_000;
+
+/// A packet's cost in the consumer, ns: 13,000 rules at 7.5 ns and what is paid without any.
+const PACKET_NS: u64 = 13_000 * 15 / 2 + 600;
+
+fn namespace(name: &str, rules: u32) -> NamespacePlan {
+    NamespacePlan {
+        name: name.into(),
+        take_ps: 300 * NS,
+        stack_ps: 300 * NS,
+        rules,
+        rule_ps: 7_500,
+        echo_ps: 300 * NS + rules as u64 * 7_500,
+        jitter_per_mille: 77,
+        wakeup_ps: 5 * US,
+        threaded: true,
+        gro_batch: 8,
+    }
+}
+
+fn fq_codel(stale_when_empty: bool) -> QdiscPlan {
+    QdiscPlan::FqCodel(FqCodelPlan {
+        limit_packets: 10_240,
+        flows: 1024,
+        quantum_bytes: 1514,
+        memory_limit_bytes: 32 << 20,
+        drop_batch_packets: 64,
+        codel: CodelPlan {
+            target_us: 5_000,
+            interval_us: 100_000,
+            mtu_bytes: 1514,
+            ecn: true,
+            stale_when_empty,
+        },
+    })
+}
+
+fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
+    let veth = VethNetworkPlan {
+        namespaces: vec![namespace("a", 0), namespace("b", 13_000)],
+        veths: vec![VethPlan {
+            a: "a".into(),
+            b: "b".into(),
+            ring: 256,
+            stops_when_full: true,
+            bql,
+            tx_usecs_ps: tx_usecs * US,
+            qdisc,
+            output_ps: 500 * NS,
+        }],
+        datagrams: vec![DatagramsPlan {
+            name: "flood".into(),
+            src: "a".into(),
+            dst: "b".into(),
+            frame_bytes: 1442,
+            send_ps: 1_500 * NS,
+            interval_ps: 0,
+            sndbuf_bytes: 2 << 20,
+            blocks: false,
+            start_ps: 0,
+            stop_ps: None,
+        }],
+        pings: vec![PingsPlan {
+            name: "ping".into(),
+            src: "a".into(),
+            dst: "b".into(),
+            frame_bytes: 98,
+            interval_ps: 51 * MS,
+            spread_ps: 4 * MS,
+            start_ps: 100 * MS,
+            stop_ps: None,
+        }],
+        frames: vec![],
+    };
+    Plan {
+        name: "veth".into(),
+        seed: 1,
+        duration_ps: 3_000 * MS,
+        hosts: vec![],
+        nics: vec![],
+        switches: vec![],
+        switch_models: vec![],
+        links: vec![],
+        bridges: vec![],
+        bridge_models: vec![],
+        code_points: vec![],
+        writers: vec![],
+        flows: FlowsPlan::default(),
+        memory_loads: vec![],
+        tcp_connections: vec![],
+        link_events: vec![],
+        veth: Some(veth),
+        record: RecordPlan { max_bins: 100, tracked_qps: 0 },
+    }
+}
+
+fn network(plan: &mut Plan) -> &mut VethNetworkPlan {
+    plan.veth.as_mut().expect("it has one")
+}
+
+fn run(plan: &Plan) -> Recording {
+    let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
+    while !simulation.advance(1_000_000).done {}
+    let recording = simulation.finish();
+    assert_eq!(recording.meta.faults.iter().map(|f| &f.text).collect::<Vec<_>>(), Vec::<&String>::new());
+    recording
+}
+
+fn ping(recording: &Recording) -> &Pings {
+    &recording.meta.veth.as_ref().expect("recorded").pings[0]
+}
+
+fn end(recording: &Recording) -> &VethEnd {
+    &recording.meta.veth.as_ref().expect("recorded").ends[0]
+}
+
+/// Mean round trip in packets' costs at the consumer.
+fn mean_rtt(recording: &Recording) -> f64 {
+    let rtts: Vec<f64> = ping(recording).samples.iter().filter_map(|s| Some(s.1? as f64)).collect();
+    assert!(rtts.len() > 20, "{} answers", rtts.len());
+    rtts.iter().sum::<f64>() / rtts.len() as f64 / (PACKET_NS * NS) as f64
+}
+
+fn limits(recording: &Recording) -> Vec<f64> {
+    let series = &recording.series;
+    let found = series.columns.iter().find(|c| series.entities[c.0] == "a-b/ring" && c.1 == "bql_limit");
+    found.expect("it is recorded").2.clone()
+}
+
+/// An echo request waits for the end of the poll under way, half a poll on average, then for three whole ones: 224 packets.
+#[test]
+fn without_bql_a_sparse_flow_waits_three_and_a_half_polls() {
+    let recording = run(&plan(fq_codel(false), VethBqlPlan::Off, 0));
+    let rtt = mean_rtt(&recording);
+    assert!((rtt / 224.0 - 1.0).abs() < 0.05, "{rtt}");
+    assert_eq!(ping(&recording).lost, 0);
+    assert!(end(&recording).counters["drv_xoff"] > 100);
+}
+
+#[test]
+fn with_bql_the_ring_stays_short_and_throughput_is_the_same() {
+    let off = run(&plan(fq_codel(false), VethBqlPlan::Off, 0));
+    let on = run(&plan(fq_codel(false), VethBqlPlan::Packets, 100));
+    assert!(mean_rtt(&on) < mean_rtt(&off) / 8.0, "{}", mean_rtt(&on));
+    assert_eq!(ping(&on).lost, 0);
+    let delivered = |recording: &Recording| end(recording).counters["delivered_packets"] as f64;
+    assert!((delivered(&on) / delivered(&off) - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn completions_one_by_one_settle_at_a_limit_of_two() {
+    let limits = limits(&run(&plan(fq_codel(false), VethBqlPlan::Packets, 0)));
+    assert_eq!(limits[limits.len() / 2..].iter().copied().fold(0.0, f64::max), 2.0);
+}
+
+/// Kernels up to 6.1, and all without a qdisc: the ring is full of the flood, and most echo requests find no room.
+#[test]
+fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog() {
+    let mut old = plan(fq_codel(false), VethBqlPlan::Off, 0);
+    network(&mut old).veths[0].stops_when_full = false;
+    // 100,000 packets a second for a consumer of 10,000: nine of ten find the ring full.
+    network(&mut old).datagrams[0].interval_ps = 10 * US;
+    network(&mut old).pings[0].interval_ps = 5 * MS;
+    let recording = run(&old);
+    let ping = ping(&recording);
+    assert!(ping.lost as f64 > 0.8 * ping.sent as f64, "{} of {}", ping.lost, ping.sent);
+    assert_eq!(end(&recording).counters["qdisc_drops"], 0);
+    assert!(end(&recording).counters["tx_dropped"] > 100_000);
+    let rtt = mean_rtt(&recording);
+    assert!((rtt / 256.0 - 1.0).abs() < 0.05, "{rtt}");
+}
+
+/// The kernels before commit 815980fe6dbb drop echo requests that follow another one that waited too long.
+#[test]
+fn the_old_codel_loses_pings_and_the_new_one_does_not() {
+    let lost = |old| {
+        let mut plan = plan(fq_codel(old), VethBqlPlan::Off, 0);
+        plan.duration_ps = 30_000 * MS;
+        network(&mut plan).pings[0].interval_ps = 200 * MS;
+        // A poll takes 7.1 ms, 2.1 ms longer than CoDel's target.
+        network(&mut plan).namespaces[1].rule_ps = 8_500;
+        ping(&run(&plan)).lost
+    };
+    assert_eq!(lost(false), 0);
+    assert!(lost(true) > 0);
+}
+
+/// Frames come in batches of 64 to a ring of 30, and to one of 256: the first drops more than half.
+#[test]
+fn a_small_ring_drops_xdp_frames() {
+    let dropped = |ring| {
+        let mut plan = plan(fq_codel(false), VethBqlPlan::Off, 0);
+        plan.duration_ps = 100 * MS;
+        let network = network(&mut plan);
+        network.veths[0].ring = ring;
+        network.datagrams.clear();
+        network.namespaces[1].rules = 0;
+        network.frames.push(FramesPlan {
+            name: "xdp".into(),
+            src: "a".into(),
+            dst: "b".into(),
+            frame_bytes: 60,
+            batch: 64,
+            interval_ps: MS,
+            start_ps: 0,
+            stop_ps: None,
+        });
+        let recording = run(&plan);
+        let sender = &recording.meta.veth.as_ref().expect("recorded").senders[0];
+        sender.dropped as f64 / sender.sent as f64
+    };
+    assert_eq!(dropped(256), 0.0);
+    assert!(dropped(30) > 0.5, "{}", dropped(30));
+}
+
+/// A consumer that takes 250 ms a packet empties a poll in 16 s, and is not taken for dead; one of 300 ms is.
+#[test]
+fn the_watchdog_fires_where_a_poll_takes_longer_than_16_s() {
+    let timeouts = |rule_ps| {
+        let mut plan = plan(QdiscPlan::Pfifo { limit_packets: 1000 }, VethBqlPlan::Off, 0);
+        network(&mut plan).namespaces[1].rule_ps = rule_ps;
+        network(&mut plan).pings.clear();
+        plan.duration_ps = 60_000 * MS;
+        end(&run(&plan)).counters["tx_timeout"]
+    };
+    assert_eq!(timeouts(240 * MS / 13_000), 0);
+    assert!(timeouts(300 * MS / 13_000) > 0);
+}
+
+#[test]
+fn more_than_half_the_watchdog_is_refused() {
+    let refused = |us| plan(fq_codel(false), VethBqlPlan::Packets, us).check().is_err();
+    assert!(!refused(8_000_000));
+    assert!(refused(8_000_001));
+}
+
+fn any_qdisc() -> impl Strategy<Value = QdiscPlan> {
+    prop_oneof![
+        Just(QdiscPlan::Noqueue),
+        (1u32..300).prop_map(|limit_packets| QdiscPlan::Pfifo { limit_packets }),
+        any::<bool>().prop_map(fq_codel),
+        Just(QdiscPlan::Sfq {
+            limit_packets: 127,
+            depth_packets: 127,
+            flows: 128,
+            divisor: 1024,
+            quantum_bytes: 1514
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Nothing is lost from the books, and what was stopped goes on: the consumer is busy all the time.
+    #[test]
+    fn books_add_up_and_the_queue_never_hangs(
+        qdisc in any_qdisc(),
+        bql in prop_oneof![Just(VethBqlPlan::Off), Just(VethBqlPlan::Packets), Just(VethBqlPlan::Bytes)],
+        tx_usecs in prop_oneof![Just(0u64), 1u64..5_000],
+        ring in 1u32..400,
+        (stops, threaded, blocks) in any::<(bool, bool, bool)>(),
+        (rules, gro_batch, send_ns, sndbuf) in (0u32..2_000, 1u32..20, 200u64..4_000, 2_000u64..600_000),
+    ) {
+        let mut plan = plan(qdisc, bql, tx_usecs);
+        plan.duration_ps = 60 * MS;
+        let network = network(&mut plan);
+        network.veths[0].ring = ring;
+        network.veths[0].stops_when_full = stops;
+        for namespace in &mut network.namespaces {
+            (namespace.threaded, namespace.gro_batch) = (threaded, gro_batch);
+        }
+        network.namespaces[1].rules = rules;
+        let flood = &mut network.datagrams[0];
+        (flood.send_ps, flood.sndbuf_bytes, flood.blocks) = (send_ns * NS, sndbuf, blocks);
+        network.pings[0].start_ps = MS;
+        network.pings[0].interval_ps = MS;
+        network.pings[0].spread_ps = 0;
+        network.frames.push(FramesPlan {
+            name: "xdp".into(),
+            src: "a".into(),
+            dst: "b".into(),
+            frame_bytes: 60,
+            batch: 16,
+            interval_ps: 7 * MS,
+            start_ps: 0,
+            stop_ps: None,
+        });
+        let recording = run(&plan);
+        let end = end(&recording);
+        let packet_ps = 600 * NS + rules as u64 * 7_500;
+        // The slower of the two and a wake-up for each packet: if the queue hung, far less would come through.
+        let slowest = packet_ps + send_ns * NS + 20 * US;
+        let expected = plan.duration_ps / slowest;
+        prop_assert!(end.counters["delivered_packets"] > expected / 2, "{} of {expected}", end.counters["delivered_packets"]);
+        prop_assert_eq!(end.teardown.inflight_after, 0);
+        prop_assert!(!end.teardown.stopped_after);
+        prop_assert_eq!(run(&plan).series.columns, recording.series.columns);
+    }
+}

@@ -1,0 +1,182 @@
+"""The picture of the dark buffer: what waits in the ring and in the qdisc, and what a ping sees of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailback import text
+from tailback.measures_veth import FORWARD, samples
+from tailback.report.figures import (
+    INK,
+    MUTED,
+    POINTS,
+    SKY,
+    VERMILLION,
+    Figure,
+    Json,
+    Labels,
+    View,
+    figure,
+    layout,
+    level,
+    line,
+    pack,
+    round_top,
+    sampling,
+    views,
+)
+from tailback.report.plot import Plot
+from tailback.report.tables import TextTable
+from tailback.results import Result
+
+DARK = "#3b3f45"
+_MOST_PINGS = 4000
+
+
+def plots(result: Result) -> list[Plot]:
+    """Every plot of a run with namespaces; nothing where there are none."""
+    found = result.summary["veth"]
+    if found is None:
+        return []
+    return [_dark_buffer(result), *_pings(result), *_limit(result)]
+
+
+def _occupancy(view: View, top: float, ring: int) -> Figure:
+    values = {
+        row: view.reduce(view.result.bins.values(f"{FORWARD}/{row}", "queue_mean_packets"), POINTS)
+        for row in ("ring", "qdisc")
+    }
+    areas = {"ring": (DARK, "rgba(59,63,69,0.75)"), "qdisc": (SKY, "rgba(86,180,233,0.45)")}
+    data = []
+    labels = Labels(top)
+    below = 0.0
+    for row, (color, fill) in areas.items():
+        data.append(
+            line(
+                view,
+                values[row],
+                POINTS,
+                name=row,
+                unit="packets",
+                color=color,
+                stackgroup="waiting",
+                fillcolor=fill,
+                width=0.8,
+            )
+        )
+        last = float(values[row][-1])
+        if last > 0:
+            labels.add(below + last / 2, row, color)
+        below += last
+    look = layout(
+        view,
+        "Waiting (packets)",
+        (0, top),
+        shapes=[level(ring, MUTED, layer="above")],
+        annotations=labels.annotations() if view.part == "whole" else [],
+    )
+    return figure("dark-buffer", view, "Packets waiting in ring and queueing discipline", data, look)
+
+
+def _round_trips(view: View, sent: np.ndarray, rtts: np.ndarray, top: float) -> Figure:
+    kept = (sent >= view.begin_s) & (sent < view.end_s)
+    sent, rtts = sent[kept], rtts[kept]
+    stride = -(-len(sent) // _MOST_PINGS) if len(sent) else 1
+    unit, length = view.unit
+    dots: Json = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "ping",
+        "x": pack(sent[::stride] / length),
+        "y": pack(rtts[::stride] * 1e3),
+        "marker": {"color": VERMILLION, "size": 5},
+        "hovertemplate": f"%{{y:.3~f}} ms, sent at %{{x:.4~f}} {unit}<extra>ping</extra>",
+    }
+    labels = Labels(top)
+    if len(rtts):
+        labels.add(float(np.mean(rtts)) * 1e3, f"mean {text.duration(float(np.mean(rtts)))}", INK)
+    look = layout(
+        view,
+        "Ping, round trip (ms)",
+        (0, top),
+        shapes=[level(float(np.mean(rtts)) * 1e3, INK)] if len(rtts) else [],
+        annotations=labels.annotations() if view.part == "whole" else [],
+    )
+    return figure("ping", view, "Round trips of pings", [dots], look)
+
+
+def _dark_buffer(result: Result) -> Plot:
+    summary, bins = result.summary["veth"], result.bins
+    waiting = sum(bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
+    panels = views(result)[:1]
+    peak = max(float(view.reduce(np.asarray(waiting), POINTS).max(initial=0)) for view in panels)
+    top = round_top(max(peak * 1.05, summary["ring"] * 1.05))
+    figures = [_occupancy(view, top, summary["ring"]) for view in panels]
+    bql = {"off": "off", "packets": "on, one unit a packet", "bytes": "on, charging bytes"}[summary["bql"]]
+    caption = (
+        f"Packets that wait, as means over {sampling(panels, POINTS)}; dark: in the ring, where the "
+        f"queueing discipline cannot see them; light: in {summary['qdisc']}. Dashed: what the ring holds, "
+        f"{summary['ring']}. "
+        f"Byte queue limits: {bql}."
+    )
+    return Plot("dark-buffer", "The dark buffer", caption, figures)
+
+
+def _pings(result: Result) -> list[Plot]:
+    sent, rtts = samples(result)
+    if not len(rtts):
+        return []
+    most = round_top(float(rtts.max()) * 1.05e3)
+    figures = [_round_trips(view, sent, rtts, most) for view in views(result)[:1]]
+    caption = (
+        "Round trips of pings through the same queue, each at the time when its request was sent. "
+        "Dashed: their mean."
+    )
+    return [Plot("ping", "What a ping sees of it", caption, figures)]
+
+
+def _limit(result: Result) -> list[Plot]:
+    summary = result.summary["veth"]
+    if summary["bql_limit"] is None:
+        return []
+    row = result.bins.values(f"{FORWARD}/ring", "bql_limit")
+    panels = views(result)[:1]
+    top = round_top(float(row.max(initial=1)) * 1.1)
+    unit = "packets" if summary["bql"] == "packets" else "B"
+    figures = [
+        figure(
+            "bql-limit",
+            view,
+            "Limit of byte queue limits",
+            [line(view, view.reduce(row, POINTS), POINTS, name="limit", unit=unit, color=VERMILLION)],
+            layout(view, f"Limit ({unit})", (0, top)),
+        )
+        for view in panels
+    ]
+    caption = (
+        f"The limit of dynamic queue limits at the ends of bins, as means over {sampling(panels, POINTS)}."
+    )
+    return [Plot("bql-limit", "Byte queue limits", caption, figures)]
+
+
+def table(result: Result) -> TextTable:
+    """A row a sender: what it sent and what became of it."""
+    summary = result.summary["veth"]
+    rows = [] if summary is None else summary["senders"]
+    return TextTable(
+        "namespaces",
+        "Senders between namespaces",
+        "Packets of each sender; what is neither delivered nor dropped was on its way at the end. A sender "
+        "waits where its socket's buffer is full.",
+        ["Traffic", "From", "To", "Sent", "Delivered", "Dropped", "Waits"],
+        [
+            [
+                row["name"],
+                row["src"],
+                row["dst"],
+                *(text.count(row[name]) for name in ("sent", "delivered", "dropped", "waits")),
+            ]
+            for row in rows
+        ],
+        [False, False, False, True, True, True, True],
+    )
