@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import explain_veth
 import pyarrow as pa
 from tailback._engine import Simulation
 from tailback.bins import Bins
@@ -57,11 +58,16 @@ def record(plan: Plan) -> Any:
 
 
 def throughput(plan: Plan, seeds: int) -> float:
-    """Payload a second that all receivers took in order after the warm-up, bit/s, over some seeds."""
+    """Payload a second that all receivers took in order after the warm-up, bit/s, over some seeds; of
+    namespaces, packets.
+    """
     found = []
     for more in range(seeds):
         recording = record({**plan, "seed": plan["seed"] + more})
         meta = json.loads(recording.meta_json)
+        if plan.get("veth") is not None:
+            found.append(explain_veth.delivered(meta))
+            continue
         end_ps = int(meta["end_ps"])
         bins = Bins(pa.table(recording.series), max(1, int(meta["bin_ps"])), end_ps)
         found.append(bins.mean(bins.total("goodput_rx_bps"), WARM_UP * end_ps / 1e12))
@@ -81,6 +87,8 @@ def find(plan: Plan, seeds: int = 2) -> Truth:
 
 def doublings(plan: Plan) -> dict[Stage, Doubling]:
     """Each stage of this run that can be doubled, with what doubles it in a plan."""
+    if plan.get("veth") is not None:
+        return explain_veth.doublings(plan, wider)
     senders, receivers = _ends(plan)
     used = senders | receivers
     hosts = {host["name"] for host in plan["hosts"]}
@@ -145,19 +153,20 @@ def _longer_rings(model: Plan) -> None:
 
 def _wider_qdisc(model: Plan) -> None:
     """Twice the rate of a shaper, twice the room and the thresholds of all others."""
-    model["qdisc"] = _wider(model["qdisc"])
+    model["qdisc"] = wider(model["qdisc"])
 
 
-def _wider(qdisc: Any) -> Any:
+def wider(qdisc: Any) -> Any:
+    """A queueing discipline with twice its rate, or twice its room and thresholds."""
     if not isinstance(qdisc, dict):
         return qdisc
-    wider = copy.deepcopy(qdisc)
-    for settings in wider.values():
+    edited = copy.deepcopy(qdisc)
+    for settings in edited.values():
         for key in ("rate_bps", "limit_bytes", "limit_packets", "min_bytes", "max_bytes", "burst_packets"):
             if settings.get(key):
                 settings[key] *= 2
-        settings.update({"child": _wider(settings["child"])} if settings.get("child") else {})
-    return wider
+        settings.update({"child": wider(settings["child"])} if settings.get("child") else {})
+    return edited
 
 
 def _deeper(plan: Plan, host: str) -> Plan:

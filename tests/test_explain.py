@@ -11,7 +11,9 @@ from explain_runs import draw
 from explain_truth import NONE, answer, find, named
 from tailback.cli import main
 from tailback.explain import as_text, explain, page
+from tailback.plan import make_plan
 from tailback.results import Result
+from tailback.scenario import load
 
 SHORT = ["run.duration=4ms", "memory_load.0.start=1us", "memory_load.1.start=2us"]
 
@@ -131,3 +133,28 @@ def test_it_is_mostly_right_on_drawn_runs() -> None:
         if said != named(truth.stage):
             wrong.append((one.words, truth, said))
     assert len(wrong) <= 3, wrong
+
+
+@pytest.mark.parametrize("late", ["0us", "100ms"])
+def test_a_flood_between_namespaces_waits_for_the_consumers_core(late: str) -> None:
+    plan, said = namespaces("veth-dark-buffer", f"traffic.0.start={late}", "run.duration=200ms")
+    assert said == named(find(plan, seeds=1).stage) == ("softirq", "consumer")
+
+
+@pytest.mark.parametrize(("ring", "stage"), [(30, ("ring", "producer-consumer")), (64, NONE)])
+def test_batches_of_64_frames_need_a_ring_as_long(ring: int, stage: tuple[str, str]) -> None:
+    plan, said = namespaces("veth-xdp", f"veth.ring={ring}", "run.duration=20ms")
+    assert said == named(find(plan, seeds=1).stage) == stage
+
+
+def test_a_consumer_that_takes_all_is_no_bottleneck() -> None:
+    sets = ["traffic.0.interval=102us", "run.duration=200ms"]
+    plan, said = namespaces("veth-dark-buffer", *sets)
+    assert said == named(find(plan, seeds=1).stage) == NONE
+
+
+def namespaces(name: str, *sets: str) -> tuple[Any, Any]:
+    """Plan and verdict of a run with namespaces."""
+    scenario = load(name, sets=list(sets))
+    plan = make_plan(scenario)
+    return plan, answer(scenario, plan)

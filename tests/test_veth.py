@@ -93,6 +93,8 @@ def test_the_consumer_is_what_holds_traffic(dark: Result) -> None:
     assert "byte queue limits" in page.second
     idle = run("veth-dark-buffer", sets=[*SHORT, "traffic.0.interval=1ms"])
     assert page_of(idle).headline.startswith("Nothing is the bottleneck")
+    bursts = run("veth-xdp", sets=["run.duration=20ms"])
+    assert page_of(bursts).headline == "The bottleneck is the ring between the namespaces."
 
 
 def test_the_same_seed_gives_the_same_samples() -> None:

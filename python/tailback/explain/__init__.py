@@ -8,6 +8,7 @@ from tailback.explain.observed import Observed
 from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
 from tailback.explain.veth import page as _veth_page
+from tailback.explain.veth import verdict as _veth_verdict
 from tailback.explain.words import Page, as_table, as_text, page
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ __all__ = ["Page", "Verdict", "as_table", "as_text", "explain", "page", "page_of
 
 def explain(result: Result) -> Verdict:
     """Where a run is stuck, and how sure that is."""
+    if result.summary["veth"] is not None:
+        return _veth_verdict(result)
     return _explain(Observed(result))
 
 

@@ -1,41 +1,117 @@
-"""Where a run with namespaces is stuck: what the consumer's core and the queues before it say."""
+"""Where a run with namespaces is stuck: what the consumer's core, its ring and the queues before it say."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tailback import text
-from tailback.explain.stages import Figure
+from tailback.explain.observed import Observed
+from tailback.explain.stages import Figure, Stage
+from tailback.explain.verdict import OFFERED, WORTH_IT, Candidate, Verdict
 from tailback.explain.words import Page
 from tailback.measures_veth import FORWARD
 
 if TYPE_CHECKING:
+    from tailback.bins import Bins
     from tailback.results import Result
 
 _BUSY = 0.95
 """A core that is busier than this is full."""
+_CONSUMER = FORWARD.split("-")[1]
 
 
-def page(result: Result) -> Page:
-    """The page of a run with namespaces."""
-    found, bins = result.summary["veth"], result.bins
+def verdict(result: Result) -> Verdict:
+    """The verdict on a run with namespaces: the consumer's softirq core, the ring before it, or nothing."""
+    seen, found = Observed(result), result.summary["veth"]
+    figures = _figures(found, result.bins)
+    gains = {
+        ("softirq", _CONSUMER): _of_core(result),
+        ("ring", FORWARD): _of_ring(result),
+    }
+    candidates = [
+        Candidate(Stage(kind, where, 1.0, True, figures), gain)
+        for (kind, where), gain in sorted(gains.items(), key=lambda one: -one[1])
+        if gain >= WORTH_IT
+    ]
+    return Verdict(seen, candidates, "" if candidates else OFFERED)
+
+
+def _counters(result: Result) -> dict[str, int]:
+    ends = result.meta["veth"]["ends"]
+    return next(dict(end["counters"]) for end in ends if end["name"] == FORWARD)
+
+
+def _of_core(result: Result) -> float:
+    """What a consumer twice as fast would give: what was offered and not delivered, where its core is busy
+    while packets wait. A sender that had to wait would have offered more: then it is all that it can take.
+    """
+    bins, counted = result.bins, _counters(result)
+    waits = sum(bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
+    held = np.asarray(waits) >= 1
+    if not held.any():
+        return 0.0
+    napi = f"{FORWARD}/napi"
+    if bins.has(napi, "core_share") and bins.values(napi, "core_share")[held].mean() < _BUSY:
+        return 0.0
+    delivered = counted["delivered_packets"]
+    if any(sender["waits"] for sender in result.meta["veth"]["senders"]) or not delivered:
+        return 1.0
+    return min(1.0, (counted["offered_packets"] - delivered) / delivered)
+
+
+def _of_ring(result: Result) -> float:
+    """What a ring twice as long would give: at most what it dropped while the core had time left. Drops at
+    one time only, of one burst, hold nothing.
+    """
+    bins, counted = result.bins, _counters(result)
+    lost = bins.values(f"{FORWARD}/ring", "dropped")
+    napi = f"{FORWARD}/napi"
+    if not bins.has(napi, "core_share") or bins.mean(bins.values(napi, "core_share")) >= _BUSY:
+        return 0.0
+    half = len(lost) // 2
+    if not (lost[:half].any() and lost[half:].any()):
+        return 0.0
+    return min(1.0, float(lost.sum()) / max(1, counted["delivered_packets"]))
+
+
+def _figures(found: dict[str, Any], bins: Bins) -> list[Figure]:
     figures = [
         Figure("packets delivered", f"{text.count(round(found['delivered_per_s']))} a second", ""),
         Figure("ring, mean", f"{text.significant(found['ring_packets'])} of {found['ring']} packets", ""),
         Figure(f"{found['qdisc']}, mean", f"{text.significant(found['qdisc_packets'])} packets", ""),
     ]
+    lost = float(bins.values(f"{FORWARD}/ring", "dropped").sum())
+    if lost:
+        figures.append(Figure("ring, dropped", text.count(lost), "0"))
     napi = f"{FORWARD}/napi"
-    share = bins.mean(bins.values(napi, "core_share")) if bins.has(napi, "core_share") else None
-    if share is not None:
+    if bins.has(napi, "core_share"):
+        share = bins.mean(bins.values(napi, "core_share"))
         figures.insert(0, Figure("consumer's core, busy", text.share(share), ""))
-    waits = found["ring_packets"] + found["qdisc_packets"]
-    if (share is not None and share < _BUSY) or waits < 1:
+    return figures
+
+
+def page(result: Result) -> Page:
+    """The page of a run with namespaces."""
+    found, bins, kind = result.summary["veth"], result.bins, verdict(result).key[0]
+    figures = _figures(found, bins)
+    if kind == "none":
         return Page(
             "Nothing is the bottleneck: the consumer takes what comes.",
             ["Its core has time left, or nothing waits before it."],
             figures,
             "Try more traffic, to find what gives way first.",
             "Sure: nothing is full.",
+            "No other stage holds traffic.",
+        )
+    if kind == "ring":
+        return Page(
+            "The bottleneck is the ring between the namespaces.",
+            ["It drops packets though the core that takes them has time left: bursts are longer than it."],
+            figures,
+            "Try a longer ring (veth.ring), or smaller batches at the sender (traffic: batch).",
+            "Sure: it drops, and its core is not full.",
             "No other stage holds traffic.",
         )
     dark = found["ring_packets"] > found["ring"] / 2
@@ -45,11 +121,12 @@ def page(result: Result) -> Page:
         if dark
         else "No other stage holds traffic."
     )
+    recorded = bins.has(f"{FORWARD}/napi", "core_share")
     return Page(
         "The bottleneck is the softirq core of the consumer.",
         ["Packets wait before the core that takes them from the ring, and that is busy all the time."],
         figures,
         "Try a consumer that takes less for a packet, such as fewer rules (veth.consumer.rules).",
-        "Sure: there is no stage after it." if share is not None else "Likely: its core is not recorded.",
+        "Sure: there is no stage after it." if recorded else "Likely: its core is not recorded.",
         second,
     )
