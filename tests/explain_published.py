@@ -11,8 +11,6 @@ from typing import Any
 from explain_truth import A_FEW_PERCENT, NONE, Plan, Stage, Truth, doublings, named, record, throughput
 from tailback.experiments import list_published, load_published
 from tailback.explain import explain
-from tailback.explain.verdict import ALONE
-from tailback.explain.words import together
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import load
@@ -73,6 +71,6 @@ def judge(name: str) -> tuple[Truth, Stage]:
     result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)
     result.meta["name"] = "hidden"
     verdict = explain(result)
-    alike = together(verdict) if verdict.none == ALONE else []
+    alike = verdict.alike
     said = role(plan, alike[0].stage.key) if alike else verdict.key
     return truth(plan), role(plan, said) if said != NONE and not alike else named(said)

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import tailback
+from explain_published import truth as truth_by_role
 from explain_runs import draw
-from explain_truth import NONE, answer, find, named
+from explain_truth import NONE, answer, find, named, record
 from tailback.cli import main
 from tailback.explain import as_text, explain, page
+from tailback.explain.observed import Observed
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import load
@@ -133,6 +135,33 @@ def test_it_is_mostly_right_on_drawn_runs() -> None:
         if said != named(truth.stage):
             wrong.append((one.words, truth, said))
     assert len(wrong) <= 3, wrong
+
+
+ALL_TO_ALL = ["run.duration=2ms", "topology.hosts=6", "traffic.0.start_interval=10us"]
+
+
+def test_links_full_side_by_side_are_worth_what_doubling_all_gives() -> None:
+    scenario = load("roce-all-to-all", sets=ALL_TO_ALL)
+    plan = make_plan(scenario)
+    verdict = explain(Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False))
+    assert verdict.key == NONE
+    assert {one.stage.where for one in verdict.alike} == {f"sw0:h{number}" for number in range(6)}
+    assert verdict.together == pytest.approx(truth_by_role(plan).gains["link", "receivers"], abs=0.05)
+    assert "and 2 more. All of them twice as fast would give about " in " ".join(
+        as_text(page(verdict)).split()
+    )
+
+
+def test_pairs_that_are_not_looked_at_count_for_what_links_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Observed(tailback.run("roce-all-to-all", sets=ALL_TO_ALL))
+    assert len(whole.pairs) == 30
+    monkeypatch.setattr("tailback.explain.observed.MOST_PAIRS", 10)
+    drawn = Observed(whole._result)
+    assert len(drawn.pairs) == 10
+    assert sum(pair.weight for pair in drawn.pairs) == pytest.approx(1)
+    assert drawn.through == whole.through
+    by_hand = sum(pair.share for pair in whole.pairs if pair.dst == "h3")
+    assert whole.through["sw0", "h3"] == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize("late", ["0us", "100ms"])

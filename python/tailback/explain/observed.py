@@ -27,8 +27,8 @@ SETTLING = 0.2
 """What is let pass between the start of the last flow and the end: the start of a run is not what it is
 about. An assumption: an engineer skips the first samples, too."""
 MOST_PAIRS = 400
-"""Pairs of hosts that paths are looked at for, those with the most bytes: enough to tell where traffic
-stands."""
+"""Pairs of hosts that paths are looked at for, drawn by their bytes where there are more: enough to tell
+where traffic stands."""
 
 Port = tuple[str, str]
 """A node and the peer that its port leads to."""
@@ -36,13 +36,21 @@ Port = tuple[str, str]
 
 @dataclass(frozen=True)
 class Pair:
-    """What one host sends to another: `share` of all payload of the run."""
+    """What one host sends to another: `share` of all payload of the run. `weight` is that and the share of
+    the pairs that it stands for, where not all are looked at.
+    """
 
     src: str
     dst: str
     share: float
+    weight: float
     ways: tuple[tuple[Port, float], ...]
     """Ports from sender to receiver, each with the part of this traffic that takes it (ECMP: even)."""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Sender and receiver."""
+        return self.src, self.dst
 
 
 class Observed:
@@ -159,10 +167,13 @@ class Observed:
     @cached_property
     def through(self) -> dict[Port, float]:
         """What of all payload goes through each port."""
+        towards: dict[str, dict[str, float]] = defaultdict(dict)
+        for (src, dst), share in self.shares.items():
+            towards[dst][src] = share
         found: dict[Port, float] = defaultdict(float)
-        for pair in self.pairs:
-            for port, part in pair.ways:
-                found[port] += pair.share * part
+        for dst, sources in towards.items():
+            for port, part in self._ways(sources, self._distances[dst]):
+                found[port] += part
         return found
 
     @cached_property
@@ -186,26 +197,64 @@ class Observed:
     # Traffic
 
     @cached_property
-    def pairs(self) -> list[Pair]:
-        """Pairs of hosts with traffic, those that delivered most first."""
-        delivered: dict[Port, int] = defaultdict(int)
+    def shares(self) -> dict[tuple[str, str], float]:
+        """What of all payload each pair of hosts is."""
+        delivered: dict[tuple[str, str], int] = defaultdict(int)
         columns = (self.flows.column(name).to_pylist() for name in ("src", "dst", "bytes_delivered"))
         for src, dst, size in zip(*columns, strict=True):
             delivered[src, dst] += size
         total = sum(delivered.values())
-        most = sorted(delivered, key=lambda pair: (-delivered[pair], pair))[:MOST_PAIRS]
-        towards = {dst: self._distances(dst) for _, dst in most}
+        return {pair: size / total if total else 1 / len(delivered) for pair, size in delivered.items()}
+
+    @cached_property
+    def sent(self) -> dict[str, float]:
+        """What of all payload each host sends."""
+        return self._by_end(0)
+
+    @cached_property
+    def taken(self) -> dict[str, float]:
+        """What of all payload each host receives."""
+        return self._by_end(1)
+
+    def _by_end(self, end: int) -> dict[str, float]:
+        found: dict[str, float] = defaultdict(float)
+        for pair, share in self.shares.items():
+            found[pair[end]] += share
+        return found
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Pairs of hosts with traffic, those that delivered most first."""
+        weights = self.shares if len(self.shares) <= MOST_PAIRS else self._drawn()
+        most = sorted(weights, key=lambda pair: (-self.shares[pair], pair))
         return [
             Pair(
                 src,
                 dst,
-                delivered[src, dst] / total if total else 1 / len(most),
-                self._ways(src, towards[dst]),
+                self.shares[src, dst],
+                weights[src, dst],
+                tuple(self._ways({src: 1.0}, self._distances[dst])),
             )
             for src, dst in most
         ]
 
-    def _distances(self, dst: str) -> dict[str, int]:
+    def _drawn(self) -> dict[tuple[str, str], float]:
+        """Pairs met at even steps through all payload, pairs in order, each with what it stands for."""
+        found: dict[tuple[str, str], float] = defaultdict(float)
+        step, passed, following = 1 / MOST_PAIRS, 0.0, 0.5 / MOST_PAIRS
+        for pair in sorted(self.shares):
+            passed += self.shares[pair]
+            while following < passed:
+                found[pair] += step
+                following += step
+        return found
+
+    @cached_property
+    def _distances(self) -> dict[str, dict[str, int]]:
+        """Of every node from each host that receives, in links."""
+        return {dst: self._distances_to(dst) for dst in {dst for _, dst in self.shares}}
+
+    def _distances_to(self, dst: str) -> dict[str, int]:
         found, frontier = {dst: 0}, deque([dst])
         while frontier:
             node = frontier.popleft()
@@ -216,19 +265,25 @@ class Observed:
                     frontier.append(other)
         return found
 
-    def _ways(self, src: str, distance: dict[str, int]) -> tuple[tuple[Port, float], ...]:
-        """All shortest ways at once, split evenly at each node."""
-        parts, found = {src: 1.0}, []
-        for _ in range(distance.get(src, 0)):
+    def _ways(self, sources: dict[str, float], distance: dict[str, int]) -> list[tuple[Port, float]]:
+        """All shortest ways at once, split evenly at each node, of what some hosts send to one."""
+        begins: dict[int, dict[str, float]] = defaultdict(dict)
+        for src, part in sources.items():
+            begins[distance.get(src, 0)][src] = part
+        parts: dict[str, float] = defaultdict(float)
+        found = []
+        for hops in range(max(begins), 0, -1):
+            for src, part in begins[hops].items():
+                parts[src] += part
             after: dict[str, float] = defaultdict(float)
             for node, part in parts.items():
                 peers = [wire.b if wire.a == node else wire.a for wire in self.network.wires_of[node]]
-                nearer = [peer for peer in peers if distance.get(peer, 1 << 30) == distance[node] - 1]
+                nearer = [peer for peer in peers if distance.get(peer, 1 << 30) == hops - 1]
                 for peer in nearer:
                     found.append(((node, peer), part / len(nearer)))
                     after[peer] += part / len(nearer)
             parts = after
-        return tuple(found)
+        return found
 
     @cached_property
     def bridges(self) -> set[str]:

@@ -102,13 +102,13 @@ class Senders:
             if port[0] in seen.bridges:
                 came = pair.ways[pair.ways.index((port, part)) - 1][0][0]
                 found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
-        ahead = sum(other.share for other in seen.pairs if other.dst == pair.dst)
+        ahead = seen.taken[pair.dst]
         for row in ("nic-rx", "rx"):
             found += seen.mean(f"{pair.dst}/{row}", "queue_mean_bytes") * pair.share / (ahead or 1.0)
         return found
 
     def _part(self, pair: Pair, src: str) -> float:
-        own = sum(other.share for other in self.seen.pairs if other.src == src)
+        own = self.seen.sent[src]
         return pair.share / own if own else 1.0
 
     def is_tcp(self, pair: Pair) -> bool:

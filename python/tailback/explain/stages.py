@@ -133,7 +133,7 @@ class Stages:
             node, peer = stage.where.split(":")
             through = seen.through[node, peer]
         else:
-            through = sum(other.share for other in seen.pairs if other.dst == pair.dst)
+            through = seen.taken[pair.dst]
         return pair.share / through if through > pair.share else 1.0
 
     # Receiver

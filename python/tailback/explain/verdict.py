@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from tailback.explain import bridge
@@ -24,6 +25,8 @@ ALONE = "no stage alone would carry more"
 NOTHING = "nothing was delivered"
 WORTH_IT = 0.05
 """What doubling must give of the throughput to call a stage the bottleneck."""
+Place = tuple[str, frozenset[str]]
+"""Kind of a stage and where it is: of a link both ends, as it is faster both ways."""
 
 
 @dataclass
@@ -44,6 +47,10 @@ class Verdict:
     seen: Observed
     candidates: list[Candidate]
     none: str = ""
+    alike: list[Candidate] = field(default_factory=list)
+    """Where no stage alone is worth it: those of a kind that are full at once, if any."""
+    together: float = 0.0
+    """What doubling all of `alike` is estimated to give."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -64,14 +71,31 @@ def explain(seen: Observed) -> Verdict:
             one = found.setdefault(stage.key, Candidate(stage))
             others = [other for other in path if other.key != stage.key]
             one.next = one.next or max(others, key=lambda other: other.need, default=None)
-            one.gain += gain * pair.share
+            one.gain += gain * pair.weight
             one.pairs.append(pair)
     ranked = sorted(found.values(), key=lambda one: -one.gain)
     if all(senders.keeps_up(pair) for pair in seen.pairs):
         return Verdict(seen, ranked, OFFERED)
     if not ranked or ranked[0].gain < WORTH_IT:
-        return Verdict(seen, ranked, ALONE)
+        return Verdict(seen, ranked, ALONE, *_together(stages, senders, ranked))
     return Verdict(seen, ranked)
+
+
+def _together(stages: Stages, senders: Senders, ranked: list[Candidate]) -> tuple[list[Candidate], float]:
+    """Stages of a kind that are full at the same time, of which none alone is worth doubling, and what
+    doubling them all gives: up to where something else is full.
+    """
+    alike = [one for one in ranked if one.stage.kind == ranked[0].stage.kind and one.stage.use >= FULL]
+    relieved = {_place(one.stage) for one in alike}
+    gain = 0.0
+    for pair in {pair.ends: pair for one in alike for pair in one.pairs}.values():
+        for stage, more in gains(stages, senders, pair, on_path(stages, senders, pair), relieved):
+            gain += more * pair.weight if _place(stage) in relieved else 0.0
+    return (alike, gain) if len(alike) > 1 and gain >= WORTH_IT else ([], 0.0)
+
+
+def _place(stage: Stage) -> Place:
+    return stage.kind, frozenset(stage.where.split(":") if stage.kind == "link" else [stage.where])
 
 
 def on_path(stages: Stages, senders: Senders, pair: Pair) -> list[Stage]:
@@ -86,8 +110,12 @@ def on_path(stages: Stages, senders: Senders, pair: Pair) -> list[Stage]:
     return [stage for stage in found if stage is not None]
 
 
-def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> list[tuple[Stage, float]]:
-    """What doubling a stage would give this traffic, as a share of it, for all stages that matter."""
+def gains(
+    stages: Stages, senders: Senders, pair: Pair, path: list[Stage], relieved: Set[Place] = frozenset()
+) -> list[tuple[Stage, float]]:
+    """What doubling a stage would give this traffic, as a share of it, for all stages that matter. `relieved`
+    are doubled with it.
+    """
     if senders.keeps_up(pair):
         return []
     window = senders.window(pair)
@@ -110,11 +138,11 @@ def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> li
     if first is None:
         return []
     if tcp:
-        return _tcp_gains(path, first)
+        return _tcp_gains(path, first, relieved)
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
     behind = [*path, *([window] if window is not None and not wasted else [])]
     reads = senders.fetched(pair)
-    return [(first, _room([*behind, reads] if reads is not None else behind, first))]
+    return [(first, _room([*behind, reads] if reads is not None else behind, first, relieved))]
 
 
 def _marker(path: list[Stage]) -> Stage | None:
@@ -128,13 +156,14 @@ def _use(stage: Stage) -> float:
     return stage.use
 
 
-def _room(path: list[Stage], first: Stage) -> float:
+def _room(path: list[Stage], first: Stage, relieved: Set[Place] = frozenset()) -> float:
     """How much more the others on the path can carry, up to twice."""
-    rest = max((stage.need for stage in path if stage.key != first.key), default=0.0)
+    others = [stage for stage in path if stage.key != first.key and _place(stage) not in relieved]
+    rest = max((stage.need for stage in others), default=0.0)
     return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
 
 
-def _tcp_gains(path: list[Stage], first: Stage) -> list[tuple[Stage, float]]:
+def _tcp_gains(path: list[Stage], first: Stage, relieved: Set[Place]) -> list[tuple[Stage, float]]:
     """Of TCP, where what a core spends on a byte depends on who else is slow.
 
     A receiver that falls behind merges most and acknowledges least: once it is faster, its sender's core has
@@ -148,7 +177,8 @@ def _tcp_gains(path: list[Stage], first: Stage) -> list[tuple[Stage, float]]:
             need[core.key] = core.use * DEARER
         elif first.kind == "link":
             need[core.key] = core.use * CHEAPER
-    rest = max((need[stage.key] for stage in path if stage is not first), default=0.0)
+    others = [stage for stage in path if stage is not first and _place(stage) not in relieved]
+    rest = max((need[stage.key] for stage in others), default=0.0)
     return [(first, min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0)]
 
 

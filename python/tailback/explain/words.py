@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tailback import text
 from tailback.explain.stages import FULL, Figure, Stage
-from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
+from tailback.explain.verdict import ALONE, NOTHING, OFFERED, Candidate, Verdict
 
 if TYPE_CHECKING:
     from tailback.report.tables import TextTable
@@ -158,7 +158,7 @@ def page(verdict: Verdict) -> Page:
     first = verdict.candidates[0]
     kind = kind_of(verdict, first.stage)
     headline = f"The bottleneck is {_called(verdict, first.stage, kind.name)}."
-    share = sum(pair.share for pair in first.pairs)
+    share = sum(pair.weight for pair in first.pairs)
     reasons = [kind.why]
     if share < 0.95:
         reasons.append(
@@ -195,13 +195,13 @@ def _nothing(verdict: Verdict) -> Page:
     }
     figures = [Figure("goodput", text.rate(seen.goodput), "")]
     said = reasons[verdict.none]
-    alike = together(verdict)
-    if alike and verdict.none == ALONE:
+    alike = verdict.alike
+    if alike:
         names = [_called(verdict, one.stage, kind_of(verdict, one.stage).name) for one in alike[:4]]
         more = f" and {len(alike) - 4} more" if len(alike) > 4 else ""
         said += (
             f" Several are full side by side: {', '.join(names)}{more}. All of them twice as fast would give "
-            f"about {_percent(sum(one.gain for one in alike))} more."
+            f"about {_percent(verdict.together)} more."
         )
     for candidate in verdict.candidates[:2]:
         figures += candidate.stage.figures[:2]
@@ -209,6 +209,8 @@ def _nothing(verdict: Verdict) -> Page:
         OFFERED: "Try more traffic, to find what gives way first.",
         NOTHING: "Try tailback run with a longer run.duration.",
     }
+    if alike:
+        following[ALONE] = "Try all of these at once."
     return Page(
         f"Nothing is the bottleneck: {verdict.none}.",
         [said],
@@ -273,15 +275,6 @@ def _second(verdict: Verdict) -> str:
         return "No other stage holds traffic."
     name = _called(verdict, after, kind_of(verdict, after).name)
     return f"What comes next: {name}, of which this traffic needs {text.share(after.need)}."
-
-
-def together(verdict: Verdict) -> list[Candidate]:
-    """Stages of a kind that are full at the same time, of which none alone is worth doubling."""
-    if not verdict.candidates:
-        return []
-    kind = verdict.candidates[0].stage.kind
-    alike = [one for one in verdict.candidates if one.stage.kind == kind and one.gain > 0]
-    return alike if len(alike) > 1 and sum(one.gain for one in alike) >= WORTH_IT else []
 
 
 def as_text(page: Page) -> str:
