@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailback import text
 from tailback.explain.observed import Observed
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _BUSY = 0.95
 """A core that is busier than this is full."""
+_BURST = 0.1
+"""Packets that wait for less than this share of the run are a burst, or came at its end: `Observed.span`."""
 _CONSUMER = FORWARD.split("-")[1]
 
 
@@ -47,18 +50,29 @@ def _of_core(result: Result) -> float:
     """What a consumer twice as fast would give: what was offered and not delivered, where its core is busy
     while packets wait. A sender that had to wait would have offered more: then it is all that it can take.
     """
-    bins, counted = result.bins, _counters(result)
-    waits = sum(bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
-    held = np.asarray(waits) >= 1
-    if not held.any():
-        return 0.0
-    napi = f"{FORWARD}/napi"
-    if bins.has(napi, "core_share") and bins.values(napi, "core_share")[held].mean() < _BUSY:
+    bins, counted, held = result.bins, _counters(result), _held(result.bins)
+    share = _busy(bins, held)
+    if held.mean() < _BURST or (share is not None and share < _BUSY):
         return 0.0
     delivered = counted["delivered_packets"]
     if any(sender["waits"] for sender in result.meta["veth"]["senders"]) or not delivered:
         return 1.0
     return min(1.0, (counted["offered_packets"] - delivered) / delivered)
+
+
+def _held(bins: Bins) -> NDArray[np.bool_]:
+    """The bins of the run in which packets wait for the consumer."""
+    waits = [bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc")]
+    return np.asarray(sum(waits) >= 1)
+
+
+def _busy(bins: Bins, held: NDArray[np.bool_]) -> float | None:
+    """Busy share of the consumer's core in these bins, or in all if they are none; none if not recorded."""
+    napi = f"{FORWARD}/napi"
+    if not bins.has(napi, "core_share"):
+        return None
+    shares = bins.values(napi, "core_share")
+    return float((shares[held] if held.any() else shares).mean())
 
 
 def _of_ring(result: Result) -> float:
@@ -85,10 +99,11 @@ def _figures(found: dict[str, Any], bins: Bins) -> list[Figure]:
     lost = float(bins.values(f"{FORWARD}/ring", "dropped").sum())
     if lost:
         figures.append(Figure("ring, dropped", text.count(lost), "0"))
-    napi = f"{FORWARD}/napi"
-    if bins.has(napi, "core_share"):
-        share = bins.mean(bins.values(napi, "core_share"))
-        figures.insert(0, Figure("consumer's core, busy", text.share(share), ""))
+    held = _held(bins)
+    share = _busy(bins, held)
+    if share is not None:
+        when = " while packets wait" if held.any() else ""
+        figures.insert(0, Figure(f"consumer's core, busy{when}", text.share(share), ""))
     return figures
 
 
