@@ -110,7 +110,7 @@ CONSTANTS = (
     ),
     Constant(
         "Most packets outstanding on a queue pair",
-        "sim/src/world.rs",
+        "sim/src/world/traffic.rs",
         r"tx_depth > 1 << (\d+)",
         "2^{}",
         "Half of the 24-bit PSN space may be outstanding; a quarter leaves no doubt about which packet a PSN "

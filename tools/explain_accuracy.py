@@ -92,7 +92,7 @@ def main() -> None:
     """The command."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--seed", type=int, default=2)
-    options.add_argument("--runs", type=int, default=200)
+    options.add_argument("--runs", type=int, default=200, choices=range(1, 100_001), metavar="N")
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options.add_argument("--published", action="store_true")
     options.add_argument("--wrong", action="store_true", help="list the runs that it got wrong")

@@ -57,7 +57,7 @@ IDLE = 0.3
 that is idle most of the time."""
 FEW_BYTES = 3000
 """Less on average is packets that meet by chance, two of a common size, and no queue."""
-STALLS = 0.12
+STALLS = 0.15
 """Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
 below it they are bursts."""
 MOSTLY_IIO = 0.45

@@ -111,7 +111,8 @@ def gains(stages: Stages, senders: Senders, pair: Pair, path: list[Stage]) -> li
         return []
     if tcp:
         return _tcp_gains(path, first)
-    behind = [*path, *([window] if window is not None and not tcp else [])]
+    # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
+    behind = [*path, *([window] if window is not None and not wasted else [])]
     reads = senders.fetched(pair)
     return [(first, _room([*behind, reads] if reads is not None else behind, first))]
 
