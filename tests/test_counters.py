@@ -162,6 +162,83 @@ def test_pcm(contention: Result) -> None:
     assert float(rows["Memory Throughput (MB/s)"]) == pytest.approx(total, abs=0.1)
 
 
+FLOOD = ["run.duration=200ms"]
+
+FQ_CODEL = (
+    "qdisc fq_codel 8001: dev producer-consumer root refcnt 2 limit 10240p flows 1024 quantum 1514 "
+    "target 5ms interval 100ms memory_limit 32Mb ecn drop_batch 64 "
+)
+
+
+def tc_counted(text: str) -> dict[str, int]:
+    """The first discipline of `tc -s qdisc show`, as scripts read it."""
+    lines = text.splitlines()
+    sent = re.fullmatch(
+        r" Sent (\d+) bytes (\d+) pkt \(dropped (\d+), overlimits 0 requeues (\d+)\) ", lines[1]
+    )
+    left = re.fullmatch(r" backlog (\d+)b (\d+)p requeues \d+", lines[2])
+    assert sent
+    assert left
+    names = ("bytes", "packets", "dropped", "requeues", "backlog_bytes", "backlog")
+    return dict(zip(names, map(int, (*sent.groups(), *left.groups())), strict=True))
+
+
+@pytest.mark.parametrize("scenario", ["veth-dark-buffer", "veth-bql"])
+def test_tc_of_a_veth_pair(scenario: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    result = tailback.run(scenario, sets=FLOOD, out=tmp_path / "run")
+    assert STYLES["tc"].nodes(result) == ["producer", "consumer"]
+    text = printed(capsys, tmp_path / "run", "--as", "tc", "--host", "producer")
+    lines = text.splitlines()
+    assert lines[0] == FQ_CODEL
+    assert lines[3].startswith("  maxpacket 1442 drop_overlimit 0 new_flow_count ")
+    assert re.fullmatch(r"  new_flows_len \d+ old_flows_len \d+", lines[4])
+    assert len(lines) == 5
+    of_tc = tc_counted(text)
+    end = next(end for end in result.meta["veth"]["ends"] if end["name"] == "producer-consumer")
+    assert of_tc["dropped"] == end["counters"]["qdisc_drops"]
+    # A packet that the full ring gave back has been sent, and waits again.
+    twice = of_tc["packets"] + of_tc["dropped"] + of_tc["backlog"] - end["counters"]["offered_packets"]
+    assert twice in ((0, 1) if scenario == "veth-dark-buffer" else (0,))
+    assert (of_tc["requeues"] > 0) == (scenario == "veth-dark-buffer")
+    # The flood's datagrams have 1442 B, the pings' less.
+    assert 1400 < of_tc["bytes"] / of_tc["packets"] < 1442
+    assert of_tc["backlog_bytes"] == 1442 * of_tc["backlog"] > 0
+    # Answers come one by one over the other end, and nothing waits there.
+    answers = tc_counted(printed(capsys, tmp_path / "run", "--as", "tc", "--host", "consumer"))
+    assert 0 < answers["packets"] < 10
+    assert answers["bytes"] == 98 * answers["packets"]
+    assert answers["backlog"] == answers["dropped"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "own"),
+    [
+        ("sfq", "limit 127p quantum 1514b depth 127 divisor 1024 ", []),
+        (
+            "codel",
+            "limit 1000p target 5ms interval 100ms ",
+            ["  count N lastcount N ldelay", "  maxpacket N ecn_mark N drop_overlimit N"],
+        ),
+        ("pfifo", "limit 1000p", []),
+    ],
+)
+def test_tc_of_other_disciplines_of_a_veth_pair(kind: str, head: str, own: list[str]) -> None:
+    result = tailback.run("veth-dark-buffer", sets=[*FLOOD, f"veth.qdisc={{kind: {kind}}}"])
+    text = as_tool(result, "tc", "producer")
+    lines = text.splitlines()
+    assert lines[0] == f"qdisc {kind} 8001: dev producer-consumer root refcnt 2 {head}"
+    assert tc_counted(text)["packets"] > 1000
+    for line, start in zip(lines[3:], own, strict=True):
+        assert re.sub(r"\d+", "N", line).startswith(start)
+
+
+def test_tc_has_nothing_of_a_veth_pair_without_a_discipline() -> None:
+    result = tailback.run("veth-dark-buffer", sets=[*FLOOD, "veth.qdisc={kind: noqueue}"])
+    assert STYLES["tc"].nodes(result) == []
+    with pytest.raises(ScenarioError, match="expected a Linux bridge, or a veth pair with a qdisc"):
+        as_tool(result, "tc")
+
+
 def test_pcm_of_a_gpu(pfc: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, pfc, "--as", "pcm", "--host", "h1")
     assert "ItoM" not in text

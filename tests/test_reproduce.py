@@ -380,3 +380,12 @@ def test_ctrl_c_ends_the_runs_under_way() -> None:
         signal.signal(signal.SIGINT, before)
     assert len(asked) == 2
     assert done.exit_status == 130
+
+
+@pytest.mark.parametrize("name", sorted(list_published()))
+def test_each_claim_alone_has_the_runs_that_its_tables_vary(name: str) -> None:
+    experiment = load_published(name)
+    for claim in experiment.claims:
+        part = experiment.only([claim.id])
+        assert {item.run for item in part.sensitivity} <= set(part.runs)
+        assert planned_runs(name, only=[claim.id]) >= len(part.runs)

@@ -312,8 +312,7 @@ class Experiment(_Part):
         claims = [claim for claim in self.claims if claim.id in ids]
         tables = [item for item in self.sensitivity if set(item.claims) & set(ids)]
         needed = {run for claim in claims for run in claim.runs}
-        # A plot is drawn in the look of the run itself.
-        needed |= {item.run for item in tables if item.assumed is not None or item.plot is not None}
+        needed |= {item.run for item in tables}
         runs = {name: run for name, run in self.runs.items() if name in needed}
         return self.model_copy(update={"claims": claims, "sensitivity": tables, "runs": runs})
 

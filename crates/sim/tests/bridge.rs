@@ -154,7 +154,7 @@ fn red_marks_where_the_link_is_the_bottleneck_and_every_mark_is_a_cnp() {
     };
     let mut plan = bridged(BridgeModelPlan { qdisc: QdiscPlan::Red(red), multiqueue: false, ..model() });
     plan.links[1].rate_bps = 10_000_000_000;
-    plan.duration_ps = 60 * MS;
+    plan.duration_ps = 200 * MS; // the first CNPs cut deep: what is posted takes its time
     plan.writers = vec![WriterPlan { stop_ps: Some(40 * MS), ..write_bw() }];
     let recording = run(plan);
     assert_eq!(recording.flows[0].state, "done", "nothing is on its way");

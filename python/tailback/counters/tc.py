@@ -162,8 +162,11 @@ class _Device:
 
 
 def _devices(result: Result) -> list[_Device]:
-    """Ports of Linux bridges, in the order of their links, which is that of the ports of their model."""
-    plan = result.plan
+    return [*_bridge_ports(result.plan), *_veth_ends(result.plan)]
+
+
+def _bridge_ports(plan: Mapping[str, Any]) -> list[_Device]:
+    """In the order of their links, which is that of the ports of their model."""
     found: list[_Device] = []
     for bridge in plan.get("bridges", []):
         name, model = bridge["name"], plan["bridge_models"][bridge["model"]]
@@ -174,6 +177,13 @@ def _devices(result: Result) -> list[_Device]:
             for peer, port in zip(peers, model["ports"], strict=True)
         ]
     return found
+
+
+def _veth_ends(plan: Mapping[str, Any]) -> list[_Device]:
+    """Ends of veth pairs, each with one transmit queue; none of noqueue, which counts nothing."""
+    veths = [pair for pair in (plan.get("veth") or {"veths": []})["veths"] if pair["qdisc"] != "noqueue"]
+    ends = [(pair[own], pair[peer], pair["qdisc"]) for pair in veths for own, peer in ("ab", "ba")]
+    return [_Device(own, f"{own}-{peer}", qdisc, 1, False) for own, peer, qdisc in ends]
 
 
 def _nodes(result: Result) -> list[str]:
@@ -197,4 +207,4 @@ def render(result: Result, node: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-STYLE = Style("tc", "tc -s qdisc show", _nodes, render, "a Linux bridge")
+STYLE = Style("tc", "tc -s qdisc show", _nodes, render, "a Linux bridge, or a veth pair with a qdisc")

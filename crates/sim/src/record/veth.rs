@@ -239,18 +239,21 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
     let veths = &world.linux.veths;
     let ends = (0..veths.ends.len()).map(|end| {
         let e = &veths.ends[end];
-        let (t, statistics) = (&e.tally, e.qdisc.statistics());
+        let t = &e.tally;
+        let mut of_qdisc = Vec::new();
+        if !e.qdisc.is_noqueue() {
+            super::qdisc::add_counters(&mut of_qdisc, &e.qdisc, world.now);
+        }
         let mut queue = e.queue.clone();
         let (inflight_before, stopped_before) = (queue.in_flight(), queue.is_stopped());
         let mut freed_packets = 0;
         queue.tear_down(world.now, |_| freed_packets += 1);
         VethEnd {
             name: end_name(plan, world, end),
-            counters: BTreeMap::from([
+            counters: BTreeMap::from_iter(of_qdisc.into_iter().chain([
                 ("offered_packets", t.offered),
                 ("delivered_packets", t.delivered),
                 ("qdisc_drops", t.qdisc_drops),
-                ("qdisc_requeues", statistics.requeues),
                 ("tx_dropped", t.ring_drops),
                 ("xdp_tx_dropped", t.frame_drops),
                 ("napi_polls", t.polls),
@@ -259,7 +262,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
                 ("stack_xoff", e.queue.stack_stops),
                 ("tx_timeout", e.queue.timeouts),
                 ("bql_limit", e.queue.limit() as u64),
-            ]),
+            ])),
             teardown: Teardown {
                 freed_packets,
                 inflight_before,
