@@ -182,6 +182,10 @@ def test_a_consumer_that_takes_all_is_no_bottleneck() -> None:
     assert said == named(find(plan, seeds=1).stage) == NONE
 
 
+def test_what_waits_at_the_end_only_holds_nothing() -> None:
+    assert namespaces("veth-dark-buffer", "traffic.0.start=195ms", "run.duration=200ms")[1] == NONE
+
+
 def namespaces(name: str, *sets: str) -> tuple[Any, Any]:
     """Plan and verdict of a run with namespaces."""
     scenario = load(name, sets=list(sets))
