@@ -178,7 +178,9 @@ def test_tcp_runs_are_read_again(tmp_path: Path, mixed: Result) -> None:
 
 @pytest.mark.parametrize("name", sorted(measures.MEASURES))
 def test_every_measure_works_on_tcp(name: str, alone: Result) -> None:
-    assert isinstance(measures.MEASURES[name](alone), float)
+    named = {"counter": {"name": "rx_packets"}, "bridge_counter": {"name": "rx_packets"}}
+    named["counter_ratio"] = {"of": "rx_packets", "to": "rx_packets"}
+    assert isinstance(measures.MEASURES[name](alone, **named.get(name, {})), float)
 
 
 def test_only_a_run_with_tcp_rests_on_assumptions_about_it() -> None:

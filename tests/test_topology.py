@@ -198,7 +198,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             {"kind": "fattree", "k": 4},
             'topology.kind: found "fattree", expected fat-tree (or another of star,',
         ),
-        ({"k": 4}, "topology.kind: found nothing, expected one of star, point-to-point, bridge, dumbbell"),
+        ({"k": 4}, "topology.kind: found nothing, expected one of star, point-to-point, bridge, veth,"),
         ({"kind": "leaf-spine", "leaves": 2}, "topology.spines: found nothing, expected a value: number"),
         (
             {"kind": "star", "hosts": 2, "k": 3},
