@@ -140,19 +140,7 @@ fn bql_keeps_the_transmit_ring_short() {
 
 #[test]
 fn red_marks_where_the_link_is_the_bottleneck_and_every_mark_is_a_cnp() {
-    let red = RedPlan {
-        limit_bytes: 2_000_000,
-        min_bytes: 50_000,
-        max_bytes: 200_000,
-        avpkt_bytes: 1500,
-        burst_packets: 66,
-        bandwidth_bps: 25_000_000_000,
-        probability: 0.5,
-        ecn: true,
-        harddrop: false,
-        whole_us: false,
-    };
-    let mut plan = bridged(BridgeModelPlan { qdisc: QdiscPlan::Red(red), multiqueue: false, ..model() });
+    let mut plan = bridged(BridgeModelPlan { qdisc: QdiscPlan::Red(RED), multiqueue: false, ..model() });
     plan.links[1].rate_bps = 10_000_000_000;
     plan.duration_ps = 200 * MS; // the first CNPs cut deep: what is posted takes its time
     plan.writers = vec![WriterPlan { stop_ps: Some(40 * MS), ..write_bw() }];

@@ -6,19 +6,6 @@ use common::*;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
-const RED: RedPlan = RedPlan {
-    limit_bytes: 2_000_000,
-    min_bytes: 50_000,
-    max_bytes: 200_000,
-    avpkt_bytes: 1500,
-    burst_packets: 60,
-    bandwidth_bps: 10_000_000,
-    probability: 0.5,
-    ecn: true,
-    harddrop: false,
-    whole_us: false,
-};
-
 const CODEL: CodelPlan =
     CodelPlan { target_us: 500, interval_us: 5_000, mtu_bytes: 4214, ecn: false, stale_when_empty: false };
 

@@ -27,6 +27,7 @@ const MAX_SHIFT: f64 = 31.0;
 
 /// Arguments of `tc qdisc add ... red`, none left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct RedArguments {
     /// Most bytes that wait.
     pub limit_bytes: u32,

@@ -5,7 +5,9 @@ use tailback_proto::aqm::codel::{Codel, CodelParameters};
 use tailback_proto::aqm::fifo::{Fifo, FifoLimit};
 use tailback_proto::aqm::fq_codel::{FqCodel, FqCodelParameters};
 use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
-use tailback_proto::aqm::red::{Red, RedArguments};
+pub use tailback_proto::aqm::red::RedArguments;
+
+use tailback_proto::aqm::red::Red;
 use tailback_proto::aqm::sfq::{Sfq, SfqParameters};
 use tailback_proto::aqm::tbf::{Tbf, TbfParameters};
 
@@ -34,7 +36,7 @@ pub enum QdiscPlan {
     Bfifo {
         limit_bytes: u32,
     },
-    Red(RedPlan),
+    Red(RedArguments),
     /// Packets wait in `child`, without one in a `bfifo` of `limit_bytes`.
     Tbf {
         rate_bps: u64,
@@ -54,24 +56,6 @@ pub enum QdiscPlan {
         divisor: u32,
         quantum_bytes: u32,
     },
-}
-
-/// Arguments of `red`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct RedPlan {
-    pub limit_bytes: u32,
-    pub min_bytes: u32,
-    pub max_bytes: u32,
-    pub avpkt_bytes: u32,
-    pub burst_packets: u32,
-    pub bandwidth_bps: u64,
-    pub probability: f64,
-    pub ecn: bool,
-    pub harddrop: bool,
-    /// `tc` of iproute2 before 2025.
-    pub whole_us: bool,
 }
 
 /// Parameters of CoDel in `codel` and `fq_codel`.
@@ -136,8 +120,7 @@ impl QdiscPlan {
                 Discipline::Fifo(Fifo::new(FifoLimit::Bytes(bytes(limit_bytes)?)))
             }
             QdiscPlan::Red(ref red) => {
-                let parameters =
-                    red.arguments().parameters().map_err(|problem| impossible(place, problem))?;
+                let parameters = red.parameters().map_err(|problem| impossible(place, problem))?;
                 Discipline::Red(Red::new(&parameters))
             }
             QdiscPlan::Tbf { rate_bps, burst_bytes, limit_bytes, ref child } => {
@@ -183,23 +166,6 @@ impl QdiscPlan {
     }
 }
 
-impl RedPlan {
-    fn arguments(&self) -> RedArguments {
-        RedArguments {
-            limit_bytes: self.limit_bytes,
-            min_bytes: self.min_bytes,
-            max_bytes: self.max_bytes,
-            avpkt_bytes: self.avpkt_bytes,
-            burst_packets: self.burst_packets,
-            bandwidth_bps: self.bandwidth_bps,
-            probability: self.probability,
-            ecn: self.ecn,
-            harddrop: self.harddrop,
-            whole_us: self.whole_us,
-        }
-    }
-}
-
 impl CodelPlan {
     fn parameters(&self, place: &str) -> Result<CodelParameters, PlanError> {
         within(place, "target_us", self.target_us, MAX_CODEL_US)?;
@@ -218,7 +184,7 @@ impl CodelPlan {
 mod tests {
     use super::*;
 
-    const RED: RedPlan = RedPlan {
+    const RED: RedArguments = RedArguments {
         limit_bytes: 2_000_000,
         min_bytes: 50_000,
         max_bytes: 200_000,
@@ -239,15 +205,14 @@ mod tests {
     fn what_tc_refuses_is_refused_in_one_line() {
         assert!(QdiscPlan::Red(RED).check("q").is_ok());
         // min is 33.3 packets, and burst + 1 - 33.3 must not be below 1.
-        let small = RedPlan { burst_packets: 32, ..RED };
+        let small = RedArguments { burst_packets: 32, ..RED };
         assert_eq!(
             refused(QdiscPlan::Red(small)),
             "ports[0].qdisc: burst is 32, too small for this min and avpkt; 34 is enough"
         );
-        assert!(
-            refused(QdiscPlan::Red(RedPlan { max_bytes: 50_000, ..RED })).contains("max is not above min")
-        );
-        assert!(refused(QdiscPlan::Red(RedPlan { probability: 1.0, ..RED })).contains("probability"));
+        assert!(refused(QdiscPlan::Red(RedArguments { max_bytes: 50_000, ..RED }))
+            .contains("max is not above min"));
+        assert!(refused(QdiscPlan::Red(RedArguments { probability: 1.0, ..RED })).contains("probability"));
         assert!(refused(QdiscPlan::Pfifo { limit_packets: 0 }).contains("limit_packets is 0"));
         let child = Some(Box::new(QdiscPlan::Noqueue));
         let tbf = QdiscPlan::Tbf { rate_bps: 100_000_000, burst_bytes: 10_000, limit_bytes: 1, child };

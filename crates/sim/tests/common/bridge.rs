@@ -59,3 +59,17 @@ pub fn at(recording: &Recording, port: &str, counter: &str) -> u64 {
     let row = recording.counters.iter().find(|row| row.port == port && row.counter == counter);
     row.unwrap_or_else(|| panic!("no {counter} at {port}")).value
 }
+
+/// RED as it was at the bridge of the published experiment.
+pub const RED: RedArguments = RedArguments {
+    limit_bytes: 2_000_000,
+    min_bytes: 50_000,
+    max_bytes: 200_000,
+    avpkt_bytes: 1500,
+    burst_packets: 66,
+    bandwidth_bps: 25_000_000_000,
+    probability: 0.5,
+    ecn: true,
+    harddrop: false,
+    whole_us: false,
+};
