@@ -62,10 +62,8 @@ pub struct Plan {
     /// Kinds of switch, named by index.
     pub switch_models: Vec<SwitchModelPlan>,
     /// Linux hosts that forward.
-    #[serde(default)]
     pub bridges: Vec<BridgePlan>,
     /// Kinds of bridge, named by index.
-    #[serde(default)]
     pub bridge_models: Vec<BridgeModelPlan>,
     /// Full-duplex links.
     pub links: Vec<LinkPlan>,
@@ -152,7 +150,6 @@ pub struct TransportPlan {
     /// Retries of a full timer without progress before the queue pair is in error.
     pub retry_count: u32,
     /// From a NAK to the first packet that is sent again.
-    #[serde(default)]
     pub nak_reaction_ps: u64,
 }
 
@@ -292,7 +289,6 @@ pub struct WriterPlan {
     /// No message is posted from here on.
     pub stop_ps: Option<u64>,
     /// A latency test: its other side; none: no message waits for another.
-    #[serde(default)]
     pub partner: Option<PartnerPlan>,
 }
 
