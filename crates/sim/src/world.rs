@@ -27,7 +27,7 @@ use crate::host::path::{HostPath, LoadChange, IDEAL};
 use crate::host::{Cpus, Sockets, TxRings};
 use crate::linux::Linux;
 use crate::nic::{Congestion, Nic, NicCounters, NicModel, RecvQp, SendQp};
-use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError, MAX_CODE_POINTS};
+use crate::plan::{CongestionPlan, Plan, PlanError, MAX_CODE_POINTS};
 use crate::workload::latency::LatencyTest;
 use crate::workload::Writer;
 
@@ -83,6 +83,8 @@ pub(crate) struct World {
     pub memory_loads: Vec<LoadChange>,
     pub send_qps: Vec<SendQp>,
     pub recv_qps: Vec<RecvQp>,
+    /// One for each span of receivers that the minimum interval between CNPs holds for.
+    pub notification_points: Vec<NotificationPoint>,
     /// What watches the counters of receiving hosts.
     pub agents: Vec<Agent>,
     /// What each queue pair sends: perftest-like writers first, then single messages.
@@ -164,7 +166,6 @@ impl World {
                 ready: Default::default(),
                 ready_classes: 0,
                 backlog_bytes: [0; CLASSES],
-                notification_point: NotificationPoint::default(),
                 counters: NicCounters::default(),
                 path,
                 data_ready: Time::ZERO,
@@ -301,6 +302,7 @@ impl World {
             memory_loads: Vec::new(),
             send_qps: Vec::new(),
             recv_qps: Vec::new(),
+            notification_points: Vec::new(),
             agents: Vec::new(),
             writers: Vec::new(),
             latency_tests: Vec::new(),
@@ -325,7 +327,7 @@ impl World {
         world.link_changes = plan.link_events.iter().map(|event| (port_of[&event.1], event.2)).collect();
         world.add_writers(plan, &names)?;
         world.add_flows(plan)?;
-        world.recv_qps = world.send_qps.iter().map(|s| RecvQp { src: s.src, ..RecvQp::default() }).collect();
+        world.add_receivers(plan);
         world.active_qps = world.send_qps.len();
         world.add_latency_tests(plan);
         world.add_agents(plan)?;
@@ -405,7 +407,6 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
             .map_err(|problem| ("rhcc.sender", problem))?,
         telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
-        cnp_interval_per_port: dcqcn.is_some_and(|d| d.cnp_interval_per == CnpInterval::Port),
         class_of: class_table(&plan.class_of),
         cnp_code_point: plan.cnp_code_point,
         strict: mask(&plan.strict),

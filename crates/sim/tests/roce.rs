@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
-use tailback_sim::plan::{CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogPlan, WriterPlan};
+use tailback_sim::plan::{CnpInterval, CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogPlan, WriterPlan};
 
 /// One flow without contention: payload over payload plus exact overhead, of the line rate, to 0.1 %.
 #[test]
@@ -299,6 +299,26 @@ fn cnps_have_a_class_of_their_own() {
     // All that were sent were handled, but for those on their way at the end.
     let handled = total(&recording, "rp_cnp_handled");
     assert!(receiver("np_cnp_sent") - handled < 200);
+}
+
+#[test]
+fn cnps_keep_their_least_time_for_a_queue_pair_a_destination_or_the_port() {
+    let sent = |per| {
+        let mut plan = star(3);
+        plan.writers = vec![writer(0, 2, 16), writer(1, 2, 16)];
+        plan.switch_models[0].ecn = vec![ecn(None, 1)];
+        plan.duration_ps = 2 * MS;
+        let mut dcqcn = connectx();
+        // A packet a queue pair each 3 us or so, and nearly all are marked.
+        dcqcn.reaction.rpg_min_rate = 3_000;
+        dcqcn.cnp_interval_per = per;
+        plan.nics[0].congestion = CongestionPlan::Dcqcn(dcqcn);
+        total(&run(plan), "np_cnp_sent")
+    };
+    let most = 2_000 / 4 + 1; // one each 4 us
+    assert!((most * 9 / 10..=most).contains(&sent(CnpInterval::Port)));
+    assert!((2 * most * 8 / 10..=2 * most).contains(&sent(CnpInterval::Destination)));
+    assert!((10 * most..=32 * most).contains(&sent(CnpInterval::Qp)));
 }
 
 #[test]

@@ -15,7 +15,6 @@ pub(crate) use probe::Prober;
 pub(crate) use qp::{QpState, RecvQp, SendQp};
 
 use std::collections::VecDeque;
-use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::rhcc::sender::SenderParameters;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
@@ -34,7 +33,6 @@ pub(crate) struct NicModel {
     /// Where queue pairs probe their receivers.
     pub rhcc: Option<SenderParameters>,
     pub min_time_between_cnps: Time,
-    pub cnp_interval_per_port: bool,
     /// Class of each code point.
     pub class_of: ClassOf,
     /// Code point of CNPs, if not that of the packet that was marked.
@@ -61,7 +59,6 @@ pub(crate) struct Nic {
     pub ready_classes: u8,
     /// Posted and not sent, by class, bytes.
     pub backlog_bytes: [i64; CLASSES],
-    pub notification_point: NotificationPoint,
     pub counters: NicCounters,
     /// Number of the host's path; `IDEAL`: none.
     pub path: u32,

@@ -1,6 +1,5 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
-use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
@@ -83,7 +82,8 @@ impl SendQp {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecvQp {
     pub responder: Responder,
-    pub notification_point: NotificationPoint,
+    /// Number of its notification point, which others may share.
+    pub notification_point: u32,
     /// Host that sends.
     pub src: u16,
     /// The queue pair that answers each message, in a latency test.

@@ -61,11 +61,7 @@ impl World {
             r.np_ecn_marked_roce_packets += 1;
             nic.counters.np_ecn_marked_roce_packets += 1;
             if matches!(model.congestion, Congestion::Dcqcn(_)) {
-                let point = if model.cnp_interval_per_port {
-                    &mut nic.notification_point
-                } else {
-                    &mut r.notification_point
-                };
+                let point = &mut self.notification_points[r.notification_point as usize];
                 cnp = point.on_ecn_marked(self.now, model.min_time_between_cnps);
             }
         }

@@ -152,7 +152,7 @@ pub struct DcqcnPlan {
     pub reaction: MlnxParameters,
     /// us, by its mlnx name: CNPs are at least this far apart.
     pub min_time_between_cnps: u32,
-    /// Reading: whether that holds for a queue pair or for the port.
+    /// Reading: what that holds for.
     pub cnp_interval_per: CnpInterval,
 }
 
@@ -162,6 +162,8 @@ pub struct DcqcnPlan {
 pub enum CnpInterval {
     /// Each queue pair.
     Qp,
+    /// All queue pairs whose CNPs go to one host together.
+    Destination,
     /// All queue pairs of a port together.
     Port,
 }

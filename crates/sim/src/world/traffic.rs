@@ -1,13 +1,14 @@
 //! What a plan's traffic is built from: queue pairs, writers, messages, and traffic of cores.
 
 use std::collections::HashMap;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::Requester;
 use tailback_proto::units::Time;
 
 use crate::event::MAX_INDEX;
 use crate::host::path::{LoadChange, LINE_BYTES};
-use crate::nic::{NicModel, Prober, QpState, SendQp};
-use crate::plan::{Plan, PlanError};
+use crate::nic::{NicModel, Prober, QpState, RecvQp, SendQp};
+use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
 use crate::workload::Writer;
 use crate::world::World;
 
@@ -31,6 +32,26 @@ impl World {
                 path.add_working_set(writer.message_bytes.saturating_mul(writer.tx_depth));
             }
         }
+    }
+
+    /// The receiving halves of all queue pairs, and the notification points that they share.
+    pub(super) fn add_receivers(&mut self, plan: &Plan) {
+        let mut numbers = HashMap::new();
+        for (qp, s) in self.send_qps.iter().enumerate() {
+            let holds_for = match &plan.nics[plan.hosts[s.dst as usize].nic].congestion {
+                CongestionPlan::Dcqcn(dcqcn) => dcqcn.cnp_interval_per,
+                _ => CnpInterval::Qp,
+            };
+            let share = match holds_for {
+                CnpInterval::Qp => (s.dst, Some(s.src), Some(qp)),
+                CnpInterval::Destination => (s.dst, Some(s.src), None),
+                CnpInterval::Port => (s.dst, None, None),
+            };
+            let next = numbers.len() as u32;
+            let notification_point = *numbers.entry(share).or_insert(next);
+            self.recv_qps.push(RecvQp { src: s.src, notification_point, ..RecvQp::default() });
+        }
+        self.notification_points = vec![NotificationPoint::default(); numbers.len()];
     }
 
     pub(super) fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {

@@ -254,11 +254,8 @@ impl World {
         if !matches!(model.congestion, Congestion::Dcqcn(_)) {
             return;
         }
-        let point = if model.cnp_interval_per_port {
-            &mut nic.notification_point
-        } else {
-            &mut self.recv_qps[qp as usize].notification_point
-        };
+        let number = self.recv_qps[qp as usize].notification_point;
+        let point = &mut self.notification_points[number as usize];
         if point.on_ecn_marked(self.now, model.min_time_between_cnps) {
             self.paths[nic.path as usize].buffers.cnps += 1;
             self.send_cnp(host, qp, code_point);
