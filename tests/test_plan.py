@@ -87,6 +87,7 @@ def test_everything_set() -> None:
                 "mtu_bytes": 4096,
                 "rx_latency_ps": 0,
                 "class_of": [3, 4, 5],
+                "ect": True,
                 "cnp_code_point": 2,
                 "strict": [5],
                 "weights": None,

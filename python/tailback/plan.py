@@ -113,6 +113,7 @@ def _nic(
         "mtu_bytes": host.mtu,
         "rx_latency_ps": host.rx_latency,
         "class_of": classes(marks, host.qos),
+        "ect": host.ect,
         "cnp_code_point": None if of_cnps is None else marks.index(of_cnps),
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),

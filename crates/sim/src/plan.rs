@@ -115,6 +115,8 @@ pub struct NicPlan {
     pub rx_latency_ps: u64,
     /// Class of each code point, for what arrives and for what is sent.
     pub class_of: Vec<u8>,
+    /// Whether data packets say ECT(0), so that queues may mark them instead of dropping them.
+    pub ect: bool,
     /// Code point of CNPs; none: that of the packet that was marked.
     pub cnp_code_point: Option<u8>,
     /// Classes with strict priority, highest number first.

@@ -13,7 +13,7 @@ use tailback_proto::units::{Rate, Time};
 use crate::engine::{stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
-use crate::fabric::packet::{Arena, Fifo, KINDS};
+use crate::fabric::packet::{Arena, Fifo, ECT, KINDS};
 use crate::fabric::pause::{PauseLogs, Pausing};
 use crate::fabric::port::{ClassQueue, Drops, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
@@ -407,6 +407,7 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
             .map_err(|problem| ("rhcc.sender", problem))?,
         telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
+        data_flags: if plan.ect { ECT } else { 0 },
         class_of: class_table(&plan.class_of),
         cnp_code_point: plan.cnp_code_point,
         strict: mask(&plan.strict),

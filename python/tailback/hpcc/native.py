@@ -100,6 +100,7 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
         "mtu_bytes": min(MTUS, key=lambda mtu: abs(mtu - payload)),
         "rx_latency_ps": 0,
         "class_of": marks,
+        "ect": True,
         "cnp_code_point": marks.index(CNP_PRIORITY),
         "strict": [CNP_PRIORITY],
         "weights": None,

@@ -152,6 +152,12 @@ class Host(Part):
     qos: Classification = Field(
         default_factory=Classification, description="Classes of what the NIC sends and receives."
     )
+    ect: bool = setting(
+        True,
+        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of soft-RoCE "
+        "without a traffic class; RED drops what it would mark.",
+        "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)",
+    )
     cnp_priority: CnpPriority = setting(
         6,
         "Priority of CNPs: their PCP, and 8 times it their DSCP. data: as the packets that they answer.",

@@ -33,6 +33,8 @@ pub(crate) struct NicModel {
     /// Where queue pairs probe their receivers.
     pub rhcc: Option<SenderParameters>,
     pub min_time_between_cnps: Time,
+    /// `ECT`, if data packets say so.
+    pub data_flags: u8,
     /// Class of each code point.
     pub class_of: ClassOf,
     /// Code point of CNPs, if not that of the packet that was marked.

@@ -12,7 +12,7 @@ use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
 use super::QpState;
 use crate::event::Event;
-use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, ECT, NONE};
+use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, NONE};
 use crate::host::path::IDEAL;
 use crate::host::ETHERNET;
 use crate::world::World;
@@ -153,7 +153,7 @@ impl World {
             ingress: 0,
             kind: Kind::Data,
             class,
-            flags: if out.ack_request { ECT | ACK_REQUEST } else { ECT },
+            flags: model.data_flags | if out.ack_request { ACK_REQUEST } else { 0 },
             code_point: s.code_point,
         };
         let packet = self.packets.add(packet);

@@ -36,6 +36,7 @@ pub fn star(hosts: usize) -> Plan {
             mtu_bytes: 1024,
             rx_latency_ps: 300_000,
             class_of: (0..8).collect(),
+            ect: true,
             cnp_code_point: Some(6),
             strict: vec![6],
             weights: None,
