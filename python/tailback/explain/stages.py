@@ -57,9 +57,6 @@ IDLE = 0.3
 that is idle most of the time."""
 FEW_BYTES = 3000
 """Less on average is packets that meet by chance, two of a common size, and no queue."""
-STALLS = 0.15
-"""Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
-below it they are bursts."""
 MOSTLY_IIO = 0.45
 """Part of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
 a write's round is in the IIO, and two thirds are the link and the credits' way back."""
@@ -189,14 +186,15 @@ class Stages:
         return Figure(f"{row} bandwidth used", value, "below 70 %: writes hardly wait")
 
     def _path_kind(self, host: str, stalled: float, busy: float) -> str:
-        if stalled < STALLS * (busy + stalled):
+        if busy >= FULL or stalled < SOME:
             return "pcie"
         away, inside = (self.seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
         target = "memory" if self.seen.host_path[host]["memory"] else "gpu"
         return "credits" if inside < MOSTLY_IIO * away else target
 
     def cpu(self, host: str, *, sends: bool) -> Stage | None:
-        """The busiest core of a host with TCP, as one that sends or receives.
+        """The cores of a host with TCP, as one that sends or receives: how busy the core is that a piece of
+        its work meets, so each core by its share of the work.
 
         A core that receives is full when packets stand in its ring. Without that it may be busy all the time
         all the same: it polls for few packets at a time, and would take more of them at less cost each.
@@ -208,11 +206,12 @@ class Stages:
         # Single cores are known over the whole run; how much busier all of them were in the span, too.
         whole = seen.bins.mean(seen.bins.values(host, "cpu_share"))
         more = seen.mean(host, "cpu_share") / whole if whole else 1.0
-        use = min(1.0, max(cores) * more)
+        work = sum(cores)
+        use = min(1.0, sum(core * core for core in cores) / work * more) if work else 0.0
         ring, dropped = seen.mean(f"{host}/rx", "queue_mean_bytes"), seen.total(f"{host}/rx", "dropped")
         stands = ring > RING_BYTES or dropped > 0
         figures = [
-            Figure(f"{host} busiest core", text.share(use), "below 90 % with time to spare"),
+            Figure(f"{host} cores, by their work", text.share(use), "below 90 % with time to spare"),
             Figure(f"{host}/rx queue_mean_bytes", text.size(ring), "a few packets"),
         ]
         if dropped:

@@ -73,7 +73,7 @@ KINDS = {
     ),
     "sending cpu": Kind(
         "a core of the sender {where}",
-        "The sender's busiest core has no time left, and nothing ahead of it is full.",
+        "The sender's cores have no time left, and nothing ahead of them is full.",
         "a faster core (host.cpu.clock), more connections on more cores, or larger bursts (host.tcp.tso)",
     ),
     "softirq": Kind(
