@@ -194,11 +194,11 @@ class Senders:
             Figure(f"{pair.src} paused_share", text.share(paused), "what the wire is not busy"),
         ]
         if limited:
-            rate = Figure(
-                f"{pair.src} rate_bps of its queue pairs", text.rate(posted.limit), text.rate(host_rate)
-            )
-            cnps = Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks")
-            return Stage("throttle", "", min(1.0, 1 - paused), True, [*figures, rate, cnps])
+            if posted.limit:  # of queue pairs that are not done
+                name = f"{pair.src} rate_bps of its queue pairs"
+                figures.append(Figure(name, text.rate(posted.limit), text.rate(host_rate)))
+            figures.append(Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks"))
+            return Stage("throttle", "", min(1.0, 1 - paused), True, figures)
         if pair.src not in self.seen.host_path:
             return None
         return Stage("reads", pair.src, min(1.0, 1 - paused), True, figures)
