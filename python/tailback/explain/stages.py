@@ -57,6 +57,9 @@ IDLE = 0.3
 that is idle most of the time."""
 FEW_BYTES = 3000
 """Less on average is packets that meet by chance, two of a common size, and no queue."""
+STEADY = 0.05
+"""Waits for credits, as a share of the time that PCIe does not spend on outages, below which its own rate is
+what limits it."""
 MOSTLY_IIO = 0.45
 """Part of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
 a write's round is in the IIO, and two thirds are the link and the credits' way back."""
@@ -192,11 +195,22 @@ class Stages:
         return Figure(f"{row} bandwidth used", value, "below 70 %: writes hardly wait")
 
     def _path_kind(self, host: str, stalled: float, busy: float) -> str:
-        if busy >= FULL or stalled < SOME:
-            return "pcie"
-        away, inside = (self.seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
-        target = "memory" if self.seen.host_path[host]["memory"] else "gpu"
-        return "credits" if inside < MOSTLY_IIO * away else target
+        """What doubling would help most, of a path whose time is `busy` and `stalled`.
+
+        Outages of a GPU are told apart by their own counter: while one lasts, all that has credits stands in
+        the IIO. What is stalled besides is a round trip that is too long for the credits.
+        """
+        seen = self.seen
+        outage = min(stalled, seen.counters[host, ""].get("bar1_stalled_us", 0) / 1e6 / seen.bins.end_s)
+        steady = stalled - outage
+        if busy >= FULL or steady < STEADY * (busy + steady):
+            return "pcie" if busy > outage else "gpu"
+        if outage / 2 > steady:
+            return "gpu"
+        away, inside = (seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
+        rest = max(0.0, inside / away - outage) / (1 - outage) if away else 0.0
+        target = "memory" if seen.host_path[host]["memory"] else "gpu"
+        return "credits" if rest < MOSTLY_IIO else target
 
     def cpu(self, host: str, *, sends: bool) -> Stage | None:
         """The cores of a host with TCP, as one that sends or receives: how busy the core is that a piece of
