@@ -155,6 +155,10 @@ class Senders:
         """Bytes of this pair under way."""
         return self.posted[pair.src].outstanding * self._part(pair, pair.src)
 
+    def under_way_to(self, host: str) -> float:
+        """Bytes of all senders to a host under way."""
+        return sum(self.mine(pair) for pair in self.seen.pairs if pair.dst == host)
+
     def window(self, pair: Pair) -> Stage | None:
         """How full the window is with what does not wait anywhere: 1 if nothing waits, as the window is what
         is waited for.
