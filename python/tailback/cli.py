@@ -20,8 +20,9 @@ import typer
 import tailback
 from tailback import scenario as scenarios
 from tailback import text
-from tailback.counters import STYLES, as_tool, read_run
+from tailback.counters import STYLES, as_tool
 from tailback.run import run_checked
+from tailback.run_folder import read_run
 from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
@@ -207,14 +208,10 @@ def explain(
     only what is printed on the hardware, such as the rate of a link.
     """
     from tailback import explain as explaining
-    from tailback.results import Result
 
-    try:
-        result = Result.load(folder)
-    except FileNotFoundError as error:
-        typer.echo(f"tailback: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-    typer.echo(explaining.as_text(explaining.page_of(result)), nl=False)
+    with _bad_input():
+        words = explaining.as_text(explaining.page_of(read_run(folder)))
+    typer.echo(words, nl=False)
 
 
 @app.command()
