@@ -191,11 +191,12 @@ bridge:
     kind: tbf
     rate: 100Mbps
     burst: 10KB
-    child: {kind: red, limit: 2MB, min: 50KB, max: 200KB, avpkt: 1500B, burst: 60, ecn: true, probability: 0.5}
+    child:
+      {kind: red, limit: 2MB, min: 50KB, max: 200KB, avpkt: 1500B, burst: 60, ecn: true, probability: 0.5}
 traffic:
   - {kind: write, from: h1, to: h0, message: 4096B, depth: 128}
 """
-"""What a kernel 7.2 was measured with: soft-RoCE, go-back-N with a window of 128 packets that no mark slows down."""
+"""What a kernel 7.2 was measured with: soft-RoCE, whose window of 128 packets no mark makes smaller."""
 
 
 def test_red_collapses_go_back_n_that_is_not_ect_and_marks_what_is() -> None:
@@ -208,7 +209,7 @@ def test_red_collapses_go_back_n_that_is_not_ect_and_marks_what_is() -> None:
         }
         delivered = bridged.flows.column("bytes_delivered").to_pylist()[0] / 2 / 2**20
         found[ect] = delivered, counted
-    # Measured: 6.05 MiB/s, 8,097 of 8,414 packets marked and 9 dropped; of 4 queue pairs, line rate and no drop.
+    # Measured: 6.05 MiB/s, 8,097 of 8,414 packets marked, 9 dropped; 4 queue pairs: line rate and no drop.
     delivered, counted = found[True]
     assert delivered > 6
     assert counted["red_marked"] > 0.95 * counted["qdisc_sent_packets"]

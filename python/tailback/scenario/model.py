@@ -154,8 +154,8 @@ class Host(Part):
     )
     ect: bool = setting(
         True,
-        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of soft-RoCE "
-        "without a traffic class; RED drops what it would mark.",
+        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of "
+        "soft-RoCE without a traffic class; RED drops what it would mark.",
         "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)",
     )
     cnp_priority: CnpPriority = setting(
