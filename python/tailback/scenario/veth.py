@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tailback.scenario.errors import Path
+from tailback.scenario.errors import Path, found
 from tailback.scenario.fields import Part, RunTime, Start, refuse, setting
 from tailback.scenario.network import Network
 from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, Noqueue, Qdisc, qdisc_plan
@@ -219,8 +219,8 @@ class Ping(_Between):
     @model_validator(mode="after")
     def _spread(self) -> Ping:
         if self.spread >= self.interval:
-            found, expected = format_duration(self.spread), format_duration(self.interval)
-            raise refuse("spread", found, f"less than interval, {expected}")
+            most = f"less than interval, {format_duration(self.interval)}"
+            raise refuse("spread", format_duration(self.spread), most)
         return self
 
 
@@ -258,9 +258,16 @@ def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     if scenario.veth is not None and not isinstance(topology, VethTopology):
         yield ("veth",), "found settings, expected none: the topology is not of kind veth"
     if isinstance(topology, VethTopology):
+        none = "expected none: a topology of kind veth has no hosts"
         for section in ("failures", "memory_load"):
             if getattr(scenario, section):
-                yield (section,), "found something, expected nothing: a topology of kind veth has no hosts"
+                yield (section,), f"found something, {none}"
+        if scenario.qos is not None:  # which fills in hosts and switches, too
+            yield ("qos",), f"found {found(scenario.qos)}, {none} and no switch to set up"
+            return
+        for section in ("host", "switch"):
+            if section in scenario.model_fields_set:
+                yield (section,), f"found settings, {none} and no switch"
 
 
 def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
