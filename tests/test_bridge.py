@@ -50,6 +50,19 @@ def test_defaults_make_a_plan() -> None:
     assert plan["switches"] == []
 
 
+def test_what_is_left_out_is_filled_in_where_it_is_shown_and_assumed() -> None:
+    scenario = loads(BASE)
+    shown = scenario.resolved_yaml()
+    assert "\n  rx_ring: 1024\n" in shown
+    assert "bridge: null" not in shown
+    assert "veth:" not in shown
+    assert loads(BASE + "bridge: null\n") == loads(BASE + "bridge: {}\n") == scenario
+    assert make_plan(loads(shown)) == make_plan(scenario)
+    assumed = {one["setting"] for one in run(scenario).assumptions}
+    assert "bridge.costs.transmit" in assumed
+    assert not {"bridge", "veth"} & assumed
+
+
 def test_isolated_cores_take_no_interrupts() -> None:
     text = with_bridge("cores: [{cpu: 0, isolated: true}, {cpu: 8}, {cpu: 9}]")
     model = make_plan(loads(text))["bridge_models"][0]

@@ -141,9 +141,20 @@ def test_a_shown_scenario_has_nothing_of_hosts_and_loads_again() -> None:
     text = scenario.resolved_yaml()
     assert "\nhost:" not in text
     assert "\nswitch:" not in text
+    assert "\nbridge:" not in text
     from tailback.scenario import loads
 
     assert make_plan(loads(text)) == make_plan(scenario)
+
+
+def test_what_is_left_out_of_the_pair_is_shown_and_assumed() -> None:
+    data = {key: value for key, value in base().items() if key != "veth"}
+    scenario = load(data)
+    assert "\nveth:\n  kernel: 6.18" in scenario.resolved_yaml().replace('"', "")
+    assert load(data | {"veth": None}) == load(base()) == scenario
+    assumed = {one["setting"] for one in run(data, sets=["run.duration=10ms"]).assumptions}
+    assert "veth.output" in assumed
+    assert not {"bridge", "veth"} & assumed
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,7 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     if scenario.has_tcp and not scenario.has_roce:
         unused = ("host.mtu", "host.transport.", "host.dcqcn.", "host.hpcc.", "host.timely.", "host.dctcp.")
     if not scenario.network.hosts:
-        unused = ("record.qps", "qos", "bridge", "failures", "memory_load")
+        unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
 
 

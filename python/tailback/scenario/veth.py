@@ -272,9 +272,9 @@ def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
     """Namespaces and what is sent between them, as the engine has it; none where there are none."""
-    if not isinstance(scenario.topology, VethTopology):
+    veth = scenario.veth
+    if veth is None:
         return None
-    veth = scenario.veth or Veth()
     consumer = veth.consumer
     items = list(enumerate(scenario.traffic))
 
