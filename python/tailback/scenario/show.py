@@ -117,7 +117,8 @@ def _mapping(
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
             # What is not in use is not worked out.
-            if value == "auto" and not (isinstance(part, _CONTROLS) and part is not _control(scenario)):
+            used = not isinstance(part, _CONTROLS) or part is _control(scenario)
+            if value == "auto" and name in _AUTO and used:  # a free text may be the same word
                 comment += _AUTO[name](scenario)
             if key in _FILES:
                 resolved = files.get(resolved, resolved)
