@@ -64,12 +64,16 @@ Quiet = Annotated[
 
 
 @contextmanager
-def _bad_input() -> Iterator[None]:
-    """Turns bad input into lines on stderr and status 2, and an interrupt that left nothing into 130."""
+def _bad_input(runs: Path | None = None) -> Iterator[None]:
+    """Turns bad input into lines on stderr and status 2, and an interrupt at which there is no result of the
+    whole into 130. Below `runs` there may then be single runs.
+    """
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("tailback: interrupted before there was a result; nothing was written", err=True)
+        written = sorted({str(file.parent.parent) for file in runs.rglob("summary.json")}) if runs else []
+        what = f"; runs that are complete are in {', '.join(written)}" if written else "; nothing was written"
+        typer.echo(f"tailback: interrupted before there was a result{what}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except ScenarioError as error:
         typer.echo(str(error), err=True)
@@ -177,6 +181,7 @@ def _run_seeds(
     with _bad_input():
         seeds = parse(given)
         folder = _default_folder(scenarios.load(name, sets=sets).name) if out is None else out
+    with _bad_input(folder):
         try:
             with _bar(quiet) as bar:
                 shares = _shares(bar) if bar else None
@@ -329,7 +334,7 @@ def reproduce(
     folder = _default_folder(name) if out is None else out
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
     jobs = jobs or _cores()
-    with _bad_input(), _bar(quiet) as bar:
+    with _bad_input(folder), _bar(quiet) as bar:
         if name == ALL and ids:
             raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
         runs = sum(planned_runs(one, quick, ids) for one in names(name))
