@@ -133,6 +133,24 @@ def test_the_run_of_the_assumption_is_not_repeated() -> None:
     assert runner.asked[0] == ("roce-incast-lossless", {"run.duration": "6s"})
 
 
+@pytest.mark.parametrize("name", sorted(list_published()))
+def test_no_run_is_carried_out_twice_and_each_has_a_bar_of_its_own(name: str) -> None:
+    result, asked, told = made_up(), [], dict[str, float]()
+
+    def same(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+        asked.append((scenario, *sorted(sets.items())))
+        return result
+
+    done = reproduce(name, runner=same, progress=lambda one, share: told.update({one: share}))
+    # The bar of the whole counts the runs that are told to be over, by their names.
+    assert len(told) == len(asked) == len(set(asked)) == planned_runs(name)
+    assert set(told.values()) == {1.0}
+    # What a run is shared by has its row in every table.
+    for item, variants in done.sensitivity:
+        assert [variant.value for variant in variants] == list(item.varied)
+    assert len(done.sensitivity) == len(load_published(name).sensitivity)
+
+
 def test_files(done: Reproduction) -> None:
     assert done.folder is not None
     for run in ("lossless", "lossy", "lossy-512"):
