@@ -1,8 +1,8 @@
 """`mpstat -P ALL`: what the cores of a Linux bridge did, over the whole run.
 
-As mpstat of sysstat prints its averages (mpstat.c, write_plain_cpu_stats). Leaves out all cores that the scenario
-does not list. The columns that the model has nothing of are there all the same, as 0: %usr, %nice, %sys,
-%iowait, %steal and %gnice.
+As mpstat of sysstat prints its averages (mpstat.c, write_plain_cpu_stats). Leaves out all cores that the
+scenario does not list. The columns that the model has nothing of are there all the same, as 0: %usr, %nice,
+%sys, %iowait, %steal and %gnice.
 """
 
 from __future__ import annotations

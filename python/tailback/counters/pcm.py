@@ -2,7 +2,8 @@
 
 The names of the events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines
 that it reads. PCM tells reads of memory from writes, and not cores from devices: by owner there is more here
-than there. Leaves out reads of a NIC that always has what it sends (`host.path.reads: null`). The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines.
+than there. The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines. Leaves
+out reads of a NIC that always has what it sends (`host.path.reads: null`).
 """
 
 from __future__ import annotations
