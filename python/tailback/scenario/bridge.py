@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from tailback.scenario.fields import Delay, Part, refuse, setting
 from tailback.scenario.hosts import NAME
-from tailback.scenario.qdisc import FqCodel, Noqueue, Qdisc, qdisc_plan
+from tailback.scenario.qdisc import ROCE_HEADERS_BYTES, FqCodel, Noqueue, Qdisc, qdisc_plan
 from tailback.units import SIZE, duration, format_size, size
 
 if TYPE_CHECKING:
@@ -297,7 +297,3 @@ def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
         "rx_latency_ps": bridge.rx_latency,
         "tx_latency_ps": bridge.tx_latency,
     }
-
-
-ROCE_HEADERS_BYTES = 20 + 8 + 12 + 16 + 4
-"""What a RoCE packet adds to its payload in the MTU of a device: IPv4, UDP, BTH, RETH, ICRC."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from tailback.scenario.errors import Path, found
-from tailback.scenario.fields import Part, RunTime, Start, refuse, setting
+from tailback.scenario.fields import Part, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.network import Network
 from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, Noqueue, Qdisc, qdisc_plan
 from tailback.units import DURATION, SIZE, duration, format_duration, size
@@ -172,10 +172,7 @@ class _Between(Part):
     def _ordered(self) -> _Between:
         if self.from_ == self.to:
             raise refuse("to", f'"{self.to}"', "the other namespace")
-        if self.stop is not None and self.stop <= self.start:
-            raise refuse(
-                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
-            )
+        stop_after_start(self.start, self.stop)
         return self
 
 
