@@ -142,6 +142,15 @@ class Senders:
         size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
         return max(1.0, self.mine(pair) * frames / size) if size else 1.0
 
+    def acks_for_each(self, pair: Pair) -> float:
+        """Packets that go back to a sender for each that it sends."""
+        counted = self.seen.counters.get((pair.src, ""), {})
+        back, sent = (
+            sum(value for name, value in counted.items() if is_counter(name, f"{way}_prio", "_packets"))
+            for way in ("rx", "tx")
+        )
+        return back / sent if sent else 0.0
+
     def mine(self, pair: Pair) -> float:
         """Bytes of this pair under way."""
         return self.posted[pair.src].outstanding * self._part(pair, pair.src)

@@ -16,6 +16,11 @@ goes round as a burst waits for half of the time in the slowest stage."""
 DEARER = 1.75
 """How much dearer a byte becomes to a sender's core once its receiver does not fall behind. Found on drawn
 runs, see docs/explain.md."""
+SPREADS = 0.65
+"""A wire that is busy this much sends TCP's packets one by one. Found on drawn runs."""
+MERGED = 0.1
+"""ACKs for each data packet below which receivers merge many packets: Linux acknowledges what GRO merged, up
+to 64 KB, at once."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
 NEARLY = 0.7
@@ -138,6 +143,10 @@ def gains(
     if first is None:
         return []
     if tcp:
+        wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
+        spread = wire is not None and wire.use > SPREADS and senders.acks_for_each(pair) > MERGED
+        if wire is not None and spread and first is path[-1] and first.kind == "cpu":
+            return _spread_gains(path, wire, first, relieved)
         return _tcp_gains(path, first, relieved)
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
     behind = [*path, *([window] if window is not None and not wasted else [])]
@@ -180,6 +189,19 @@ def _tcp_gains(path: list[Stage], first: Stage, relieved: Set[Place]) -> list[tu
     others = [stage for stage in path if stage is not first and _place(stage) not in relieved]
     rest = max((need[stage.key] for stage in others), default=0.0)
     return [(first, min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0)]
+
+
+def _spread_gains(
+    path: list[Stage], wire: Stage, core: Stage, relieved: Set[Place]
+) -> list[tuple[Stage, float]]:
+    """Of TCP behind a wire that spreads its packets: little merges, and the sender's core is busy with ACKs.
+
+    A faster wire takes that work away, and then both can carry more; a faster core meets the same wire.
+    """
+    others = [stage for stage in path if stage not in (wire, core) and _place(stage) not in relieved]
+    rest = max((stage.need for stage in others), default=0.0)
+    rest = max(rest, core.use / 2)
+    return [(wire, min(1.0, max(0.0, 1 / rest - 1))), *_tcp_gains(path, core, relieved)]
 
 
 def _window_gains(
