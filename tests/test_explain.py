@@ -147,7 +147,7 @@ def test_the_command_prints_the_page_and_refuses_what_is_no_run(
     assert capsys.readouterr().out == written(folder)
     assert "Where it is stuck" in (tmp_path / "run" / "report.html").read_text()
     assert main(["explain", str(tmp_path)]) == 2
-    assert "is not the folder of a run" in capsys.readouterr().err
+    assert "found no summary.json, expected the folder of a run" in capsys.readouterr().err
 
 
 QUICK = [(QUICK_SEED, number) for QUICK_SEED in (5,) for number in range(14)]
