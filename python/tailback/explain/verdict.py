@@ -24,6 +24,8 @@ to 64 KB, at once."""
 MERGES = 65_536
 """Bytes under way below which a receiver has nothing to merge packets with, whatever comes: less than GRO
 makes one of."""
+PAUSES = 0.9
+"""A core's use over that of the wire before it, up to which it empties the ring between two packets."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
 NEARLY = 0.7
@@ -209,6 +211,19 @@ def _spread_gains(
     return [(wire, min(1.0, max(0.0, 1 / rest - 1))), *_tcp_gains(path, core, relieved)]
 
 
+def _paused(path: list[Stage]) -> list[tuple[Stage, float]]:
+    """Wires before a bridge whose core keeps up with each packet of a burst: it empties the ring, and then
+    waits for an interrupt, which moderation puts off while packets come. Behind a wire twice as fast it polls
+    without a pause, and takes what it can.
+    """
+    found = []
+    for place, core in enumerate(path):
+        wire = next((stage for stage in path[place:] if stage.kind == "link"), None)
+        if core.kind == "softirq" and wire is not None and PAUSES * core.use < min(wire.use, SPREADS):
+            found.append((wire, min(1.0, 1 / core.use - 1) if core.use else 0.0))
+    return found
+
+
 def _window_gains(
     path: list[Stage], window: Stage, parts: dict[tuple[str, str], float], packets: float
 ) -> list[tuple[Stage, float]]:
@@ -228,4 +243,5 @@ def _window_gains(
         less = (together * (packets - 1) + halved) / packets * parts[stage.key]
         found.append((stage, 1 / (1 - less) - 1))
     own = slowest.use * parts[slowest.key]
+    found += _paused(path)
     return [*found, (window, min((1 - own) / (1 + own), _room(path, window)))]
