@@ -21,7 +21,7 @@ use super::egress::Egress;
 use super::moderation::{Mode, Moderation};
 use super::napi::{Napi, Output, Thread};
 use super::Timer;
-use crate::engine::stream;
+use crate::engine::{splitmix64, stream};
 use crate::fabric::packet::{Kind, Packet};
 use crate::fabric::port::DropReason;
 use crate::host::Backlog;
@@ -57,11 +57,7 @@ pub(crate) struct BridgePort {
 pub(super) fn flow_hash(packet: &Packet) -> u32 {
     let forward = matches!(packet.kind, Kind::Data | Kind::Probe | Kind::Tcp);
     let flow = (packet.qp as u64) << 17 | (packet.dst as u64) << 1 | forward as u64;
-    // splitmix64's finalizer: every bit of the flow changes every bit of the hash.
-    let mut z = flow.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) as u32
+    splitmix64(flow) as u32
 }
 
 impl World {

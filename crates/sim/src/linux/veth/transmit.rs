@@ -5,11 +5,12 @@ use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::flow_control::veth_queue::Transmit;
 
 use super::{Datagram, Kind, NONE};
+use crate::engine::splitmix64;
 use crate::event::Event;
 use crate::linux::core::{Purpose, Unit};
 use crate::world::World;
 
-/// Of the flow that a packet belongs to: well mixed, as `skb_get_hash` is (the finalizer of splitmix64).
+/// Of the flow that a packet belongs to: well mixed, as `skb_get_hash` is.
 fn flow_hash(kind: Kind) -> u32 {
     let (class, index) = match kind {
         Kind::Datagram(index) => (1u64, index),
@@ -17,10 +18,7 @@ fn flow_hash(kind: Kind) -> u32 {
         Kind::EchoReply(index) => (3, index),
         Kind::Frame(index) => (4, index),
     };
-    let mut z = (class << 32 | index as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) as u32
+    splitmix64(class << 32 | index as u64) as u32
 }
 
 impl World {
