@@ -200,7 +200,6 @@ impl World {
 
     /// Puts a NAPI instance on a core's list (`napi_schedule`), which that core's softirq then polls. The instance must
     /// not be on any.
-    #[allow(dead_code)] // veth's, where a packet needs no interrupt
     pub(crate) fn schedule_napi(&mut self, core: u32, napi: u32) {
         self.linux.cores[core as usize].poll_list.push_back(napi);
         self.kick_core(core);

@@ -12,6 +12,7 @@ use rand_core::Rng;
 use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
 use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::units::Time;
+use tailback_proto::wire::FCS_BYTES;
 
 use super::core::{Purpose, Unit};
 use crate::engine::Stream;
@@ -22,8 +23,6 @@ use crate::world::World;
 
 /// Packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
 const QUOTA: u32 = 64;
-/// What the kernel does not count of a frame: the FCS.
-const FCS_BYTES: u32 = 4;
 
 /// A queueing discipline in front of one or several transmit queues of a port.
 #[derive(Debug)]
@@ -119,6 +118,7 @@ impl World {
         let now = self.now;
         let packet = &self.packets[index];
         let (kind, flags) = (packet.kind, packet.flags);
+        // The kernel does not count the FCS.
         let bytes = packet.frame_bytes() - FCS_BYTES;
         let skb = Skb::new(index, bytes, super::bridge::flow_hash(packet), flags & (ECT | CE) != 0);
         let e = &mut self.linux.egresses[egress as usize];
@@ -198,7 +198,7 @@ impl World {
             if let Some(at) = next_at.filter(|&at| at < e.watchdog_at) {
                 e.watchdog_at = at;
                 let timer = e.timer;
-                self.schedule(at.max(now), Event::LinuxTimer(timer));
+                self.schedule(at, Event::LinuxTimer(timer));
             }
             return None;
         };
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// A core has handed a packet of an egress to the device.
-    pub(super) fn egress_unit_ends(&mut self, _egress: u32, packet: u32) {
+    pub(super) fn egress_unit_ends(&mut self, packet: u32) {
         let queue = self.transmit_queue(packet);
         self.post_to_device(queue, packet);
     }
@@ -279,6 +279,6 @@ impl World {
     /// A unit of an egress that a softirq runs ends.
     pub(super) fn output_egress_unit_ends(&mut self, egress: u32) {
         let packet = self.linux.egresses[egress as usize].sending.take().expect("it sends");
-        self.egress_unit_ends(egress, packet);
+        self.egress_unit_ends(packet);
     }
 }
