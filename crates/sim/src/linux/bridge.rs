@@ -24,7 +24,7 @@ use super::Timer;
 use crate::engine::{splitmix64, stream};
 use crate::fabric::packet::{Kind, Packet};
 use crate::fabric::port::DropReason;
-use crate::host::Backlog;
+use crate::host::Gauge;
 use crate::plan::{BridgeModelPlan, Plan, PlanError};
 use crate::world::World;
 
@@ -48,9 +48,9 @@ pub(crate) struct BridgePort {
     /// By core of the bridge: the channel that XPS gives it, if any.
     xps: Vec<Option<u32>>,
     /// Bytes in its receive rings, in its queueing disciplines, and between its transmit rings and their completions.
-    pub rx_backlog: Backlog,
-    pub qdisc_backlog: Backlog,
-    pub tx_backlog: Backlog,
+    pub rx_backlog: Gauge,
+    pub qdisc_backlog: Gauge,
+    pub tx_backlog: Gauge,
 }
 
 /// What RSS and queueing disciplines make of a packet's addresses and ports.
@@ -167,9 +167,9 @@ impl World {
             channels,
             rss: of_port.rss.clone(),
             xps: (0..model.cores.len() as u32).map(xps).collect(),
-            rx_backlog: Backlog::default(),
-            qdisc_backlog: Backlog::default(),
-            tx_backlog: Backlog::default(),
+            rx_backlog: Gauge::default(),
+            qdisc_backlog: Gauge::default(),
+            tx_backlog: Gauge::default(),
         });
         Ok(())
     }

@@ -366,7 +366,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
                 ),
             ));
         }
-        let recorded = (e.in_ring.bytes_now(), e.in_list.bytes_now(), e.waiting.bytes_now());
+        let recorded = (e.in_ring.bytes.value, e.in_list.bytes.value, e.waiting.bytes.value);
         if recorded != (ring_bytes, held_bytes, waiting.1) {
             let real = (ring_bytes, held_bytes, waiting.1);
             errors.push((name(), format!("recorded {recorded:?} B in its queues but holds {real:?} B")));

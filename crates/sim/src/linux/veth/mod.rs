@@ -26,7 +26,7 @@ use super::core::{Core, CoreModel};
 use super::napi::{Napi, Output, Thread};
 use super::{Linux, Timer};
 use crate::engine::{stream, Stream};
-use crate::fabric::port::{ticks_between, TICK};
+use crate::host::Gauge;
 use crate::plan::{PlanError, VethBqlPlan, VethNetworkPlan, VethPlan};
 
 use sources::{Flood, Frames, Ping};
@@ -86,35 +86,6 @@ impl Packets {
     }
 }
 
-/// A quantity over time: its mean and its greatest value in a bin.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gauge {
-    value: u64,
-    max: u64,
-    value_ticks: u64,
-    changed_at: Time,
-}
-
-impl Gauge {
-    fn set(&mut self, now: Time, value: u64) {
-        self.value_ticks += self.value * ticks_between(self.changed_at, now);
-        self.changed_at = now;
-        self.value = value;
-        self.max = self.max.max(value);
-    }
-
-    /// Mean since the last call, over `span`.
-    pub fn take_mean(&mut self, now: Time, span: Time) -> f64 {
-        self.set(now, self.value);
-        std::mem::take(&mut self.value_ticks) as f64 * TICK as f64 / span.0 as f64
-    }
-
-    /// Most since the last call.
-    pub fn take_max(&mut self) -> u64 {
-        std::mem::replace(&mut self.max, self.value)
-    }
-}
-
 /// A queue that is recorded: packets and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Occupancy {
@@ -129,13 +100,8 @@ impl Occupancy {
     }
 
     fn add(&mut self, now: Time, packets: i64, bytes: i64) {
-        let (p, b) = (self.packets.value, self.bytes.value);
-        self.set(now, p.wrapping_add_signed(packets), b.wrapping_add_signed(bytes));
-    }
-
-    /// Bytes now.
-    pub fn bytes_now(&self) -> u64 {
-        self.bytes.value
+        self.packets.change(now, packets);
+        self.bytes.change(now, bytes);
     }
 }
 
