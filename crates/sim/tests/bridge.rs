@@ -207,3 +207,19 @@ fn what_cannot_be_is_refused() {
     assert!(refused(&|m| drop(m.ports.pop())).contains("describes 1 ports"));
     assert!(refused(&|m| m.qdisc = QdiscPlan::Noqueue).contains("needs a queue"));
 }
+
+/// A timer interrupts the core that armed it: one that serves no interrupt of the ports has nothing to do with a shaper.
+#[test]
+fn a_shaper_goes_on_where_it_stopped() {
+    let rate_bps = 1_000_000_000;
+    let qdisc = QdiscPlan::Tbf { rate_bps, burst_bytes: 100_000, limit_bytes: 100_000_000, child: None };
+    let mut with = BridgeModelPlan { qdisc, multiqueue: false, ..model() };
+    with.cores.push(BridgeCorePlan { number: 3, ..with.cores[0] });
+    for port in &mut with.ports {
+        port.irq_cores.iter_mut().for_each(|core| *core += 1);
+    }
+    let recording = bandwidth(with, 20);
+    let expected = rate_bps as f64 / 8.0 / 4174.0 * 0.02;
+    assert!((packets(&recording) / expected - 1.0).abs() < 0.1, "{} of {expected}", packets(&recording));
+    assert_eq!(core(&recording, 0), 0.0);
+}

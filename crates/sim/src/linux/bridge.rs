@@ -35,6 +35,15 @@ pub(crate) struct Bridge {
     pub first_core: u32,
 }
 
+/// What a packet that leaves by a port costs on a core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendCosts {
+    /// To queue it and take it again.
+    pub qdisc: Time,
+    /// To hand it to the device.
+    pub transmit: Time,
+}
+
 /// A port of a bridge.
 #[derive(Debug)]
 pub(crate) struct BridgePort {
@@ -47,6 +56,8 @@ pub(crate) struct BridgePort {
     rss: Vec<u32>,
     /// By core of the bridge: the channel that XPS gives it, if any.
     xps: Vec<Option<u32>>,
+    /// By core of the bridge.
+    pub send_costs: Vec<SendCosts>,
     /// Bytes in its receive rings, in its queueing disciplines, and between its transmit rings and their completions.
     pub rx_backlog: Gauge,
     pub qdisc_backlog: Gauge,
@@ -108,12 +119,10 @@ impl World {
             false => model.costs.remote_factor,
         };
         let scaled = |ps: u64, core: u32| Time((ps as f64 * factor(core)) as u64);
-        let costs: Vec<(u32, Time, Time)> = (0..model.cores.len() as u32)
-            .map(|core| {
-                let costs = &model.costs;
-                (first_core + core, scaled(costs.qdisc_ps, core), scaled(costs.transmit_ps, core))
-            })
-            .collect();
+        let send_costs = |core: u32| SendCosts {
+            qdisc: scaled(model.costs.qdisc_ps, core),
+            transmit: scaled(model.costs.transmit_ps, core),
+        };
         let channels = of_port.irq_cores.len() as u32;
         let first_egress = self.linux.egresses.len() as u32;
         for _ in 0..if model.multiqueue { channels } else { 1 } {
@@ -126,7 +135,6 @@ impl World {
                 self.linux.outputs.len() as u32 - 1,
                 self.linux.timers.len() as u32 - 1,
                 stream(plan.seed, "qdisc", number as u64),
-                costs.clone(),
             ));
         }
         let first_channel = self.linux.channels.len() as u32;
@@ -167,6 +175,7 @@ impl World {
             channels,
             rss: of_port.rss.clone(),
             xps: (0..model.cores.len() as u32).map(xps).collect(),
+            send_costs: (0..model.cores.len() as u32).map(send_costs).collect(),
             rx_backlog: Gauge::default(),
             qdisc_backlog: Gauge::default(),
             tx_backlog: Gauge::default(),

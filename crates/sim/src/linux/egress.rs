@@ -50,23 +50,16 @@ pub(crate) struct Egress {
     sending: Option<u32>,
     /// Transmit queue of the packet that went back.
     held_for: Option<u32>,
+    /// When its timer is due, and the core that armed it, which it interrupts (`HRTIMER_MODE_ABS_PINNED`).
     watchdog_at: Time,
+    watchdog_core: u32,
     /// Packets of data that wait: for the books.
     pub data_packets: u64,
     pub marked: u64,
-    /// By core of the bridge: what it takes to queue and take a packet, and to hand it to the device.
-    costs: Vec<(u32, Time, Time)>,
 }
 
 impl Egress {
-    pub fn new(
-        qdisc: Qdisc,
-        port: u32,
-        output: u32,
-        timer: u32,
-        random: Stream,
-        costs: Vec<(u32, Time, Time)>,
-    ) -> Self {
+    pub fn new(qdisc: Qdisc, port: u32, output: u32, timer: u32, random: Stream) -> Self {
         let bypass = match qdisc.discipline() {
             Discipline::Noqueue
             | Discipline::Fifo(_)
@@ -90,25 +83,15 @@ impl Egress {
             sending: None,
             held_for: None,
             watchdog_at: Time::NEVER,
+            watchdog_core: 0,
             data_packets: 0,
             marked: 0,
-            costs,
         }
     }
 
     /// The packet that a softirq hands to the device, if any.
     pub fn in_hand(&self) -> Option<u32> {
         self.sending
-    }
-
-    fn cost(&self, core: u32, direct: bool) -> Time {
-        let &(_, qdisc, transmit) =
-            self.costs.iter().find(|cost| cost.0 == core).expect("it is a core of the bridge");
-        if direct {
-            transmit
-        } else {
-            qdisc + transmit
-        }
     }
 }
 
@@ -196,7 +179,7 @@ impl World {
             let e = &mut self.linux.egresses[egress as usize];
             e.running = false;
             if let Some(at) = next_at.filter(|&at| at < e.watchdog_at) {
-                e.watchdog_at = at;
+                (e.watchdog_at, e.watchdog_core) = (at, core);
                 let timer = e.timer;
                 self.schedule(at, Event::LinuxTimer(timer));
             }
@@ -217,7 +200,9 @@ impl World {
         }
         e.quota -= 1;
         let direct = std::mem::take(&mut e.direct);
-        let cost = e.cost(core, direct);
+        let p = &self.linux.bridge_ports[e.port as usize - self.linux.first_bridge_port];
+        let costs = p.send_costs[(core - self.linux.bridges[p.bridge as usize].first_core) as usize];
+        let cost = costs.transmit + if direct { Time::ZERO } else { costs.qdisc };
         self.leave_egress(egress, &skb);
         Some((skb.packet, cost))
     }
@@ -245,8 +230,7 @@ impl World {
             return;
         }
         e.watchdog_at = Time::NEVER;
-        // The timer is on the core that found nothing to let go, which is one that serves the port.
-        let core = e.costs[0].0;
+        let core = e.watchdog_core;
         self.schedule_egress(core, egress);
     }
 
