@@ -93,15 +93,7 @@ fn the_latency_is_the_sum_of_its_parts() {
     let at_once = CoalescingPlan { adaptive: false, usecs: 0, frames: 1 };
     let never = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
     let mut plan = bridged(BridgeModelPlan { rx: at_once, tx: never, bql: None, ..model() });
-    let one = |src: &str, dst: &str, writer, begins| WriterPlan {
-        src: src.into(),
-        dst: dst.into(),
-        message_bytes: 2,
-        messages: Some(200),
-        partner: Some(PartnerPlan { writer, begins }),
-        ..write_bw()
-    };
-    plan.writers = vec![one("h0", "h1", 1, true), one("h1", "h0", 0, false)];
+    plan.writers = write_lat(200);
     let recording = run(plan);
     let latency = &recording.meta.latency[0];
     assert_eq!(latency.iterations, 200);
@@ -222,4 +214,21 @@ fn a_shaper_goes_on_where_it_stopped() {
     let expected = rate_bps as f64 / 8.0 / 4174.0 * 0.02;
     assert!((packets(&recording) / expected - 1.0).abs() < 0.1, "{} of {expected}", packets(&recording));
     assert_eq!(core(&recording, 0), 0.0);
+}
+
+/// A message comes again where its ACK and its answer were lost. It is not answered again: one is on its way, each round trip
+/// is one's own, and as many are measured as were sent.
+#[test]
+fn a_latency_test_answers_no_message_twice() {
+    let mut plan = bridged(model());
+    plan.duration_ps = 4_000 * MS;
+    plan.links[0].loss = 0.1;
+    plan.writers = write_lat(1_000);
+    let recording = run(plan);
+    assert!(total(&recording, "duplicate_request") > 5, "ACKs were lost");
+    assert_eq!(recording.meta.latency[0].iterations, 1_000);
+    assert!(recording.flows.iter().all(|flow| flow.state == "done" && flow.messages_completed == 1_000));
+    // The quickest and the median are of messages that came through at once.
+    let latency = &recording.meta.latency[0];
+    assert!(latency.min_ps > 5_000 * NS && latency.median_ps < 20_000 * NS, "{latency:?}");
 }
