@@ -232,3 +232,25 @@ fn a_latency_test_answers_no_message_twice() {
     let latency = &recording.meta.latency[0];
     assert!(latency.min_ps > 5_000 * NS && latency.median_ps < 20_000 * NS, "{latency:?}");
 }
+
+/// Messages of 32 packets, one at a time, each polled in one go. Where 8 frames make an interrupt, a message waits for its
+/// first 8 packets, however many came while the one before was polled; and its ACK waits for the timer.
+#[test]
+fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
+    let period_ps = |frames| {
+        let rx = CoalescingPlan { adaptive: false, usecs: 50, frames };
+        let tx = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        let mut plan = bridged(BridgeModelPlan { rx, tx, bql: None, ..model() });
+        plan.duration_ps = 100 * MS;
+        plan.nics[0].transport.ack_every_packets = 32;
+        plan.writers =
+            vec![WriterPlan { message_bytes: 32 * 4096, tx_depth: 1, messages: Some(100), ..write_bw() }];
+        let recording = run(plan);
+        let end = recording.flows[0].end_ps.expect("it is done");
+        end / 100
+    };
+    // A packet of 4178 B takes 1.337 us on the wire.
+    let expected = 50_000 * NS + 7 * 1_337 * NS;
+    let found = period_ps(8) - period_ps(1);
+    assert!(found.abs_diff(expected) < 500 * NS, "{found}, expected {expected}");
+}

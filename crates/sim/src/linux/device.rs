@@ -344,7 +344,9 @@ impl World {
         let c = &mut self.linux.channels[channel as usize];
         let more = used == NAPI_WEIGHT || c.completed == TX_BUDGET;
         c.taken = 0;
+        // What was polled with interrupts off counts for none: the next packets fill up the frames anew.
         c.since_interrupt = c.waiting;
+        c.full_at = None;
         c.tx.moderation.sample.packets += c.completed as u64;
         c.completing = true;
         c.completed = 0;
