@@ -132,10 +132,9 @@ pub(crate) struct Core {
     threads: VecDeque<u32>,
     /// Time of softirqs beyond that of threads since `ksoftirqd` and threads both want the core, picoseconds.
     lead: i64,
-    /// Hard interrupts, polls, `net_rx_action`s that ran out of budget or time (`/proc/net/softnet_stat`).
+    /// Hard interrupts, polls.
     pub interrupts_taken: u64,
     pub polls: u64,
-    pub time_squeeze: u64,
 }
 
 impl Core {
@@ -162,7 +161,6 @@ impl Core {
             lead: 0,
             interrupts_taken: 0,
             polls: 0,
-            time_squeeze: 0,
         }
     }
 
@@ -356,7 +354,6 @@ impl World {
     fn end_rx_action(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
         c.rx_action = None;
-        c.time_squeeze += !c.list.is_empty() as u64;
         // What is left of the list, then what came meanwhile, then what is polled again.
         c.list.append(&mut c.poll_list);
         c.list.append(&mut c.repoll);
