@@ -254,3 +254,25 @@ fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
     let found = period_ps(8) - period_ps(1);
     assert!(found.abs_diff(expected) < 500 * NS, "{found}, expected {expected}");
 }
+
+/// A virtual CPU does not keep an interrupt waiting until the scheduler's tick: a core with one is not even asleep.
+#[test]
+fn a_guest_is_interrupted_at_once() {
+    let median = |guest| {
+        let at_once = CoalescingPlan { adaptive: false, usecs: 0, frames: 1 };
+        let never = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        let mut with = BridgeModelPlan { rx: at_once, tx: never, bql: None, ..model() };
+        with.cores.iter_mut().for_each(|core| core.guest = guest);
+        let mut plan = bridged(with);
+        plan.writers = write_lat(200);
+        let recording = run(plan);
+        for core in &recording.meta.bridge_cores {
+            let busy = core.guest + core.irq + core.softirq;
+            assert!(!guest || (busy - 1.0).abs() < 1e-3, "a core with a guest is never idle: {core:?}");
+        }
+        recording.meta.latency[0].median_ps
+    };
+    // Half a round trip wakes a core up once, which takes 1 us.
+    let (without, with) = (median(false), median(true));
+    assert!((without - with).abs_diff(1_000 * NS) < 100 * NS, "{without} without a guest, {with} with");
+}

@@ -7,7 +7,8 @@
 //!
 //! A core does one unit of work after the other, an event each: a hard interrupt, a packet of a poll, a stopped queue that
 //! runs again, a piece of a thread's work. What a unit does takes effect at its end. A hard interrupt waits for the end
-//! of the unit under way, then comes before everything else. Softirqs come before threads until `ksoftirqd` takes
+//! of the unit under way, then comes before everything else; a virtual CPU, whose units do nothing and are long, it ends
+//! at once. Softirqs come before threads until `ksoftirqd` takes
 //! them over: it is a thread and shares the core with the others equally. While it is to run, softirqs wait for it.
 //!
 //! What a unit means is not known here: `napi.rs` says.
@@ -183,6 +184,16 @@ impl Core {
         self.spent[purpose as usize] += cost;
     }
 
+    /// Ends the unit of a thread under way before its time; the thread had the core and has it again after what comes now.
+    fn interrupt_thread(&mut self, now: Time, thread: u32) {
+        let left = self.busy_until.saturating_sub(now).min(self.cost);
+        let spent = &mut self.spent[self.purpose as usize];
+        *spent = *spent - left;
+        self.lead += left.0 as i64;
+        (self.work, self.busy_until, self.cost) = (Work::Nothing, now, Time::ZERO);
+        self.threads.push_front(thread);
+    }
+
     fn begin_softirq(&mut self, now: Time, work: Work, cost: Time) {
         self.lead += cost.0 as i64;
         self.begin(now, work, Purpose::Soft, cost);
@@ -215,23 +226,29 @@ impl World {
         self.kick_core(core);
     }
 
-    /// A core that sleeps looks for work.
+    /// A core that sleeps looks for work, and so does one at a virtual CPU.
     fn kick_core(&mut self, core: u32) {
+        let now = self.now;
         let c = &mut self.linux.cores[core as usize];
-        if c.work == Work::Nothing && !c.entered {
-            c.waking = c.model.idle_exit;
-            self.next_unit(core);
+        match c.work {
+            _ if c.entered => return,
+            Work::Nothing => c.waking = c.model.idle_exit,
+            Work::Thread(thread) if c.purpose == Purpose::Guest => c.interrupt_thread(now, thread),
+            _ => return,
         }
+        self.next_unit(core);
     }
 
     /// A core's unit of work ends.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_linux_core(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
-        debug_assert!(c.busy_until == self.now);
+        if c.work == Work::Nothing || c.busy_until != self.now {
+            return; // stale: an interrupt ended that unit
+        }
         c.entered = true;
         match std::mem::replace(&mut c.work, Work::Nothing) {
-            Work::Nothing => unreachable!("a core that does nothing has no event"),
+            Work::Nothing => unreachable!("it was looked at"),
             Work::Interrupt(napi) => {
                 c.interrupts_taken += 1;
                 c.poll_list.push_back(napi);
