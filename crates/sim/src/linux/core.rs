@@ -3,7 +3,7 @@
 //! Sources: Linux `kernel/softirq.c` (`__do_softirq`: pending vectors in turn, again while more are raised, for 2 ms and
 //! 10 rounds at most, then `ksoftirqd`), `net/core/dev.c` (`net_rx_action`: each NAPI instance of the list once, up to
 //! `netdev_budget` packets and `netdev_budget_usecs`; an instance that used up its weight of 64 is polled again by the
-//! next; `net_tx_action`), `include/linux/netdevice.h` (`NAPI_POLL_WEIGHT`).
+//! next; `net_tx_action`: the transmit queues that wait when it begins), `include/linux/netdevice.h` (`NAPI_POLL_WEIGHT`).
 //!
 //! A core does one unit of work after the other, an event each: a hard interrupt, a packet of a poll, a stopped queue that
 //! runs again, a piece of a thread's work. What a unit does takes effect at its end. A hard interrupt waits for the end
@@ -84,11 +84,14 @@ enum Work {
     Thread(u32),
 }
 
-/// A call of `__do_softirq` under way.
+/// A call of `__do_softirq` under way. What is raised during a round is for the next one.
 #[derive(Clone, Copy, Debug)]
 struct Softirq {
     since: Time,
     rounds_left: u32,
+    /// What the round under way has still to do: transmit queues, then a `net_rx_action`.
+    outputs: usize,
+    receives: bool,
 }
 
 /// A call of `net_rx_action` under way.
@@ -173,6 +176,11 @@ impl Core {
 
     fn softirq_pending(&self) -> bool {
         !(self.poll_list.is_empty() && self.output_queue.is_empty())
+    }
+
+    fn begin_round(&mut self, since: Time, rounds_left: u32) {
+        let (outputs, receives) = (self.output_queue.len(), !self.poll_list.is_empty());
+        self.softirq = Some(Softirq { since, rounds_left, outputs, receives });
     }
 
     fn begin(&mut self, now: Time, work: Work, purpose: Purpose, cost: Time) {
@@ -296,7 +304,7 @@ impl World {
             c.lead = 0;
         }
         if pending && c.lead <= 0 {
-            c.softirq = Some(Softirq { since: now, rounds_left: MAX_ROUNDS });
+            c.begin_round(now, MAX_ROUNDS);
             return false;
         }
         let Some(thread) = c.threads.pop_front() else { return true };
@@ -313,6 +321,7 @@ impl World {
         let index = core as usize;
         let c = &mut self.linux.cores[index];
         let Some(mut action) = c.rx_action else {
+            let round = c.softirq.as_mut().expect("it is under way");
             // NET_TX comes before NET_RX.
             if let Some(queue) = c.output {
                 match self.output_unit(core, queue) {
@@ -322,14 +331,14 @@ impl World {
                     }
                     None => self.linux.cores[index].output = None,
                 }
-                self.count_round(core);
-            } else if let Some(queue) = c.output_queue.pop_front() {
-                c.output = Some(queue);
-            } else if c.poll_list.is_empty() {
-                c.softirq = None;
-            } else {
+            } else if round.outputs > 0 {
+                round.outputs -= 1;
+                c.output = c.output_queue.pop_front();
+            } else if std::mem::take(&mut round.receives) {
                 std::mem::swap(&mut c.list, &mut c.poll_list);
                 c.rx_action = Some(RxAction { since: now, budget: NETDEV_BUDGET, polled: None });
+            } else {
+                self.end_round(core);
             }
             return false;
         };
@@ -367,7 +376,7 @@ impl World {
         false
     }
 
-    /// A `net_rx_action` ends: what it left is polled by the next, in this round or another, or by `ksoftirqd`.
+    /// A `net_rx_action` ends: what it left is polled by the next, in another round or by `ksoftirqd`.
     fn end_rx_action(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
         c.rx_action = None;
@@ -375,18 +384,21 @@ impl World {
         c.list.append(&mut c.poll_list);
         c.list.append(&mut c.repoll);
         std::mem::swap(&mut c.list, &mut c.poll_list);
-        self.count_round(core);
     }
 
-    /// A round of softirqs is over: after many of them, or a long time, `ksoftirqd` goes on.
-    fn count_round(&mut self, core: u32) {
+    /// A round of softirqs is over. Where there is more another begins; after many of them, or a long time, `ksoftirqd`
+    /// goes on.
+    fn end_round(&mut self, core: u32) {
         let now = self.now;
         let c = &mut self.linux.cores[core as usize];
-        let softirq = c.softirq.as_mut().expect("it is under way");
-        softirq.rounds_left -= 1;
-        if softirq.rounds_left == 0 || now >= softirq.since + MAX_SOFTIRQ_TIME {
-            c.softirq = None;
-            c.ksoftirqd = c.softirq_pending();
+        let Softirq { since, rounds_left, .. } = c.softirq.take().expect("it is under way");
+        if !c.softirq_pending() {
+            return;
+        }
+        if rounds_left == 1 || now >= since + MAX_SOFTIRQ_TIME {
+            c.ksoftirqd = true;
+        } else {
+            c.begin_round(since, rounds_left - 1);
         }
     }
 }

@@ -266,3 +266,75 @@ impl World {
         self.egress_unit_ends(packet);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::packet::{Kind, Packet, NONE};
+    use crate::plan::{CoalescingPlan, Plan, QdiscPlan};
+    use crate::Simulation;
+
+    const PLAN: &str = include_str!("../../tests/data/bridge.json");
+
+    /// A bridge to which nothing is sent yet, and whose ports interrupt late.
+    fn bridge() -> Simulation {
+        let mut plan = Plan::from_json(PLAN).unwrap();
+        plan.writers.iter_mut().for_each(|writer| writer.start_ps = plan.duration_ps);
+        let model = &mut plan.bridge_models[0];
+        (model.qdisc, model.bql) = (QdiscPlan::Pfifo { limit_packets: 1000 }, None);
+        model.rx = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        model.tx = model.rx;
+        Simulation::new(plan).unwrap()
+    }
+
+    /// A packet in the transmit queue of a channel.
+    fn packet(world: &mut World, channel: u32) -> u32 {
+        world.packets.add(Packet {
+            arrival: Time::ZERO,
+            qp: 0,
+            psn: 0,
+            next: NONE,
+            wire_bytes: 1500,
+            payload_bytes: 0,
+            dst: 0,
+            ingress: channel as u16,
+            kind: Kind::Ack,
+            class: 0,
+            flags: 0,
+            code_point: 0,
+        })
+    }
+
+    /// Packets wait in the egress of a channel, which is to run.
+    fn fill(world: &mut World, core: u32, channel: u32, packets: u32) {
+        let egress = world.linux.channels[channel as usize].tx.egress;
+        for _ in 0..packets {
+            let index = packet(world, channel);
+            world.egress_enqueue(egress, index);
+        }
+        world.linux.egresses[egress as usize].running = false;
+        world.schedule_egress(core, egress);
+    }
+
+    /// `net_tx_action` runs what waited when it began; a discipline that used up its quota goes on in the next round, after
+    /// the `net_rx_action` of this one.
+    #[test]
+    fn what_a_round_raises_is_for_the_next() {
+        let mut simulation = bridge();
+        let world = simulation.world_mut();
+        let (core, others) = (0, world.linux.bridge_ports[1].first_channel);
+        // While a first packet keeps the core busy a queue of more than a quota and a packet to receive come.
+        fill(world, core, 0, 1);
+        fill(world, core, others, QUOTA + 1);
+        let received = packet(world, 0);
+        world.channel_receive(0, received);
+        let napi = world.linux.channels[0].napi;
+        world.schedule_napi(core, napi);
+        while simulation.world_mut().linux.channels[0].waiting > 0 {
+            simulation.advance(1);
+        }
+        let world = simulation.world_mut();
+        let egress = &world.linux.egresses[world.linux.channels[others as usize].tx.egress as usize];
+        assert_eq!(egress.qdisc.qlen(), 1, "packets wait");
+    }
+}
