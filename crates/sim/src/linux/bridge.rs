@@ -124,20 +124,22 @@ impl World {
             transmit: scaled(model.costs.transmit_ps, core),
         };
         let channels = of_port.irq_cores.len() as u32;
+        let first_channel = self.linux.channels.len() as u32;
         let first_egress = self.linux.egresses.len() as u32;
-        for _ in 0..if model.multiqueue { channels } else { 1 } {
+        let egresses = if model.multiqueue { channels } else { 1 };
+        for at in 0..egresses {
             let number = self.linux.egresses.len() as u32;
             self.linux.outputs.push(Output::Bridge(number));
             self.linux.timers.push(Timer::Watchdog { egress: number });
             self.linux.egresses.push(Egress::new(
                 model.qdisc.build(&format!("{}.qdisc", plan.bridges[bridge as usize].name))?,
                 port,
+                (egresses == channels).then_some(first_channel + at),
                 self.linux.outputs.len() as u32 - 1,
                 self.linux.timers.len() as u32 - 1,
                 stream(plan.seed, "qdisc", number as u64),
             ));
         }
-        let first_channel = self.linux.channels.len() as u32;
         for (number, &core) in of_port.irq_cores.iter().enumerate() {
             let channel = self.linux.channels.len() as u32;
             self.linux.napis.push(Napi::Channel(channel));

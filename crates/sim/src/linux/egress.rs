@@ -2,9 +2,10 @@
 //!
 //! Sources: Linux net/core/dev.c (`__dev_xmit_skb`, `net_tx_action`), net/sched/sch_generic.c (`__qdisc_run` and its quota
 //! of `dev_tx_weight`, `sch_direct_xmit`, `dev_requeue_skb`, `TCQ_F_CAN_BYPASS`). Only one core runs a discipline at
-//! a time (`__QDISC_STATE_RUNNING`); another that queues a packet meanwhile leaves it to that one. A packet that finds its transmit queue
-//! stopped goes back, which counts as a requeue, and waits there until the queue is woken. The core that wakes the queue, by a completion,
-//! goes on with the discipline.
+//! a time (`__QDISC_STATE_RUNNING`); another that queues a packet meanwhile leaves it to that one. A discipline in front of one transmit
+//! queue is not asked for a packet while that is stopped (`TCQ_F_ONETXQUEUE`). Otherwise, and where it is bypassed, a packet that finds
+//! its transmit queue stopped goes back, which counts as a requeue, and waits there until the queue is woken. The core that wakes the
+//! queue, by a completion, goes on with the discipline.
 //!
 //! Leaves out: the time that cores wait for each other's locks, and dequeuing in bulk.
 
@@ -30,6 +31,8 @@ pub(crate) struct Egress {
     pub qdisc: Qdisc,
     /// Port of the world.
     pub port: u32,
+    /// Its transmit queue, if it has only one.
+    only_queue: Option<u32>,
     /// As cores know it.
     output: u32,
     /// As timers know it.
@@ -59,7 +62,14 @@ pub(crate) struct Egress {
 }
 
 impl Egress {
-    pub fn new(qdisc: Qdisc, port: u32, output: u32, timer: u32, random: Stream) -> Self {
+    pub fn new(
+        qdisc: Qdisc,
+        port: u32,
+        only_queue: Option<u32>,
+        output: u32,
+        timer: u32,
+        random: Stream,
+    ) -> Self {
         let bypass = match qdisc.discipline() {
             Discipline::Noqueue
             | Discipline::Fifo(_)
@@ -71,6 +81,7 @@ impl Egress {
         Egress {
             qdisc,
             port,
+            only_queue,
             output,
             timer,
             bypass,
@@ -163,7 +174,8 @@ impl World {
             self.schedule_egress(core, egress);
             return None;
         }
-        if let Some(queue) = e.held_for {
+        let only_queue = e.only_queue.filter(|_| !e.direct);
+        if let Some(queue) = e.held_for.or(only_queue) {
             if self.linux.channels[queue as usize].tx.is_stopped() {
                 e.running = false;
                 return None;
