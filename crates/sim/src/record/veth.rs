@@ -153,7 +153,7 @@ pub(super) fn read(world: &mut World, index: usize, source: VethSource, before: 
         Dropped(_) => veths.ends[index].tally.ring_drops + veths.ends[index].tally.frame_drops,
         Delivered => veths.namespaces[index].delivered_bytes,
         CpuShare => {
-            let core = &world.linux.cores[veths.ends[index].thread_core as usize];
+            let core = &world.linux.cores[veths.ends[index].poll_core as usize];
             [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.spent(purpose, now).0).iter().sum()
         }
     };

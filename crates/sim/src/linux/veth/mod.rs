@@ -166,10 +166,11 @@ pub(crate) struct End {
     pub qdisc: Qdisc,
     pub queue: VethQueue,
     pub poll: Poll,
-    /// Names in [`Linux`]: the NAPI instance, its thread and that one's core, the transmit queue.
+    /// Names in [`Linux`]: the NAPI instance, its thread, the transmit queue.
     napi: u32,
     thread: u32,
-    pub thread_core: u32,
+    /// Core of that thread; without one, the core that polls it, or did last.
+    pub poll_core: u32,
     output: u32,
     output_scheduled: bool,
     output_cost: Time,
@@ -207,7 +208,7 @@ impl End {
             poll: Poll::default(),
             napi: 0,
             thread: NONE,
-            thread_core: 0,
+            poll_core: 0,
             output: 0,
             output_scheduled: false,
             output_cost: Time(plan.output_ps),
@@ -323,7 +324,7 @@ impl Linux {
             if receiver.threaded {
                 self.threads.push(Thread::VethNapi(own as u32));
                 self.veths.ends[own].thread = self.threads.len() as u32 - 1;
-                self.veths.ends[own].thread_core = self.add_core(receiver.wakeup);
+                self.veths.ends[own].poll_core = self.add_core(receiver.wakeup);
             }
         }
         self.add_sources(plan, &number, seed);

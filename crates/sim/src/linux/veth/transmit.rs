@@ -199,9 +199,34 @@ impl World {
         let e = &mut self.linux.veths.ends[end as usize];
         e.watchdog_armed = false;
         if e.queue.on_timeout(now) {
-            let core = e.thread_core;
+            let core = e.poll_core;
             self.veth_schedule_output(core, end);
         }
         self.veth_arm_watchdog(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::linux::core::Purpose;
+    use crate::plan::Plan;
+    use crate::Simulation;
+    use tailback_proto::units::Time;
+
+    const PLAN: &str = include_str!("../../../tests/data/veth.json");
+
+    /// XDP frames fill the ring, and the core that redirected them polls it, for longer than the watchdog waits. There the
+    /// queue that the flood found full goes on, and not on the first core of the run, the flood's, which polls nothing.
+    #[test]
+    fn the_watchdog_wakes_the_queue_where_it_is_polled() {
+        let mut simulation =
+            Simulation::new(Plan::from_json(PLAN).expect("it is a plan")).expect("it is possible");
+        while !simulation.advance(100_000).done {}
+        let world = simulation.world_mut();
+        let end = &world.linux.veths.ends[0];
+        assert_eq!((end.queue.timeouts, end.poll_core), (1, 1));
+        let spent = |core: usize| world.linux.cores[core].spent(Purpose::Soft, world.now);
+        assert!(spent(1) > Time::from_ms(16_000));
+        assert_eq!(spent(0), Time::ZERO);
     }
 }
