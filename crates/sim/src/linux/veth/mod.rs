@@ -173,9 +173,15 @@ pub(crate) struct End {
     pub poll_core: u32,
     output: u32,
     output_scheduled: bool,
+    /// The softirq that runs the qdisc got no packet from it, or could not send that.
+    output_ends: bool,
     output_cost: Time,
     watchdog: u32,
     watchdog_armed: bool,
+    /// The timer of a qdisc that shapes, when it is due, and on which core.
+    shaper: u32,
+    shaper_at: Time,
+    shaper_core: u32,
     /// Draws of the qdisc, and of the peer's polls.
     random: Stream,
     jitter: Stream,
@@ -211,9 +217,13 @@ impl End {
             poll_core: 0,
             output: 0,
             output_scheduled: false,
+            output_ends: false,
             output_cost: Time(plan.output_ps),
             watchdog: 0,
             watchdog_armed: false,
+            shaper: 0,
+            shaper_at: Time::NEVER,
+            shaper_core: 0,
             random,
             jitter,
             waiting: Occupancy::default(),
@@ -316,6 +326,7 @@ impl Linux {
                 self.outputs.push(Output::Veth(own));
                 end.output = self.outputs.len() as u32 - 1;
                 end.watchdog = self.add_timer(Timer::VethWatchdog(own));
+                end.shaper = self.add_timer(Timer::VethShaper(own));
                 self.veths.ends.push(end);
             }
         }

@@ -3,6 +3,7 @@
 use rand_core::Rng;
 use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::flow_control::veth_queue::Transmit;
+use tailback_proto::units::Time;
 
 use super::{Datagram, Kind, NONE};
 use crate::engine::splitmix64;
@@ -64,12 +65,43 @@ impl World {
     /// One packet from the qdisc to the device; whether there may be more (`qdisc_restart`).
     fn veth_restart_qdisc(&mut self, core: u32, end: u32) -> bool {
         let now = self.now;
-        let mut drops = std::mem::take(&mut self.linux.veths.drops);
         let e = &mut self.linux.veths.ends[end as usize];
-        let next = if e.queue.is_stopped() { None } else { e.qdisc.dequeue(now, &mut drops) };
+        if e.queue.is_stopped() {
+            return false;
+        }
+        let mut drops = std::mem::take(&mut self.linux.veths.drops);
+        let next = e.qdisc.dequeue(now, &mut drops);
         self.linux.veths.drops = drops;
         self.veth_free_drops(end);
-        next.is_some_and(|(skb, _)| self.veth_xmit(core, end, skb))
+        match next {
+            Some((skb, _)) => self.veth_xmit(core, end, skb),
+            None => {
+                self.veth_arm_shaper(core, end);
+                false
+            }
+        }
+    }
+
+    /// A qdisc that shapes goes on when it may let go of a packet: the timer is of the core that found none
+    /// (`qdisc_watchdog`).
+    fn veth_arm_shaper(&mut self, core: u32, end: u32) {
+        let e = &mut self.linux.veths.ends[end as usize];
+        if let Some(at) = e.qdisc.next_at().filter(|&at| at < e.shaper_at) {
+            (e.shaper_at, e.shaper_core) = (at, core);
+            let timer = e.shaper;
+            self.schedule(at, Event::LinuxTimer(timer));
+        }
+    }
+
+    /// A qdisc that shapes may let go of a packet.
+    pub(in crate::linux) fn on_veth_shaper(&mut self, end: u32) {
+        let e = &mut self.linux.veths.ends[end as usize];
+        if e.shaper_at != self.now {
+            return;
+        }
+        e.shaper_at = Time::NEVER;
+        let core = e.shaper_core;
+        self.veth_schedule_output(core, end);
     }
 
     /// The device gets a packet (`veth_xmit`); whether it took or freed it.
@@ -130,8 +162,8 @@ impl World {
     /// The softirq that runs a qdisc takes the next packet.
     pub(in crate::linux) fn veth_output_unit(&mut self, end: u32) -> Option<Unit> {
         let e = &mut self.linux.veths.ends[end as usize];
-        if e.queue.is_stopped() || e.qdisc.qlen() == 0 {
-            e.output_scheduled = false;
+        if e.output_ends || e.queue.is_stopped() || e.qdisc.qlen() == 0 {
+            (e.output_scheduled, e.output_ends) = (false, false);
             return None;
         }
         Some(Unit { cost: e.output_cost, weight: 0, purpose: Purpose::Soft })
@@ -139,7 +171,8 @@ impl World {
 
     /// It gives that packet to the device.
     pub(in crate::linux) fn veth_output_unit_ends(&mut self, core: u32, end: u32) {
-        self.veth_restart_qdisc(core, end);
+        let more = self.veth_restart_qdisc(core, end);
+        self.linux.veths.ends[end as usize].output_ends = !more;
         self.veth_record_qdisc(end);
         self.veth_arm_watchdog(end);
     }
