@@ -159,6 +159,7 @@ fn a_short_queueing_discipline_drops_and_says_so() {
     let recording = run(plan);
     let dropped = at(&recording, "br0:h1", "qdisc_dropped");
     assert!(dropped > 0);
+    assert_eq!(at(&recording, "br0:h1", "qdisc_dropped_overlimit"), dropped);
     let row = recording.meta.drops.iter().find(|drop| drop.r#where == "br0:h1/qdisc").expect("a row");
     assert_eq!((row.packets, row.reason), (dropped, "dropped by the queueing discipline"));
 }

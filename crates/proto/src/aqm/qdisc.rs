@@ -66,13 +66,15 @@ pub struct Qdisc {
     held: Option<(Skb, bool)>,
     sent_bytes: u64,
     sent_packets: u64,
-    dropped: u64,
+    /// By [`DropReason`].
+    dropped: [u64; DropReason::ALL.len()],
     requeues: u64,
 }
 
 impl From<Discipline> for Qdisc {
     fn from(discipline: Discipline) -> Self {
-        Qdisc { discipline, held: None, sent_bytes: 0, sent_packets: 0, dropped: 0, requeues: 0 }
+        let dropped = [0; DropReason::ALL.len()];
+        Qdisc { discipline, held: None, sent_bytes: 0, sent_packets: 0, dropped, requeues: 0 }
     }
 }
 
@@ -98,8 +100,17 @@ impl Qdisc {
     ) -> Enqueue {
         let before = drops.len();
         let result = self.offer(skb, now, random, drops);
-        self.dropped += (drops.len() - before) as u64 + matches!(result, Enqueue::Dropped(_)) as u64;
+        if let Enqueue::Dropped(reason) = result {
+            self.dropped[reason as usize] += 1;
+        }
+        self.count_drops(&drops[before..]);
         result
+    }
+
+    fn count_drops(&mut self, drops: &[(Skb, DropReason)]) {
+        for (_, reason) in drops {
+            self.dropped[*reason as usize] += 1;
+        }
     }
 
     fn offer(
@@ -135,7 +146,7 @@ impl Qdisc {
             Discipline::FqCodel(fq_codel) => fq_codel.dequeue(now, drops),
             Discipline::Sfq(sfq) => sfq.dequeue().map(|skb| (skb, false)),
         };
-        self.dropped += (drops.len() - before) as u64;
+        self.count_drops(&drops[before..]);
         if let Some((skb, _)) = &next {
             self.sent_packets += 1;
             self.sent_bytes += skb.bytes as u64;
@@ -183,10 +194,15 @@ impl Qdisc {
         QdiscStatistics {
             sent_bytes: self.sent_bytes,
             sent_packets: self.sent_packets,
-            dropped: self.dropped,
+            dropped: self.dropped.iter().sum(),
             overlimits,
             requeues: self.requeues,
         }
+    }
+
+    /// Packets dropped by reason, by the disciplines below too.
+    pub fn dropped_for(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.into_iter().zip(self.dropped)
     }
 
     /// Counters that only this discipline has.
