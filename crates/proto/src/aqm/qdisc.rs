@@ -7,8 +7,9 @@
 //! Every packet that is offered comes out once: as the result of `enqueue` where it was dropped at once, in `drops`
 //! where it was dropped later, or from `dequeue`.
 //!
-//! Leaves out: what a drop tells the sender of the packet (`NET_XMIT_CN`), and that a packet which finds the discipline
-//! empty may bypass it.
+//! Leaves out: what a drop tells the sender of the packet (`NET_XMIT_CN`), that a packet which finds the discipline empty may
+//! bypass it, and that the packet that was put back counts in the limits of pfifo, bfifo, CoDel, FQ-CoDel and SFQ (`dev_requeue_skb`
+//! adds it to `qlen` and `backlog`): here it waits beside them, one more than the limit.
 
 use super::codel::{Codel, CodelReadout};
 use super::fifo::Fifo;
