@@ -24,11 +24,11 @@ def names() -> list[str]:
     return [f"{name}/{run}" for name in list_published() for run in load_published(name).runs]
 
 
-def plan_of(name: str) -> tuple[Any, Plan]:
-    """The scenario of a run in its quick form, and its plan."""
+def plan_of(name: str, quick: bool) -> tuple[Any, Plan]:
+    """The scenario of a run, in its quick form if so, and its plan."""
     experiment, run = name.split("/")
     one = load_published(experiment).runs[run]
-    scenario = load(one.scenario, sets=[f"{key}={value}" for key, value in one.overrides(True).items()])
+    scenario = load(one.scenario, sets=[f"{key}={value}" for key, value in one.overrides(quick).items()])
     plan = make_plan(scenario)
     if plan["veth"] is not None:
         # A run of a ping alone has a flood that begins with its last millisecond: what a ping alone is like
@@ -65,9 +65,9 @@ def truth(plan: Plan) -> Truth:
     return Truth(best if gains[best] >= A_FEW_PERCENT else NONE, gains)
 
 
-def judge(name: str) -> tuple[Truth, Stage]:
+def judge(name: str, quick: bool = True) -> tuple[Truth, Stage]:
     """Truth and verdict of a run, by role."""
-    scenario, plan = plan_of(name)
+    scenario, plan = plan_of(name, quick)
     result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)
     result.meta["name"] = "hidden"
     verdict = explain(result)

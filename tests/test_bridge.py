@@ -50,6 +50,19 @@ def test_defaults_make_a_plan() -> None:
     assert plan["switches"] == []
 
 
+def test_what_is_left_out_is_filled_in_where_it_is_shown_and_assumed() -> None:
+    scenario = loads(BASE)
+    shown = scenario.resolved_yaml()
+    assert "\n  rx_ring: 1024\n" in shown
+    assert "bridge: null" not in shown
+    assert "veth:" not in shown
+    assert loads(BASE + "bridge: null\n") == loads(BASE + "bridge: {}\n") == scenario
+    assert make_plan(loads(shown)) == make_plan(scenario)
+    assumed = {one["setting"] for one in run(scenario).assumptions}
+    assert "bridge.costs.transmit" in assumed
+    assert not {"bridge", "veth"} & assumed
+
+
 def test_isolated_cores_take_no_interrupts() -> None:
     text = with_bridge("cores: [{cpu: 0, isolated: true}, {cpu: 8}, {cpu: 9}]")
     model = make_plan(loads(text))["bridge_models"][0]
@@ -119,10 +132,8 @@ def test_results_of_a_bridge(result: Result, tmp_path: Path) -> None:
     assert result.senders == ["h1"]
     assert result.receivers == ["h0"]
     rows = [queue["queue"] for queue in result.meta["queues"] if queue["node"] == "br0"]
-    # Receiver first: the way of the data comes before that of the ACKs.
-    assert set(rows[:3]) | set(rows[3:]) == {
-        f"br0:{host}/{row}" for host in ("h0", "h1") for row in ("tx-ring", "qdisc", "rx-ring")
-    }
+    # Against the way of a packet, as all queues of a run; two that are alike in the order of their ports.
+    assert rows == [f"br0:{host}/{row}" for row in ("tx-ring", "qdisc", "rx-ring") for host in ("h0", "h1")]
     measured = measures.MEASURES
     assert measured["softirq_share"](result, core=31) > 0.45
     assert measured["softirq_share"](result, core=42, purpose="guest") > 0.99
@@ -145,6 +156,13 @@ def test_results_of_a_bridge(result: Result, tmp_path: Path) -> None:
 
 def test_cores_as_mpstat_prints_them(result: Result) -> None:
     lines = as_tool(result, "mpstat").splitlines()
+    # Average: takes 11 columns, CPU 5 and each share 8, as in mpstat.c of sysstat.
+    assert lines[0] == (
+        "Average:     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle"
+    )
+    assert lines[4] == (
+        "Average:      42    0.00    0.00    0.00    0.00    0.00    0.00    0.00  100.00    0.00    0.00"
+    )
     head = lines[0].split()[1:]
     rows = {
         line.split()[1]: dict(zip(head[1:], map(float, line.split()[2:]), strict=True)) for line in lines[1:]
@@ -191,11 +209,12 @@ bridge:
     kind: tbf
     rate: 100Mbps
     burst: 10KB
-    child: {kind: red, limit: 2MB, min: 50KB, max: 200KB, avpkt: 1500B, burst: 60, ecn: true, probability: 0.5}
+    child:
+      {kind: red, limit: 2MB, min: 50KB, max: 200KB, avpkt: 1500B, burst: 60, ecn: true, probability: 0.5}
 traffic:
   - {kind: write, from: h1, to: h0, message: 4096B, depth: 128}
 """
-"""What a kernel 7.2 was measured with: soft-RoCE, go-back-N with a window of 128 packets that no mark slows down."""
+"""What a kernel 7.2 was measured with: soft-RoCE, whose window of 128 packets no mark makes smaller."""
 
 
 def test_red_collapses_go_back_n_that_is_not_ect_and_marks_what_is() -> None:
@@ -208,7 +227,7 @@ def test_red_collapses_go_back_n_that_is_not_ect_and_marks_what_is() -> None:
         }
         delivered = bridged.flows.column("bytes_delivered").to_pylist()[0] / 2 / 2**20
         found[ect] = delivered, counted
-    # Measured: 6.05 MiB/s, 8,097 of 8,414 packets marked and 9 dropped; of 4 queue pairs, line rate and no drop.
+    # Measured: 6.05 MiB/s, 8,097 of 8,414 packets marked, 9 dropped; 4 queue pairs: line rate and no drop.
     delivered, counted = found[True]
     assert delivered > 6
     assert counted["red_marked"] > 0.95 * counted["qdisc_sent_packets"]

@@ -14,7 +14,11 @@ from tailback.counters import STYLES, as_tool
 from tailback.results import Result
 from tailback.scenario import ScenarioError
 
-CONTENTION = ["run.duration=12ms", "memory_load=[{host: h1, cores: 8, start: 1ms}]"]
+CONTENTION = [
+    "run.duration=12ms",
+    "memory_load=[{host: h1, cores: 8, start: 1ms}]",
+    "host.path.reads={}",
+]
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +164,17 @@ def test_pcm(contention: Result) -> None:
     assert float(rows["read by the cores (MB/s)"]) > float(rows["write by the NIC (MB/s)"]) > 0
     total = sum(float(rows[owner]) for owner in owners)
     assert float(rows["Memory Throughput (MB/s)"]) == pytest.approx(total, abs=0.1)
+
+
+@pytest.mark.parametrize("scenario", ["memory-contention", "gpudirect-pfc"])
+def test_pcm_has_no_reads_of_a_nic_that_does_not_read(scenario: str) -> None:
+    sets = ["run.duration=1ms", *(["memory_load=[{host: h1, cores: 8}]"] if scenario[0] == "m" else [])]
+    for reads, times in (("null", 0), ("{}", 1)):
+        text = as_tool(tailback.run(scenario, sets=[*sets, f"host.path.reads={reads}"]), "pcm", "h0")
+        assert text.count("read by the NIC") == times
+        assert text.count("write by the NIC") == 1
+        assert text.count("PCIRdCur") == (times if scenario == "memory-contention" else 0)
+        assert ("read by the cores" in text) == (scenario == "memory-contention")
 
 
 FLOOD = ["run.duration=200ms"]

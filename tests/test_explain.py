@@ -105,6 +105,34 @@ def test_few_messages_are_the_applications_doing() -> None:
     assert explain(result).none == "the application offers no more"
 
 
+def test_one_message_from_each_of_many_waits_for_the_link_that_they_share() -> None:
+    one_each = [f"h{sender} h8 4MB 0us" for sender in range(8)]
+    result = tailback.run(
+        {
+            "name": "one-each",
+            "run": {"duration": "3ms"},
+            "topology": {"kind": "star", "hosts": 9},
+            "traffic": [{"kind": "flows", "list": one_each}],
+        }
+    )
+    assert explain(result).key == ("link", "sw0:h8")
+
+
+def test_a_page_of_nothing_says_so() -> None:
+    flow = {"kind": "flows", "list": ["h0 h1 64KiB 0us"]}
+    result = tailback.run(
+        {
+            "name": "one",
+            "run": {"duration": "1ms"},
+            "topology": {"kind": "star", "hosts": 2},
+            "traffic": [flow],
+        }
+    )
+    words = as_text(page(explain(result)))
+    assert "Sure: nothing is full." in words
+    assert "other stage" not in words
+
+
 def test_a_bridge_with_a_slow_core_waits_for_it() -> None:
     sets = ["run.duration=20ms", "bridge.costs.receive=20us", "traffic.1.start=1us"]
     result = tailback.run("poor-mans-cp", sets=sets)
@@ -119,7 +147,7 @@ def test_the_command_prints_the_page_and_refuses_what_is_no_run(
     assert capsys.readouterr().out == written(folder)
     assert "Where it is stuck" in (tmp_path / "run" / "report.html").read_text()
     assert main(["explain", str(tmp_path)]) == 2
-    assert "is not the folder of a run" in capsys.readouterr().err
+    assert "found no summary.json, expected the folder of a run" in capsys.readouterr().err
 
 
 QUICK = [(QUICK_SEED, number) for QUICK_SEED in (5,) for number in range(14)]

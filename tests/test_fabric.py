@@ -185,3 +185,10 @@ def test_switches_whose_names_say_nothing_are_called_switches() -> None:
     # "2 s" would be two seconds.
     assert ">2 switches<" in drawing.as_svg(load(data(graph, PERMUTATION)).network, "x")
     assert ">2 spine<" in drawing.as_svg(load(data(FORMS["leaf-spine"], PERMUTATION)).network, "x")
+
+
+def test_what_a_linux_bridge_is_the_network_says_and_not_its_name() -> None:
+    bridged = load(data({"kind": "bridge"}, {"kind": "write", "from": "h0", "to": "h1"})).network
+    assert ">1 Linux bridge<" in drawing.as_svg(bridged, "x")
+    named = load(data({"kind": "graph", "switches": ["br0"], "links": ["h0..h1 br0"]}, PERMUTATION)).network
+    assert ">1 switch<" in drawing.as_svg(named, "x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from tailback import measures, measures_shares
 from tailback.results import Result
 
 BIN_PS = 10**10  # 10 ms
+ROOT = Path(__file__).parent.parent
 
 
 class Tiny:
@@ -343,3 +345,11 @@ def test_the_deepest_queue_is_one_of_the_network() -> None:
     assert measures_shares.deepest_queue_bytes(tiny(rows, 2, queues=queues)) == 9
     pauses = [{"paused_ps": 3 * 10**11}, {"paused_ps": 10**11}]
     assert measures_shares.paused_time(tiny(rows, 2, pauses=pauses)) == pytest.approx(0.4)
+
+
+def test_the_book_names_every_module_with_measures() -> None:
+    modules = sorted(file.stem for file in (ROOT / "python/tailback").glob("measures_*.py"))
+    found = {one.function.__module__ for one in measures.MEASURES.values()}
+    assert found == {"tailback.measures", *(f"tailback.{name}" for name in modules)}
+    words = (ROOT / "docs/published.md").read_text(encoding="utf-8")
+    assert [name for name in modules if f"`{name}`" not in words] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 from synthetic import SyntheticScenario, incast, plan
+from tailback import cli
 from tailback.experiments import Check, Claim, Experiment, load_published
 from tailback.measures import MEASURES
 from tailback.plan import make_plan
@@ -129,6 +131,24 @@ def test_the_run_of_the_assumption_is_not_repeated() -> None:
     reproduce(NAME, runner=runner)
     assert len(runner.asked) == len({(scenario, *sorted(sets.items())) for scenario, sets in runner.asked})
     assert runner.asked[0] == ("roce-incast-lossless", {"run.duration": "6s"})
+
+
+@pytest.mark.parametrize("name", sorted(list_published()))
+def test_no_run_is_carried_out_twice_and_each_has_a_bar_of_its_own(name: str) -> None:
+    result, asked, told = made_up(), [], dict[str, float]()
+
+    def same(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+        asked.append((scenario, *sorted(sets.items())))
+        return result
+
+    done = reproduce(name, runner=same, progress=lambda one, share: told.update({one: share}))
+    # The bar of the whole counts the runs that are told to be over, by their names.
+    assert len(told) == len(asked) == len(set(asked)) == planned_runs(name)
+    assert set(told.values()) == {1.0}
+    # What a run is shared by has its row in every table.
+    for item, variants in done.sensitivity:
+        assert [variant.value for variant in variants] == list(item.varied)
+    assert len(done.sensitivity) == len(load_published(name).sensitivity)
 
 
 def test_files(done: Reproduction) -> None:
@@ -380,6 +400,37 @@ def test_ctrl_c_ends_the_runs_under_way() -> None:
         signal.signal(signal.SIGINT, before)
     assert len(asked) == 2
     assert done.exit_status == 130
+
+
+def test_a_second_ctrl_c_says_where_the_complete_runs_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def one(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+        asked.append(scenario)
+        if len(asked) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+        with contextlib.suppress(KeyboardInterrupt):
+            while len(asked) == 2:
+                progress(0.5)
+                # Time for the second one to arrive before this run ends, and with it the whole.
+                time.sleep(0.2)
+        return made_up(complete=len(asked) < 2)
+
+    asked: list[str] = []
+    monkeypatch.setattr("tailback.reproduce.engine", one)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        status = cli.main(["reproduce", NAME, "--out", str(tmp_path / "r"), "--jobs", "1", "--quick"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert status == 130
+    told = capsys.readouterr().err
+    assert told.endswith(f"; runs that are complete are in {tmp_path / 'r' / 'runs'}\n")
+    assert (tmp_path / "r" / "runs" / "lossless" / "report.html").is_file()
+    assert not (tmp_path / "r" / "reproduce.json").exists()
 
 
 @pytest.mark.parametrize("name", sorted(list_published()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 from tailback.scenario import Scenario, builtin_names, json_schema, load, loads, show
 from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn, resolve
 from tailback.scenario.headroom import headrooms
+from tailback.scenario.show import _AUTO
 
 MINIMAL = """\
 name: mini
@@ -48,6 +50,15 @@ def test_show_says_where_values_come_from() -> None:
     assert comments["headroom"].endswith("; here 43.794KB")
     assert "qps: 2 " in text
     assert show(load({**yaml.safe_load(MINIMAL)})).splitlines()[0].endswith("# given in Python")
+
+
+def test_auto_is_explained_where_it_is_a_setting_and_not_where_it_is_a_text() -> None:
+    text = show(loads(MINIMAL, sets=["name=auto", "about=auto"]))
+    lines = {line.split(":")[0].strip(): line for line in text.splitlines()}
+    assert re.fullmatch(r"name: auto +# --set", lines["name"])
+    assert re.fullmatch(r"about: auto +# --set", lines["about"])
+    automatic = {name for name, field in walk(json_schema()) if field.get("default") == "auto"}
+    assert {"headroom", "xoff", "base_rtt"} <= automatic <= set(_AUTO)
 
 
 def test_show_keeps_any_text() -> None:

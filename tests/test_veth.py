@@ -141,9 +141,20 @@ def test_a_shown_scenario_has_nothing_of_hosts_and_loads_again() -> None:
     text = scenario.resolved_yaml()
     assert "\nhost:" not in text
     assert "\nswitch:" not in text
+    assert "\nbridge:" not in text
     from tailback.scenario import loads
 
     assert make_plan(loads(text)) == make_plan(scenario)
+
+
+def test_what_is_left_out_of_the_pair_is_shown_and_assumed() -> None:
+    data = {key: value for key, value in base().items() if key != "veth"}
+    scenario = load(data)
+    assert "\nveth:\n  kernel: 6.18" in scenario.resolved_yaml().replace('"', "")
+    assert load(data | {"veth": None}) == load(base()) == scenario
+    assumed = {one["setting"] for one in run(data, sets=["run.duration=10ms"]).assumptions}
+    assert "veth.output" in assumed
+    assert not {"bridge", "veth"} & assumed
 
 
 @pytest.mark.parametrize(
@@ -158,8 +169,12 @@ def test_a_shown_scenario_has_nothing_of_hosts_and_loads_again() -> None:
         (base(qdisc={"kind": "fq_codell"}), 'veth.qdisc.kind: found "fq_codell", expected fq_codel'),
         (
             base() | {"failures": [{"link": "a-b", "at": "1ms"}]},
-            "failures: found something, expected nothing",
+            "failures: found something, expected none",
         ),
+        (base() | {"host": {"congestion": "hpcc"}}, "host: found settings, expected none: a topology of"),
+        (base() | {"switch": {"buffer": "10KB"}}, "switch: found settings, expected none: a topology of"),
+        (base() | {"qos": "lossy-default"}, 'qos: found "lossy-default", expected none: a topology of kind'),
+        (base() | {"bridge": {"rx_ring": 512}}, "bridge: found a bridge, expected none"),
         (
             base() | {"topology": {"kind": "star", "hosts": 2}},
             "veth: found settings, expected none: the topology is not of kind veth",
@@ -186,6 +201,27 @@ def test_what_cannot_be_is_one_line(data: dict[str, Any], expected: str) -> None
     found = problems(data)
     assert any(expected in line for line in found), found
     assert all("\n" not in line for line in found)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "host.congestion=hpcc",
+        "host.congestion=dctcp",
+        "host.path_by_host=[{hosts: h9, preset: pcie3-x8}]",
+        "host.path.preset=pcie3-x8",
+        "host.rhcc.receiver=true",
+        "switch.buffer=10KB",
+        "qos=lossy-default",
+        "bridge.rx_ring=512",
+    ],
+)
+def test_settings_of_what_is_not_there_are_refused_and_nothing_else_is_said(setting: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        load("veth-bql", sets=[setting])
+    (problem,) = error.value.problems
+    assert problem.path[0] == re.split("[.=]", setting)[0]
+    assert "expected none" in problem.text
 
 
 def test_eight_seconds_of_tx_usecs_are_taken() -> None:

@@ -20,8 +20,9 @@ import typer
 import tailback
 from tailback import scenario as scenarios
 from tailback import text
-from tailback.counters import STYLES, as_tool, read_run
+from tailback.counters import STYLES, as_tool
 from tailback.run import run_checked
+from tailback.run_folder import read_run
 from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
@@ -63,12 +64,16 @@ Quiet = Annotated[
 
 
 @contextmanager
-def _bad_input() -> Iterator[None]:
-    """Turns bad input into lines on stderr and status 2, and an interrupt that left nothing into 130."""
+def _bad_input(runs: Path | None = None) -> Iterator[None]:
+    """Turns bad input into lines on stderr and status 2, and an interrupt at which there is no result of the
+    whole into 130. Below `runs` there may then be single runs.
+    """
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("tailback: interrupted before there was a result; nothing was written", err=True)
+        written = sorted({str(file.parent.parent) for file in runs.rglob("summary.json")}) if runs else []
+        what = f"; runs that are complete are in {', '.join(written)}" if written else "; nothing was written"
+        typer.echo(f"tailback: interrupted before there was a result{what}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except ScenarioError as error:
         typer.echo(str(error), err=True)
@@ -176,6 +181,7 @@ def _run_seeds(
     with _bad_input():
         seeds = parse(given)
         folder = _default_folder(scenarios.load(name, sets=sets).name) if out is None else out
+    with _bad_input(folder):
         try:
             with _bar(quiet) as bar:
                 shares = _shares(bar) if bar else None
@@ -207,14 +213,10 @@ def explain(
     only what is printed on the hardware, such as the rate of a link.
     """
     from tailback import explain as explaining
-    from tailback.results import Result
 
-    try:
-        result = Result.load(folder)
-    except FileNotFoundError as error:
-        typer.echo(f"tailback: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-    typer.echo(explaining.as_text(explaining.page_of(result)), nl=False)
+    with _bad_input():
+        words = explaining.as_text(explaining.page_of(read_run(folder)))
+    typer.echo(words, nl=False)
 
 
 @app.command()
@@ -332,7 +334,7 @@ def reproduce(
     folder = _default_folder(name) if out is None else out
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
     jobs = jobs or _cores()
-    with _bad_input(), _bar(quiet) as bar:
+    with _bad_input(folder), _bar(quiet) as bar:
         if name == ALL and ids:
             raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
         runs = sum(planned_runs(one, quick, ids) for one in names(name))

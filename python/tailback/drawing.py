@@ -168,8 +168,7 @@ def as_svg(network: Network, title: str) -> str:
             if place % every == 0:
                 below = y + (20 if number == 0 else -14)
                 nodes.append(_text(x, below, name, 10, _INK, "middle"))
-        kinds = list(_kinds(names))
-        heading = text.plural(len(names), "host") if number == 0 else _tier_words(len(names), kinds)
+        heading = text.plural(len(names), "host") if number == 0 else _tier_words(names, network)
         labels.append(_text(8, y - 4, heading, 13, color, "start", bold=True))
         ratio = network.oversubscription(number) if number else None
         if ratio is not None:
@@ -204,9 +203,10 @@ def as_svg(network: Network, title: str) -> str:
     return drawing + "\n"
 
 
-def _tier_words(number: int, kinds: list[str]) -> str:
+def _tier_words(names: list[str], network: Network) -> str:
     """`4 spine`; `4 switches` where names say nothing: "4 s" would be read as seconds."""
-    if kinds == ["br"]:
+    number, kinds = len(names), list(_kinds(names))
+    if set(names) <= set(network.bridges):
         return text.plural(number, "Linux bridge")
     if len(kinds) == 1 and len(kinds[0]) > 2:
         return f"{text.count(number)} {kinds[0]}"

@@ -12,15 +12,6 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-# Their measures are in MEASURES with this.
-from tailback import (  # noqa: F401
-    measures_bridge,
-    measures_counters,
-    measures_hosts,
-    measures_path,
-    measures_shares,
-    measures_veth,
-)
 from tailback.measures import MEASURES
 from tailback.results import Result
 from tailback.scenario import Problem, ScenarioError, library

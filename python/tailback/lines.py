@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 _one_line = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
@@ -29,3 +30,18 @@ def _lines(value: Any, levels: int, indent: str) -> str:
         entries = [_lines(entry, levels - 1, inner) for entry in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return f"{opening}\n{inner}" + f",\n{inner}".join(entries) + f"\n{indent}{closing}"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file.
+
+    Raises:
+        ValueError: it is cut short, or holds something else; it names the file.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name}: a {type(value).__name__} and no mapping")
+    return value

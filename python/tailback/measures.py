@@ -492,4 +492,5 @@ from tailback import measures_bridge as _measures_bridge  # noqa: E402, F401
 from tailback import measures_counters as _measures_counters  # noqa: E402, F401
 from tailback import measures_hosts as _measures_hosts  # noqa: E402, F401
 from tailback import measures_path as _measures_path  # noqa: E402, F401
+from tailback import measures_shares as _measures_shares  # noqa: E402, F401
 from tailback import measures_veth as _measures_veth  # noqa: E402, F401

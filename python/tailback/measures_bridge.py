@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tailback.bins import PS_PER_S
 from tailback.measures import NAN, measure
 
 if TYPE_CHECKING:
     from tailback.results import Result
-
-PS_PER_S = 1e12
 
 
 @measure("s")

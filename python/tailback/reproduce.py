@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -251,10 +251,10 @@ class Begun:
             folder = None if done.folder is None else done.folder / "runs" / key
             keep = partial(_kept, folder)
             self._runs[key] = runs.start(label + key, plan.scenario, plan.overrides(done.quick), keep)
-        self._variants = {
-            (number, value): runs.start(f"{label}{item.run}, {item.of(value)}", scenario, sets, measure)
-            for number, value, item, scenario, sets, measure in _variants(done)
-        }
+        self._varied = [
+            (shared, runs.start(label + shared.title, shared.scenario, shared.sets, shared.measure))
+            for shared in _variants(done)
+        ]
 
     def finish(self) -> Reproduction:
         """Waits for the runs, judges the claims, and writes the report where there is a folder."""
@@ -270,7 +270,6 @@ class Begun:
         if done.folder is not None:
             from tailback.report.reproduction import render_reproduction
 
-            done.folder.mkdir(parents=True, exist_ok=True)  # no run may have begun
             text = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
             done.folder.mkdir(parents=True, exist_ok=True)  # not there yet if no run of it was begun
             (done.folder / "reproduce.json").write_text(text, encoding="utf-8")
@@ -280,11 +279,14 @@ class Begun:
     def _tables(self) -> None:
         """The sensitivity tables whose variants are all there."""
         done = self._done
+        measured_of: dict[tuple[int, str], list[Measured] | None] = {}
+        for shared, waiting in self._varied:
+            measured_of |= waiting.wait() or dict.fromkeys(shared.entries)
         for number, item in enumerate(done.experiment.sensitivity):
             variants = []
             for value in item.varied:
-                if (number, value) in self._variants:
-                    measured = self._variants[number, value].wait()
+                if (number, value) in measured_of:
+                    measured = measured_of[number, value]
                 else:
                     result = done.results.get(_same(done.experiment, item, value) or "")
                     measured = None if result is None else _measure(item, result)
@@ -305,7 +307,7 @@ def planned_runs(name: str, quick: bool = False, only: Sequence[str] = ()) -> in
     experiment = load_published(name)
     if only:
         experiment = experiment.only(only)
-    return len(experiment.runs) + len(list(_variants(Reproduction(name, experiment, quick, False))))
+    return len(experiment.runs) + len(_variants(Reproduction(name, experiment, quick, False)))
 
 
 def judge(claim: Claim, results: Mapping[str, Result], quick: bool) -> Row:
@@ -321,20 +323,41 @@ def judge(claim: Claim, results: Mapping[str, Result], quick: bool) -> Row:
     return Row(claim, measured, "missed", quick)
 
 
-def _variants(
-    done: Reproduction,
-) -> Iterator[tuple[int, str, Sensitivity, str, dict[str, str], Callable[[Result], list[Measured] | None]]]:
-    """The runs that only the sensitivity tables need. In a quick run there are none: most of what is varied
-    would not even have begun.
+@dataclass
+class _Varied:
+    """A run that only sensitivity tables need, and its entries in them: number of the table, and variant."""
+
+    title: str
+    scenario: str
+    sets: dict[str, str]
+    entries: dict[tuple[int, str], Sensitivity]
+
+    def measure(self, result: Result) -> dict[tuple[int, str], list[Measured] | None]:
+        """What each entry shows of it."""
+        return {entry: _measure(item, result) for entry, item in self.entries.items()}
+
+
+def _variants(done: Reproduction) -> list[_Varied]:
+    """The runs that only the sensitivity tables need, each once. In a quick run there are none: most of what
+    is varied would not even have begun.
     """
     if done.quick:
-        return
+        return []
+    found: list[_Varied] = []
     for number, item in enumerate(done.experiment.sensitivity):
         scenario = done.experiment.runs[item.run].scenario
         for value in item.varied:
-            if _same(done.experiment, item, value) is None:
-                sets = _sets(done.experiment, item, value)
-                yield number, value, item, scenario, sets, partial(_measure, item)
+            if _same(done.experiment, item, value) is not None:
+                continue
+            sets = _sets(done.experiment, item, value)
+            same = next((one for one in found if (one.scenario, one.sets) == (scenario, sets)), None)
+            if same is None:
+                # Two tables may vary the same setting of a run, with others set differently.
+                title = f"{item.run}, table {number + 1}, {item.of(value)}"
+                found.append(_Varied(title, scenario, sets, {(number, value): item}))
+            else:
+                same.entries[number, value] = item
+    return found
 
 
 def _sets(experiment: Experiment, item: Sensitivity, value: str) -> dict[str, str]:

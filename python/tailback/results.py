@@ -26,7 +26,7 @@ from rich.table import Table
 from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
-from tailback.lines import in_lines
+from tailback.lines import in_lines, read_json
 from tailback.scenario import Scenario, show
 from tailback.scenario.show import input_names
 from tailback.setup import ScenarioSetup, Setup, read_setup
@@ -284,12 +284,12 @@ class Result:
             # The report is made from the rest; nobody should miss it here.
             if name != "report.html" and not (path / name).is_file():
                 raise FileNotFoundError(f"{path / name}: missing; {path} is not the folder of a run")
-        timing, summary = _read_json(path / "timing.json"), _read_json(path / "summary.json")
+        timing, summary = read_json(path / "timing.json"), read_json(path / "summary.json")
         setup = read_setup(path, summary)
-        counters = _read_json(path / "counters.json")
+        counters = read_json(path / "counters.json")
         return cls(
-            flows=pq.read_table(path / "flows.parquet"),
-            series=pq.read_table(path / "series.parquet"),
+            flows=_read_parquet(path / "flows.parquet"),
+            series=_read_parquet(path / "series.parquet"),
             counters=_flat(counters["nodes"]),
             counter_names=counters["names"],
             meta=summary["meta"],
@@ -349,17 +349,13 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     if scenario.has_tcp and not scenario.has_roce:
         unused = ("host.mtu", "host.transport.", "host.dcqcn.", "host.hpcc.", "host.timely.", "host.dctcp.")
     if not scenario.network.hosts:
-        unused = ("record.qps", "qos", "bridge", "failures", "memory_load")
+        unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
 
 
 def _inputs(scenario: Scenario) -> dict[str, bytes]:
     """The files that a scenario names, by their names in the folder."""
     return {new: scenario.inputs[old] for old, new in input_names(scenario).items()}
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _write_parquet(path: Path, table: pa.Table) -> None:
@@ -375,6 +371,13 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
         write_statistics=True,
         row_group_size=1 << 20,
     )
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:  # which do not say which file it is
+        raise ValueError(f"{path.name}: {error}") from None
 
 
 def _nested(counters: pa.Table) -> dict[str, dict[str, dict[str, int]]]:

@@ -5,7 +5,6 @@ Results, summary and report ask only what `Setup` answers, so they are the same 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 import yaml
 
 from tailback import drawing
-from tailback.lines import in_lines
+from tailback.lines import in_lines, read_json
 from tailback.scenario.network import Network
 from tailback.scenario.show import INPUTS
 from tailback.scenario.tcp import ETHERNET_BYTES, HEADERS_BYTES
@@ -187,7 +186,7 @@ class ScenarioSetup:
         """From the folder of a run."""
         return cls(
             (folder / "scenario.yaml").read_text(encoding="utf-8"),
-            json.loads((folder / "plan.json").read_text(encoding="utf-8")),
+            read_json(folder / "plan.json"),
             summary["assumptions"],
             {
                 str(file.relative_to(folder)): file.read_bytes()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailback.measures_bridge import PS_PER_S, bridge_cores, port_counter
+from tailback.bins import PS_PER_S
+from tailback.measures_bridge import bridge_cores, port_counter
 
 if TYPE_CHECKING:
     from tailback.results import Result

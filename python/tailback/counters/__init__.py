@@ -5,7 +5,6 @@ A tool is a file here with a `STYLE`. What it prints, a script for the real tool
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailback.counters import ethtool, mlnx_qos, mpstat, pcm, rdma, tc
@@ -21,7 +20,7 @@ STYLES: dict[str, Style] = {
 }
 """The tools, by the name after `--as`."""
 
-__all__ = ["STYLES", "Style", "as_tool", "read_run"]
+__all__ = ["STYLES", "Style", "as_tool"]
 
 
 def as_tool(result: Result, tool: str, host: str | None = None) -> str:
@@ -46,30 +45,6 @@ def as_tool(result: Result, tool: str, host: str | None = None) -> str:
         among = f"{style.needs}, one of {span}" + (f", perhaps {likely}" if likely else "")
         raise _problem("--host", f"found {found(host)}, expected {among}")
     return style.render(result, host)
-
-
-def read_run(folder: Path) -> Result:
-    """The result in a folder.
-
-    Raises:
-        ScenarioError: it is not the folder of a run.
-    """
-    from tailback.results import Result
-
-    try:
-        return Result.load(folder)
-    except FileNotFoundError as error:
-        inside = sorted(path.parent for path in folder.glob("*/*/summary.json")) or sorted(
-            path.parent for path in folder.glob("*/summary.json")
-        )
-        other = f", perhaps {inside[0]}" if inside else ""
-        missing = str(error).split(": ")[0].rpartition("/")[2]
-        raise _problem(str(folder), f"found no {missing}, expected the folder of a run{other}") from None
-    except (ValueError, KeyError, OSError) as error:
-        what = " ".join(str(error).split())
-        raise _problem(
-            str(folder), f"found what cannot be read ({what}), expected the folder of a run"
-        ) from None
 
 
 def _problem(place: str, text: str) -> ScenarioError:

@@ -2,7 +2,8 @@
 
 The names of the events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines
 that it reads. PCM tells reads of memory from writes, and not cores from devices: by owner there is more here
-than there. The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines.
+than there. The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines. Leaves
+out reads of a NIC that always has what it sends (`host.path.reads: null`).
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def render(result: Result, host: str) -> str:
 
     seconds = int(result.meta["end_ps"]) / PS_PER_S
     lines: list[tuple[str, str]] = []
+    reads = path["reads"] is not None
     if "memory" in path["target"]:
-        for name in ("PCIRdCur_total", "ItoM_total", "ItoM_miss", "ItoM_hit"):
+        for name in (*(["PCIRdCur_total"] if reads else []), "ItoM_total", "ItoM_miss", "ItoM_hit"):
             event, kind = name.split("_")
             lines.append((f"{event} ({kind})", str(own.get(name, 0))))
         written = own.get("ItoM_total", 0)
@@ -54,6 +56,8 @@ def render(result: Result, host: str) -> str:
     }
     if "gpu" in path["target"]:
         names = {f"BAR1 {what} by the NIC": f"bar1_{what}_bytes" for what in _WAYS}
+    if not reads:
+        names = {what: name for what, name in names.items() if not what.endswith("read by the NIC")}
     rates = {what: own.get(name, 0) / seconds / 1e6 if seconds else 0.0 for what, name in names.items()}
     lines += [(f"{what} (MB/s)", f"{rate:.2f}") for what, rate in rates.items()]
     if "memory" in path["target"]:

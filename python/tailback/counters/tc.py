@@ -117,26 +117,29 @@ def own_counters(kind: str, n: Numbers) -> list[str]:
     return []
 
 
-def discipline(plan: Any, n: Numbers, device: str, queues: int, handle: int, each: bool = False) -> list[str]:
+def discipline(
+    plan: Mapping[str, Any], n: Numbers, device: str, queues: int, handle: int, each: bool = False
+) -> list[str]:
     """A device's discipline and the one below it, as `tc -s qdisc show` prints them, line by line.
 
     With one for `each` transmit queue there is an `mq` above them, and one entry stands for all of them.
+    Those are the kernel's own, whose handle is 0 (sch_generic.c, attach_default_qdiscs).
     """
-    lines: list[str] = []
-    where = f"root refcnt {queues + 1}"
+    ((kind, settings),) = plan.items()
     if each:
-        lines += [f"qdisc mq {handle:x}: dev {device} root ", *_common(n, "qdisc")]
-        where, handle = f"parent {handle:x}:1", handle + 1
-    for prefix in ("qdisc", "child"):
-        kind, settings = (plan, {}) if isinstance(plan, str) else next(iter(plan.items()))
-        number = 0 if kind == "noqueue" else handle
-        lines.append(f"qdisc {kind} {number:x}: dev {device} {where} {options(kind, settings)}")
-        lines += [*_common(n, prefix), *own_counters(kind, n)]
-        if kind != "tbf":
-            break
-        plan = settings["child"] or {"bfifo": {"limit_bytes": settings["limit_bytes"]}}
-        where, handle = f"parent {handle:x}:1", handle + 1
+        root = [f"qdisc mq 0: dev {device} root ", *_common(n, "qdisc")]
+        return root + _entry(kind, settings, n, "qdisc", f"0: dev {device} parent :1")
+    lines = _entry(kind, settings, n, "qdisc", f"{handle:x}: dev {device} root refcnt {queues + 1}")
+    # A child that tbf makes of its limit is invisible (sch_tbf.c: qdisc_hash_add).
+    if kind == "tbf" and settings["child"] is not None:
+        ((kind, settings),) = settings["child"].items()
+        lines += _entry(kind, settings, n, "child", f"{handle + 1:x}: dev {device} parent {handle:x}:1")
     return lines
+
+
+def _entry(kind: str, settings: Mapping[str, Any], n: Numbers, prefix: str, where: str) -> list[str]:
+    head = f"qdisc {kind} {where} {options(kind, settings)}"
+    return [head, *_common(n, prefix), *own_counters(kind, n)]
 
 
 def _common(n: Numbers, prefix: str) -> list[str]:
@@ -154,7 +157,7 @@ def _common(n: Numbers, prefix: str) -> list[str]:
 class _Device:
     node: str
     name: str
-    plan: Any
+    plan: Mapping[str, Any]
     queues: int
     """Transmit queues."""
     each: bool
@@ -198,12 +201,13 @@ def render(result: Result, node: str) -> str:
         if owner == node:
             numbers.setdefault(port, Counter())[name] = value
     lines: list[str] = []
-    for number, device in enumerate(device for device in _devices(result) if device.node == node):
-        # A discipline may have one below it, and mq has.
-        handle = FIRST_HANDLE + 3 * number
-        lines += discipline(
-            device.plan, numbers.get(device.name, Counter()), device.name, device.queues, handle, device.each
-        )
+    handle = FIRST_HANDLE
+    for device in (device for device in _devices(result) if device.node == node):
+        counted = numbers.get(device.name, Counter())
+        own = discipline(device.plan, counted, device.name, device.queues, handle, device.each)
+        if not device.each:
+            handle += sum(line.startswith("qdisc ") for line in own)
+        lines += own
     return "\n".join(lines) + "\n"
 
 

@@ -160,6 +160,13 @@ class Observed:
         whole = (size + GAP_BYTES * frames) * 8 / self.bins.end_s
         return whole * self.pace / self.link_rate(port)
 
+    def packets_in(self, host: str) -> float:
+        """Packets that a host received in the span, at the pace of the whole run."""
+        counted = self.counters.get((host, ""), {})
+        whole = sum(value for name, value in counted.items() if is_counter(name, "rx_prio", "_packets"))
+        begin, end = self.span
+        return whole * self.pace * (end - begin) / self.bins.end_s
+
     def need(self, port: Port) -> float:
         """Share of a port's rate that the payload delivered through it needs, with its headers."""
         return self.through[port] * self.goodput / self.payload_share / self.link_rate(port)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -20,9 +21,20 @@ KEEPS_UP = 0.1
 """Messages still under way when the last one starts, as a share of the bytes of all: below this, the network
 keeps up with what is offered, and more of anything would carry no more."""
 
+SLOWED = 2.0
+"""A message that takes this many times as long as it would alone waits for something. An assumption."""
 PEAK_S, NEVER_FULL = 50e-6, 0.95
 """A sender starts at line rate, before anybody slows it down: a NIC that does not even then fill its wire for
 50 us, 60 packets of 4 KB at 40 Gbit/s, does not get its payload fast enough."""
+
+
+class Message(NamedTuple):
+    """A message from `start` to `end`, in ps, and whether others were in its way."""
+
+    start: int
+    end: float
+    size: int
+    slowed: bool
 
 
 @dataclass(frozen=True)
@@ -45,25 +57,33 @@ class Senders:
 
     @cached_property
     def _keeping_up(self) -> set[tuple[str, str]]:
-        """Pairs of hosts that exchange single messages, most of them done before the last one starts."""
+        """Pairs of hosts that exchange single messages, most of them done before the last one starts; where
+        all start at once, those that are hardly slowed down.
+        """
         flows = self.seen.flows
         if "ideal_fct_ps" not in flows.column_names:
             return set()
-        names = ["src", "dst", "message_bytes", "messages_posted", "messages_completed", "start_ps", "end_ps"]
-        messages: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
+        names = ["src", "dst", "message_bytes", "ideal_fct_ps", "start_ps", "end_ps"]
+        messages: dict[tuple[str, str], list[Message]] = defaultdict(list)
         endless = set()
-        for row in flows.filter(pc.is_valid(flows.column("start_ps"))).select([*names, "writer"]).to_pylist():
+        run_end = self.seen.bins.end_s * 1e12
+        for row in flows.filter(pc.is_valid(flows.column("start_ps"))).select(names).to_pylist():
             pair = row["src"], row["dst"]
-            if row["writer"].startswith(("write", "churn", "tcp")):
+            if row["ideal_fct_ps"] is None:
                 endless.add(pair)
                 continue
-            end = row["end_ps"] if row["end_ps"] is not None else 1 << 62
-            messages[pair].append((row["start_ps"], end, row["message_bytes"]))
+            end = row["end_ps"] if row["end_ps"] is not None else run_end
+            slowed = end - row["start_ps"] > SLOWED * row["ideal_fct_ps"]
+            messages[pair].append(Message(row["start_ps"], end, row["message_bytes"], slowed))
         found = set()
         for pair, rows in messages.items():
-            last = max(start for start, _, _ in rows)
-            under_way = sum(size for start, end, size in rows if start < last < end)
-            if pair not in endless and under_way < KEEPS_UP * sum(size for _, _, size in rows):
+            last = max(one.start for one in rows)
+            earlier = [one for one in rows if one.start < last]
+            waiting = (
+                [one for one in earlier if one.end > last] if earlier else [one for one in rows if one.slowed]
+            )
+            under_way = sum(one.size for one in waiting)
+            if pair not in endless and under_way < KEEPS_UP * sum(one.size for one in rows):
                 found.add(pair)
         return found
 
@@ -122,9 +142,22 @@ class Senders:
         size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
         return max(1.0, self.mine(pair) * frames / size) if size else 1.0
 
+    def acks_for_each(self, pair: Pair) -> float:
+        """Packets that go back to a sender for each that it sends."""
+        counted = self.seen.counters.get((pair.src, ""), {})
+        back, sent = (
+            sum(value for name, value in counted.items() if is_counter(name, f"{way}_prio", "_packets"))
+            for way in ("rx", "tx")
+        )
+        return back / sent if sent else 0.0
+
     def mine(self, pair: Pair) -> float:
         """Bytes of this pair under way."""
         return self.posted[pair.src].outstanding * self._part(pair, pair.src)
+
+    def under_way_to(self, host: str) -> float:
+        """Bytes of all senders to a host under way."""
+        return sum(self.mine(pair) for pair in self.seen.pairs if pair.dst == host)
 
     def window(self, pair: Pair) -> Stage | None:
         """How full the window is with what does not wait anywhere: 1 if nothing waits, as the window is what
@@ -174,11 +207,11 @@ class Senders:
             Figure(f"{pair.src} paused_share", text.share(paused), "what the wire is not busy"),
         ]
         if limited:
-            rate = Figure(
-                f"{pair.src} rate_bps of its queue pairs", text.rate(posted.limit), text.rate(host_rate)
-            )
-            cnps = Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks")
-            return Stage("throttle", "", min(1.0, 1 - paused), True, [*figures, rate, cnps])
+            if posted.limit:  # of queue pairs that are not done
+                name = f"{pair.src} rate_bps of its queue pairs"
+                figures.append(Figure(name, text.rate(posted.limit), text.rate(host_rate)))
+            figures.append(Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks"))
+            return Stage("throttle", "", min(1.0, 1 - paused), True, figures)
         if pair.src not in self.seen.host_path:
             return None
         return Stage("reads", pair.src, min(1.0, 1 - paused), True, figures)

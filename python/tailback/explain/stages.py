@@ -57,15 +57,21 @@ IDLE = 0.3
 that is idle most of the time."""
 FEW_BYTES = 3000
 """Less on average is packets that meet by chance, two of a common size, and no queue."""
-STALLS = 0.15
-"""Part of the time that a packet takes over PCIe above which waits for credits decide, and not PCIe's rate:
-below it they are bursts."""
+STEADY = 0.05
+"""Waits for credits, as a share of the time that PCIe does not spend on outages, below which its own rate is
+what limits it."""
 MOSTLY_IIO = 0.45
 """Part of the bytes with credits away that are in the IIO above which what follows is slow: idle, a third of
 a write's round is in the IIO, and two thirds are the link and the credits' way back."""
 RING_BYTES = 48_000
 """Packets of 1.5 KB that make an interrupt come at once, 32 of them: less in a receive ring is what comes
-between two interrupts."""
+between two interrupts. Each core that works has a ring."""
+NO_PAUSE = 0.97
+"""A core that receives and is this busy polls without a pause: what stands in any of its host's rings waits
+for it, and not for an interrupt."""
+FEW_DROPS = 1e-3
+"""Packets that find no room in a ring, as a share of all: fewer are bursts. TCP that loses one in a thousand
+loses throughput to it (Mathis et al., CCR 1997)."""
 CHEAPER = 0.75
 """What the work for a byte becomes at a core that receives and is not full, if more comes: more packets
 merge. An assumption, seen of this model of a CPU."""
@@ -189,14 +195,26 @@ class Stages:
         return Figure(f"{row} bandwidth used", value, "below 70 %: writes hardly wait")
 
     def _path_kind(self, host: str, stalled: float, busy: float) -> str:
-        if stalled < STALLS * (busy + stalled):
-            return "pcie"
-        away, inside = (self.seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
-        target = "memory" if self.seen.host_path[host]["memory"] else "gpu"
-        return "credits" if inside < MOSTLY_IIO * away else target
+        """What doubling would help most, of a path whose time is `busy` and `stalled`.
+
+        Outages of a GPU are told apart by their own counter: while one lasts, all that has credits stands in
+        the IIO. What is stalled besides is a round trip that is too long for the credits.
+        """
+        seen = self.seen
+        outage = min(stalled, seen.counters[host, ""].get("bar1_stalled_us", 0) / 1e6 / seen.bins.end_s)
+        steady = stalled - outage
+        if busy >= FULL or steady < STEADY * (busy + steady):
+            return "pcie" if busy > outage else "gpu"
+        if outage / 2 > steady:
+            return "gpu"
+        away, inside = (seen.mean(f"{host}/{row}", "queue_mean_bytes") for row in ("pcie", "iio"))
+        rest = max(0.0, inside / away - outage) / (1 - outage) if away else 0.0
+        target = "memory" if seen.host_path[host]["memory"] else "gpu"
+        return "credits" if rest < MOSTLY_IIO else target
 
     def cpu(self, host: str, *, sends: bool) -> Stage | None:
-        """The busiest core of a host with TCP, as one that sends or receives.
+        """The cores of a host with TCP, as one that sends or receives: how busy the core is that a piece of
+        its work meets, so each core by its share of the work.
 
         A core that receives is full when packets stand in its ring. Without that it may be busy all the time
         all the same: it polls for few packets at a time, and would take more of them at less cost each.
@@ -208,11 +226,14 @@ class Stages:
         # Single cores are known over the whole run; how much busier all of them were in the span, too.
         whole = seen.bins.mean(seen.bins.values(host, "cpu_share"))
         more = seen.mean(host, "cpu_share") / whole if whole else 1.0
-        use = min(1.0, max(cores) * more)
+        work = sum(cores)
+        use = min(1.0, sum(core * core for core in cores) / work * more) if work else 0.0
         ring, dropped = seen.mean(f"{host}/rx", "queue_mean_bytes"), seen.total(f"{host}/rx", "dropped")
-        stands = ring > RING_BYTES or dropped > 0
+        rings = sum(core > SOME for core in cores)
+        deep = ring > RING_BYTES * (1 if use >= NO_PAUSE else rings)
+        stands = deep or dropped > FEW_DROPS * seen.packets_in(host)
         figures = [
-            Figure(f"{host} busiest core", text.share(use), "below 90 % with time to spare"),
+            Figure(f"{host} cores, by their work", text.share(use), "below 90 % with time to spare"),
             Figure(f"{host}/rx queue_mean_bytes", text.size(ring), "a few packets"),
         ]
         if dropped:

@@ -16,6 +16,14 @@ goes round as a burst waits for half of the time in the slowest stage."""
 DEARER = 1.75
 """How much dearer a byte becomes to a sender's core once its receiver does not fall behind. Found on drawn
 runs, see docs/explain.md."""
+SPREADS = 0.65
+"""A wire that is busy this much sends TCP's packets one by one. Found on drawn runs."""
+MERGED = 0.1
+"""ACKs for each data packet below which receivers merge many packets: Linux acknowledges what GRO merged, up
+to 64 KB, at once."""
+MERGES = 65_536
+"""Bytes under way below which a receiver has nothing to merge packets with, whatever comes: less than GRO
+makes one of."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
 NEARLY = 0.7
@@ -138,7 +146,11 @@ def gains(
     if first is None:
         return []
     if tcp:
-        return _tcp_gains(path, first, relieved)
+        wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
+        spread = wire is not None and wire.use > SPREADS and senders.acks_for_each(pair) > MERGED
+        if wire is not None and spread and first is path[-1] and first.kind == "cpu":
+            return _spread_gains(path, wire, first, relieved)
+        return _tcp_gains(path, first, relieved, merges=senders.under_way_to(pair.dst) > MERGES)
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
     behind = [*path, *([window] if window is not None and not wasted else [])]
     reads = senders.fetched(pair)
@@ -163,7 +175,9 @@ def _room(path: list[Stage], first: Stage, relieved: Set[Place] = frozenset()) -
     return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
 
 
-def _tcp_gains(path: list[Stage], first: Stage, relieved: Set[Place]) -> list[tuple[Stage, float]]:
+def _tcp_gains(
+    path: list[Stage], first: Stage, relieved: Set[Place], *, merges: bool = True
+) -> list[tuple[Stage, float]]:
     """Of TCP, where what a core spends on a byte depends on who else is slow.
 
     A receiver that falls behind merges most and acknowledges least: once it is faster, its sender's core has
@@ -171,8 +185,8 @@ def _tcp_gains(path: list[Stage], first: Stage, relieved: Set[Place]) -> list[tu
     faster one cores have `CHEAPER` times the work.
     """
     cores = [stage for stage in path if stage.kind == "cpu"]
-    need = {stage.key: stage.need for stage in path}
-    for core in cores:
+    need = {stage.key: stage.need if merges or stage.kind != "cpu" else stage.use for stage in path}
+    for core in cores if merges else []:
         if first.kind == "cpu" and first is cores[0]:
             need[core.key] = core.use * DEARER
         elif first.kind == "link":
@@ -180,6 +194,19 @@ def _tcp_gains(path: list[Stage], first: Stage, relieved: Set[Place]) -> list[tu
     others = [stage for stage in path if stage is not first and _place(stage) not in relieved]
     rest = max((need[stage.key] for stage in others), default=0.0)
     return [(first, min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0)]
+
+
+def _spread_gains(
+    path: list[Stage], wire: Stage, core: Stage, relieved: Set[Place]
+) -> list[tuple[Stage, float]]:
+    """Of TCP behind a wire that spreads its packets: little merges, and the sender's core is busy with ACKs.
+
+    A faster wire takes that work away, and then both can carry more; a faster core meets the same wire.
+    """
+    others = [stage for stage in path if stage not in (wire, core) and _place(stage) not in relieved]
+    rest = max((stage.need for stage in others), default=0.0)
+    rest = max(rest, core.use / 2)
+    return [(wire, min(1.0, max(0.0, 1 / rest - 1))), *_tcp_gains(path, core, relieved)]
 
 
 def _window_gains(

@@ -73,7 +73,7 @@ KINDS = {
     ),
     "sending cpu": Kind(
         "a core of the sender {where}",
-        "The sender's busiest core has no time left, and nothing ahead of it is full.",
+        "The sender's cores have no time left, and nothing ahead of them is full.",
         "a faster core (host.cpu.clock), more connections on more cores, or larger bursts (host.tcp.tso)",
     ),
     "softirq": Kind(
@@ -254,11 +254,8 @@ def _sure(verdict: Verdict) -> str:
     if str(seen.meta.get("recorded", "everything")) != "everything":
         doubts.append(f"of queues only {seen.meta['recorded']} are recorded")
     words = ("Sure", "Fairly sure", "A guess")[min(len(doubts), 2)]
-    return (
-        f"{words}: {'; '.join(doubts)}."
-        if doubts
-        else f"{words}: one stage is full, and its neighbours are not."
-    )
+    sure = "nothing is full" if verdict.none else "one stage is full, and its neighbours are not"
+    return f"{words}: {'; '.join(doubts) or sure}."
 
 
 def _second(verdict: Verdict) -> str:
@@ -272,7 +269,7 @@ def _second(verdict: Verdict) -> str:
         )
     after = verdict.candidates[0].next if verdict.candidates else None
     if after is None:
-        return "No other stage holds traffic."
+        return f"No {'' if verdict.none else 'other '}stage holds traffic."
     name = _called(verdict, after, kind_of(verdict, after).name)
     return f"What comes next: {name}, of which this traffic needs {text.share(after.need)}."
 

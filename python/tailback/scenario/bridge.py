@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from tailback.scenario.fields import Delay, Part, refuse, setting
 from tailback.scenario.hosts import NAME
-from tailback.scenario.qdisc import FqCodel, Noqueue, Qdisc, qdisc_plan
+from tailback.scenario.qdisc import ROCE_HEADERS_BYTES, FqCodel, Noqueue, Qdisc, qdisc_plan
 from tailback.units import SIZE, duration, format_size, size
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def bridge_conflicts(scenario: Scenario) -> Problems:
         if bridge is not None:
             yield ("bridge",), "found a bridge, expected none: topology is not of kind bridge"
         return
-    bridge = bridge or Bridge()
+    assert bridge is not None, "the model has filled it in"
     known = {core.cpu: core for core in bridge.cores}
     seen: set[str] = set()
     for index, port in enumerate(bridge.ports):
@@ -247,10 +247,9 @@ def bridge_conflicts(scenario: Scenario) -> Problems:
 
 def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Bridges and their kinds, as the engine takes them."""
-    if not scenario.network.bridges:
+    bridge, names = scenario.bridge, scenario.network.bridges
+    if bridge is None:
         return [], []
-    bridge = scenario.bridge or Bridge()
-    names = scenario.network.bridges
     return (
         [{"name": name, "model": number} for number, name in enumerate(names)],
         [_model(scenario, bridge, name) for name in names],
@@ -298,7 +297,3 @@ def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
         "rx_latency_ps": bridge.rx_latency,
         "tx_latency_ps": bridge.tx_latency,
     }
-
-
-ROCE_HEADERS_BYTES = 20 + 8 + 12 + 16 + 4
-"""What a RoCE packet adds to its payload in the MTU of a device: IPv4, UDP, BTH, RETH, ICRC."""

@@ -50,13 +50,13 @@ def conflicts(scenario: Scenario) -> Problems:
         yield ("topology", "path"), error.problems[0].text
         return
     yield from veth_conflicts(scenario)
+    yield from bridge_conflicts(scenario)
     if isinstance(scenario.topology, VethTopology):
         return
     if network.switches:
         yield from _buffer(scenario)
     else:
         yield from _no_switch(scenario)
-    yield from bridge_conflicts(scenario)
     yield from _rates(scenario)
     yield from _thresholds(scenario)
     yield from _classes(scenario)

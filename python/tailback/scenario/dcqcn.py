@@ -63,7 +63,7 @@ _CONNECTX: dict[str, Value] = {
 _READINGS: dict[str, str] = {
     "byte_reset_unit_bytes": "assumption: a tool's help text says bytes; 32767 then fills the 15-bit field",
     "release_at_max_rate": "assumption: a tool's help text: at rpg_max_rate the rate limiter is released",
-    "cnp_interval_per": "assumption: documents differ; for a host or the port, RoCE Rocks' senders would never come to rest",
+    "cnp_interval_per": "assumption: documents differ; for a host or the port, RoCE Rocks would pause on",
 }
 _NOT_GIVEN = "assumption: not given there; the connectx value"
 
@@ -194,7 +194,8 @@ class Dcqcn(Part):
         "Reading: at the highest rate the limiter is released, and the next CNP is a first one again."
     )
     cnp_interval_per: Literal["qp", "destination", "port"] | None = _other(
-        "Reading: whether min_time_between_cnps holds for each queue pair, for each host that CNPs go to, or for the port."
+        "Reading: whether min_time_between_cnps holds for each queue pair, for each host that CNPs go to, or "
+        "for the port."
     )
 
 

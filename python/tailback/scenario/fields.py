@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from tailback.units import DURATION, duration
+from tailback.units import DURATION, duration, format_duration
 
 LONGEST = "36000s"
 """Ten hours: half of what the engine's event queue can schedule."""
@@ -47,6 +47,16 @@ def pause_response_delay() -> Any:
         "From a pause frame's last bit to the moment its receiver is quiet.",
         "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
     )
+
+
+def stop_after_start(start: int, stop: int | None) -> None:
+    """Refuses what ends before it begins.
+
+    Raises:
+        PydanticCustomError: `stop` is not later than `start`.
+    """
+    if stop is not None and stop <= start:
+        raise refuse("stop", format_duration(stop), f"later than start, {format_duration(start)}")
 
 
 def refuse(field: str, found: str, expected: str) -> PydanticCustomError:

@@ -20,9 +20,10 @@ from tailback.scenario.fields import (
     pause_response_delay,
     refuse,
     setting,
+    stop_after_start,
 )
 from tailback.scenario.hosts import HostSet
-from tailback.units import DURATION, RATE, SIZE, duration, format_duration, format_size, rate, size
+from tailback.units import DURATION, RATE, SIZE, duration, format_size, rate, size
 
 _WAN = "Wan et al. (RHCC), APNet 2024"
 _HOSTCC = "recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified"
@@ -379,8 +380,5 @@ class MemoryLoad(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> MemoryLoad:
-        if self.stop is not None and self.stop <= self.start:
-            raise refuse(
-                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
-            )
+        stop_after_start(self.start, self.stop)
         return self

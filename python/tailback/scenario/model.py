@@ -41,9 +41,9 @@ from tailback.scenario.host_control import HostCc, Rhcc
 from tailback.scenario.host_path import HostPath, MemoryLoad, PathOfHosts
 from tailback.scenario.network import Network
 from tailback.scenario.tcp import Tcp
-from tailback.scenario.topology import Topology
+from tailback.scenario.topology import BridgeTopology, Topology
 from tailback.scenario.traffic import TcpStreams, Traffic
-from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth
+from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
 from tailback.units import (
     DURATION,
     I64_MAX,
@@ -154,8 +154,8 @@ class Host(Part):
     )
     ect: bool = setting(
         True,
-        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of soft-RoCE "
-        "without a traffic class; RED drops what it would mark.",
+        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of "
+        "soft-RoCE without a traffic class; RED drops what it would mark.",
         "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)",
     )
     cnp_priority: CnpPriority = setting(
@@ -471,6 +471,14 @@ class Scenario(Part):
     _network: Network | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
     _round_trip: Any = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _described(self) -> Scenario:
+        # What is shown, and what a run is said to rest on, are the settings and not that they are left out.
+        for name, kind, part in (("bridge", BridgeTopology, Bridge), ("veth", VethTopology, Veth)):
+            if isinstance(self.topology, kind) and getattr(self, name) is None:
+                self.__dict__[name] = part()
+        return self
 
     @property
     def origins(self) -> dict[Path, str]:

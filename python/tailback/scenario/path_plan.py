@@ -20,6 +20,7 @@ from tailback.scenario.host_path import (
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
+from tailback.scenario.qdisc import ROCE_HEADERS_BYTES
 from tailback.units import format_duration, format_size
 
 
@@ -51,8 +52,6 @@ def thresholds(scenario: Scenario, buffer: ReceiveBuffer, wire: Wire) -> tuple[i
 
 MLX5_LEAST_MBPS = 40_000
 """The mlx5 driver reckons with no less than this rate."""
-INTERFACE_OVERHEAD_BYTES = 20 + 8 + 12 + 16 + 4
-"""What RoCE needs of an interface's MTU beside its own: IPv4, UDP, BTH, RETH, ICRC."""
 
 
 def _mlx5_headroom(scenario: Scenario, buffer: ReceiveBuffer, metres: int, wire: Wire) -> int:
@@ -60,7 +59,7 @@ def _mlx5_headroom(scenario: Scenario, buffer: ReceiveBuffer, metres: int, wire:
     mtu = buffer.interface_mtu
     if mtu is None:
         host = scenario.host
-        mtu = max(host.mtu + INTERFACE_OVERHEAD_BYTES, host.tcp.mtu if scenario.has_tcp else 0)
+        mtu = max(host.mtu + ROCE_HEADERS_BYTES, host.tcp.mtu if scenario.has_tcp else 0)
     mbps = max(wire.rate // 10**6, MLX5_LEAST_MBPS)
     return (301 + 216 * metres // 100) * mbps // 1000 + 272 * mtu // 100
 

@@ -14,6 +14,8 @@ from tailback.scenario.fields import Part, refuse, setting
 from tailback.units import DURATION, RATE, SIZE, duration, format_size, rate, size
 
 ETHERNET_HEADER_BYTES = 14
+ROCE_HEADERS_BYTES = 20 + 8 + 12 + 16 + 4
+"""What a RoCE packet adds to its payload in the MTU of a device: IPv4, UDP, BTH, RETH, ICRC."""
 """What a device's MTU is longer by for its discipline: Linux net/sched, `psched_mtu`."""
 
 _Packets = Annotated[int, Field(ge=1, le=1 << 24)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tailback.scenario.bridge import Bridge
 from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.headroom import DATA_OVERHEAD_BYTES
 from tailback.scenario.model import Scenario
@@ -78,7 +77,8 @@ def _longest(scenario: Scenario) -> RoundTrip:
         return _Way(*(-(-size * 8 * 10**12 // wire.rate) + wire.delay + latency for size in sizes))
 
     if network.bridges:
-        bridge = scenario.bridge or Bridge()
+        bridge = scenario.bridge
+        assert bridge is not None, "the model has filled it in"
         per_wire = sorted(((sum(way(wire)) - 2 * latency, wire.a) for wire in network.wires), reverse=True)
         (slowest, src), (slower, dst) = per_wire[:2]
         time = slowest + slower + 2 * (scenario.host.rx_latency + bridge.least_latency)

@@ -92,12 +92,10 @@ def _mapping(
     if isinstance(part, HostPath):
         part = part.resolved()
     dumped = part.model_dump(by_alias=True)
-    sources = _worked_out(scenario, part)
+    sources, absent = _worked_out(scenario, part), _absent(scenario)
     for name, field in type(part).model_fields.items():
         key = field.alias or name
-        if part is scenario and key == "switch" and not scenario.network.switches:
-            continue  # nothing there that it would describe
-        if part is scenario and key == "host" and not scenario.network.hosts:
+        if part is scenario and key in absent:
             continue
         value = getattr(part, name)
         here: Path = (*path, key)
@@ -119,11 +117,23 @@ def _mapping(
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
             # What is not in use is not worked out.
-            if value == "auto" and not (isinstance(part, _CONTROLS) and part is not _control(scenario)):
+            used = not isinstance(part, _CONTROLS) or part is _control(scenario)
+            if value == "auto" and name in _AUTO and used:  # a free text may be the same word
                 comment += _AUTO[name](scenario)
             if key in _FILES:
                 resolved = files.get(resolved, resolved)
             yield _Line(f"{head} {_scalar(resolved)}", comment)
+
+
+def _absent(scenario: Scenario) -> set[str]:
+    """Sections of which the network has nothing that they would describe."""
+    there = {
+        "host": scenario.network.hosts,
+        "switch": scenario.network.switches,
+        "bridge": scenario.bridge,
+        "veth": scenario.veth,
+    }
+    return {name for name, what in there.items() if not what}
 
 
 def _control(scenario: Scenario) -> BaseModel | None:

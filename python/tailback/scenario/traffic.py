@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting
+from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL, HostSet
 from tailback.scenario.tcp import MOST_CONNECTIONS
 from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
@@ -69,7 +69,7 @@ class Write(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> Write:
-        _stop_after_start(self.start, self.stop)
+        stop_after_start(self.start, self.stop)
         return self
 
 
@@ -136,7 +136,7 @@ class TcpStreams(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> TcpStreams:
-        _stop_after_start(self.start, self.stop)
+        stop_after_start(self.start, self.stop)
         return self
 
 
@@ -190,7 +190,7 @@ class Churn(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> Churn:
-        _stop_after_start(self.start, self.stop)
+        stop_after_start(self.start, self.stop)
         if self.lifetime_max < self.lifetime_min:
             raise refuse(
                 "lifetime_max",
@@ -272,7 +272,7 @@ class Poisson(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> Poisson:
-        _stop_after_start(self.start, self.stop)
+        stop_after_start(self.start, self.stop)
         return self
 
 
@@ -316,7 +316,7 @@ class Incast(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> Incast:
-        _stop_after_start(self.start, self.stop)
+        stop_after_start(self.start, self.stop)
         if (self.load is None) == (self.interval is None):
             what = "neither load nor interval" if self.load is None else "load and interval"
             raise refuse("interval", what, "one of the two")
@@ -372,8 +372,3 @@ Traffic = Annotated[
     Field(discriminator="kind"),
 ]
 """Traffic of one of the kinds; `kind` says which."""
-
-
-def _stop_after_start(start: int, stop: int | None) -> None:
-    if stop is not None and stop <= start:
-        raise refuse("stop", format_duration(stop), f"later than start, {format_duration(start)}")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tailback.scenario.errors import Path
-from tailback.scenario.fields import Part, RunTime, Start, refuse, setting
+from tailback.scenario.errors import Path, found
+from tailback.scenario.fields import Part, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.network import Network
 from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, Noqueue, Qdisc, qdisc_plan
 from tailback.units import DURATION, SIZE, duration, format_duration, size
@@ -172,10 +172,7 @@ class _Between(Part):
     def _ordered(self) -> _Between:
         if self.from_ == self.to:
             raise refuse("to", f'"{self.to}"', "the other namespace")
-        if self.stop is not None and self.stop <= self.start:
-            raise refuse(
-                "stop", format_duration(self.stop), f"later than start, {format_duration(self.start)}"
-            )
+        stop_after_start(self.start, self.stop)
         return self
 
 
@@ -219,8 +216,8 @@ class Ping(_Between):
     @model_validator(mode="after")
     def _spread(self) -> Ping:
         if self.spread >= self.interval:
-            found, expected = format_duration(self.spread), format_duration(self.interval)
-            raise refuse("spread", found, f"less than interval, {expected}")
+            most = f"less than interval, {format_duration(self.interval)}"
+            raise refuse("spread", format_duration(self.spread), most)
         return self
 
 
@@ -258,16 +255,23 @@ def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     if scenario.veth is not None and not isinstance(topology, VethTopology):
         yield ("veth",), "found settings, expected none: the topology is not of kind veth"
     if isinstance(topology, VethTopology):
+        none = "expected none: a topology of kind veth has no hosts"
         for section in ("failures", "memory_load"):
             if getattr(scenario, section):
-                yield (section,), "found something, expected nothing: a topology of kind veth has no hosts"
+                yield (section,), f"found something, {none}"
+        if scenario.qos is not None:  # which fills in hosts and switches, too
+            yield ("qos",), f"found {found(scenario.qos)}, {none} and no switch to set up"
+            return
+        for section in ("host", "switch"):
+            if section in scenario.model_fields_set:
+                yield (section,), f"found settings, {none} and no switch"
 
 
 def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
     """Namespaces and what is sent between them, as the engine has it; none where there are none."""
-    if not isinstance(scenario.topology, VethTopology):
+    veth = scenario.veth
+    if veth is None:
         return None
-    veth = scenario.veth or Veth()
     consumer = veth.consumer
     items = list(enumerate(scenario.traffic))
 
