@@ -98,6 +98,7 @@ proptest! {
         let mut drops = vec![];
         let mut waiting: HashMap<u32, Skb> = HashMap::new();
         let (mut offered, mut sent, mut sent_bytes, mut dropped) = (0u32, 0u64, 0u64, 0u64);
+        let mut reasons: HashMap<DropReason, u64> = HashMap::new();
         let mut requeues = 0;
         let mut last_of_flow: HashMap<u32, u32> = HashMap::new();
         for step in steps {
@@ -111,7 +112,10 @@ proptest! {
                             prop_assert!(!marked || ect, "marked what does not say ECT");
                             waiting.insert(skb.packet, skb);
                         }
-                        Enqueue::Dropped(_) => dropped += 1,
+                        Enqueue::Dropped(reason) => {
+                            dropped += 1;
+                            *reasons.entry(reason).or_default() += 1;
+                        }
                     }
                 }
                 Step::Take { most, refused } => {
@@ -134,15 +138,17 @@ proptest! {
                 }
                 Step::Wait { us } => now += Time::from_us(us),
             }
-            for (skb, _) in drops.drain(..) {
+            for (skb, reason) in drops.drain(..) {
                 prop_assert!(waiting.remove(&skb.packet).is_some(), "{} was dropped twice", skb.packet);
                 dropped += 1;
+                *reasons.entry(reason).or_default() += 1;
             }
             let counted = qdisc.statistics();
             let held = waiting.values().map(|skb| skb.bytes as u64).sum::<u64>();
             prop_assert_eq!(qdisc.qlen(), waiting.len());
             prop_assert_eq!(qdisc.backlog_bytes(), held);
             prop_assert_eq!((counted.dropped, counted.requeues), (dropped, requeues));
+            prop_assert!(qdisc.dropped_for().all(|(r, n)| n == reasons.get(&r).copied().unwrap_or(0)));
             prop_assert_eq!((counted.sent_packets, counted.sent_bytes), (sent, sent_bytes));
             prop_assert_eq!(offered as u64, sent + dropped + waiting.len() as u64);
             prop_assert!(qdisc.next_at().is_none_or(|at| at <= now || !waiting.is_empty()));

@@ -1,7 +1,7 @@
 //! RED of `tc`: its arithmetic, worked through by hand and against exact rational numbers.
 
 use proptest::prelude::*;
-use tailback_proto::aqm::red::{default_burst, idle_table, w_log, Red, RedArguments, RedParameters};
+use tailback_proto::aqm::red::{idle_table, w_log, Red, RedArguments, RedParameters};
 use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
 use tailback_proto::units::Time;
 
@@ -41,7 +41,6 @@ fn w_log_is_that_of_the_kernels_table() {
 #[test]
 fn w_log_of_a_bridge() {
     assert_eq!(w_log(50_000, 60, 1500), Ok(6));
-    assert_eq!(default_burst(50_000, 200_000, 1500), 66);
     assert_eq!(w_log(50_000, 66, 1500), Ok(6));
     assert_eq!(
         w_log(50_000, 33, 1500).unwrap_err(),

@@ -93,15 +93,7 @@ fn the_latency_is_the_sum_of_its_parts() {
     let at_once = CoalescingPlan { adaptive: false, usecs: 0, frames: 1 };
     let never = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
     let mut plan = bridged(BridgeModelPlan { rx: at_once, tx: never, bql: None, ..model() });
-    let one = |src: &str, dst: &str, writer, begins| WriterPlan {
-        src: src.into(),
-        dst: dst.into(),
-        message_bytes: 2,
-        messages: Some(200),
-        partner: Some(PartnerPlan { writer, begins }),
-        ..write_bw()
-    };
-    plan.writers = vec![one("h0", "h1", 1, true), one("h1", "h0", 0, false)];
+    plan.writers = write_lat(200);
     let recording = run(plan);
     let latency = &recording.meta.latency[0];
     assert_eq!(latency.iterations, 200);
@@ -117,20 +109,24 @@ fn the_latency_is_the_sum_of_its_parts() {
 
 #[test]
 fn bql_keeps_the_transmit_ring_short() {
-    let at_ten = |bql| {
+    let at_ten = |bql, multiqueue| {
         // The core outruns a link of 10 Gbit/s.
         let qdisc = QdiscPlan::Pfifo { limit_packets: 5000 };
-        let mut plan = bridged(BridgeModelPlan { bql, qdisc, ..model() });
+        let mut plan = bridged(BridgeModelPlan { bql, qdisc, multiqueue, ..model() });
         plan.links[1].rate_bps = 10_000_000_000;
         plan.duration_ps = 60 * MS;
         plan.writers = vec![write_bw()];
         run(plan)
     };
-    let (with, without) = (at_ten(model().bql), at_ten(None));
+    let (with, without) = (at_ten(model().bql, true), at_ten(None, true));
     let (short, long) = (largest(&with, "br0:h1/tx-ring"), largest(&without, "br0:h1/tx-ring"));
     assert!(short * 2.0 < long, "{short} B with BQL, {long} B without");
     assert!(at(&with, "br0:h1", "bql_stopped") > 0 && at(&without, "br0:h1", "tx_queue_stopped") > 0);
-    assert!(at(&with, "br0:h1", "qdisc_requeues") > 0);
+    // A discipline for several rings takes a packet to find that its ring is stopped. With a ring of its own it does not:
+    // only a packet that bypasses it goes back.
+    let requeues = |multiqueue| at(&at_ten(model().bql, multiqueue), "br0:h1", "qdisc_requeues");
+    let (of_all, of_one) = (requeues(false), requeues(true));
+    assert!(of_one * 10 < of_all, "{of_one} before one ring, {of_all} before two");
     // The link is busy either way.
     for recording in [&with, &without] {
         let expected = 10e9 / 8.0 / 4178.0 * 0.06;
@@ -163,6 +159,7 @@ fn a_short_queueing_discipline_drops_and_says_so() {
     let recording = run(plan);
     let dropped = at(&recording, "br0:h1", "qdisc_dropped");
     assert!(dropped > 0);
+    assert_eq!(at(&recording, "br0:h1", "qdisc_dropped_overlimit"), dropped);
     let row = recording.meta.drops.iter().find(|drop| drop.r#where == "br0:h1/qdisc").expect("a row");
     assert_eq!((row.packets, row.reason), (dropped, "dropped by the queueing discipline"));
 }
@@ -206,4 +203,81 @@ fn what_cannot_be_is_refused() {
     assert!(refused(&|m| m.costs.transmit_ps = 0).contains("costs nothing"));
     assert!(refused(&|m| drop(m.ports.pop())).contains("describes 1 ports"));
     assert!(refused(&|m| m.qdisc = QdiscPlan::Noqueue).contains("needs a queue"));
+}
+
+/// A timer interrupts the core that armed it: one that serves no interrupt of the ports has nothing to do with a shaper.
+#[test]
+fn a_shaper_goes_on_where_it_stopped() {
+    let rate_bps = 1_000_000_000;
+    let qdisc = QdiscPlan::Tbf { rate_bps, burst_bytes: 100_000, limit_bytes: 100_000_000, child: None };
+    let mut with = BridgeModelPlan { qdisc, multiqueue: false, ..model() };
+    with.cores.push(BridgeCorePlan { number: 3, ..with.cores[0] });
+    for port in &mut with.ports {
+        port.irq_cores.iter_mut().for_each(|core| *core += 1);
+    }
+    let recording = bandwidth(with, 20);
+    let expected = rate_bps as f64 / 8.0 / 4174.0 * 0.02;
+    assert!((packets(&recording) / expected - 1.0).abs() < 0.1, "{} of {expected}", packets(&recording));
+    assert_eq!(core(&recording, 0), 0.0);
+}
+
+/// A message comes again where its ACK and its answer were lost. It is not answered again: one is on its way, each round trip
+/// is one's own, and as many are measured as were sent.
+#[test]
+fn a_latency_test_answers_no_message_twice() {
+    let mut plan = bridged(model());
+    plan.duration_ps = 4_000 * MS;
+    plan.links[0].loss = 0.1;
+    plan.writers = write_lat(1_000);
+    let recording = run(plan);
+    assert!(total(&recording, "duplicate_request") > 5, "ACKs were lost");
+    assert_eq!(recording.meta.latency[0].iterations, 1_000);
+    assert!(recording.flows.iter().all(|flow| flow.state == "done" && flow.messages_completed == 1_000));
+    // The quickest and the median are of messages that came through at once.
+    let latency = &recording.meta.latency[0];
+    assert!(latency.min_ps > 5_000 * NS && latency.median_ps < 20_000 * NS, "{latency:?}");
+}
+
+/// Messages of 32 packets, one at a time, each polled in one go. Where 8 frames make an interrupt, a message waits for its
+/// first 8 packets, however many came while the one before was polled; and its ACK waits for the timer.
+#[test]
+fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
+    let period_ps = |frames| {
+        let rx = CoalescingPlan { adaptive: false, usecs: 50, frames };
+        let tx = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        let mut plan = bridged(BridgeModelPlan { rx, tx, bql: None, ..model() });
+        plan.duration_ps = 100 * MS;
+        plan.nics[0].transport.ack_every_packets = 32;
+        plan.writers =
+            vec![WriterPlan { message_bytes: 32 * 4096, tx_depth: 1, messages: Some(100), ..write_bw() }];
+        let recording = run(plan);
+        let end = recording.flows[0].end_ps.expect("it is done");
+        end / 100
+    };
+    // A packet of 4178 B takes 1.337 us on the wire.
+    let expected = 50_000 * NS + 7 * 1_337 * NS;
+    let found = period_ps(8) - period_ps(1);
+    assert!(found.abs_diff(expected) < 500 * NS, "{found}, expected {expected}");
+}
+
+/// A virtual CPU does not keep an interrupt waiting until the scheduler's tick: a core with one is not even asleep.
+#[test]
+fn a_guest_is_interrupted_at_once() {
+    let median = |guest| {
+        let at_once = CoalescingPlan { adaptive: false, usecs: 0, frames: 1 };
+        let never = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        let mut with = BridgeModelPlan { rx: at_once, tx: never, bql: None, ..model() };
+        with.cores.iter_mut().for_each(|core| core.guest = guest);
+        let mut plan = bridged(with);
+        plan.writers = write_lat(200);
+        let recording = run(plan);
+        for core in &recording.meta.bridge_cores {
+            let busy = core.guest + core.irq + core.softirq;
+            assert!(!guest || (busy - 1.0).abs() < 1e-3, "a core with a guest is never idle: {core:?}");
+        }
+        recording.meta.latency[0].median_ps
+    };
+    // Half a round trip wakes a core up once, which takes 1 us.
+    let (without, with) = (median(false), median(true));
+    assert!((without - with).abs_diff(1_000 * NS) < 100 * NS, "{without} without a guest, {with} with");
 }

@@ -44,6 +44,10 @@ fn fq_codel(stale_when_empty: bool) -> QdiscPlan {
     })
 }
 
+fn tbf(rate_bps: u64, child: Option<QdiscPlan>) -> QdiscPlan {
+    QdiscPlan::Tbf { rate_bps, burst_bytes: 10_000, limit_bytes: 1_000_000, child: child.map(Box::new) }
+}
+
 fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
     let veth = VethNetworkPlan {
         namespaces: vec![namespace("a", 0), namespace("b", 13_000)],
@@ -194,6 +198,25 @@ fn the_old_codel_loses_pings_and_the_new_one_does_not() {
     assert!(lost(true) > 0);
 }
 
+/// 20 Mbit/s are a packet of 1442 B each 577 us, six times what it costs the consumer: in threads and in softirqs the shaper
+/// goes on by itself where a flood has filled it and waits.
+#[test]
+fn a_shaper_lets_go_at_its_rate() {
+    for threaded in [true, false] {
+        let mut plan = plan(tbf(20_000_000, None), VethBqlPlan::Packets, 0);
+        let network = network(&mut plan);
+        network.pings.clear();
+        network.datagrams[0].sndbuf_bytes = 100_000;
+        network.namespaces.iter_mut().for_each(|space| space.threaded = threaded);
+        let recording = run(&plan);
+        let counters = &end(&recording).counters;
+        let delivered = counters["delivered_packets"] as f64;
+        let expected = 3.0 * 20e6 / 8.0 / 1442.0;
+        assert!(counters["qdisc_overlimits"] as f64 / delivered < 5.0, "it is looked at again and again");
+        assert!((delivered / expected - 1.0).abs() < 0.01, "{delivered} packets, expected {expected}");
+    }
+}
+
 /// Frames come in batches of 64 to a ring of 30, and to one of 256: the first drops more than half.
 #[test]
 fn a_small_ring_drops_xdp_frames() {
@@ -255,6 +278,8 @@ fn any_qdisc() -> impl Strategy<Value = QdiscPlan> {
             divisor: 1024,
             quantum_bytes: 1514
         }),
+        (1u64..20, prop_oneof![Just(None), any::<bool>().prop_map(fq_codel).prop_map(Some)])
+            .prop_map(|(gbps, child)| tbf(gbps * 1_000_000_000, child)),
     ]
 }
 

@@ -7,8 +7,9 @@
 //! Every packet that is offered comes out once: as the result of `enqueue` where it was dropped at once, in `drops`
 //! where it was dropped later, or from `dequeue`.
 //!
-//! Leaves out: what a drop tells the sender of the packet (`NET_XMIT_CN`), and that a packet which finds the discipline
-//! empty may bypass it.
+//! Leaves out: what a drop tells the sender of the packet (`NET_XMIT_CN`), that a packet which finds the discipline empty may
+//! bypass it, and that the packet that was put back counts in the limits of pfifo, bfifo, CoDel, FQ-CoDel and SFQ (`dev_requeue_skb`
+//! adds it to `qlen` and `backlog`): here it waits beside them, one more than the limit.
 
 use super::codel::{Codel, CodelReadout};
 use super::fifo::Fifo;
@@ -66,13 +67,15 @@ pub struct Qdisc {
     held: Option<(Skb, bool)>,
     sent_bytes: u64,
     sent_packets: u64,
-    dropped: u64,
+    /// By [`DropReason`].
+    dropped: [u64; DropReason::ALL.len()],
     requeues: u64,
 }
 
 impl From<Discipline> for Qdisc {
     fn from(discipline: Discipline) -> Self {
-        Qdisc { discipline, held: None, sent_bytes: 0, sent_packets: 0, dropped: 0, requeues: 0 }
+        let dropped = [0; DropReason::ALL.len()];
+        Qdisc { discipline, held: None, sent_bytes: 0, sent_packets: 0, dropped, requeues: 0 }
     }
 }
 
@@ -98,8 +101,17 @@ impl Qdisc {
     ) -> Enqueue {
         let before = drops.len();
         let result = self.offer(skb, now, random, drops);
-        self.dropped += (drops.len() - before) as u64 + matches!(result, Enqueue::Dropped(_)) as u64;
+        if let Enqueue::Dropped(reason) = result {
+            self.dropped[reason as usize] += 1;
+        }
+        self.count_drops(&drops[before..]);
         result
+    }
+
+    fn count_drops(&mut self, drops: &[(Skb, DropReason)]) {
+        for (_, reason) in drops {
+            self.dropped[*reason as usize] += 1;
+        }
     }
 
     fn offer(
@@ -135,7 +147,7 @@ impl Qdisc {
             Discipline::FqCodel(fq_codel) => fq_codel.dequeue(now, drops),
             Discipline::Sfq(sfq) => sfq.dequeue().map(|skb| (skb, false)),
         };
-        self.dropped += (drops.len() - before) as u64;
+        self.count_drops(&drops[before..]);
         if let Some((skb, _)) = &next {
             self.sent_packets += 1;
             self.sent_bytes += skb.bytes as u64;
@@ -183,10 +195,15 @@ impl Qdisc {
         QdiscStatistics {
             sent_bytes: self.sent_bytes,
             sent_packets: self.sent_packets,
-            dropped: self.dropped,
+            dropped: self.dropped.iter().sum(),
             overlimits,
             requeues: self.requeues,
         }
+    }
+
+    /// Packets dropped by reason, by the disciplines below too.
+    pub fn dropped_for(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.into_iter().zip(self.dropped)
     }
 
     /// Counters that only this discipline has.

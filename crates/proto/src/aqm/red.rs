@@ -74,11 +74,6 @@ pub struct RedParameters {
     pub harddrop: bool,
 }
 
-/// Burst that `tc` takes without `burst`, packets: iproute2 tc/q_red.c.
-pub fn default_burst(min_bytes: u32, max_bytes: u32, avpkt_bytes: u32) -> u32 {
-    ((2 * min_bytes as u64 + max_bytes as u64) / (3 * avpkt_bytes as u64)) as u32
-}
-
 /// The smallest W with burst + 1 - min / avpkt <= (1 - (1 - 2^-W)^burst) / 2^-W: iproute2 `tc_red_eval_ewma`.
 ///
 /// # Errors

@@ -71,18 +71,16 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// In a word, for records.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Overlimit => "overlimit",
-            DropReason::Memory => "overmemory",
-            DropReason::EarlyProbability => "early",
-            DropReason::EarlyForced => "forced",
-            DropReason::Sojourn => "codel",
-            DropReason::FlowLimit => "flow_limit",
-            DropReason::Flows => "flows",
-            DropReason::TooLarge => "too_large",
-            DropReason::NoQueue => "noqueue",
-        }
-    }
+    /// All of them, in order.
+    pub const ALL: [DropReason; 9] = [
+        DropReason::Overlimit,
+        DropReason::Memory,
+        DropReason::EarlyProbability,
+        DropReason::EarlyForced,
+        DropReason::Sojourn,
+        DropReason::FlowLimit,
+        DropReason::Flows,
+        DropReason::TooLarge,
+        DropReason::NoQueue,
+    ];
 }

@@ -76,11 +76,6 @@ impl Dql {
         }
     }
 
-    /// Forgets all (`netdev_tx_reset_queue`).
-    pub fn reset(&mut self, now: Time) {
-        *self = Dql::new(self.parameters, now);
-    }
-
     /// The limit.
     pub fn limit(&self) -> u32 {
         self.limit

@@ -7,4 +7,4 @@ mod random;
 
 pub(crate) use prefetch::prefetch;
 pub use queue::{EventQueue, Place};
-pub use random::{stream, uniform, Stream};
+pub use random::{mix, splitmix64, stream, uniform, Stream};

@@ -23,8 +23,13 @@ pub fn uniform(stream: &mut Stream) -> f64 {
     stream.next_u32() as f64 / 4_294_967_296.0
 }
 
-fn splitmix64(n: u64) -> u64 {
-    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+/// A hash of a number that may be small: the state's step of splitmix64, then its finalizer.
+pub fn splitmix64(n: u64) -> u64 {
+    mix(n.wrapping_add(0x9e37_79b9_7f4a_7c15))
+}
+
+/// A 64-bit finalizer (splitmix64's): every input bit changes every output bit with probability near one half.
+pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -10,6 +10,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::engine::mix;
+
 /// Bits of a table entry that hold the number of ports in a set; the rest is where the set begins.
 const COUNT_BITS: u32 = 10;
 /// Entry of an edge that cannot be reached: an empty set.
@@ -136,13 +138,6 @@ impl Routes {
         let hash = mix((qp as u64) << 32 | (dst as u64) << 16 | (switch as u64 & 0xffff));
         Some(ports[((hash as u128 * ports.len() as u128) >> 64) as usize] as usize)
     }
-}
-
-/// A 64-bit finalizer (splitmix64's): every input bit changes every output bit with probability near one half.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

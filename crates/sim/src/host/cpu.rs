@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
-use super::backlog::Backlog;
+use super::gauge::Gauge;
 use crate::engine::{stream, uniform};
 use crate::event::Event;
 use crate::fabric::packet::Fifo;
@@ -137,7 +137,7 @@ pub(crate) struct Core {
 pub(crate) struct HostCpu {
     pub model: CpuModel,
     pub first_core: u32,
-    pub backlog: Backlog,
+    pub backlog: Gauge,
 }
 
 /// All CPUs.
@@ -162,7 +162,7 @@ impl Cpus {
         let model = CpuModel::new(plan);
         let first_core = self.cores.len() as u32;
         self.cores.extend((0..model.cores).map(|_| Core::new(host as u16)));
-        self.hosts[host] = Some(HostCpu { model, first_core, backlog: Backlog::default() });
+        self.hosts[host] = Some(HostCpu { model, first_core, backlog: Gauge::default() });
     }
 
     /// The core that RSS gives a flow: a hash of its addresses and ports, which are not modelled, picks evenly.
@@ -179,7 +179,7 @@ impl Cpus {
     }
 
     /// What waits in the receive rings of a host that has a CPU.
-    pub fn backlog(&mut self, host: usize) -> &mut Backlog {
+    pub fn backlog(&mut self, host: usize) -> &mut Gauge {
         &mut self.hosts[host].as_mut().expect("the host has a CPU").backlog
     }
 

@@ -4,14 +4,14 @@
 //! RoCE packets never come to the CPU: an RDMA WRITE costs the CPUs of both ends nothing.
 
 pub(crate) mod agent;
-mod backlog;
 mod cpu;
+mod gauge;
 mod gro;
 pub(crate) mod path;
 mod rings;
 mod socket;
 
-pub(crate) use backlog::Backlog;
 pub(crate) use cpu::Cpus;
+pub(crate) use gauge::Gauge;
 pub(crate) use rings::{TxRings, ETHERNET};
 pub(crate) use socket::{schedule, Connection, Sockets};

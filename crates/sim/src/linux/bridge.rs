@@ -21,10 +21,10 @@ use super::egress::Egress;
 use super::moderation::{Mode, Moderation};
 use super::napi::{Napi, Output, Thread};
 use super::Timer;
-use crate::engine::stream;
+use crate::engine::{splitmix64, stream};
 use crate::fabric::packet::{Kind, Packet};
 use crate::fabric::port::DropReason;
-use crate::host::Backlog;
+use crate::host::Gauge;
 use crate::plan::{BridgeModelPlan, Plan, PlanError};
 use crate::world::World;
 
@@ -33,6 +33,15 @@ use crate::world::World;
 pub(crate) struct Bridge {
     /// First of its cores among all.
     pub first_core: u32,
+}
+
+/// What a packet that leaves by a port costs on a core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendCosts {
+    /// To queue it and take it again.
+    pub qdisc: Time,
+    /// To hand it to the device.
+    pub transmit: Time,
 }
 
 /// A port of a bridge.
@@ -47,21 +56,19 @@ pub(crate) struct BridgePort {
     rss: Vec<u32>,
     /// By core of the bridge: the channel that XPS gives it, if any.
     xps: Vec<Option<u32>>,
+    /// By core of the bridge.
+    pub send_costs: Vec<SendCosts>,
     /// Bytes in its receive rings, in its queueing disciplines, and between its transmit rings and their completions.
-    pub rx_backlog: Backlog,
-    pub qdisc_backlog: Backlog,
-    pub tx_backlog: Backlog,
+    pub rx_backlog: Gauge,
+    pub qdisc_backlog: Gauge,
+    pub tx_backlog: Gauge,
 }
 
 /// What RSS and queueing disciplines make of a packet's addresses and ports.
 pub(super) fn flow_hash(packet: &Packet) -> u32 {
     let forward = matches!(packet.kind, Kind::Data | Kind::Probe | Kind::Tcp);
     let flow = (packet.qp as u64) << 17 | (packet.dst as u64) << 1 | forward as u64;
-    // splitmix64's finalizer: every bit of the flow changes every bit of the hash.
-    let mut z = flow.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) as u32
+    splitmix64(flow) as u32
 }
 
 impl World {
@@ -112,28 +119,27 @@ impl World {
             false => model.costs.remote_factor,
         };
         let scaled = |ps: u64, core: u32| Time((ps as f64 * factor(core)) as u64);
-        let costs: Vec<(u32, Time, Time)> = (0..model.cores.len() as u32)
-            .map(|core| {
-                let costs = &model.costs;
-                (first_core + core, scaled(costs.qdisc_ps, core), scaled(costs.transmit_ps, core))
-            })
-            .collect();
+        let send_costs = |core: u32| SendCosts {
+            qdisc: scaled(model.costs.qdisc_ps, core),
+            transmit: scaled(model.costs.transmit_ps, core),
+        };
         let channels = of_port.irq_cores.len() as u32;
+        let first_channel = self.linux.channels.len() as u32;
         let first_egress = self.linux.egresses.len() as u32;
-        for _ in 0..if model.multiqueue { channels } else { 1 } {
+        let egresses = if model.multiqueue { channels } else { 1 };
+        for at in 0..egresses {
             let number = self.linux.egresses.len() as u32;
             self.linux.outputs.push(Output::Bridge(number));
             self.linux.timers.push(Timer::Watchdog { egress: number });
             self.linux.egresses.push(Egress::new(
                 model.qdisc.build(&format!("{}.qdisc", plan.bridges[bridge as usize].name))?,
                 port,
+                (egresses == channels).then_some(first_channel + at),
                 self.linux.outputs.len() as u32 - 1,
                 self.linux.timers.len() as u32 - 1,
                 stream(plan.seed, "qdisc", number as u64),
-                costs.clone(),
             ));
         }
-        let first_channel = self.linux.channels.len() as u32;
         for (number, &core) in of_port.irq_cores.iter().enumerate() {
             let channel = self.linux.channels.len() as u32;
             self.linux.napis.push(Napi::Channel(channel));
@@ -171,9 +177,10 @@ impl World {
             channels,
             rss: of_port.rss.clone(),
             xps: (0..model.cores.len() as u32).map(xps).collect(),
-            rx_backlog: Backlog::default(),
-            qdisc_backlog: Backlog::default(),
-            tx_backlog: Backlog::default(),
+            send_costs: (0..model.cores.len() as u32).map(send_costs).collect(),
+            rx_backlog: Gauge::default(),
+            qdisc_backlog: Gauge::default(),
+            tx_backlog: Gauge::default(),
         });
         Ok(())
     }

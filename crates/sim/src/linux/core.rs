@@ -3,11 +3,12 @@
 //! Sources: Linux `kernel/softirq.c` (`__do_softirq`: pending vectors in turn, again while more are raised, for 2 ms and
 //! 10 rounds at most, then `ksoftirqd`), `net/core/dev.c` (`net_rx_action`: each NAPI instance of the list once, up to
 //! `netdev_budget` packets and `netdev_budget_usecs`; an instance that used up its weight of 64 is polled again by the
-//! next; `net_tx_action`), `include/linux/netdevice.h` (`NAPI_POLL_WEIGHT`).
+//! next; `net_tx_action`: the transmit queues that wait when it begins), `include/linux/netdevice.h` (`NAPI_POLL_WEIGHT`).
 //!
 //! A core does one unit of work after the other, an event each: a hard interrupt, a packet of a poll, a stopped queue that
 //! runs again, a piece of a thread's work. What a unit does takes effect at its end. A hard interrupt waits for the end
-//! of the unit under way, then comes before everything else. Softirqs come before threads until `ksoftirqd` takes
+//! of the unit under way, then comes before everything else; a virtual CPU, whose units do nothing and are long, it ends
+//! at once. Softirqs come before threads until `ksoftirqd` takes
 //! them over: it is a thread and shares the core with the others equally. While it is to run, softirqs wait for it.
 //!
 //! What a unit means is not known here: `napi.rs` says.
@@ -83,11 +84,14 @@ enum Work {
     Thread(u32),
 }
 
-/// A call of `__do_softirq` under way.
+/// A call of `__do_softirq` under way. What is raised during a round is for the next one.
 #[derive(Clone, Copy, Debug)]
 struct Softirq {
     since: Time,
     rounds_left: u32,
+    /// What the round under way has still to do: transmit queues, then a `net_rx_action`.
+    outputs: usize,
+    receives: bool,
 }
 
 /// A call of `net_rx_action` under way.
@@ -132,10 +136,9 @@ pub(crate) struct Core {
     threads: VecDeque<u32>,
     /// Time of softirqs beyond that of threads since `ksoftirqd` and threads both want the core, picoseconds.
     lead: i64,
-    /// Hard interrupts, polls, `net_rx_action`s that ran out of budget or time (`/proc/net/softnet_stat`).
+    /// Hard interrupts, polls.
     pub interrupts_taken: u64,
     pub polls: u64,
-    pub time_squeeze: u64,
 }
 
 impl Core {
@@ -162,7 +165,6 @@ impl Core {
             lead: 0,
             interrupts_taken: 0,
             polls: 0,
-            time_squeeze: 0,
         }
     }
 
@@ -176,6 +178,11 @@ impl Core {
         !(self.poll_list.is_empty() && self.output_queue.is_empty())
     }
 
+    fn begin_round(&mut self, since: Time, rounds_left: u32) {
+        let (outputs, receives) = (self.output_queue.len(), !self.poll_list.is_empty());
+        self.softirq = Some(Softirq { since, rounds_left, outputs, receives });
+    }
+
     fn begin(&mut self, now: Time, work: Work, purpose: Purpose, cost: Time) {
         debug_assert!(self.work == Work::Nothing);
         self.work = work;
@@ -183,6 +190,16 @@ impl Core {
         self.cost = cost;
         self.busy_until = now + std::mem::take(&mut self.waking) + cost;
         self.spent[purpose as usize] += cost;
+    }
+
+    /// Ends the unit of a thread under way before its time; the thread had the core and has it again after what comes now.
+    fn interrupt_thread(&mut self, now: Time, thread: u32) {
+        let left = self.busy_until.saturating_sub(now).min(self.cost);
+        let spent = &mut self.spent[self.purpose as usize];
+        *spent = *spent - left;
+        self.lead += left.0 as i64;
+        (self.work, self.busy_until, self.cost) = (Work::Nothing, now, Time::ZERO);
+        self.threads.push_front(thread);
     }
 
     fn begin_softirq(&mut self, now: Time, work: Work, cost: Time) {
@@ -200,7 +217,6 @@ impl World {
 
     /// Puts a NAPI instance on a core's list (`napi_schedule`), which that core's softirq then polls. The instance must
     /// not be on any.
-    #[allow(dead_code)] // veth's, where a packet needs no interrupt
     pub(crate) fn schedule_napi(&mut self, core: u32, napi: u32) {
         self.linux.cores[core as usize].poll_list.push_back(napi);
         self.kick_core(core);
@@ -218,23 +234,29 @@ impl World {
         self.kick_core(core);
     }
 
-    /// A core that sleeps looks for work.
+    /// A core that sleeps looks for work, and so does one at a virtual CPU.
     fn kick_core(&mut self, core: u32) {
+        let now = self.now;
         let c = &mut self.linux.cores[core as usize];
-        if c.work == Work::Nothing && !c.entered {
-            c.waking = c.model.idle_exit;
-            self.next_unit(core);
+        match c.work {
+            _ if c.entered => return,
+            Work::Nothing => c.waking = c.model.idle_exit,
+            Work::Thread(thread) if c.purpose == Purpose::Guest => c.interrupt_thread(now, thread),
+            _ => return,
         }
+        self.next_unit(core);
     }
 
     /// A core's unit of work ends.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_linux_core(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
-        debug_assert!(c.busy_until == self.now);
+        if c.work == Work::Nothing || c.busy_until != self.now {
+            return; // stale: an interrupt ended that unit
+        }
         c.entered = true;
         match std::mem::replace(&mut c.work, Work::Nothing) {
-            Work::Nothing => unreachable!("a core that does nothing has no event"),
+            Work::Nothing => unreachable!("it was looked at"),
             Work::Interrupt(napi) => {
                 c.interrupts_taken += 1;
                 c.poll_list.push_back(napi);
@@ -282,7 +304,7 @@ impl World {
             c.lead = 0;
         }
         if pending && c.lead <= 0 {
-            c.softirq = Some(Softirq { since: now, rounds_left: MAX_ROUNDS });
+            c.begin_round(now, MAX_ROUNDS);
             return false;
         }
         let Some(thread) = c.threads.pop_front() else { return true };
@@ -299,6 +321,7 @@ impl World {
         let index = core as usize;
         let c = &mut self.linux.cores[index];
         let Some(mut action) = c.rx_action else {
+            let round = c.softirq.as_mut().expect("it is under way");
             // NET_TX comes before NET_RX.
             if let Some(queue) = c.output {
                 match self.output_unit(core, queue) {
@@ -308,14 +331,14 @@ impl World {
                     }
                     None => self.linux.cores[index].output = None,
                 }
-                self.count_round(core);
-            } else if let Some(queue) = c.output_queue.pop_front() {
-                c.output = Some(queue);
-            } else if c.poll_list.is_empty() {
-                c.softirq = None;
-            } else {
+            } else if round.outputs > 0 {
+                round.outputs -= 1;
+                c.output = c.output_queue.pop_front();
+            } else if std::mem::take(&mut round.receives) {
                 std::mem::swap(&mut c.list, &mut c.poll_list);
                 c.rx_action = Some(RxAction { since: now, budget: NETDEV_BUDGET, polled: None });
+            } else {
+                self.end_round(core);
             }
             return false;
         };
@@ -353,27 +376,29 @@ impl World {
         false
     }
 
-    /// A `net_rx_action` ends: what it left is polled by the next, in this round or another, or by `ksoftirqd`.
+    /// A `net_rx_action` ends: what it left is polled by the next, in another round or by `ksoftirqd`.
     fn end_rx_action(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
         c.rx_action = None;
-        c.time_squeeze += !c.list.is_empty() as u64;
         // What is left of the list, then what came meanwhile, then what is polled again.
         c.list.append(&mut c.poll_list);
         c.list.append(&mut c.repoll);
         std::mem::swap(&mut c.list, &mut c.poll_list);
-        self.count_round(core);
     }
 
-    /// A round of softirqs is over: after many of them, or a long time, `ksoftirqd` goes on.
-    fn count_round(&mut self, core: u32) {
+    /// A round of softirqs is over. Where there is more another begins; after many of them, or a long time, `ksoftirqd`
+    /// goes on.
+    fn end_round(&mut self, core: u32) {
         let now = self.now;
         let c = &mut self.linux.cores[core as usize];
-        let softirq = c.softirq.as_mut().expect("it is under way");
-        softirq.rounds_left -= 1;
-        if softirq.rounds_left == 0 || now >= softirq.since + MAX_SOFTIRQ_TIME {
-            c.softirq = None;
-            c.ksoftirqd = c.softirq_pending();
+        let Softirq { since, rounds_left, .. } = c.softirq.take().expect("it is under way");
+        if !c.softirq_pending() {
+            return;
+        }
+        if rounds_left == 1 || now >= since + MAX_SOFTIRQ_TIME {
+            c.ksoftirqd = true;
+        } else {
+            c.begin_round(since, rounds_left - 1);
         }
     }
 }

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use tailback_proto::flow_control::dql::Dql;
 use tailback_proto::units::Time;
+use tailback_proto::wire::FCS_BYTES;
 
 use super::core::{Purpose, Unit, NAPI_WEIGHT};
 use super::moderation::Moderation;
@@ -26,8 +27,6 @@ const TX_BUDGET: u32 = 128;
 /// A transmit queue stops while it has fewer free descriptors than a packet may take (`mlx5e_stop_room_for_wqe`: 16
 /// blocks of the largest request and one of padding, at one block a packet here).
 const STOP_ROOM: usize = 17;
-/// What BQL does not count of a frame: the FCS, which the device adds.
-const FCS_BYTES: u32 = 4;
 
 /// What a core is doing with a channel.
 #[derive(Clone, Copy, Debug)]
@@ -315,10 +314,7 @@ impl World {
             Doing::Nothing => unreachable!("a unit is something"),
             Doing::Completion => {}
             Doing::Receive(packet) => self.forward(core, channel, packet),
-            Doing::Send(packet) => {
-                let egress = c.running.expect("it runs");
-                self.egress_unit_ends(egress, packet);
-            }
+            Doing::Send(packet) => self.egress_unit_ends(packet),
         }
     }
 
@@ -348,7 +344,9 @@ impl World {
         let c = &mut self.linux.channels[channel as usize];
         let more = used == NAPI_WEIGHT || c.completed == TX_BUDGET;
         c.taken = 0;
+        // What was polled with interrupts off counts for none: the next packets fill up the frames anew.
         c.since_interrupt = c.waiting;
+        c.full_at = None;
         c.tx.moderation.sample.packets += c.completed as u64;
         c.completing = true;
         c.completed = 0;
@@ -367,8 +365,8 @@ impl World {
         let now = self.now;
         let c = &mut self.linux.channels[channel as usize];
         let port = c.port as usize;
-        let frame = self.packets[index].frame_bytes();
-        let bytes = frame - FCS_BYTES;
+        // BQL does not count the FCS, which the device adds.
+        let bytes = self.packets[index].frame_bytes() - FCS_BYTES;
         let p = &mut self.linux.bridge_ports[port - self.linux.first_bridge_port];
         p.tx_backlog.change(now, bytes as i64);
         let latency = p.tx_latency;

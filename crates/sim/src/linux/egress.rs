@@ -2,9 +2,10 @@
 //!
 //! Sources: Linux net/core/dev.c (`__dev_xmit_skb`, `net_tx_action`), net/sched/sch_generic.c (`__qdisc_run` and its quota
 //! of `dev_tx_weight`, `sch_direct_xmit`, `dev_requeue_skb`, `TCQ_F_CAN_BYPASS`). Only one core runs a discipline at
-//! a time (`__QDISC_STATE_RUNNING`); another that queues a packet meanwhile leaves it to that one. A packet that finds its transmit queue
-//! stopped goes back, which counts as a requeue, and waits there until the queue is woken. The core that wakes the queue, by a completion,
-//! goes on with the discipline.
+//! a time (`__QDISC_STATE_RUNNING`); another that queues a packet meanwhile leaves it to that one. A discipline in front of one transmit
+//! queue is not asked for a packet while that is stopped (`TCQ_F_ONETXQUEUE`). Otherwise, and where it is bypassed, a packet that finds
+//! its transmit queue stopped goes back, which counts as a requeue, and waits there until the queue is woken. The core that wakes the
+//! queue, by a completion, goes on with the discipline.
 //!
 //! Leaves out: the time that cores wait for each other's locks, and dequeuing in bulk.
 
@@ -12,6 +13,7 @@ use rand_core::Rng;
 use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
 use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::units::Time;
+use tailback_proto::wire::FCS_BYTES;
 
 use super::core::{Purpose, Unit};
 use crate::engine::Stream;
@@ -22,8 +24,6 @@ use crate::world::World;
 
 /// Packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
 const QUOTA: u32 = 64;
-/// What the kernel does not count of a frame: the FCS.
-const FCS_BYTES: u32 = 4;
 
 /// A queueing discipline in front of one or several transmit queues of a port.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Egress {
     pub qdisc: Qdisc,
     /// Port of the world.
     pub port: u32,
+    /// Its transmit queue, if it has only one.
+    only_queue: Option<u32>,
     /// As cores know it.
     output: u32,
     /// As timers know it.
@@ -51,22 +53,22 @@ pub(crate) struct Egress {
     sending: Option<u32>,
     /// Transmit queue of the packet that went back.
     held_for: Option<u32>,
+    /// When its timer is due, and the core that armed it, which it interrupts (`HRTIMER_MODE_ABS_PINNED`).
     watchdog_at: Time,
+    watchdog_core: u32,
     /// Packets of data that wait: for the books.
     pub data_packets: u64,
     pub marked: u64,
-    /// By core of the bridge: what it takes to queue and take a packet, and to hand it to the device.
-    costs: Vec<(u32, Time, Time)>,
 }
 
 impl Egress {
     pub fn new(
         qdisc: Qdisc,
         port: u32,
+        only_queue: Option<u32>,
         output: u32,
         timer: u32,
         random: Stream,
-        costs: Vec<(u32, Time, Time)>,
     ) -> Self {
         let bypass = match qdisc.discipline() {
             Discipline::Noqueue
@@ -79,6 +81,7 @@ impl Egress {
         Egress {
             qdisc,
             port,
+            only_queue,
             output,
             timer,
             bypass,
@@ -91,25 +94,15 @@ impl Egress {
             sending: None,
             held_for: None,
             watchdog_at: Time::NEVER,
+            watchdog_core: 0,
             data_packets: 0,
             marked: 0,
-            costs,
         }
     }
 
     /// The packet that a softirq hands to the device, if any.
     pub fn in_hand(&self) -> Option<u32> {
         self.sending
-    }
-
-    fn cost(&self, core: u32, direct: bool) -> Time {
-        let &(_, qdisc, transmit) =
-            self.costs.iter().find(|cost| cost.0 == core).expect("it is a core of the bridge");
-        if direct {
-            transmit
-        } else {
-            qdisc + transmit
-        }
     }
 }
 
@@ -119,6 +112,7 @@ impl World {
         let now = self.now;
         let packet = &self.packets[index];
         let (kind, flags) = (packet.kind, packet.flags);
+        // The kernel does not count the FCS.
         let bytes = packet.frame_bytes() - FCS_BYTES;
         let skb = Skb::new(index, bytes, super::bridge::flow_hash(packet), flags & (ECT | CE) != 0);
         let e = &mut self.linux.egresses[egress as usize];
@@ -180,7 +174,8 @@ impl World {
             self.schedule_egress(core, egress);
             return None;
         }
-        if let Some(queue) = e.held_for {
+        let only_queue = e.only_queue.filter(|_| !e.direct);
+        if let Some(queue) = e.held_for.or(only_queue) {
             if self.linux.channels[queue as usize].tx.is_stopped() {
                 e.running = false;
                 return None;
@@ -196,9 +191,9 @@ impl World {
             let e = &mut self.linux.egresses[egress as usize];
             e.running = false;
             if let Some(at) = next_at.filter(|&at| at < e.watchdog_at) {
-                e.watchdog_at = at;
+                (e.watchdog_at, e.watchdog_core) = (at, core);
                 let timer = e.timer;
-                self.schedule(at.max(now), Event::LinuxTimer(timer));
+                self.schedule(at, Event::LinuxTimer(timer));
             }
             return None;
         };
@@ -217,13 +212,15 @@ impl World {
         }
         e.quota -= 1;
         let direct = std::mem::take(&mut e.direct);
-        let cost = e.cost(core, direct);
+        let p = &self.linux.bridge_ports[e.port as usize - self.linux.first_bridge_port];
+        let costs = p.send_costs[(core - self.linux.bridges[p.bridge as usize].first_core) as usize];
+        let cost = costs.transmit + if direct { Time::ZERO } else { costs.qdisc };
         self.leave_egress(egress, &skb);
         Some((skb.packet, cost))
     }
 
     /// A core has handed a packet of an egress to the device.
-    pub(super) fn egress_unit_ends(&mut self, _egress: u32, packet: u32) {
+    pub(super) fn egress_unit_ends(&mut self, packet: u32) {
         let queue = self.transmit_queue(packet);
         self.post_to_device(queue, packet);
     }
@@ -245,8 +242,7 @@ impl World {
             return;
         }
         e.watchdog_at = Time::NEVER;
-        // The timer is on the core that found nothing to let go, which is one that serves the port.
-        let core = e.costs[0].0;
+        let core = e.watchdog_core;
         self.schedule_egress(core, egress);
     }
 
@@ -279,6 +275,78 @@ impl World {
     /// A unit of an egress that a softirq runs ends.
     pub(super) fn output_egress_unit_ends(&mut self, egress: u32) {
         let packet = self.linux.egresses[egress as usize].sending.take().expect("it sends");
-        self.egress_unit_ends(egress, packet);
+        self.egress_unit_ends(packet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::packet::{Kind, Packet, NONE};
+    use crate::plan::{CoalescingPlan, Plan, QdiscPlan};
+    use crate::Simulation;
+
+    const PLAN: &str = include_str!("../../tests/data/bridge.json");
+
+    /// A bridge to which nothing is sent yet, and whose ports interrupt late.
+    fn bridge() -> Simulation {
+        let mut plan = Plan::from_json(PLAN).unwrap();
+        plan.writers.iter_mut().for_each(|writer| writer.start_ps = plan.duration_ps);
+        let model = &mut plan.bridge_models[0];
+        (model.qdisc, model.bql) = (QdiscPlan::Pfifo { limit_packets: 1000 }, None);
+        model.rx = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        model.tx = model.rx;
+        Simulation::new(plan).unwrap()
+    }
+
+    /// A packet in the transmit queue of a channel.
+    fn packet(world: &mut World, channel: u32) -> u32 {
+        world.packets.add(Packet {
+            arrival: Time::ZERO,
+            qp: 0,
+            psn: 0,
+            next: NONE,
+            wire_bytes: 1500,
+            payload_bytes: 0,
+            dst: 0,
+            ingress: channel as u16,
+            kind: Kind::Ack,
+            class: 0,
+            flags: 0,
+            code_point: 0,
+        })
+    }
+
+    /// Packets wait in the egress of a channel, which is to run.
+    fn fill(world: &mut World, core: u32, channel: u32, packets: u32) {
+        let egress = world.linux.channels[channel as usize].tx.egress;
+        for _ in 0..packets {
+            let index = packet(world, channel);
+            world.egress_enqueue(egress, index);
+        }
+        world.linux.egresses[egress as usize].running = false;
+        world.schedule_egress(core, egress);
+    }
+
+    /// `net_tx_action` runs what waited when it began; a discipline that used up its quota goes on in the next round, after
+    /// the `net_rx_action` of this one.
+    #[test]
+    fn what_a_round_raises_is_for_the_next() {
+        let mut simulation = bridge();
+        let world = simulation.world_mut();
+        let (core, others) = (0, world.linux.bridge_ports[1].first_channel);
+        // While a first packet keeps the core busy a queue of more than a quota and a packet to receive come.
+        fill(world, core, 0, 1);
+        fill(world, core, others, QUOTA + 1);
+        let received = packet(world, 0);
+        world.channel_receive(0, received);
+        let napi = world.linux.channels[0].napi;
+        world.schedule_napi(core, napi);
+        while simulation.world_mut().linux.channels[0].waiting > 0 {
+            simulation.advance(1);
+        }
+        let world = simulation.world_mut();
+        let egress = &world.linux.egresses[world.linux.channels[others as usize].tx.egress as usize];
+        assert_eq!(egress.qdisc.qlen(), 1, "packets wait");
     }
 }

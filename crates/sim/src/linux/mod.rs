@@ -38,13 +38,15 @@ pub(crate) struct Linux {
 pub(crate) enum Timer {
     /// The watchdog of an end of a veth pair.
     VethWatchdog(u32),
+    /// The queueing discipline of an end of a veth pair may let go of a packet (`qdisc_watchdog`).
+    VethShaper(u32),
     /// A thread that sends datagrams.
     Flood(u32),
     /// The next echo request.
     Ping(u32),
     /// The next batch of XDP frames.
     Frames(u32),
-    /// A queueing discipline of a bridge may let go of a packet (`qdisc_watchdog`).
+    /// The same of a bridge.
     Watchdog { egress: u32 },
 }
 
@@ -53,6 +55,7 @@ impl crate::world::World {
     pub(crate) fn on_linux_timer(&mut self, timer: u32) {
         match self.linux.timers[timer as usize] {
             Timer::VethWatchdog(end) => self.on_veth_watchdog(end),
+            Timer::VethShaper(end) => self.on_veth_shaper(end),
             Timer::Flood(flood) => self.on_flood_timer(flood),
             Timer::Ping(ping) => self.on_ping_timer(ping),
             Timer::Frames(source) => self.on_frames_timer(source),

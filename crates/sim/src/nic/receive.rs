@@ -65,8 +65,10 @@ impl World {
                 cnp = point.on_ecn_marked(self.now, model.min_time_between_cnps);
             }
         }
+        let mut is_new = false;
         let answer = match r.responder.on_data(packet.psn, packet.flags & ACK_REQUEST != 0) {
             Verdict::Accepted { ack } => {
+                is_new = true;
                 r.bytes_delivered += packet.payload_bytes as u64;
                 nic.counters.goodput_rx_bytes += packet.payload_bytes as u64;
                 self.nics[src as usize].counters.goodput_tx_bytes += packet.payload_bytes as u64;
@@ -106,11 +108,10 @@ impl World {
                 self.telemetry.echo(index, answer);
             }
             self.queue_reply(host, answer);
-            // A message's last packet asks for an ACK.
-            if let Some(partner) = self.recv_qps[packet.qp as usize].answered_by {
-                if kind == Kind::Ack {
-                    self.answer_message(packet.qp, partner);
-                }
+            // A message's last packet asks for an ACK. Where that was lost the packet comes again: what polls the memory
+            // sees no change.
+            if let (true, Some(partner)) = (is_new, self.recv_qps[packet.qp as usize].answered_by) {
+                self.answer_message(packet.qp, partner);
             }
         }
     }

@@ -244,15 +244,15 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
                     errors.push((row_name(world, port, "tx-ring"), text));
                 }
             }
-            if waiting != counted || in_rings != p.rx_backlog.bytes {
+            if waiting != counted || in_rings != p.rx_backlog.value {
                 let text = format!(
                     "counts {counted} packets of {} B but holds {waiting} of {in_rings} B",
-                    p.rx_backlog.bytes
+                    p.rx_backlog.value
                 );
                 errors.push((row_name(world, port, "rx-ring"), text));
             }
-            if unsent != p.tx_backlog.bytes {
-                let text = format!("counts {} B but holds {unsent} B", p.tx_backlog.bytes);
+            if unsent != p.tx_backlog.value {
+                let text = format!("counts {} B but holds {unsent} B", p.tx_backlog.value);
                 errors.push((row_name(world, port, "tx-ring"), text));
             }
             let mut queued = 0;
@@ -260,8 +260,8 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
                 egress.in_hand().into_iter().for_each(|packet| hold(&world.packets[packet]));
                 queued += egress.qdisc.backlog_bytes();
             }
-            if queued != p.qdisc_backlog.bytes {
-                let text = format!("counts {} B but holds {queued} B", p.qdisc_backlog.bytes);
+            if queued != p.qdisc_backlog.value {
+                let text = format!("counts {} B but holds {queued} B", p.qdisc_backlog.value);
                 errors.push((row_name(world, port, "qdisc"), text));
             }
             for egress in egresses(world, at) {
@@ -305,8 +305,8 @@ mod tests {
     fn honest_books_add_up_with_packets_everywhere() {
         let found = cooked(|world| {
             let ports = &world.linux.bridge_ports;
-            assert!(ports.iter().any(|port| port.rx_backlog.bytes > 0));
-            assert!(ports.iter().any(|port| port.tx_backlog.bytes > 0));
+            assert!(ports.iter().any(|port| port.rx_backlog.value > 0));
+            assert!(ports.iter().any(|port| port.tx_backlog.value > 0));
             assert!(world.linux.channels.iter().any(|channel| channel.in_hand().is_some()));
         });
         assert_eq!(found, []);
@@ -318,10 +318,10 @@ mod tests {
         type Cook<'a> = &'a dyn Fn(&mut World);
         let first = |w: &World| lane(w.linux.first_bridge_port, 0);
         let cooks: [(&str, Cook); 7] = [
-            ("br0:h1/rx-ring", &|w| w.linux.bridge_ports[1].rx_backlog.bytes += 1),
+            ("br0:h1/rx-ring", &|w| w.linux.bridge_ports[1].rx_backlog.value += 1),
             ("br0:h1/rx-ring", &|w| w.linux.channels.iter_mut().for_each(|channel| channel.waiting += 1)),
-            ("br0:h0/qdisc", &|w| w.linux.bridge_ports[0].qdisc_backlog.bytes += 1),
-            ("br0:h0/tx-ring", &|w| w.linux.bridge_ports[0].tx_backlog.bytes += 1),
+            ("br0:h0/qdisc", &|w| w.linux.bridge_ports[0].qdisc_backlog.value += 1),
+            ("br0:h0/tx-ring", &|w| w.linux.bridge_ports[0].tx_backlog.value += 1),
             ("br0:h0/tx-ring", &|w| w.linux.channels[0].tx.dql.as_mut().expect("BQL is on").queued(1)),
             ("br0", &|w| {
                 let at = first(w);

@@ -1,6 +1,7 @@
 //! Counters of queueing disciplines, as `tc -s qdisc` prints them.
 
 use tailback_proto::aqm::qdisc::{OwnStatistics, Qdisc};
+use tailback_proto::aqm::skb::DropReason;
 use tailback_proto::units::Time;
 
 /// Names of what every discipline counts: of the root, and of the discipline below a `tbf`.
@@ -25,6 +26,21 @@ const COMMON: [[&str; 7]; 2] = [
     ],
 ];
 
+/// What `qdisc_dropped` is the sum of; `tc` tells only of some, each discipline under a name of its own.
+fn drop_counter(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Overlimit => "qdisc_dropped_overlimit",
+        DropReason::Memory => "qdisc_dropped_overmemory",
+        DropReason::EarlyProbability => "qdisc_dropped_early",
+        DropReason::EarlyForced => "qdisc_dropped_forced",
+        DropReason::Sojourn => "qdisc_dropped_codel",
+        DropReason::FlowLimit => "qdisc_dropped_flow_limit",
+        DropReason::Flows => "qdisc_dropped_flows",
+        DropReason::TooLarge => "qdisc_dropped_too_large",
+        DropReason::NoQueue => "qdisc_dropped_noqueue",
+    }
+}
+
 /// Adds what a discipline and the one below it counted to values of the same names: a device with several transmit queues
 /// has one discipline for each.
 pub(super) fn add_counters(values: &mut Vec<(&'static str, u64)>, qdisc: &Qdisc, now: Time) {
@@ -37,6 +53,9 @@ pub(super) fn add_counters(values: &mut Vec<(&'static str, u64)>, qdisc: &Qdisc,
         }
     };
     add(of_one(qdisc, COMMON[0], now));
+    // A reason that never came has no row.
+    let reasons = qdisc.dropped_for().filter(|&(_, packets)| packets > 0);
+    add(reasons.map(|(reason, packets)| (drop_counter(reason), packets)).collect());
     if let Some(child) = qdisc.child() {
         add(of_one(child, COMMON[1], now));
     }

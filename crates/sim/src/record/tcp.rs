@@ -136,8 +136,8 @@ pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, 
                 ));
             }
         }
-        if waiting != cpu.backlog.bytes {
-            let text = format!("count {} B but hold {waiting} B", cpu.backlog.bytes);
+        if waiting != cpu.backlog.value {
+            let text = format!("count {} B but hold {waiting} B", cpu.backlog.value);
             errors.push((format!("receive rings of host {host}"), text));
         }
     }
@@ -241,7 +241,7 @@ mod tests {
                 let core = receiver(w);
                 w.cpus.cores[core].ring_packets += 1;
             }),
-            ("receive rings of host 2", &|w| w.cpus.backlog(2).bytes += 1),
+            ("receive rings of host 2", &|w| w.cpus.backlog(2).value += 1),
             ("TCP connection 0", &|w| w.sockets.connections[0].bytes_read += 1),
             ("TCP connection 1", &|w| w.sockets.connections[1].queued += 1),
             ("the run", &|w| w.sockets.connections[3].bytes_read += 1),

@@ -153,7 +153,7 @@ pub(super) fn read(world: &mut World, index: usize, source: VethSource, before: 
         Dropped(_) => veths.ends[index].tally.ring_drops + veths.ends[index].tally.frame_drops,
         Delivered => veths.namespaces[index].delivered_bytes,
         CpuShare => {
-            let core = &world.linux.cores[veths.ends[index].thread_core as usize];
+            let core = &world.linux.cores[veths.ends[index].poll_core as usize];
             [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.spent(purpose, now).0).iter().sum()
         }
     };
@@ -366,7 +366,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
                 ),
             ));
         }
-        let recorded = (e.in_ring.bytes_now(), e.in_list.bytes_now(), e.waiting.bytes_now());
+        let recorded = (e.in_ring.bytes.value, e.in_list.bytes.value, e.waiting.bytes.value);
         if recorded != (ring_bytes, held_bytes, waiting.1) {
             let real = (ring_bytes, held_bytes, waiting.1);
             errors.push((name(), format!("recorded {recorded:?} B in its queues but holds {real:?} B")));

@@ -54,6 +54,19 @@ pub fn write_bw() -> WriterPlan {
     WriterPlan { message_bytes: 65_536, ..writer(0, 1, 1) }
 }
 
+/// `ib_write_lat` between h0, which begins, and h1.
+pub fn write_lat(messages: u64) -> Vec<WriterPlan> {
+    let one = |src: &str, dst: &str, writer, begins| WriterPlan {
+        src: src.into(),
+        dst: dst.into(),
+        message_bytes: 2,
+        messages: Some(messages),
+        partner: Some(PartnerPlan { writer, begins }),
+        ..write_bw()
+    };
+    vec![one("h0", "h1", 1, true), one("h1", "h0", 0, false)]
+}
+
 /// The value of a counter at the port towards a host.
 pub fn at(recording: &Recording, port: &str, counter: &str) -> u64 {
     let row = recording.counters.iter().find(|row| row.port == port && row.counter == counter);

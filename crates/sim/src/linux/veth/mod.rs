@@ -26,7 +26,7 @@ use super::core::{Core, CoreModel};
 use super::napi::{Napi, Output, Thread};
 use super::{Linux, Timer};
 use crate::engine::{stream, Stream};
-use crate::fabric::port::{ticks_between, TICK};
+use crate::host::Gauge;
 use crate::plan::{PlanError, VethBqlPlan, VethNetworkPlan, VethPlan};
 
 use sources::{Flood, Frames, Ping};
@@ -86,35 +86,6 @@ impl Packets {
     }
 }
 
-/// A quantity over time: its mean and its greatest value in a bin.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gauge {
-    value: u64,
-    max: u64,
-    value_ticks: u64,
-    changed_at: Time,
-}
-
-impl Gauge {
-    fn set(&mut self, now: Time, value: u64) {
-        self.value_ticks += self.value * ticks_between(self.changed_at, now);
-        self.changed_at = now;
-        self.value = value;
-        self.max = self.max.max(value);
-    }
-
-    /// Mean since the last call, over `span`.
-    pub fn take_mean(&mut self, now: Time, span: Time) -> f64 {
-        self.set(now, self.value);
-        std::mem::take(&mut self.value_ticks) as f64 * TICK as f64 / span.0 as f64
-    }
-
-    /// Most since the last call.
-    pub fn take_max(&mut self) -> u64 {
-        std::mem::replace(&mut self.max, self.value)
-    }
-}
-
 /// A queue that is recorded: packets and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Occupancy {
@@ -129,13 +100,8 @@ impl Occupancy {
     }
 
     fn add(&mut self, now: Time, packets: i64, bytes: i64) {
-        let (p, b) = (self.packets.value, self.bytes.value);
-        self.set(now, p.wrapping_add_signed(packets), b.wrapping_add_signed(bytes));
-    }
-
-    /// Bytes now.
-    pub fn bytes_now(&self) -> u64 {
-        self.bytes.value
+        self.packets.change(now, packets);
+        self.bytes.change(now, bytes);
     }
 }
 
@@ -200,15 +166,22 @@ pub(crate) struct End {
     pub qdisc: Qdisc,
     pub queue: VethQueue,
     pub poll: Poll,
-    /// Names in [`Linux`]: the NAPI instance, its thread and that one's core, the transmit queue.
+    /// Names in [`Linux`]: the NAPI instance, its thread, the transmit queue.
     napi: u32,
     thread: u32,
-    pub thread_core: u32,
+    /// Core of that thread; without one, the core that polls it, or did last.
+    pub poll_core: u32,
     output: u32,
     output_scheduled: bool,
+    /// The softirq that runs the qdisc got no packet from it, or could not send that.
+    output_ends: bool,
     output_cost: Time,
     watchdog: u32,
     watchdog_armed: bool,
+    /// The timer of a qdisc that shapes, when it is due, and on which core.
+    shaper: u32,
+    shaper_at: Time,
+    shaper_core: u32,
     /// Draws of the qdisc, and of the peer's polls.
     random: Stream,
     jitter: Stream,
@@ -241,12 +214,16 @@ impl End {
             poll: Poll::default(),
             napi: 0,
             thread: NONE,
-            thread_core: 0,
+            poll_core: 0,
             output: 0,
             output_scheduled: false,
+            output_ends: false,
             output_cost: Time(plan.output_ps),
             watchdog: 0,
             watchdog_armed: false,
+            shaper: 0,
+            shaper_at: Time::NEVER,
+            shaper_core: 0,
             random,
             jitter,
             waiting: Occupancy::default(),
@@ -349,6 +326,7 @@ impl Linux {
                 self.outputs.push(Output::Veth(own));
                 end.output = self.outputs.len() as u32 - 1;
                 end.watchdog = self.add_timer(Timer::VethWatchdog(own));
+                end.shaper = self.add_timer(Timer::VethShaper(own));
                 self.veths.ends.push(end);
             }
         }
@@ -357,7 +335,7 @@ impl Linux {
             if receiver.threaded {
                 self.threads.push(Thread::VethNapi(own as u32));
                 self.veths.ends[own].thread = self.threads.len() as u32 - 1;
-                self.veths.ends[own].thread_core = self.add_core(receiver.wakeup);
+                self.veths.ends[own].poll_core = self.add_core(receiver.wakeup);
             }
         }
         self.add_sources(plan, &number, seed);

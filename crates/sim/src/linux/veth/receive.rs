@@ -17,9 +17,10 @@ impl World {
             return;
         }
         if threaded {
-            let (core, thread) = (e.thread_core, e.thread);
+            let (core, thread) = (e.poll_core, e.thread);
             self.wake_linux_thread(core, thread);
         } else {
+            e.poll_core = core;
             let napi = e.napi;
             self.schedule_napi(core, napi);
         }

@@ -3,13 +3,15 @@
 use rand_core::Rng;
 use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::flow_control::veth_queue::Transmit;
+use tailback_proto::units::Time;
 
 use super::{Datagram, Kind, NONE};
+use crate::engine::splitmix64;
 use crate::event::Event;
 use crate::linux::core::{Purpose, Unit};
 use crate::world::World;
 
-/// Of the flow that a packet belongs to: well mixed, as `skb_get_hash` is (the finalizer of splitmix64).
+/// Of the flow that a packet belongs to: well mixed, as `skb_get_hash` is.
 fn flow_hash(kind: Kind) -> u32 {
     let (class, index) = match kind {
         Kind::Datagram(index) => (1u64, index),
@@ -17,10 +19,7 @@ fn flow_hash(kind: Kind) -> u32 {
         Kind::EchoReply(index) => (3, index),
         Kind::Frame(index) => (4, index),
     };
-    let mut z = (class << 32 | index as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) as u32
+    splitmix64(class << 32 | index as u64) as u32
 }
 
 impl World {
@@ -66,12 +65,43 @@ impl World {
     /// One packet from the qdisc to the device; whether there may be more (`qdisc_restart`).
     fn veth_restart_qdisc(&mut self, core: u32, end: u32) -> bool {
         let now = self.now;
-        let mut drops = std::mem::take(&mut self.linux.veths.drops);
         let e = &mut self.linux.veths.ends[end as usize];
-        let next = if e.queue.is_stopped() { None } else { e.qdisc.dequeue(now, &mut drops) };
+        if e.queue.is_stopped() {
+            return false;
+        }
+        let mut drops = std::mem::take(&mut self.linux.veths.drops);
+        let next = e.qdisc.dequeue(now, &mut drops);
         self.linux.veths.drops = drops;
         self.veth_free_drops(end);
-        next.is_some_and(|(skb, _)| self.veth_xmit(core, end, skb))
+        match next {
+            Some((skb, _)) => self.veth_xmit(core, end, skb),
+            None => {
+                self.veth_arm_shaper(core, end);
+                false
+            }
+        }
+    }
+
+    /// A qdisc that shapes goes on when it may let go of a packet: the timer is of the core that found none
+    /// (`qdisc_watchdog`).
+    fn veth_arm_shaper(&mut self, core: u32, end: u32) {
+        let e = &mut self.linux.veths.ends[end as usize];
+        if let Some(at) = e.qdisc.next_at().filter(|&at| at < e.shaper_at) {
+            (e.shaper_at, e.shaper_core) = (at, core);
+            let timer = e.shaper;
+            self.schedule(at, Event::LinuxTimer(timer));
+        }
+    }
+
+    /// A qdisc that shapes may let go of a packet.
+    pub(in crate::linux) fn on_veth_shaper(&mut self, end: u32) {
+        let e = &mut self.linux.veths.ends[end as usize];
+        if e.shaper_at != self.now {
+            return;
+        }
+        e.shaper_at = Time::NEVER;
+        let core = e.shaper_core;
+        self.veth_schedule_output(core, end);
     }
 
     /// The device gets a packet (`veth_xmit`); whether it took or freed it.
@@ -132,8 +162,8 @@ impl World {
     /// The softirq that runs a qdisc takes the next packet.
     pub(in crate::linux) fn veth_output_unit(&mut self, end: u32) -> Option<Unit> {
         let e = &mut self.linux.veths.ends[end as usize];
-        if e.queue.is_stopped() || e.qdisc.qlen() == 0 {
-            e.output_scheduled = false;
+        if e.output_ends || e.queue.is_stopped() || e.qdisc.qlen() == 0 {
+            (e.output_scheduled, e.output_ends) = (false, false);
             return None;
         }
         Some(Unit { cost: e.output_cost, weight: 0, purpose: Purpose::Soft })
@@ -141,7 +171,8 @@ impl World {
 
     /// It gives that packet to the device.
     pub(in crate::linux) fn veth_output_unit_ends(&mut self, core: u32, end: u32) {
-        self.veth_restart_qdisc(core, end);
+        let more = self.veth_restart_qdisc(core, end);
+        self.linux.veths.ends[end as usize].output_ends = !more;
         self.veth_record_qdisc(end);
         self.veth_arm_watchdog(end);
     }
@@ -201,9 +232,34 @@ impl World {
         let e = &mut self.linux.veths.ends[end as usize];
         e.watchdog_armed = false;
         if e.queue.on_timeout(now) {
-            let core = e.thread_core;
+            let core = e.poll_core;
             self.veth_schedule_output(core, end);
         }
         self.veth_arm_watchdog(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::linux::core::Purpose;
+    use crate::plan::Plan;
+    use crate::Simulation;
+    use tailback_proto::units::Time;
+
+    const PLAN: &str = include_str!("../../../tests/data/veth.json");
+
+    /// XDP frames fill the ring, and the core that redirected them polls it, for longer than the watchdog waits. There the
+    /// queue that the flood found full goes on, and not on the first core of the run, the flood's, which polls nothing.
+    #[test]
+    fn the_watchdog_wakes_the_queue_where_it_is_polled() {
+        let mut simulation =
+            Simulation::new(Plan::from_json(PLAN).expect("it is a plan")).expect("it is possible");
+        while !simulation.advance(100_000).done {}
+        let world = simulation.world_mut();
+        let end = &world.linux.veths.ends[0];
+        assert_eq!((end.queue.timeouts, end.poll_core), (1, 1));
+        let spent = |core: usize| world.linux.cores[core].spent(Purpose::Soft, world.now);
+        assert!(spent(1) > Time::from_ms(16_000));
+        assert_eq!(spent(0), Time::ZERO);
     }
 }

@@ -1,0 +1,40 @@
+//! How much waits in a queue over time, where it is no queue of a port.
+
+use tailback_proto::units::Time;
+
+use crate::fabric::port::{ticks_between, TICK};
+
+/// Bytes or packets that wait: their mean and their greatest number in a bin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gauge {
+    pub value: u64,
+    max: u64,
+    value_ticks: u64,
+    changed_at: Time,
+}
+
+impl Gauge {
+    /// There are so many.
+    pub fn set(&mut self, now: Time, value: u64) {
+        self.value_ticks += self.value * ticks_between(self.changed_at, now);
+        self.changed_at = now;
+        self.value = value;
+        self.max = self.max.max(value);
+    }
+
+    /// So many more, or less.
+    pub fn change(&mut self, now: Time, by: i64) {
+        self.set(now, self.value.wrapping_add_signed(by));
+    }
+
+    /// Mean since the last call, over `span`.
+    pub fn take_mean(&mut self, now: Time, span: Time) -> f64 {
+        self.set(now, self.value);
+        std::mem::take(&mut self.value_ticks) as f64 * TICK as f64 / span.0 as f64
+    }
+
+    /// Most since the last call.
+    pub fn take_max(&mut self) -> u64 {
+        std::mem::replace(&mut self.max, self.value)
+    }
+}
