@@ -47,8 +47,8 @@ pub(crate) struct Egress {
     direct: bool,
     /// It waits for some core (`__QDISC_STATE_SCHED`).
     scheduled: bool,
-    /// A core's softirq runs it.
-    in_output: bool,
+    /// The core whose softirq runs it.
+    output_core: Option<u32>,
     /// What that softirq hands to the device.
     sending: Option<u32>,
     /// Transmit queue of the packet that went back.
@@ -90,7 +90,7 @@ impl Egress {
             quota: 0,
             direct: false,
             scheduled: false,
-            in_output: false,
+            output_core: None,
             sending: None,
             held_for: None,
             watchdog_at: Time::NEVER,
@@ -249,14 +249,15 @@ impl World {
     /// Begins the next unit of an egress that a softirq runs. `None`: the run is over.
     pub(super) fn output_egress_unit(&mut self, core: u32, egress: u32) -> Option<Unit> {
         let e = &mut self.linux.egresses[egress as usize];
-        if !e.in_output {
+        if e.output_core != Some(core) {
             e.scheduled = false;
+            // Another core runs it, and goes on until it is empty (`qdisc_run_begin`).
             if e.running {
                 return None;
             }
             e.running = true;
             e.quota = QUOTA;
-            e.in_output = true;
+            e.output_core = Some(core);
         }
         let next = self.egress_unit(core, egress);
         let e = &mut self.linux.egresses[egress as usize];
@@ -266,7 +267,7 @@ impl World {
                 Some(Unit { cost, weight: 0, purpose: Purpose::Soft })
             }
             None => {
-                e.in_output = false;
+                e.output_core = None;
                 None
             }
         }
@@ -348,5 +349,26 @@ mod tests {
         let world = simulation.world_mut();
         let egress = &world.linux.egresses[world.linux.channels[others as usize].tx.egress as usize];
         assert_eq!(egress.qdisc.qlen(), 1, "packets wait");
+    }
+
+    /// A second core that is to run a discipline leaves it to the one that does.
+    #[test]
+    fn one_core_at_a_time_runs_a_discipline() {
+        let mut simulation = bridge();
+        let world = simulation.world_mut();
+        let channel = world.linux.bridge_ports[1].first_channel;
+        let egress = world.linux.channels[channel as usize].tx.egress;
+        fill(world, 0, channel, QUOTA);
+        while simulation.world_mut().linux.egresses[egress as usize].sending.is_none() {
+            simulation.advance(1);
+        }
+        simulation.world_mut().schedule_egress(1, egress);
+        while simulation.world_mut().linux.egresses[egress as usize].running {
+            simulation.advance(1);
+        }
+        let linux = &simulation.world_mut().linux;
+        let run = &linux.egresses[egress as usize];
+        assert_eq!((run.qdisc.qlen(), run.sending), (0, None));
+        assert_eq!(linux.channels[channel as usize].tx.sent.len(), QUOTA as usize, "a packet is gone");
     }
 }
