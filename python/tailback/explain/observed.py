@@ -297,6 +297,11 @@ class Observed:
         """Names of Linux bridges."""
         return set(self.network.bridges)
 
+    def ring_entries(self, bridge: str) -> int:
+        """Descriptors of a bridge's receive rings, as `ethtool -g` shows them."""
+        model = next(one["model"] for one in self._plan["bridges"] if one["name"] == bridge)
+        return int(self._plan["bridge_models"][model]["rx_ring"])
+
     @cached_property
     def cores(self) -> dict[str, list[float]]:
         """Busy share of each core of hosts whose CPU was used, over the whole run."""

@@ -52,6 +52,9 @@ class Stage:
 FULL = 0.9
 """A server this busy has a queue before it, on any arrivals but perfectly even ones (M/D/1 at 0.9 holds five
 on average)."""
+MANY_BYTES = 48_000
+"""More on average in a NIC's receive buffer is no burst: senders let it drain at times, so that what follows
+is not busy all the time, and it is what they wait for. An assumption: 32 packets of 1.5 KB."""
 IDLE = 0.3
 """A port that is busy less is no bottleneck, whomever it told to slow down before: no queue stands at a wire
 that is idle most of the time."""
@@ -161,7 +164,7 @@ class Stages:
         pausing, dropped = seen.mean(buffer, "pausing_share"), seen.total(buffer, "dropped")
         use = min(1.0, busy + stalled)
         told = float(seen.bins.values(buffer, "dropped").sum())
-        holds = use >= FULL or pausing > SOME or dropped > 0
+        holds = use >= FULL or pausing > SOME or dropped > 0 or waits > MANY_BYTES
         figures = [
             Figure(f"{buffer} queue_mean_bytes", text.size(waits), "0: PCIe takes packets as they come")
         ]

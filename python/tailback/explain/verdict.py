@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tailback.explain import bridge
 from tailback.explain.observed import Observed, Pair
 from tailback.explain.sender import Senders
-from tailback.explain.stages import CHEAPER, FULL, IDLE, Stage, Stages
+from tailback.explain.stages import CHEAPER, FULL, IDLE, NO_PAUSE, Stage, Stages
 
 LOOP = 0.35
 """Share of a window that waits nowhere above which the sender's time is that of a round trip. A window that
@@ -147,12 +147,17 @@ def gains(
             first = _marker(path) or first
     if first is None:
         return []
+    if tcp and first is window and path[0].use >= NO_PAUSE:
+        # A core that receives without a pause: the window is what it has not come to yet.
+        return []
     if tcp:
         wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
         spread = wire is not None and wire.use > SPREADS and senders.acks_for_each(pair) > MERGED
         if wire is not None and spread and first is path[-1] and first.kind == "cpu":
             return _spread_gains(path, wire, first, relieved)
         return _tcp_gains(path, first, relieved, merges=senders.under_way_to(pair.dst) > MERGES)
+    if first.kind == "link" and _floods(path, senders, pair):
+        return [(first, 0.0)]
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
     behind = [*path, *([window] if window is not None and not wasted else [])]
     reads = senders.fetched(pair)
@@ -175,6 +180,18 @@ def _room(path: list[Stage], first: Stage, relieved: Set[Place] = frozenset()) -
     others = [stage for stage in path if stage.key != first.key and _place(stage) not in relieved]
     rest = max((stage.need for stage in others), default=0.0)
     return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
+
+
+def _floods(path: list[Stage], senders: Senders, pair: Pair) -> bool:
+    """Whether a wire twice as fast would bring more than a bridge's core takes, and its ring is too short for
+    the window: what overflows is sent again, with all that follows it.
+    """
+    return any(
+        stage.kind == "softirq"
+        and 2 * CHEAPER * stage.use > FULL
+        and senders.packets(pair) > senders.seen.ring_entries(stage.where)
+        for stage in path
+    )
 
 
 def _tcp_gains(
