@@ -25,7 +25,7 @@ MERGES = 65_536
 """Bytes under way below which a receiver has nothing to merge packets with, whatever comes: less than GRO
 makes one of."""
 PAUSES = 0.9
-"""A core's use over that of the wire before it, up to which it empties the ring between two packets."""
+"""A core's use over that of the wire before it, up to which it empties its ring between two packets."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
 NEARLY = 0.7
@@ -152,8 +152,9 @@ def gains(
         return []
     if tcp:
         wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
-        spread = wire is not None and wire.use > SPREADS and senders.acks_for_each(pair) > MERGED
-        if wire is not None and spread and first is path[-1] and first.kind == "cpu":
+        slow = wire is not None and (wire.use > SPREADS or path[0].use < PAUSES * wire.use)
+        merges_little = senders.acks_for_each(pair) > MERGED
+        if wire is not None and slow and merges_little and first is path[-1] and first.kind == "cpu":
             return _spread_gains(path, wire, first, relieved)
         return _tcp_gains(path, first, relieved, merges=senders.under_way_to(pair.dst) > MERGES)
     if first.kind == "link" and _floods(path, senders, pair):
