@@ -41,7 +41,7 @@ def drawn(job: tuple[int, int]) -> Row:
 
 
 def published(name: str) -> Row:
-    """A published run, its quick form."""
+    """A published run."""
     return Row(name, *explain_published.judge(name))
 
 
