@@ -21,7 +21,12 @@ PS = 1000
 CNP_PRIORITY = 6
 MTUS = (256, 512, 1024, 2048, 4096)
 # Of perftest and Tailback's scenarios: see docs/reference/scenario.md.
-TRANSPORT = {"ack_timeout_ps": 67_108_864_000, "adaptive_timeout_ps": 4_194_304_000, "retry_count": 7}
+TRANSPORT = {
+    "ack_timeout_ps": 67_108_864_000,
+    "adaptive_timeout_ps": 4_194_304_000,
+    "retry_count": 7,
+    "nak_reaction_ps": 0,
+}
 CNP_INTERVAL_US = 4
 MOST_MESSAGE_BYTES = 2**31
 
@@ -73,6 +78,8 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
             ],
         },
         "memory_loads": [],
+        "bridges": [],
+        "bridge_models": [],
         "link_events": _link_events(inputs, first),
         "record": RECORD,
     }
