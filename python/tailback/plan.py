@@ -14,7 +14,7 @@ from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import hostcc_plan, rhcc_plan
 from tailback.scenario.host_path import HostPath
 from tailback.scenario.hosts import names
-from tailback.scenario.model import Scenario, Switch
+from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
 from tailback.scenario.path_plan import memory_loads, path_plan, paths_of
 from tailback.scenario.qos import (
@@ -29,6 +29,7 @@ from tailback.scenario.qos import (
     weights_plan,
 )
 from tailback.scenario.round_trip import longest_round_trip
+from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import tcp_plan
 from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
 from tailback.scenario.veth import BETWEEN_NAMESPACES, veth_plan

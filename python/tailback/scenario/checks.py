@@ -13,10 +13,11 @@ from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, reserved, shared
 from tailback.scenario.host_control import host_control_conflicts
 from tailback.scenario.hosts import ALL, names
-from tailback.scenario.model import Scenario, Thresholds
+from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
 from tailback.scenario.path_plan import path_conflicts
 from tailback.scenario.qos import MAX_CODE_POINTS, code_points, strict_of
+from tailback.scenario.switch import Thresholds
 from tailback.scenario.traffic import (
     AllToAll,
     Churn,

@@ -14,13 +14,10 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from tailback.scenario.bridge import Bridge
-from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
 from tailback.scenario.classes import (
     Classification,
     CnpPriority,
-    Pools,
     Priorities,
-    Watchdog,
     Weights,
 )
 from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
@@ -32,14 +29,13 @@ from tailback.scenario.fields import (
     Part,
     RunTime,
     Start,
-    pause_quanta,
-    pause_response_delay,
     refuse,
     setting,
 )
 from tailback.scenario.host_control import HostCc, Rhcc
 from tailback.scenario.host_path import HostPath, MemoryLoad, PathOfHosts
 from tailback.scenario.network import Network
+from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
 from tailback.scenario.topology import BridgeTopology, Topology
 from tailback.scenario.traffic import TcpStreams, Traffic
@@ -47,22 +43,15 @@ from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
 from tailback.units import (
     DURATION,
     I64_MAX,
-    SIZE,
     DataSize,
     duration,
     format_duration,
-    format_rate,
-    format_size,
     size,
 )
 
 _PERFTEST = "perftest, ib_write_bw"
 
 _Timeout = Annotated[int, DURATION.between("1ps", "549.755813888s")]  # code 27: the engine has 18 minutes
-_Buffer = Annotated[int, SIZE.between("1B", "4294967295B")]
-_Threshold = Annotated[int, SIZE.between("1B")]
-_Headroom = Annotated[int | Literal["auto"], SIZE.or_word("auto")]
-_Shared = Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")]
 
 PATH_MTUS: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
 
@@ -205,183 +194,6 @@ class Host(Part):
     )
     tcp: Tcp = Field(default_factory=Tcp, description="TCP, where traffic is tcp.")
     cpu: Cpu = Field(default_factory=Cpu, description="The CPU, of which only TCP takes a part.")
-
-
-class Thresholds(Part):
-    """Thresholds of ECN marking."""
-
-    k_min: SizeByRate = setting(
-        size("150KB"),
-        "No marks up to this queue; for all ports, or by the port's rate.",
-        '"RoCE Rocks without PFC", section 3.1',
-    )
-    k_max: SizeByRate = setting(
-        size("1500KB"),
-        "Every packet is marked above this queue; for all ports, or by the port's rate.",
-        '"RoCE Rocks without PFC", section 3.1',
-    )
-    p_max: ShareByRate = setting(
-        1.0,
-        "Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by "
-        "the port's rate.",
-        "Mellanox community DOC-2500: always marked above the maximum, linear between",
-    )
-
-    @property
-    def settings(self) -> tuple[int | dict[int, int], int | dict[int, int], float | dict[int, float]]:
-        """k_min, k_max and p_max."""
-        return self.k_min, self.k_max, self.p_max
-
-    @property
-    def by_rate(self) -> bool:
-        """Whether the rate of a port matters."""
-        return any(isinstance(value, dict) for value in self.settings)
-
-    def at(self, rate: int) -> tuple[int, int, float]:
-        """k_min, k_max and p_max of ports of this rate; KeyError where they are not given."""
-        return at_rate(self.k_min, rate), at_rate(self.k_max, rate), at_rate(self.p_max, rate)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Thresholds:
-        for rate in rates_of((self.k_min, self.k_max)) or [0]:
-            try:
-                low, high = at_rate(self.k_min, rate), at_rate(self.k_max, rate)
-            except KeyError:  # mappings without a common rate
-                continue
-            if low > high:
-                where = f" at {format_rate(rate)}" if rate else ""
-                raise refuse("k_min", format_size(low) + where, f"at most k_max, {format_size(high)}")
-        return self
-
-
-class Ecn(Thresholds):
-    """ECN marking between a low and a high threshold of an egress queue, for all ports or by their rates.
-
-    `k_min: {25Gbps: 100KB, 100Gbps: 400KB}` is for ports of these rates.
-    """
-
-    priorities: Priorities | None = setting(
-        None,
-        "Priorities that are marked; null: all that are not strict.",
-        "assumption: a class that waits for no other needs no marks",
-    )
-
-
-class EcnOfPriorities(Thresholds):
-    """ECN marking of some priorities."""
-
-    priorities: Priorities = Field(description="The priorities.", min_length=1)
-
-
-class Pfc(Part):
-    """Priority flow control of the switch (IEEE 802.1Qbb)."""
-
-    headroom: _Headroom = setting(
-        "auto",
-        "Buffer kept for each port and lossless priority, for what arrives after a pause was asked for. "
-        "auto: what the link carries in twice its delay, the response delay and the switch's latency, two "
-        "packets of the greatest length (one delays the pause, one was begun before it) and one PFC frame.",
-        "IEEE 802.1Q annex N (the terms of the sum)",
-    )
-    xoff: _Threshold | None = setting(
-        None,
-        "An ingress group above this asks for a pause. null: switch.ingress_alpha times the free buffer.",
-        "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic",
-    )
-    xon: DataSize | None = setting(
-        None,
-        "An ingress group at or below this lets its peer go on. null: xon_offset below xoff.",
-        "assumption: a fixed value makes no sense below a threshold that moves",
-    )
-    xon_offset: DataSize = setting(
-        size("3KiB"),
-        "How far below xoff a group lets its peer go on, where xon is null.",
-        "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
-    )
-    quanta: int = pause_quanta()
-    response_delay: Delay = pause_response_delay()
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Pfc:
-        if self.xoff is not None and self.xon is not None and self.xon >= self.xoff:
-            raise refuse("xon", format_size(self.xon), f"less than xoff, {format_size(self.xoff)}")
-        if self.xoff is not None and self.xon is None and self.xon_offset > self.xoff:
-            raise refuse(
-                "xon_offset", format_size(self.xon_offset), f"at most xoff, {format_size(self.xoff)}"
-            )
-        return self
-
-
-class Switch(Part):
-    """The switch: output queues behind one shared buffer."""
-
-    qos: Classification = Field(
-        default_factory=Classification, description="Classes of the packets that arrive."
-    )
-    buffer: _Buffer = setting(
-        size("16MB"),
-        "Packet memory, headroom included.",
-        'assumption: "RoCE Rocks without PFC" gives none; Spectrum (SN2700) has 16 MB',
-    )
-    shared: _Shared = setting(
-        "auto",
-        "What all queues share of the buffer. auto: all that headroom leaves.",
-        "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
-    )
-    latency: Delay = setting(
-        duration("300ns"),
-        "From a packet's last bit at the ingress to the egress queue.",
-        "assumption: no document separates it; the order of a data centre switch's port-to-port latency",
-    )
-    lossless: Priorities = setting(
-        [3],
-        "Priorities under PFC; [] makes the switch lossy.",
-        "Mellanox community DOC-2591: RoCE in priority 3",
-    )
-    strict: Priorities = setting(
-        [6],
-        "Classes with strict priority, the highest number first.",
-        "Mellanox community DOC-2591: CNPs in priority 6, strict",
-    )
-    weights: Weights | None = setting(
-        None,
-        "Shares of the other classes in %, such as {0: 50, 3: 50}; a class without one is served last. null: "
-        "all classes take turns, a packet each.",
-        "assumption: no document gives the weights of a switch without configuration; turns are the simplest",
-    )
-    pools: Pools | None = setting(
-        None,
-        "Parts of the shared buffer for lossless and for lossy priorities; null: one for all.",
-        "assumption: one pool, which dynamic thresholds divide",
-    )
-    ecn: Ecn | None = Field(
-        default_factory=Ecn, description="ECN marking of ECN-capable packets; null: none but ecn_by_priority."
-    )
-    ecn_by_priority: list[EcnOfPriorities] = setting(
-        [], "Other thresholds for some priorities.", "assumption: the same for all", max_length=8
-    )
-    ingress_alpha: float = setting(
-        1.0,
-        "An ingress priority group may hold this many times the free buffer.",
-        "Linux mlxsw spectrum_buffers.c, Spectrum-1: ingress threshold 8 = alpha 1",
-        gt=0.0,
-        le=1024.0,
-        allow_inf_nan=False,
-    )
-    egress_alpha: float = setting(
-        2.0,
-        "A lossy egress queue may hold this many times the free buffer.",
-        "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2",
-        gt=0.0,
-        le=1024.0,
-        allow_inf_nan=False,
-    )
-    pfc: Pfc = Field(default_factory=Pfc, description="Priority flow control of the lossless priorities.")
-    watchdog: Watchdog | None = setting(
-        None,
-        "PFC watchdog of lossless priorities; null: none. {} has its defaults.",
-        "SONiC: pfcwd does not run unless it is started",
-    )
 
 
 class Failure(Part):

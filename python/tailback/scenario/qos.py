@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tailback.scenario.classes import Classification
-from tailback.scenario.model import Host, Scenario, Switch, Thresholds
+from tailback.scenario.model import Host, Scenario
+from tailback.scenario.switch import Switch, Thresholds
 from tailback.scenario.veth import BETWEEN_NAMESPACES
 
 MAX_CODE_POINTS = 64
