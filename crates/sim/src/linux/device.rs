@@ -86,7 +86,7 @@ pub(crate) struct Channel {
 #[derive(Debug)]
 pub(crate) struct TxQueue {
     /// Handed to the device and not completed: when each has left, and its length.
-    pub sent: VecDeque<(Time, u32)>,
+    sent: VecDeque<(Time, u32)>,
     descriptors: usize,
     pub dql: Option<Dql>,
     /// BQL's limit is reached (`__QUEUE_STATE_STACK_XOFF`), the ring is full (`__QUEUE_STATE_DRV_XOFF`).

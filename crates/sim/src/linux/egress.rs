@@ -286,6 +286,11 @@ mod tests {
     use crate::fabric::packet::{Kind, Packet, NONE};
     use crate::plan::{CoalescingPlan, Plan, QdiscPlan};
     use crate::Simulation;
+    use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
+
+    /// What BQL counts of a packet here: neither preamble and gap nor FCS.
+    const WIRE_BYTES: u16 = 1500;
+    const BYTES: u64 = (WIRE_BYTES as u32 - PREAMBLE_AND_GAP_BYTES - FCS_BYTES) as u64;
 
     const PLAN: &str = include_str!("../../tests/data/bridge.json");
 
@@ -307,7 +312,7 @@ mod tests {
             qp: 0,
             psn: 0,
             next: NONE,
-            wire_bytes: 1500,
+            wire_bytes: WIRE_BYTES,
             payload_bytes: 0,
             dst: 0,
             ingress: channel as u16,
@@ -369,6 +374,6 @@ mod tests {
         let linux = &simulation.world_mut().linux;
         let run = &linux.egresses[egress as usize];
         assert_eq!((run.qdisc.qlen(), run.sending), (0, None));
-        assert_eq!(linux.channels[channel as usize].tx.sent.len(), QUOTA as usize, "a packet is gone");
+        assert_eq!(linux.channels[channel as usize].tx.bytes(), QUOTA as u64 * BYTES, "a packet is gone");
     }
 }
