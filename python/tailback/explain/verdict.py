@@ -24,8 +24,6 @@ to 64 KB, at once."""
 MERGES = 65_536
 """Bytes under way below which a receiver has nothing to merge packets with, whatever comes: less than GRO
 makes one of."""
-PAUSES = 0.9
-"""A core's use over that of the wire before it, up to which it empties its ring between two packets."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
 NEARLY = 0.7
@@ -152,7 +150,7 @@ def gains(
         return []
     if tcp:
         wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
-        slow = wire is not None and (wire.use > SPREADS or path[0].use < PAUSES * wire.use)
+        slow = wire is not None and (wire.use > SPREADS or path[0].use < wire.use)
         merges_little = senders.acks_for_each(pair) > MERGED
         if wire is not None and slow and merges_little and first is path[-1] and first.kind == "cpu":
             return _spread_gains(path, wire, first, relieved)
@@ -237,7 +235,7 @@ def _paused(path: list[Stage]) -> list[tuple[Stage, float]]:
     found = []
     for place, core in enumerate(path):
         wire = next((stage for stage in path[place:] if stage.kind == "link"), None)
-        if core.kind == "softirq" and wire is not None and PAUSES * core.use < min(wire.use, SPREADS):
+        if core.kind == "softirq" and wire is not None and core.use < wire.use:
             found.append((wire, min(1.0, 1 / core.use - 1) if core.use else 0.0))
     return found
 
