@@ -35,8 +35,11 @@ fn links_of(plan: &HpccPlan, without: Option<LinkDown>) -> LinkOf {
     links
 }
 
-/// By node: its next ports towards `host`, and round trip and rate of its way to it.
-fn walk(plan: &HpccPlan, links: &LinkOf, host: u32) -> Vec<(Vec<u32>, Option<(u64, u64)>)> {
+/// Next ports of a node, and round trip and rate of its way.
+type Found = (Vec<u32>, Option<(u64, u64)>);
+
+/// What every node has towards `host`.
+fn walk(plan: &HpccPlan, links: &LinkOf, host: u32) -> Vec<Found> {
     let nodes = plan.nodes as usize;
     let mut ways: Vec<Option<(u32, u64, u64, u64)>> = vec![None; nodes];
     let mut next = vec![Vec::new(); nodes];
