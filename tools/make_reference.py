@@ -82,9 +82,7 @@ def limits_page() -> str:
         "A file is a regular file: no device, pipe, socket or directory is read. Limits of a single setting are with",
         "it in the [scenario reference](scenario.md).",
         "",
-        "Within them, a network of the largest size takes 1.2 CPU-seconds and 160 MiB to read, however short its",
-        "description is; beyond that, no reader takes more than 400 us of CPU time and 12 KB of memory for a byte of",
-        "its input. Tests hold all of them to it ([How Tailback is tested](../testing.md)).",
+        "Within them, what a reader takes grows with its input: [by how much](../testing.md#what-an-input-may-cost).",
     ]
     for group in dict.fromkeys(limit.group for limit in LIMITS):
         lines += ["", f"## {group}", "", "| What | At most | Why |", "| --- | --- | --- |"]

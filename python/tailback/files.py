@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tailback.units import format_size
 
+_MORE = 1 << 16
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -38,11 +39,16 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     """
     _check(Path(path).stat(), most)
     with open(path, "rb", opener=_open) as file:
-        _check(os.fstat(file.fileno()), most)
-        data = file.read(most + 1)
-    if len(data) > most:  # it has grown, or is of a file system that knows no sizes
+        status = os.fstat(file.fileno())
+        _check(status, most)
+        # It may grow, or be of a file system that knows no sizes. Room is made for what is asked for.
+        parts, left = [], most + 1
+        while left and (part := file.read(min(left, status.st_size + _MORE))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
         raise FileRefusedError(f"more than {format_size(most)}", most)
-    return data
+    return b"".join(parts)
 
 
 def _open(name: str, flags: int) -> int:

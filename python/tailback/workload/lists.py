@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tailback.limits import FLOWS_BYTES, HPCC_NODES, MAX_QPS
-from tailback.scenario.errors import ScenarioError, found
+from tailback.scenario.errors import ScenarioError, found, one_line, plain
 from tailback.scenario.network import Network
 from tailback.scenario.traffic import Flows
 from tailback.units import DURATION, SIZE, Quantity, UnitError
@@ -91,13 +91,14 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
     except ListError:
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise ListError(f"{name}: not readable: {' '.join(str(error).split())[:200]}") from None
+        raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
     columns = {column.strip(): table.column(i) for i, column in enumerate(table.column_names)}
     starts = [column for column in ("start", *_FACTORS) if column in columns]
     unknown = sorted(set(columns) - {"src", "dst", "bytes", "priority", "start", *_FACTORS})
     if unknown or len(starts) != 1 or not {"src", "dst", "bytes"} <= set(columns):
+        found_columns = ", ".join(map(plain, columns))
         raise ListError(
-            f"{name}: found the columns {', '.join(columns)}, expected src, dst, bytes, one of start, "
+            f"{name}: found the columns {found_columns}, expected src, dst, bytes, one of start, "
             f"{', '.join(_FACTORS)}, and no other but priority"
         )
     if table.num_rows == 0:
