@@ -76,7 +76,8 @@ fn exchange(connection: Connection, psns: [u32; 2], works: &[Work; 2], fates: &[
             cable.post(end, 0, request(number, kind, length));
         }
     }
-    let receives = [1, 0].map(|peer: usize| works[peer].iter().filter(|(kind, _)| takes_receive(*kind)).count());
+    let receives =
+        [1, 0].map(|peer: usize| works[peer].iter().filter(|(kind, _)| takes_receive(*kind)).count());
     let mut posted = [0; 2];
     if late_receives {
         for step in 1..60u64 {
@@ -177,8 +178,6 @@ fn psn() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
     #[test]
     fn every_message_is_delivered_once_and_in_order(
         psns in [psn(), psn()],
@@ -220,9 +219,8 @@ fn a_dead_link_ends_in_an_error() {
         cable.run();
         let events = &cable.ends[0].events;
         let qpn = cable.qpns[0][0];
-        let done = events.iter().take_while(|event| {
-            matches!(event, Event::Sent { status: Status::Success, .. })
-        });
+        let done =
+            events.iter().take_while(|event| matches!(event, Event::Sent { status: Status::Success, .. }));
         let done = done.count();
         if done == 4 {
             assert!(dies_at > 20, "too good to be true");
@@ -236,10 +234,13 @@ fn a_dead_link_ends_in_an_error() {
             assert_eq!(events[number + 1], sent(number, Status::Flushed));
         }
         let receives = &events[5..];
-        assert!(matches!(receives, [
-            Event::Received { wr_id: 0, status: Status::Flushed, .. },
-            Event::Received { wr_id: 1, status: Status::Flushed, .. },
-        ]));
+        assert!(matches!(
+            receives,
+            [
+                Event::Received { wr_id: 0, status: Status::Flushed, .. },
+                Event::Received { wr_id: 1, status: Status::Flushed, .. },
+            ]
+        ));
         let late = cable.ends[0].nic.post_send(cable.now, qpn, request(0, Kind::Send, 1));
         assert_eq!(late, Err(PostError::Failed));
     }

@@ -24,10 +24,7 @@ enum Inbound {
 #[derive(Clone, Copy, Debug)]
 enum Reply {
     /// An ACK of all up to `sequence`, or a NAK that names it.
-    Acknowledge {
-        sequence: u64,
-        aeth: Aeth,
-    },
+    Acknowledge { sequence: u64, aeth: Aeth },
     /// Responses of a READ, from sequence number `next` to before `end`. There is one of each READ.
     Read {
         next: u64,
@@ -185,7 +182,9 @@ impl ReceiveQueue {
             }
             Verdict::Duplicate { ack } => {
                 match (bth.opcode, headers.extension) {
-                    (Opcode::ReadRequest, Extension::Reth(reth)) => self.read_again(c, regions, bth.psn, &reth),
+                    (Opcode::ReadRequest, Extension::Reth(reth)) => {
+                        self.read_again(c, regions, bth.psn, &reth)
+                    }
                     _ if ack => self.acknowledge_received(),
                     _ => {}
                 }
@@ -408,7 +407,8 @@ impl ReceiveQueue {
                 };
                 let bth = Bth::new(opcode, c.dest_qp, wire_psn(*next), length as usize);
                 let payload = Payload { address: *address, length };
-                (*next, *address, *rest, *is_first) = (*next + 1, address.wrapping_add(length as u64), *rest - length, false);
+                (*next, *address, *rest, *is_first) =
+                    (*next + 1, address.wrapping_add(length as u64), *rest - length, false);
                 if is_last {
                     self.reads -= !*is_again as u32;
                     self.reads_again -= *is_again as u32;

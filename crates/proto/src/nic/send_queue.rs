@@ -119,13 +119,15 @@ impl SendQueue {
         let out = self.requester.send(&c.rc, now, false);
         let (opcode, extension) = match request.operation {
             Operation::Send { immediate } => send_headers(first, last, immediate),
-            Operation::Write { remote_address, r_key, immediate } => {
-                write_headers(first, last, immediate, Reth { va: remote_address, r_key, dma_len: request.length })
-            }
+            Operation::Write { remote_address, r_key, immediate } => write_headers(
+                first,
+                last,
+                immediate,
+                Reth { va: remote_address, r_key, dma_len: request.length },
+            ),
             Operation::Read { .. } => unreachable!("done"),
         };
-        let bth =
-            Bth { ack_req: out.ack_request, ..Bth::new(opcode, c.dest_qp, out.psn, length as usize) };
+        let bth = Bth { ack_req: out.ack_request, ..Bth::new(opcode, c.dest_qp, out.psn, length as usize) };
         let payload = Payload { address: request.address.wrapping_add(offset as u64), length };
         (TransportHeaders { bth, extension }, payload, out.retransmission)
     }
@@ -225,9 +227,11 @@ impl SendQueue {
 
     /// The transport timer.
     pub fn on_timeout(&mut self, c: &Connection, now: Time) -> Timeout {
-        // What was found missing may be asked for again.
-        self.missed = None;
-        self.moving(|requester| requester.on_timeout(&c.rc, now))
+        let timeout = self.moving(|requester| requester.on_timeout(&c.rc, now));
+        if timeout == Timeout::Retry {
+            self.missed = None; // it is asked for again, and may be found missing again
+        }
+        timeout
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
