@@ -122,7 +122,7 @@ impl Recorder {
         };
         let classes = used_classes(plan);
         let agent_of: HashMap<u32, usize> =
-            world.agents.iter().enumerate().map(|(index, agent)| (agent.host as u32, index)).collect();
+            world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
         // The class of the first queue pair to each host, where hosts have paths.
         let mut class_to: HashMap<u16, u8> = HashMap::new();
         if !world.paths.is_empty() {
