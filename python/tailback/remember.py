@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 def remembered(function: Callable[[Result], Value]) -> Callable[[Result], Value]:
-    """Remembers what a function gives of a result, for as long as there is that result, which is not changed."""
+    """Remembers what a function gives of a result, which must not be changed later, for as long as it lives."""
     values: WeakKeyDictionary[Result, Value] = WeakKeyDictionary()
 
     @wraps(function)
