@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 def remembered(function: Callable[[Result], Value]) -> Callable[[Result], Value]:
-    """Remembers what a function gives of a result, which must not be changed later, for as long as it lives."""
+    """Remembers what a function gives of a result, which must not change, for as long as it lives."""
     values: WeakKeyDictionary[Result, Value] = WeakKeyDictionary()
 
     @wraps(function)
