@@ -22,7 +22,11 @@ struct Alone {
 
 impl Alone {
     fn with(connections: &[Connection]) -> Alone {
-        let mut nic = Nic::new(nic_link::settings());
+        Alone::under(nic_link::dcqcn(), connections)
+    }
+
+    fn under(settings: NicSettings, connections: &[Connection]) -> Alone {
+        let mut nic = Nic::new(settings).unwrap();
         let access = Access { remote_write: true, remote_read: true };
         nic.register(KEY, Region { address: 0, length: MEMORY as u64, access });
         nic.register(KEY + 1, Region { address: 0, length: 4096, access: Access::default() });
@@ -117,7 +121,7 @@ fn shown(transmit: &Transmit) -> String {
     if transmit.payload.length > 0 {
         text += &format!(", {} B at {:#x}", transmit.payload.length, transmit.payload.address);
     }
-    text + if bth.ack_req { ", ask" } else { "" }
+    text + if bth.becn { ", BECN" } else { "" } + if bth.ack_req { ", ask" } else { "" }
 }
 
 #[test]
@@ -406,11 +410,11 @@ fn marks_become_cnps_and_cnps_slow_a_queue_pair_down() {
     };
     mark(&mut end, 500);
     mark(&mut end, 501);
-    assert_eq!(end.sends(), ["Cnp 0"]);
+    assert_eq!(end.sends(), ["Cnp 0, BECN"]);
     end.passes(Time::from_us(4));
     mark(&mut end, 502);
     mark(&mut end, 509);
-    assert_eq!(end.sends(), ["Cnp 0", "Acknowledge 503 0x60 msn 3"], "the CNP first");
+    assert_eq!(end.sends(), ["Cnp 0, BECN", "Acknowledge 503 0x60 msn 3, BECN"], "the CNP first");
     let expected =
         Counters { np_ecn_marked_roce_packets: 4, np_cnp_sent: 2, out_of_sequence: 1, ..Counters::default() };
     assert_eq!(*end.nic.counters(), expected);
@@ -433,6 +437,42 @@ fn marks_become_cnps_and_cnps_slow_a_queue_pair_down() {
     let slow = gap(&mut end);
     assert!((170_000..180_000).contains(&slow), "{slow} ps");
     assert_eq!(end.nic.counters().rp_cnp_handled, 1);
+}
+
+#[test]
+fn a_window_waits_for_acks_and_marks_come_back_with_them() {
+    let dctcp = nic_link::settings(nic_link::congestion(nic_link::dctcp()));
+    let mut end = Alone::under(dctcp, &[connection()]);
+    let mark = |end: &mut Alone, psn, is_marked| {
+        let bth = Bth { ack_req: true, ..Bth::new(Opcode::WriteOnly, 0x11, psn, 4) };
+        let headers = TransportHeaders { bth, extension: reth(0, KEY, 4) };
+        end.nic.on_packet(end.now, &headers, 4, is_marked);
+    };
+    mark(&mut end, 500, true);
+    mark(&mut end, 501, false);
+    assert_eq!(end.sends(), ["Acknowledge 501 0x1f msn 2, BECN"], "no CNP; one of those answered was marked");
+    mark(&mut end, 502, false);
+    assert_eq!(end.sends(), ["Acknowledge 502 0x1f msn 3"]);
+
+    // 5 us at 100 Gbit/s are 62,500 B: so many packets, each of which asks, and then one for each that is acknowledged.
+    end.post(SEND, 1 << 20);
+    let mut sent = Vec::new();
+    while end.now < Time::from_us(90) {
+        match end.nic.poll_transmit(end.now) {
+            Some(transmit) => sent.push(shown(&transmit)),
+            None => end.now = end.nic.next_timeout().unwrap(),
+        }
+    }
+    assert_eq!(sent.len(), 62_500usize.div_ceil(1024));
+    assert!(sent.iter().all(|packet| packet.ends_with(", ask")));
+    end.gets_syndrome(SENDS_FROM, Syndrome::ACK);
+    assert!(end.nic.poll_transmit(end.now).is_some(), "it opened");
+}
+
+#[test]
+fn a_controller_that_needs_more_than_packets_carry_is_refused() {
+    assert!(Nic::new(nic_link::settings(nic_link::congestion(nic_link::hpcc())))
+        .is_err_and(|text| text.contains("telemetry")));
 }
 
 #[test]

@@ -4,8 +4,10 @@ mod nic_link;
 
 use nic_link::*;
 use proptest::prelude::*;
+use tailback_proto::congestion::builtin::Settings;
 use tailback_proto::nic::work::*;
 use tailback_proto::nic::Connection;
+use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ImmDt, NakCode};
 
@@ -63,16 +65,24 @@ fn post_receives<F: FnMut(usize) -> Fate>(cable: &mut Cable<F>, end: usize, from
 }
 
 /// All messages of both ends, over one queue pair: exactly once, in order, and where they belong.
-fn exchange(connection: Connection, psns: [u32; 2], works: &[Work; 2], fates: &[Fate], late_receives: bool) {
+fn exchange(
+    controller: &Settings,
+    connection: Connection,
+    psns: [u32; 2],
+    works: &[Work; 2],
+    fates: &[Fate],
+    late_receives: bool,
+) {
     let fates = fates.to_vec();
-    let mut cable = Cable::new(&[(connection, psns[0], psns[1])], move |number| {
+    let ends = [0, 1].map(|_| settings(congestion(controller.clone())));
+    let mut cable = Cable::with(ends, &[(connection, psns[0], psns[1])], move |number| {
         fates.get(number).copied().unwrap_or(Fate::Arrives)
     });
-    for end in 0..2 {
+    for (end, work) in works.iter().enumerate() {
         for at in 0..PARTS as usize {
             cable.ends[end].memory[at] = pattern(end, at);
         }
-        for (number, &(kind, length)) in works[end].iter().enumerate() {
+        for (number, &(kind, length)) in work.iter().enumerate() {
             cable.post(end, 0, request(number, kind, length));
         }
     }
@@ -139,9 +149,8 @@ fn exchange(connection: Connection, psns: [u32; 2], works: &[Work; 2], fates: &[
                 copy(1 - end, SOURCE + offset, FETCHED + offset, length);
             }
         }
-        for at in 0..PARTS as usize {
-            memory[at] = pattern(end, at);
-        }
+        let sources = memory.iter_mut().take(PARTS as usize).enumerate();
+        sources.for_each(|(at, byte)| *byte = pattern(end, at));
         assert!(cable.ends[end].memory == memory, "memory of {end}");
         assert!(cable.ends[end].writes == writes, "bytes of {end} written twice or not at all");
     }
@@ -173,6 +182,15 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
+/// Those that need no more than RoCEv2 has.
+fn controller() -> impl Strategy<Value = Settings> {
+    prop_oneof![
+        Just(Settings::Dcqcn(Default::default())),
+        Just(Settings::None(Default::default())),
+        Just(dctcp())
+    ]
+}
+
 fn psn() -> impl Strategy<Value = u32> {
     prop_oneof![0..1u32 << 24, Just(0), 0xff_ffe0u32..=0xff_ffff]
 }
@@ -180,6 +198,7 @@ fn psn() -> impl Strategy<Value = u32> {
 proptest! {
     #[test]
     fn every_message_is_delivered_once_and_in_order(
+        controller in controller(),
         psns in [psn(), psn()],
         works in [work(), work()],
         fates in proptest::collection::vec(fate(), 0..400),
@@ -188,10 +207,10 @@ proptest! {
         depths in (1..5u8, 4..8u8),
         late_receives in any::<bool>(),
     ) {
-        let rc = tailback_proto::transport::rc::RcParameters { ack_every, ..CONNECTION.rc };
+        let rc = RcParameters { ack_every, ..CONNECTION.rc };
         let (max_rd_atomic, max_dest_rd_atomic) = depths;
         let connection = Connection { path_mtu: 256 << mtu, rc, max_rd_atomic, max_dest_rd_atomic, ..CONNECTION };
-        exchange(connection, psns, &works, &fates, late_receives);
+        exchange(&controller, connection, psns, &works, &fates, late_receives);
     }
 }
 
@@ -201,7 +220,8 @@ fn psns_wrap_in_the_middle_of_each_kind_of_message() {
         for psn in 0xff_fff0..=0xff_ffff {
             let work = vec![(kind, ROOM), (Kind::Write, 5000), (kind, 1)];
             let fates = [Fate::Arrives, Fate::Arrives, Fate::IsLost, Fate::Arrives, Fate::IsLost];
-            exchange(CONNECTION, [psn, 3], &[work.clone(), vec![(kind, ROOM)]], &fates, false);
+            let none = Settings::None(Default::default());
+            exchange(&none, CONNECTION, [psn, 3], &[work.clone(), vec![(kind, ROOM)]], &fates, false);
         }
     }
 }

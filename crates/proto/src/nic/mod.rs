@@ -16,6 +16,10 @@
 //! Arbitration: ACKs, NAKs and CNPs go before data. Queue pairs whose rate allows a data packet take turns, a packet each; in
 //! one, READ responses and requests take turns. READ requests are paced as data is.
 //!
+//! Controllers hear of CNPs, of losses, and of ACKs with the round-trip time by this NIC's clock from the packet that asked. What
+//! an ACK answers carried a CE mark, if its BECN is set (IBTA 9.2: "the packet indicated by this header was subject to forward
+//! congestion"; other NICs leave the bit 0). A window is for requests; READ responses have only the rate.
+//!
 //! Sources: InfiniBand architecture specification, volume 1 ("IBTA"), sections 9.7, 10.2 and 10.8; annex A17.9 (CNPs); the
 //! verbs' manual pages (`ibv_modify_qp`, `ibv_post_send`) for names.
 //!
@@ -35,9 +39,9 @@ pub use memory::{Access, Region};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::congestion::dcqcn::ReactionParameters;
+use crate::congestion::builtin::Congestion;
 use crate::transport::rc::RcParameters;
-use crate::units::{Rate, Time};
+use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
 use crate::wire::TransportHeaders;
 use memory::Regions;
@@ -45,12 +49,10 @@ use queue_pair::{Context, QueuePair};
 use work::{Event, PostError, ReceiveRequest, SendRequest, MAX_MESSAGE_BYTES};
 
 /// Settings of a NIC.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct NicSettings {
-    /// Rate of its link: of queue pairs that nothing else limits.
-    pub line_rate: Rate,
-    /// DCQCN; none: it neither makes nor obeys CNPs.
-    pub dcqcn: Option<ReactionParameters>,
+    /// Congestion control of its queue pairs, on its link. One that listens to CNPs also makes them.
+    pub congestion: Congestion,
     /// Least time between two CNPs of a queue pair.
     pub min_time_between_cnps: Time,
     /// Number of its first queue pair; the others follow. 0 and 1 are for management (IBTA 3.9.5).
@@ -148,8 +150,17 @@ pub struct Nic {
 
 impl Nic {
     /// A NIC without queue pairs.
-    pub fn new(settings: NicSettings) -> Self {
-        Nic {
+    ///
+    /// # Errors
+    /// The controller needs what RoCEv2 packets do not carry, or bursts.
+    pub fn new(settings: NicSettings) -> Result<Self, &'static str> {
+        if settings.congestion.uses().telemetry || settings.congestion.uses().hop_count {
+            return Err("the controller needs telemetry, which RoCEv2 packets do not carry");
+        }
+        if settings.congestion.burst_bytes().is_some() {
+            return Err("the controller paces bursts, which this NIC does not");
+        }
+        Ok(Nic {
             settings,
             regions: Regions::default(),
             queue_pairs: Vec::new(),
@@ -158,7 +169,7 @@ impl Nic {
             wakes: BinaryHeap::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
-        }
+        })
     }
 
     /// Opens memory to peers that know the key, and to receives.
@@ -309,7 +320,7 @@ impl Nic {
             qp.in_control = true;
             self.control.push_back(number);
         }
-        let mut wake_at = qp.next_timeout().unwrap_or(Time::NEVER);
+        let mut wake_at = qp.next_timeout(&self.settings).unwrap_or(Time::NEVER);
         match qp.data_at() {
             Some(at) if at > now => wake_at = wake_at.min(at),
             Some(_) if !qp.in_ready => {

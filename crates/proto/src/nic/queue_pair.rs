@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use super::memory::Regions;
-use super::pacing::Pacer;
+use super::pacing::{Pacer, Progress};
 use super::receive_queue::{Completed, Outcome, ReceiveQueue};
 use super::send_queue::{Answered, SendQueue};
 use super::work::{Event, Failure, ReceiveRequest, SendRequest, Status};
 use super::{Connection, Counters, NicSettings, Payload, Transmit};
 use crate::congestion::dcqcn::NotificationPoint;
+use crate::congestion::Loss;
 use crate::transport::rc::Timeout;
 use crate::units::Time;
 use crate::wire::cnp::cnp;
@@ -46,7 +47,7 @@ impl QueuePair {
             qpn,
             sends: SendQueue::new(connection.sq_psn),
             receives: ReceiveQueue::new(connection.rq_psn),
-            pacer: Pacer::new(settings.dcqcn.as_ref()),
+            pacer: Pacer::new(&settings.congestion),
             connection,
             notification_point: NotificationPoint::default(),
             cnp_waits: false,
@@ -77,14 +78,27 @@ impl QueuePair {
 
     /// When its next data packet may leave; none: there is none.
     pub fn data_at(&self) -> Option<Time> {
-        let request_at = self.sends.next_at(&self.connection);
-        let at = if self.receives.has_response() { Some(Time::ZERO) } else { request_at };
+        let at = if self.receives.has_response() { Some(Time::ZERO) } else { self.request_at() };
         at.map(|at| at.max(self.pacer.next_at()))
     }
 
-    /// When its transport timer is due.
-    pub fn next_timeout(&self) -> Option<Time> {
-        self.sends.next_timeout()
+    /// When its next request may leave, pacing aside.
+    fn request_at(&self) -> Option<Time> {
+        self.sends.next_at(&self.connection).filter(|_| self.window_is_open(0))
+    }
+
+    /// Whether the controller's window lets a packet go after so many bytes more. The last one may pass the window's end.
+    fn window_is_open(&self, more: u64) -> bool {
+        self.pacer.window_bytes().is_none_or(|window| {
+            let c = &self.connection;
+            self.sends.next_bytes(c) - self.sends.acknowledged_bytes(c) + more < window
+        })
+    }
+
+    /// When its transport timer or its controller's is due.
+    pub fn next_timeout(&self, settings: &NicSettings) -> Option<Time> {
+        let timers = [self.sends.next_timeout(), self.pacer.next_timeout(&settings.congestion)];
+        timers.into_iter().flatten().min()
     }
 
     /// The CNP, ACK or NAK that waits: a CNP first, for it is late already.
@@ -102,13 +116,16 @@ impl QueuePair {
 
     /// The next data packet: call only where [`Self::data_at`] has come.
     pub fn send_data(&mut self, context: &mut Context, now: Time) -> Option<Transmit> {
-        let may_request = self.sends.next_at(&self.connection).is_some_and(|at| at <= now);
+        let may_request = self.request_at().is_some_and(|at| at <= now);
+        let congestion = &context.settings.congestion;
         let responds = self.receives.has_response() && !(may_request && self.response_was_last);
         self.response_was_last = responds;
         let (headers, payload) = if responds {
             self.receives.reply(&self.connection)?
         } else if may_request {
-            let (headers, payload, is_retransmission) = self.sends.send(&self.connection, now);
+            // What closes the window asks for the ACK that opens it.
+            let ask = congestion.uses().each_ack || !self.window_is_open(self.connection.path_mtu as u64);
+            let (headers, payload, is_retransmission) = self.sends.send(&self.connection, now, ask);
             context.counters.retransmitted_packets += is_retransmission as u64;
             (headers, payload)
         } else {
@@ -116,8 +133,7 @@ impl QueuePair {
         };
         let frame_bytes = roce_frame_bytes(headers.bth.opcode, payload.length);
         let wire_bytes = frame_bytes + PREAMBLE_AND_GAP_BYTES;
-        let NicSettings { dcqcn, line_rate, .. } = context.settings;
-        self.pacer.on_sent(dcqcn.as_ref(), line_rate.0 as f64, now, payload.length, wire_bytes);
+        self.pacer.on_sent(congestion, now, payload.length, wire_bytes);
         Some(self.transmit(headers, payload))
     }
 
@@ -135,8 +151,11 @@ impl QueuePair {
         is_marked: bool,
     ) -> Option<u64> {
         let bth = &headers.bth;
+        let NicSettings { congestion, min_time_between_cnps, .. } = context.settings;
+        let uses = congestion.uses();
         if bth.opcode == Opcode::Cnp {
-            if self.pacer.on_cnp(context.settings.dcqcn.as_ref(), now) {
+            if uses.cnps {
+                self.pacer.on_cnp(congestion, now);
                 context.counters.rp_cnp_handled += 1;
             } else {
                 context.counters.rp_cnp_ignored += 1;
@@ -146,9 +165,7 @@ impl QueuePair {
         if is_marked {
             // The notification point sees every packet, in sequence or not.
             context.counters.np_ecn_marked_roce_packets += 1;
-            let NicSettings { dcqcn, min_time_between_cnps, .. } = context.settings;
-            self.cnp_waits |=
-                dcqcn.is_some() && self.notification_point.on_ecn_marked(now, *min_time_between_cnps);
+            self.cnp_waits |= uses.cnps && self.notification_point.on_ecn_marked(now, *min_time_between_cnps);
         }
         if self.is_failed {
             return None;
@@ -156,7 +173,16 @@ impl QueuePair {
         match (bth.opcode, headers.extension) {
             (Opcode::Acknowledge, Extension::Aeth(aeth)) => {
                 let answered = self.sends.on_acknowledge(&self.connection, now, bth.psn, &aeth);
-                self.on_answered(context, answered);
+                if let Some(rtt) = self.sends.take_rtt().filter(|_| uses.acks) {
+                    let progress = Progress {
+                        rtt,
+                        acknowledged_bytes: self.sends.acknowledged_bytes(&self.connection),
+                        sent_bytes: self.sends.next_bytes(&self.connection),
+                        is_marked: bth.becn,
+                    };
+                    self.pacer.on_ack(congestion, now, &progress);
+                }
+                self.on_answered(context, now, answered);
                 None
             }
             (
@@ -168,10 +194,10 @@ impl QueuePair {
             ) => {
                 let (answered, address) =
                     self.sends.on_read_response(&self.connection, now, bth, payload_len);
-                self.on_answered(context, answered);
+                self.on_answered(context, now, answered);
                 address
             }
-            (opcode, _) if opcode.is_request() => self.on_request(context, headers, payload_len),
+            (opcode, _) if opcode.is_request() => self.on_request(context, headers, payload_len, is_marked),
             _ => None,
         }
     }
@@ -181,8 +207,10 @@ impl QueuePair {
         context: &mut Context,
         headers: &TransportHeaders,
         payload_len: u32,
+        is_marked: bool,
     ) -> Option<u64> {
-        let outcome = self.receives.on_request(&self.connection, context.regions, headers, payload_len);
+        let (c, regions) = (&self.connection, context.regions);
+        let outcome = self.receives.on_request(c, regions, headers, payload_len, is_marked);
         match outcome {
             Outcome::Accepted { address, completed } => {
                 if let Some(completed) = completed {
@@ -198,13 +226,16 @@ impl QueuePair {
         None
     }
 
-    fn on_answered(&mut self, context: &mut Context, answered: Answered) {
+    fn on_answered(&mut self, context: &mut Context, now: Time, answered: Answered) {
         // What it acknowledges is done, also where the rest fails.
         while let Some(SendRequest { wr_id, .. }) = self.sends.pop_completed() {
             context.events.push_back(Event::Sent { qpn: self.qpn, wr_id, status: Status::Success });
         }
+        if matches!(answered, Answered::Nak | Answered::ImpliedNak) {
+            self.pacer.on_loss(&context.settings.congestion, now, Loss::Nak);
+        }
         match answered {
-            Answered::Acknowledged(_) => {}
+            Answered::Acknowledged => {}
             Answered::Nak => context.counters.packet_seq_err += 1,
             Answered::ImpliedNak => context.counters.implied_nak_seq_err += 1,
             Answered::NotReady => context.counters.rnr_naks_received += 1,
@@ -217,11 +248,16 @@ impl QueuePair {
         }
     }
 
-    /// The transport timer may be due.
+    /// The transport timer or the controller's may be due.
     pub fn on_timeout(&mut self, context: &mut Context, now: Time) {
+        let congestion = &context.settings.congestion;
+        self.pacer.on_timeout(congestion, now);
         match self.sends.on_timeout(&self.connection, now) {
             Timeout::None => {}
-            Timeout::Retry => context.counters.local_ack_timeout_err += 1,
+            Timeout::Retry => {
+                context.counters.local_ack_timeout_err += 1;
+                self.pacer.on_loss(congestion, now, Loss::Timeout);
+            }
             Timeout::Failed => {
                 context.counters.local_ack_timeout_err += 1;
                 self.fail(context, Failure::RetriesExceeded);

@@ -23,8 +23,8 @@ enum Inbound {
 /// What is to be sent back.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
-    /// An ACK of all up to `sequence`, or a NAK that names it.
-    Acknowledge { sequence: u64, aeth: Aeth },
+    /// An ACK of all up to `sequence`, or a NAK that names it. `is_marked`: a packet that it answers carried a CE mark.
+    Acknowledge { sequence: u64, aeth: Aeth, is_marked: bool },
     /// Responses of a READ, from sequence number `next` to before `end`. There is one of each READ.
     Read {
         next: u64,
@@ -99,6 +99,8 @@ pub(super) struct ReceiveQueue {
     reads_again: u32,
     /// Messages completed, modulo 2^24.
     msn: u32,
+    /// A packet since the last ACK or NAK carried a CE mark.
+    is_marked: bool,
 }
 
 impl ReceiveQueue {
@@ -111,6 +113,7 @@ impl ReceiveQueue {
             reads: 0,
             reads_again: 0,
             msn: 0,
+            is_marked: false,
         }
     }
 
@@ -126,15 +129,17 @@ impl ReceiveQueue {
         self.posted.pop_front()
     }
 
-    /// A request came with so much payload.
+    /// A request came with so much payload; `is_marked`: CE.
     pub fn on_request(
         &mut self,
         c: &Connection,
         regions: &Regions,
         headers: &TransportHeaders,
         payload_len: u32,
+        is_marked: bool,
     ) -> Outcome {
         let bth = &headers.bth;
+        self.is_marked |= is_marked;
         if !self.responder.expects(bth.psn) {
             return self.on_unexpected(c, regions, headers);
         }
@@ -238,12 +243,17 @@ impl ReceiveQueue {
     /// An ACK or NAK joins the replies. It includes what one says that waits right before it, unless that is a NAK and
     /// nothing came since: then that one says it all.
     fn acknowledge(&mut self, sequence: u64, syndrome: Syndrome) {
-        let reply = Reply::Acknowledge { sequence, aeth: Aeth { syndrome, msn: self.msn } };
+        let is_marked = std::mem::take(&mut self.is_marked);
+        let aeth = Aeth { syndrome, msn: self.msn };
         match self.replies.back_mut() {
-            Some(Reply::Acknowledge { sequence: before, aeth })
-                if syndrome == Syndrome::ACK && aeth.syndrome != Syndrome::ACK && *before > sequence => {}
-            Some(last @ Reply::Acknowledge { .. }) => *last = reply,
-            _ => self.replies.push_back(reply),
+            Some(Reply::Acknowledge { sequence: before, aeth: said, is_marked: was_marked }) => {
+                *was_marked |= is_marked;
+                let says_it_all = said.syndrome != Syndrome::ACK && *before > sequence;
+                if syndrome != Syndrome::ACK || !says_it_all {
+                    (*before, *said) = (sequence, aeth);
+                }
+            }
+            _ => self.replies.push_back(Reply::Acknowledge { sequence, aeth, is_marked }),
         }
     }
 
@@ -389,9 +399,10 @@ impl ReceiveQueue {
     /// The next reply.
     pub fn reply(&mut self, c: &Connection) -> Option<(TransportHeaders, Payload)> {
         match self.replies.front_mut()? {
-            &mut Reply::Acknowledge { sequence, aeth } => {
+            &mut Reply::Acknowledge { sequence, aeth, is_marked } => {
                 self.replies.pop_front();
-                let bth = Bth::new(Opcode::Acknowledge, c.dest_qp, wire_psn(sequence), 0);
+                let new = Bth::new(Opcode::Acknowledge, c.dest_qp, wire_psn(sequence), 0);
+                let bth = Bth { becn: is_marked, ..new };
                 let headers = TransportHeaders { bth, extension: Extension::Aeth(aeth) };
                 Some((headers, Payload { address: 0, length: 0 }))
             }

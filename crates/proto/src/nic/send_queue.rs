@@ -25,6 +25,8 @@ struct Message {
     /// One past its last.
     end: u64,
     request: SendRequest,
+    /// Payload that was posted before it: its own begins there in the stream of what this end sends.
+    position: u64,
     /// It is a READ whose request is out and whose responses are awaited.
     awaited: bool,
 }
@@ -33,13 +35,22 @@ impl Message {
     fn is_read(&self) -> bool {
         matches!(self.request.operation, Operation::Read { .. })
     }
+
+    /// Payload that this end sends for it.
+    fn sent_bytes(&self) -> u64 {
+        if self.is_read() {
+            0
+        } else {
+            self.request.length as u64
+        }
+    }
 }
 
 /// What an answer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
-    /// It acknowledged what it could; so many packets.
-    Acknowledged(u64),
+    /// It acknowledged what it could.
+    Acknowledged,
     /// A packet of this end was lost, as a NAK says.
     Nak,
     /// An answer was lost: this end goes back for it.
@@ -58,6 +69,12 @@ pub(super) enum Answered {
 pub(super) struct SendQueue {
     requester: Requester,
     messages: VecDeque<Message>,
+    /// Payload posted so far.
+    posted_bytes: u64,
+    /// When packets were sent that asked for an ACK, and were sent once.
+    stamps: VecDeque<(u64, Time)>,
+    /// Round-trip time that the last ACK shows.
+    rtt: Option<Time>,
     /// READs awaited.
     reads_awaited: u32,
     /// Nothing is sent before: a NAK or an RNR NAK said so.
@@ -71,6 +88,9 @@ impl SendQueue {
         SendQueue {
             requester: Requester::new(psn),
             messages: VecDeque::new(),
+            posted_bytes: 0,
+            stamps: VecDeque::new(),
+            rtt: None,
             reads_awaited: 0,
             held_until: Time::ZERO,
             missed: None,
@@ -81,7 +101,10 @@ impl SendQueue {
         let packets = request.length.div_ceil(c.path_mtu).max(1) as u64;
         let first = self.requester.posted();
         self.requester.post(packets);
-        self.messages.push_back(Message { first, end: first + packets, request, awaited: false });
+        let position = self.posted_bytes;
+        let message = Message { first, end: first + packets, request, position, awaited: false };
+        self.posted_bytes += message.sent_bytes();
+        self.messages.push_back(message);
     }
 
     /// When the next packet may leave, as far as this queue goes; none: there is none.
@@ -96,8 +119,35 @@ impl SendQueue {
         may.then_some(self.held_until)
     }
 
-    /// The next packet: call only while [`Self::next_at`] allows. `bool`: it was sent before.
-    pub fn send(&mut self, c: &Connection, now: Time) -> (TransportHeaders, Payload, bool) {
+    /// Where a sequence number begins in the stream of payload.
+    fn position_of_bytes(&self, c: &Connection, sequence: u64) -> u64 {
+        match self.messages.get(self.position_of(sequence)) {
+            None => self.posted_bytes,
+            Some(message) => {
+                let offset = (sequence - message.first) * c.path_mtu as u64;
+                message.position + offset.min(message.sent_bytes())
+            }
+        }
+    }
+
+    /// All payload acknowledged so far.
+    pub fn acknowledged_bytes(&self, c: &Connection) -> u64 {
+        self.position_of_bytes(c, self.requester.acknowledged())
+    }
+
+    /// Where the next packet begins in the stream of payload.
+    pub fn next_bytes(&self, c: &Connection) -> u64 {
+        self.position_of_bytes(c, self.requester.next_sequence())
+    }
+
+    /// The round-trip time that the last ACK showed.
+    pub fn take_rtt(&mut self) -> Option<Time> {
+        self.rtt.take()
+    }
+
+    /// The next packet: call only while [`Self::next_at`] allows. `ask`: it asks for an ACK, whatever its turn. `bool`: it was
+    /// sent before.
+    pub fn send(&mut self, c: &Connection, now: Time, ask: bool) -> (TransportHeaders, Payload, bool) {
         let sequence = self.requester.next_sequence();
         let at = self.position_of(sequence);
         let message = &mut self.messages[at];
@@ -116,7 +166,10 @@ impl SendQueue {
         }
         let length = rest.min(c.path_mtu);
         let (first, last) = (offset == 0, sequence + 1 == message.end);
-        let out = self.requester.send(&c.rc, now, false);
+        let out = self.requester.send(&c.rc, now, ask);
+        if out.ack_request && !out.retransmission {
+            self.stamps.push_back((sequence, now));
+        }
         let (opcode, extension) = match request.operation {
             Operation::Send { immediate } => send_headers(first, last, immediate),
             Operation::Write { remote_address, r_key, immediate } => write_headers(
@@ -134,13 +187,16 @@ impl SendQueue {
 
     /// An ACK or NAK.
     pub fn on_acknowledge(&mut self, c: &Connection, now: Time, psn: u32, aeth: &Aeth) -> Answered {
-        let Some(sequence) = self.requester.sequence_of(psn) else { return Answered::Acknowledged(0) };
+        let Some(sequence) = self.requester.sequence_of(psn) else { return Answered::Acknowledged };
         if sequence < self.requester.acknowledged() {
-            return Answered::Acknowledged(0); // an old one
+            return Answered::Acknowledged; // an old one
         }
         match aeth.syndrome {
-            Syndrome::Ack { .. } => self.acknowledge(c, now, sequence + 1),
-            Syndrome::Reserved(_) => Answered::Acknowledged(0),
+            Syndrome::Ack { .. } => {
+                self.time(now, sequence);
+                self.acknowledge(c, now, sequence + 1)
+            }
+            Syndrome::Reserved(_) => Answered::Acknowledged,
             Syndrome::Nak(code) if code != NakCode::PsnSequenceError => {
                 self.acknowledge(c, now, sequence);
                 Answered::Refused(code)
@@ -172,7 +228,7 @@ impl SendQueue {
         bth: &Bth,
         payload_len: u32,
     ) -> (Answered, Option<u64>) {
-        let nothing = (Answered::Acknowledged(0), None);
+        let nothing = (Answered::Acknowledged, None);
         let Some(sequence) = self.requester.sequence_of(bth.psn) else { return nothing };
         if sequence < self.requester.acknowledged() {
             return nothing;
@@ -192,8 +248,19 @@ impl SendQueue {
             return (Answered::BadResponse, None);
         }
         let address = message.request.address.wrapping_add(offset);
-        let newly = self.moving(|requester| requester.on_ack(&c.rc, now, bth.psn));
-        (Answered::Acknowledged(newly), Some(address))
+        self.moving(|requester| requester.on_ack(&c.rc, now, bth.psn));
+        (Answered::Acknowledged, Some(address))
+    }
+
+    /// Takes the time of the packet that an ACK answers. What was sent twice has none: nobody knows which one it answers (as of
+    /// TCP: Karn and Partridge, SIGCOMM 1987).
+    fn time(&mut self, now: Time, sequence: u64) {
+        while let Some(&(stamped, at)) = self.stamps.front().filter(|(stamped, _)| *stamped <= sequence) {
+            self.stamps.pop_front();
+            if stamped == sequence {
+                self.rtt = Some(now - at);
+            }
+        }
     }
 
     /// Acknowledges all before `upto`, or before the first READ there that is not answered.
@@ -202,16 +269,16 @@ impl SendQueue {
         if end < upto {
             return self.go_back_for(c, now, end);
         }
-        if end <= self.requester.acknowledged() {
-            return Answered::Acknowledged(0);
+        if end > self.requester.acknowledged() {
+            self.moving(|requester| requester.on_ack(&c.rc, now, wire_psn(end - 1)));
         }
-        Answered::Acknowledged(self.moving(|requester| requester.on_ack(&c.rc, now, wire_psn(end - 1))))
+        Answered::Acknowledged
     }
 
     /// The responses from `missing` on are lost; what came before was received. Asks for them again, once.
     fn go_back_for(&mut self, c: &Connection, now: Time, missing: u64) -> Answered {
         if self.missed.replace(missing) == Some(missing) {
-            return Answered::Acknowledged(0);
+            return Answered::Acknowledged;
         }
         self.moving(|requester| requester.on_nak(&c.rc, now, wire_psn(missing)));
         Answered::ImpliedNak
@@ -262,6 +329,7 @@ impl SendQueue {
         if self.requester.next_sequence() < next {
             self.messages.iter_mut().for_each(|message| message.awaited = false);
             self.reads_awaited = 0;
+            self.stamps.clear();
         }
         result
     }

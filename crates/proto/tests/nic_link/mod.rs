@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use tailback_proto::congestion::dcqcn::{MlnxParameters, ReactionParameters};
+use tailback_proto::congestion::builtin::{Congestion, Settings};
+use tailback_proto::congestion::dctcp::DctcpParameters;
+use tailback_proto::congestion::hpcc::HpccParameters;
+use tailback_proto::congestion::parameters::RoundTrip;
+use tailback_proto::congestion::Link;
 use tailback_proto::nic::work::{Event, SendRequest};
 use tailback_proto::nic::{Access, Connection, Nic, NicSettings, Region, Transmit};
 use tailback_proto::transport::rc::RcParameters;
@@ -36,37 +40,28 @@ pub const CONNECTION: Connection = Connection {
     nak_reaction: Time::ZERO,
 };
 
-pub fn dcqcn() -> ReactionParameters {
-    let connectx = MlnxParameters {
-        dce_tcp_g: 1019,
-        dce_tcp_rtt: 1,
-        initial_alpha_value: 1023,
-        rate_to_set_on_first_cnp: 0,
-        rpg_min_dec_fac: 50,
-        rpg_min_rate: 1,
-        rpg_gd: 11,
-        rate_reduce_monitor_period: 4,
-        clamp_tgt_rate: false,
-        clamp_tgt_rate_after_time_inc: true,
-        rpg_time_reset: 300,
-        rpg_byte_reset: 32767,
-        rpg_threshold: 1,
-        rpg_ai_rate: 5,
-        rpg_hai_rate: 50,
-        rpg_max_rate: 0,
-        byte_reset_unit_bytes: 1,
-        release_at_max_rate: true,
-    };
-    ReactionParameters::new(&connectx, LINE_RATE).unwrap()
+/// A controller at its defaults on the cable.
+pub fn congestion(settings: Settings) -> Congestion {
+    settings.on(Link { rate: LINE_RATE, mtu_bytes: CONNECTION.path_mtu }).unwrap()
 }
 
-pub fn settings() -> NicSettings {
-    NicSettings {
-        line_rate: LINE_RATE,
-        dcqcn: Some(dcqcn()),
-        min_time_between_cnps: Time::from_us(4),
-        first_qpn: 0x11,
-    }
+pub fn settings(congestion: Congestion) -> NicSettings {
+    NicSettings { congestion, min_time_between_cnps: Time::from_us(4), first_qpn: 0x11 }
+}
+
+/// Round trip without queues, of those that must be told.
+const BASE_RTT: RoundTrip = RoundTrip(Time::from_us(5));
+
+pub fn dctcp() -> Settings {
+    Settings::Dctcp(DctcpParameters { window_rtt: Some(BASE_RTT), ..Default::default() })
+}
+
+pub fn hpcc() -> Settings {
+    Settings::Hpcc(HpccParameters { base_rtt: BASE_RTT, ..Default::default() })
+}
+
+pub fn dcqcn() -> NicSettings {
+    settings(congestion(Settings::Dcqcn(Default::default())))
 }
 
 /// What becomes of a packet.
@@ -94,7 +89,7 @@ pub struct End {
 
 impl End {
     pub fn new(settings: NicSettings) -> Self {
-        let mut nic = Nic::new(settings);
+        let mut nic = Nic::new(settings).unwrap();
         let access = Access { remote_write: true, remote_read: true };
         nic.register(KEY, Region { address: 0, length: MEMORY as u64, access });
         End {
@@ -120,7 +115,11 @@ pub struct Cable<F: FnMut(usize) -> Fate> {
 
 impl<F: FnMut(usize) -> Fate> Cable<F> {
     pub fn new(connections: &[(Connection, u32, u32)], fate: F) -> Self {
-        let mut ends = [End::new(settings()), End::new(settings())];
+        Cable::with([dcqcn(), dcqcn()], connections, fate)
+    }
+
+    pub fn with(settings: [NicSettings; 2], connections: &[(Connection, u32, u32)], fate: F) -> Self {
+        let mut ends = settings.map(End::new);
         let mut qpns = [Vec::new(), Vec::new()];
         for &(c, psn_0, psn_1) in connections {
             let [a, b] = [0, 1].map(|end| ends[end].nic.create_queue_pair());
