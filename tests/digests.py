@@ -1,6 +1,6 @@
 """Digests of runs, a line each: what two engines, two environments or two machines must agree on.
 
-    python tests/digests.py --engine target/checked/lib_engine.so drawn:1:0:300 first-flow
+    python tests/digests.py --compare target/checked/lib_engine.so drawn:1:0:300 first-flow
     python tests/digests.py --folders drawn:1:0:4
 
 A scenario is a built-in name, `built-in` for all of them, or drawn ones by seed, first and the one after the
@@ -15,7 +15,9 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import locale
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -95,13 +97,33 @@ def of_files(name: str, folder: Path) -> Iterator[str]:
             yield f"{name}/{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
+def compare(engines: list[str], names: list[str]) -> int:
+    """Runs of several builds of the engine against those of the installed one, all at the same time."""
+    command = [sys.executable, __file__, *names]
+    others = [[*command, "--engine", engine] for engine in engines]
+    runs = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in (command, *others)]
+    usual, *found = [run.communicate()[0].splitlines() for run in runs]
+    differ = sum(run.returncode != 0 for run in runs)
+    for engine, lines in zip(engines, found, strict=True):
+        pairs = list(itertools.zip_longest(usual, lines))
+        unlike = [pair for pair in pairs if pair[0] != pair[1]]
+        print(f"{engine}: {len(pairs)} runs, {len(unlike)} not as of the installed engine")
+        for ours, theirs in unlike:
+            print(f"  installed: {ours}\n  this one:  {theirs}")
+        differ += len(unlike)
+    return 1 if differ or not usual else 0
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+")
     parser.add_argument("--engine", help="a build of crates/py in place of the installed one")
+    parser.add_argument("--compare", nargs="*", default=[], metavar="ENGINE", help="with the installed one")
     parser.add_argument("--folders", action="store_true")
     given = parser.parse_args()
+    if given.compare:
+        sys.exit(compare(given.compare, given.names))
     with contextlib.suppress(locale.Error):
         locale.setlocale(locale.LC_ALL, "")
     if given.engine:

@@ -11,15 +11,7 @@ from drawn import Drawn, draw
 from drawn_checks import Run, problems
 from tailback.run import run_checked
 
-SEED, RUNS, SLICES = 1, 200, 10
-
-
-@pytest.mark.parametrize("part", range(SLICES))
-def test_all_that_must_be_true_of_a_run(part: int) -> None:
-    each = RUNS // SLICES
-    for number in range(part * each, (part + 1) * each):
-        found = soak.run(SEED, number)
-        assert not found, f"python tests/soak.py --seed {SEED} --run {number}: {found}"
+SEED, RUNS = 1, 200
 
 
 def test_what_is_drawn_is_of_every_kind() -> None:
@@ -67,12 +59,17 @@ def _off_by_one(run: Run) -> list[tuple[str, Any]]:
     """What to cook, and the name of the check that notices."""
 
     def counter(node: str, port: str, name: str) -> Any:
-        return lambda: run.counters[node, port].__setitem__(name, run.counters[node, port].get(name, 0) + 50)
+        return lambda: run.counters[node, port].__setitem__(
+            name, run.counters[node, port].get(name, 0) + 1000
+        )
 
     def flow(column: str, value: Any) -> Any:
         return lambda: run.flows[0].__setitem__(column, value)
 
-    queue = next(entity for entity, metric in run.series if metric == "queue_max_bytes" and "/tc" in entity)
+    means = {
+        entity: values for (entity, metric), values in run.series.items() if metric == "queue_mean_bytes"
+    }
+    queue = next(entity for entity, values in means.items() if values.max() > 0)
     return [
         ("link", counter("h0", "", "tx_prio3_packets")),
         ("pauses", counter("h0", "", "rx_prio3_pause")),
