@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz soak checked docs bench lock clean help
+.PHONY: demo install test test-rust test-python browser lint format fuzz soak checked controllers docs bench lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -81,6 +81,9 @@ checked: $(VENV)/.test ## results of builds with overflow checks and debug asser
 	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py
 	$(BIN)/python tests/digests.py built-in drawn:1:0:200 \
 		--compare target/checked/lib_engine.so target/debug/lib_engine.so
+
+controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
+	@$(BIN)/python tools/make_controllers.py
 
 SEED ?= 1
 RUNS ?= 5000
