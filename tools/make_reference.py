@@ -79,12 +79,13 @@ def limits_page() -> str:
         "# Limits",
         "",
         MADE,
-        "What is handed in may be large, and may not ask for far more than it is: each of these is looked at before",
-        "anything is made of what it bounds. What is refused ends with status 2 and a line that names the limit.",
-        "A file is a regular file: no device, pipe, socket or directory is read. Limits of a single setting are with",
-        "it in the [scenario reference](scenario.md).",
+        "What is handed in may be large, and may not ask for far more than it is: each of these is looked at",
+        "before anything is made of what it bounds. What is refused ends with status 2 and a line that names",
+        "the limit. A file is a regular file: no device, pipe, socket or directory is read. Limits of a single",
+        "setting are with it in the [scenario reference](scenario.md).",
         "",
-        "Within them, what a reader takes grows with its input: [by how much](../testing.md#what-an-input-may-cost).",
+        "Within them, what a reader takes grows with its input:",
+        "[by how much](../testing.md#what-an-input-may-cost).",
     ]
     for group in dict.fromkeys(limit.group for limit in LIMITS):
         lines += ["", f"## {group}", "", "| What | At most | Why |", "| --- | --- | --- |"]
