@@ -6,28 +6,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tailback.scenario.errors import one_line
+
+_LONGEST = 200
+
 
 def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
     """The table of a file: at most so many rows, values in all columns, and bytes unpacked.
 
     Raises:
-        ValueError: more than that; a line names the limit.
-        pyarrow.ArrowException, OSError: it is not readable.
+        ValueError: more than that, or not readable; in a line.
     """
+    try:
+        return _read(content, most_rows, most_values, most_bytes)
+    except (_LimitError, MemoryError):
+        raise
+    # Besides its own errors Arrow lets out what its insides raise: RuntimeError, UnicodeDecodeError.
+    except Exception as error:
+        raise ValueError(one_line(" ".join(str(error).split()))[:_LONGEST]) from None
+
+
+class _LimitError(ValueError):
+    """More than there may be."""
+
+
+def _read(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
     file = pq.ParquetFile(pa.BufferReader(content))
     about = file.metadata
-    _limit("rows", about.num_rows, most_rows)
-    chunks = [
-        about.row_group(group).column(column)
-        for group in range(about.num_row_groups)
-        for column in range(about.num_columns)
-    ]
-    _limit("values", sum(chunk.num_values for chunk in chunks), most_values)
-    _limit("bytes unpacked", sum(chunk.total_uncompressed_size for chunk in chunks), most_bytes)
-    # A text that is there once may be meant a million times: as a dictionary it stays there once.
     schema = file.schema_arrow
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
-        raise ValueError(f"found lists in the column {nested[0][:60]!a}, expected single values")
+        raise _LimitError(f"found lists in the column {nested[0][:60]!a}, expected single values")
+    # Of single columns it is not asked: if they are not as they should be, Arrow then ends the process.
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    rows = max(about.num_rows, sum(abs(group.num_rows) for group in groups))
+    _limit("rows", rows, most_rows)
+    _limit("values", rows * about.num_columns, most_values)
+    _limit("bytes unpacked", sum(abs(group.total_byte_size) for group in groups), most_bytes)
+    # A text that is there once may be meant a million times: as a dictionary it stays there once.
     texts = [field.name for field in schema if _is_text(field.type)]
     table = pq.read_table(pa.BufferReader(content), read_dictionary=texts)
     _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
@@ -36,7 +51,7 @@ def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: i
 
 def _limit(what: str, found: int, most: int) -> None:
     if not 0 <= found <= most:
-        raise ValueError(f"found {found} {what}, expected at most {most}")
+        raise _LimitError(f"found {found} {what}, expected at most {most}")
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -380,7 +380,7 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
 def _read_parquet(path: Path) -> pa.Table:
     try:
         return read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
-    except (pa.ArrowException, ValueError, OSError) as error:  # which do not say which file it is
+    except (ValueError, OSError) as error:  # which do not say which file it is
         raise ValueError(f"{path.name}: {error}") from None
 
 

@@ -51,7 +51,11 @@ def _read(item: Flows, network: Network, read: Callable[[str, int], bytes]) -> M
     assert item.file is not None
     content = read(item.file, FLOWS_BYTES)
     if item.file.endswith((".csv", ".parquet")):
-        return _from_table(item.file, content, network, item.priority)
+        try:
+            return _from_table(item.file, content, network, item.priority)
+        except UnicodeDecodeError:
+            text = f"{item.file}: found bytes that are not UTF-8, expected text"
+            raise ListError(text) from None
     return _from_hpcc(item.file, content, network)
 
 
@@ -88,7 +92,7 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
             table = csv.read_csv(pa.BufferReader(content))
         else:
             table = read_parquet(content, MAX_QPS, MAX_QPS * _MOST_COLUMNS, FLOWS_BYTES)
-    except ListError:
+    except (ListError, UnicodeDecodeError):
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
