@@ -18,7 +18,10 @@
 //! to 4x slack that the specification allows the timer, and the NIC's slow restart after a timeout.
 
 use crate::units::Time;
-use crate::wire::PSN_MODULUS;
+use crate::wire::bth::MAX_24_BITS;
+
+/// Packet sequence numbers that there are.
+const PSN_MODULUS: u64 = MAX_24_BITS as u64 + 1;
 
 /// Settings of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
