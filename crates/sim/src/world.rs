@@ -350,6 +350,14 @@ impl World {
         (switch < self.switches.len()).then_some(switch)
     }
 
+    /// The ports of a switch.
+    pub fn ports_of(&self, switch: usize) -> std::ops::Range<usize> {
+        let node = (self.nics.len() + switch) as u32;
+        let first = self.switches[switch].first_port as usize;
+        let own = self.ports[first..].iter().take_while(|port| port.owner == node);
+        first..first + own.count()
+    }
+
     /// Whether a port is a bridge's.
     pub fn is_bridge(&self, port: usize) -> bool {
         self.ports[port].owner as usize >= self.nics.len() + self.switches.len()

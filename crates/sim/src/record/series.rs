@@ -5,6 +5,7 @@
 //! add up, means are averaged, maxima stay maxima. Counters are read at the end of a bin; nothing is done per packet
 //! but what the counters and the queues' integrals over time cost anyway.
 
+use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use super::bridges::{self, BridgeSource};
@@ -13,7 +14,6 @@ use super::paths;
 use super::source::{Column, Kind, Source};
 use super::veth;
 use crate::fabric::lane;
-use crate::nic::SendQp;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -121,6 +121,15 @@ impl Recorder {
             merge_by_five: true,
         };
         let classes = used_classes(plan);
+        let agent_of: HashMap<u32, usize> =
+            world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
+        // The class of the first queue pair to each host, where hosts have paths.
+        let mut class_to: HashMap<u16, u8> = HashMap::new();
+        if !world.paths.is_empty() {
+            for s in &world.send_qps {
+                class_to.entry(s.dst).or_insert(s.class);
+            }
+        }
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             use Source::*;
             let port = world.nics[host].port as usize;
@@ -140,7 +149,7 @@ impl Recorder {
             if has_cpu {
                 sources.push(CpuShare(host));
             }
-            if let Some(agent) = world.agents.iter().position(|agent| agent.host as usize == host) {
+            if let Some(&agent) = agent_of.get(&(host as u32)) {
                 sources.extend([IioOccupancy(agent), MbaLevel(agent)]);
             }
             recorder.add(host_plan.name.clone(), &sources);
@@ -149,8 +158,7 @@ impl Recorder {
             }
         }
         for (number, path) in world.paths.iter().enumerate() {
-            let of_host = |s: &&SendQp| s.dst as u32 == path.host;
-            let class = world.send_qps.iter().find(of_host).map(|s| s.class);
+            let class = class_to.get(&(path.host as u16)).copied();
             for row in paths::ROWS {
                 let pausing = class.filter(|_| row == "nic-rx").map(|c| lane(path.port as usize, c));
                 let sources = paths::sources(path, row, class).into_iter();
