@@ -147,10 +147,22 @@ impl TbfCase {
 #[derive(Debug, TypeGenerator)]
 enum Input {
     /// So many packets of a flow.
-    Enqueue { after: Span, count: u8, bytes: u16, flow: u32, ect: bool, random: u32 },
-    Dequeue { after: Span, count: u8 },
+    Enqueue {
+        after: Span,
+        count: u8,
+        bytes: u16,
+        flow: u32,
+        ect: bool,
+        random: u32,
+    },
+    Dequeue {
+        after: Span,
+        count: u8,
+    },
     /// The device refuses the next packet.
-    Refuse { after: Span },
+    Refuse {
+        after: Span,
+    },
     /// Until there are tokens.
     Wait,
 }
@@ -331,7 +343,9 @@ fn sfq() {
 
 #[test]
 fn tbf() {
-    check!().with_type::<(TbfCase, Vec<Input>)>().for_each(|(tbf, inputs)| run(tbf.plan(), (ANY, ANY), inputs));
+    check!()
+        .with_type::<(TbfCase, Vec<Input>)>()
+        .for_each(|(tbf, inputs)| run(tbf.plan(), (ANY, ANY), inputs));
 }
 
 /// Between its thresholds marking grows with the queue; below it never happens, above always.

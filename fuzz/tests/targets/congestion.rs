@@ -2,7 +2,9 @@
 
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Share, Span};
-use tailback_proto::congestion::dcqcn::{MlnxParameters, NotificationPoint, ReactionParameters, ReactionPoint};
+use tailback_proto::congestion::dcqcn::{
+    MlnxParameters, NotificationPoint, ReactionParameters, ReactionPoint,
+};
 use tailback_proto::congestion::dctcp::{Dctcp, DctcpParameters};
 use tailback_proto::congestion::host::LadderParameters;
 use tailback_proto::congestion::hostcc::{HostCc, HostCcParameters};
@@ -223,7 +225,10 @@ fn dctcp() {
                 (None, None) => {}
                 (Some(rtt), Some(window)) => {
                     let most = p.line_rate.bytes_in(rtt).max(1);
-                    assert!((1..=most).contains(&window), "a window of {window} B where {most} B fill the line");
+                    assert!(
+                        (1..=most).contains(&window),
+                        "a window of {window} B where {most} B fill the line"
+                    );
                 }
                 (rtt, window) => panic!("a window of {window:?} with {rtt:?}"),
             }

@@ -48,7 +48,7 @@ fn pause_sink() {
             };
             if let Some((from, to)) = ended {
                 assert!(last_end <= from && from <= to && to == clock.now());
-                paused = paused + (to - from);
+                paused += to - from;
                 last_end = to;
                 ends += 1;
             }
@@ -164,7 +164,10 @@ fn pcie_credits() {
             consumed = Credits { header: consumed.header + burst.header, data: consumed.data + burst.data };
             assert_eq!(books.consumed(), consumed);
             let used = books.in_use(last);
-            assert!(used.header <= granted.header && used.data <= granted.data, "{used:?} of {granted:?} in use");
+            assert!(
+                used.header <= granted.header && used.data <= granted.data,
+                "{used:?} of {granted:?} in use"
+            );
             assert_eq!(books.in_use(to), Credits::default(), "all is back in the end");
             (at, back) = (last, to);
         }

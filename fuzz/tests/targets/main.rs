@@ -8,5 +8,4 @@ mod congestion;
 mod flow_control;
 mod plans;
 mod scheduling;
-mod seeds;
 mod transport;

@@ -11,7 +11,7 @@ use tailback_sim::plan::{Plan, PlanError};
 use tailback_sim::record::Recording;
 use tailback_sim::{Progress, Simulation};
 
-use crate::seeds;
+use crate::common::seeds;
 
 /// A value of the plan, by its number in the order of the text, and what becomes of it.
 #[derive(Clone, Debug, TypeGenerator)]
@@ -120,10 +120,10 @@ fn assert_a_line(error: &PlanError) {
     assert!(!text.is_empty() && !text.contains('\n') && text.len() < 1000, "{text:?}");
 }
 
-/// Advances in steps of so many events, of 4,000 at most in all.
+/// Advances in steps of so many events, of 2,000 at most in all.
 fn advance(step: u64, mut advance: impl FnMut(u64) -> Progress) -> Progress {
     let mut before = advance(0);
-    for _ in 0..4000 / step {
+    for _ in 0..2000 / step {
         let now = advance(step);
         assert!(now.time >= before.time && now.packet_hops >= before.packet_hops, "{now:?} after {before:?}");
         assert!(now.events - before.events <= step);
@@ -165,10 +165,11 @@ fn native() {
             check_recording(&recording);
             Ok(fingerprint(&recording))
         };
-        match (run(4000), run(500)) {
-            (Ok(once), Ok(again)) => assert_eq!(once, again, "depends on how it is advanced"),
-            (Err(error), Err(_)) => assert_a_line(&error),
-            (once, again) => panic!("{once:?} and then {again:?}"),
+        match run(2000) {
+            // The second run is for some: it costs as much as the first.
+            Ok(once) if *seed >= 192 => assert_eq!(Ok(once), run(250), "depends on how it is advanced"),
+            Ok(_) => {}
+            Err(error) => assert_a_line(&error),
         }
     });
 }

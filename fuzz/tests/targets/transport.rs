@@ -516,7 +516,14 @@ enum TcpNoise {
     Write(Magnitude<20>),
     Send(Span, Magnitude<20>),
     Timer(Span),
-    Ack { after: Span, ack: Magnitude<22>, window: u64, blocks: [(Magnitude<22>, Magnitude<22>); 3], ece: bool, echo: Span },
+    Ack {
+        after: Span,
+        ack: Magnitude<22>,
+        window: u64,
+        blocks: [(Magnitude<22>, Magnitude<22>); 3],
+        ece: bool,
+        echo: Span,
+    },
 }
 
 #[test]

@@ -15,6 +15,8 @@ const LATENCY_PS: u64 = 100_000_000_000_000;
 const MOST_CONNECTIONS: u64 = 1 << 20;
 /// Most descriptors of a ring of a device, more than drivers offer (`ethtool -g`; mlx5: 8192).
 const MOST_DESCRIPTORS: u64 = 1 << 16;
+/// Most packets that a receive ring of a host holds.
+const MOST_RECEIVED: u64 = 1 << 20;
 /// Most packets that one interrupt, poll or batch is for.
 const MOST_AT_ONCE: u64 = 1 << 16;
 /// Most bytes of a threshold or of what is on its way in a host: 1 TiB.
@@ -119,9 +121,12 @@ impl NicPlan {
         if let Some(cpu) = &self.cpu {
             let at = format!("{place}.cpu");
             check(&at, LONGEST_PS, &[("interrupt_delay_ps", cpu.interrupt_delay_ps)])?;
-            let counts =
-                [("interrupt_packets", cpu.interrupt_packets as u64), ("napi_budget", cpu.napi_budget as u64)];
+            let counts = [
+                ("interrupt_packets", cpu.interrupt_packets as u64),
+                ("napi_budget", cpu.napi_budget as u64),
+            ];
             check(&at, MOST_AT_ONCE, &counts)?;
+            check(&at, MOST_RECEIVED, &[("rx_ring", cpu.rx_ring as u64)])?;
         }
         Ok(())
     }
@@ -145,7 +150,11 @@ impl HostPathPlan {
             TargetPlan::Memory(memory) => match &memory.ddio {
                 Some(ddio) => {
                     let working_set = ddio.working_set_bytes.unwrap_or(0);
-                    check(place, MOST_BYTES, &[("ddio.bytes", ddio.bytes), ("working_set_bytes", working_set)])
+                    check(
+                        place,
+                        MOST_BYTES,
+                        &[("ddio.bytes", ddio.bytes), ("working_set_bytes", working_set)],
+                    )
                 }
                 None => Ok(()),
             },
