@@ -12,7 +12,8 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak docs bench lock clean help
+.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak controllers docs bench \
+	mutants lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -80,6 +81,9 @@ fuzz-rust:
 
 fuzz-python: $(VENV)/.fuzz
 	$(BIN)/python fuzz/hpcc_readers.py
+
+controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
+	@$(BIN)/python tools/make_controllers.py
 
 SEED ?= 1
 RUNS ?= 5000

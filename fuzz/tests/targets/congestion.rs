@@ -1,120 +1,235 @@
 //! Congestion control: whatever is heard, rates and windows stay within their bounds.
 
 use bolero::{check, TypeGenerator};
+use serde_json::{json, Value};
 use tailback_fuzz::{Clock, Magnitude, Share, Span};
-use tailback_proto::congestion::dcqcn::{
-    MlnxParameters, NotificationPoint, ReactionParameters, ReactionPoint,
-};
-use tailback_proto::congestion::dctcp::{Dctcp, DctcpParameters};
+use tailback_proto::congestion::builtin::{self, Description, Settings};
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::host::LadderParameters;
 use tailback_proto::congestion::hostcc::{HostCc, HostCcParameters};
-use tailback_proto::congestion::hpcc::{Hpcc, HpccParameters};
+use tailback_proto::congestion::parameters::{Parameter, Plain};
 use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
-use tailback_proto::congestion::rhcc::sender::{Law, Sender, SenderParameters};
-use tailback_proto::congestion::timely::{Timely, TimelyParameters};
-use tailback_proto::congestion::{AckInfo, HopTelemetry};
+use tailback_proto::congestion::rhcc::sender::{RhccParameters, Sender};
+use tailback_proto::congestion::{AckInfo, Controller, HopTelemetry, Link, Loss};
 use tailback_proto::units::{Rate, Time};
 
 /// A link of 1 Mbit/s to 100 Tbit/s: what a plan takes.
 #[derive(Clone, Copy, Debug, TypeGenerator)]
-struct Link(Magnitude<47>);
+struct AnyRate(Magnitude<47>);
 
-impl Link {
+impl AnyRate {
     fn rate(self) -> Rate {
         Rate(self.0.get().clamp(1_000_000, 100_000_000_000_000))
     }
-}
 
-#[derive(Debug, TypeGenerator)]
-struct Dcqcn {
-    link: Link,
-    #[generator(0..=1024)]
-    g: u32,
-    alpha_period: Magnitude<32>,
-    #[generator(0..=1024)]
-    initial_alpha: u32,
-    first: Magnitude<32>,
-    #[generator(0..=100)]
-    min_dec_fac: u32,
-    min_rate: Magnitude<32>,
-    #[generator(10..=30)]
-    gd: u32,
-    cut_period: Magnitude<32>,
-    clamp: bool,
-    clamp_after_timer: bool,
-    increase_period: Magnitude<32>,
-    increase_bytes: Magnitude<32>,
-    threshold: Magnitude<32>,
-    additive: Magnitude<32>,
-    hyper: Magnitude<32>,
-    max_rate: Magnitude<32>,
-    unit_64: bool,
-    release: bool,
-}
-
-impl Dcqcn {
-    fn parameters(&self) -> Result<ReactionParameters, String> {
-        let bits = |number: Magnitude<32>| number.get().min(u32::MAX as u64) as u32;
-        let mlnx = MlnxParameters {
-            dce_tcp_g: self.g,
-            dce_tcp_rtt: bits(self.alpha_period),
-            initial_alpha_value: self.initial_alpha,
-            rate_to_set_on_first_cnp: bits(self.first),
-            rpg_min_dec_fac: self.min_dec_fac,
-            rpg_min_rate: bits(self.min_rate),
-            rpg_gd: self.gd,
-            rate_reduce_monitor_period: bits(self.cut_period),
-            clamp_tgt_rate: self.clamp,
-            clamp_tgt_rate_after_time_inc: self.clamp_after_timer,
-            rpg_time_reset: bits(self.increase_period),
-            rpg_byte_reset: bits(self.increase_bytes),
-            rpg_threshold: bits(self.threshold),
-            rpg_ai_rate: bits(self.additive),
-            rpg_hai_rate: bits(self.hyper),
-            rpg_max_rate: bits(self.max_rate),
-            byte_reset_unit_bytes: if self.unit_64 { 64 } else { 1 },
-            release_at_max_rate: self.release,
-        };
-        ReactionParameters::new(&mlnx, self.link.rate())
+    fn link(self) -> Link {
+        Link { rate: self.rate(), mtu_bytes: 4096 }
     }
 }
 
-#[derive(Debug, TypeGenerator)]
-enum DcqcnInput {
-    Cnp(Span),
-    Sent(Span, u16),
-    CatchUp(Span),
+/// A value for any parameter.
+#[derive(Clone, Copy, Debug, TypeGenerator)]
+struct AnyValue {
+    default: bool,
+    whole: Magnitude<48>,
+    share: Share,
+    flag: bool,
 }
 
-#[test]
-fn dcqcn() {
-    check!().with_type::<(Dcqcn, Vec<DcqcnInput>)>().for_each(|(parameters, inputs)| {
-        let Ok(p) = parameters.parameters() else { return };
-        let mut point = ReactionPoint::new(&p);
-        let mut clock = Clock::default();
-        for input in inputs {
-            let before = point.rate();
-            match *input {
-                DcqcnInput::Cnp(span) => {
-                    point.on_cnp(&p, clock.pass(span));
-                    assert!(point.is_limited(), "a CNP switches the limiter on");
-                }
-                DcqcnInput::Sent(span, bytes) => point.on_sent(&p, clock.pass(span), bytes as u64),
-                DcqcnInput::CatchUp(span) => point.catch_up(&p, clock.pass(span)),
+impl AnyValue {
+    /// Within the parameter's bounds, mostly.
+    fn of(self, parameter: &Parameter) -> Value {
+        let whole = |plain: &Option<Plain>, none| match plain {
+            Some(Plain::Whole(whole)) => *whole,
+            _ => none,
+        };
+        let number = |plain: &Option<Plain>, none| match plain {
+            Some(Plain::Number(number)) => *number,
+            _ => none,
+        };
+        let any = self.whole.get();
+        match parameter.quantity {
+            _ if parameter.optional && self.flag => Value::Null,
+            "choice" => json!(parameter.choices[any as usize % parameter.choices.len()]),
+            "flag" => json!(self.flag),
+            "number" => {
+                let (least, most) = (number(&parameter.least, 0.0), number(&parameter.most, 1e9));
+                json!(least + self.share.get() * (most - least))
             }
-            let (rate, target, alpha) = (point.rate(), point.target(), point.alpha());
-            let bounds = p.min_rate()..=p.max_rate();
-            assert!(bounds.contains(&rate), "rate {rate} is not in {bounds:?}; it was {before}");
-            assert!(bounds.contains(&target), "target {target} is not in {bounds:?}");
-            assert!((0.0..=1.0).contains(&alpha), "alpha is {alpha}");
-            assert!(point.is_limited() || rate == p.max_rate(), "{rate} without a limiter");
-            // Looking changes nothing.
-            let mut seen = point.clone();
-            seen.catch_up(&p, clock.now());
-            assert_eq!((seen.rate(), seen.target(), seen.alpha()), {
-                point.catch_up(&p, clock.now());
-                (point.rate(), point.target(), point.alpha())
-            });
+            _ => json!(any.clamp(whole(&parameter.least, 0), whole(&parameter.most, u64::MAX))),
+        }
+    }
+}
+
+/// Values of a controller's parameters, as a plan has them.
+fn set(description: &Description, values: &[AnyValue]) -> Value {
+    let mut set = serde_json::Map::new();
+    for (index, parameter) in description.parameters.iter().enumerate() {
+        let value = match values.get(index) {
+            Some(value) if !value.default => value.of(parameter),
+            _ => json!(parameter.default),
+        };
+        set.insert(parameter.name.into(), value);
+    }
+    set.into()
+}
+
+/// The lowest rate that parameters ask for, bit/s.
+fn lowest(parameters: &Value) -> f64 {
+    let rate = |name: &str, unit: f64| parameters[name].as_f64().map(|rate| rate * unit);
+    rate("min_rate", 1.0).or(rate("floor", 1.0)).or(rate("rpg_min_rate", 1e6)).unwrap_or(1.0)
+}
+
+/// What a flow may hear. Positions never go back, but what was sent may (go-back-N).
+#[derive(Debug, TypeGenerator)]
+enum Input {
+    Sent(Span, u16),
+    Ack(Span, Box<Ack>),
+    Cnp(Span),
+    Loss(Span, bool),
+    Timer(Span),
+    Look(Span),
+    /// The answer to a probe, where it sends any.
+    Answer(Span),
+}
+
+#[derive(Debug, TypeGenerator)]
+struct Ack {
+    rtt: Span,
+    receiver_delay: Span,
+    completes_burst: bool,
+    acked: Magnitude<32>,
+    ahead: Magnitude<32>,
+    marked: bool,
+    #[generator(bolero::produce::<Vec<Hop>>().with().len(0..=7usize))]
+    hops: Vec<Hop>,
+}
+
+#[derive(Debug, TypeGenerator)]
+struct Hop {
+    at: Span,
+    tx_bytes: Magnitude<63>,
+    queue_bytes: Magnitude<40>,
+    rate: AnyRate,
+}
+
+impl Ack {
+    fn hear(&self, now: Time, acknowledged: &mut u64, on_ack: impl FnOnce(&AckInfo)) {
+        let hop = |hop: &Hop| HopTelemetry {
+            at: hop.at.time(),
+            tx_bytes: hop.tx_bytes.get(),
+            queue_bytes: hop.queue_bytes.get(),
+            rate: hop.rate.rate(),
+        };
+        let hops: Vec<HopTelemetry> = self.hops.iter().map(hop).collect();
+        let newly_acked_bytes = self.acked.get();
+        *acknowledged += newly_acked_bytes;
+        let rtt = self.rtt.time().min(now);
+        on_ack(&AckInfo {
+            now,
+            rtt,
+            receiver_delay: self.receiver_delay.time().min(rtt),
+            completes_burst: self.completes_burst,
+            newly_acked_bytes,
+            acknowledged_bytes: *acknowledged,
+            sent_bytes: *acknowledged + self.ahead.get(),
+            marked: self.marked,
+            hop_count: hops.len() as u32,
+            hops: &hops,
+        });
+    }
+}
+
+fn assert_rate(rate: f64, lowest: f64, link: Link) {
+    assert!(rate >= lowest && rate <= link.rate.bps(), "{rate} bit/s is not in {lowest} to {}", link.rate.0);
+}
+
+/// Every controller that a plan can name.
+#[test]
+fn controllers() {
+    type Case = (u8, AnyRate, Vec<AnyValue>, Vec<Input>);
+    let all = builtin::descriptions();
+    check!().with_type::<Case>().for_each(|(number, rate, values, inputs)| {
+        let description = &all[*number as usize % all.len()];
+        let parameters = set(description, values);
+        let lowest = lowest(&parameters);
+        let named = json!({ description.name.as_str(): parameters });
+        let settings: Settings = serde_json::from_value(named).expect("values are of their types");
+        let link = rate.link();
+        let Ok(congestion) = settings.on(link) else { return };
+        let mut flow = congestion.flow();
+        let (mut clock, mut acknowledged) = (Clock::default(), 0);
+        for input in inputs {
+            match input {
+                Input::Sent(span, bytes) => {
+                    let rate = flow.on_sent(&congestion, clock.pass(*span), *bytes as u64);
+                    assert_eq!(rate, flow.rate());
+                }
+                Input::Ack(span, ack) => {
+                    ack.hear(clock.pass(*span), &mut acknowledged, |ack| flow.on_ack(&congestion, ack));
+                }
+                Input::Cnp(span) => flow.on_cnp(&congestion, clock.pass(*span)),
+                Input::Loss(span, nak) => {
+                    let loss = if *nak { Loss::Nak } else { Loss::Timeout };
+                    flow.on_loss(&congestion, clock.pass(*span), loss);
+                }
+                Input::Timer(span) => {
+                    let now = clock.pass(*span);
+                    flow.on_timeout(&congestion, now);
+                    assert!(flow.next_timeout(&congestion).is_none_or(|at| at > now), "the timer stays due");
+                }
+                Input::Look(span) => {
+                    // What is seen now is what the next packet finds.
+                    let seen = flow.rate_at(&congestion, clock.pass(*span));
+                    assert_eq!(flow.clone().on_sent(&congestion, clock.now(), 0), seen);
+                }
+                Input::Answer(_) => {}
+            }
+            assert_rate(flow.rate(), lowest, link);
+            assert!(flow.window_bytes().is_none_or(|window| window > 0), "a window of nothing");
+            for (number, signal) in congestion.signals().iter().enumerate() {
+                let value = flow.signal(&congestion, clock.now(), number);
+                assert!(!value.is_infinite(), "{} is {value}", signal.name);
+            }
+        }
+    });
+}
+
+/// RHCC's sender, which acts beside one of them: probes follow data and its timer.
+#[test]
+fn rhcc_sender() {
+    let all = builtin::beside();
+    check!().with_type::<(AnyRate, Vec<AnyValue>, Vec<Input>)>().for_each(|(rate, values, inputs)| {
+        let parameters = set(&all[0], values);
+        let lowest = lowest(&parameters);
+        let p: RhccParameters = serde_json::from_value(parameters).expect("values are of their types");
+        let link = rate.link();
+        let Ok(law) = Sender::law(&p, link) else { return };
+        let mut sender = Sender::new(&law);
+        let mut clock = Clock::default();
+        let (mut sent, mut probes) = (0, 0);
+        for input in inputs {
+            match input {
+                Input::Sent(span, bytes) => {
+                    sent += *bytes as u64;
+                    sender.on_sent(&law, clock.pass(*span), *bytes as u64);
+                    probes += sender.takes_probe() as u64;
+                    assert!(probes <= sent / p.probe_bytes.0, "{probes} probes for {sent} B");
+                }
+                Input::Timer(span) => {
+                    let now = clock.pass(*span);
+                    let due = sender.next_timeout(&law).is_some_and(|at| at <= now);
+                    sender.on_timeout(&law, now);
+                    assert_eq!(sender.takes_probe(), due);
+                    assert!(sender.next_timeout(&law).is_none_or(|at| at > now), "the timer stays due");
+                }
+                Input::Answer(delay) => sender.on_probe_answer(&law, delay.time()),
+                _ => {}
+            }
+            assert_rate(sender.rate(), lowest, link);
+            let slowed = sender.rate() < link.rate.bps();
+            assert_eq!(sender.next_timeout(&law).is_some(), slowed && p.idle_probe.is_some());
+            assert!(!sender.takes_probe(), "a probe is taken once");
         }
     });
 }
@@ -133,261 +248,6 @@ fn notification_point() {
             if due {
                 last = Some(now);
             }
-        }
-    });
-}
-
-/// An acknowledgement as a flow may get it: positions never go back, but what was sent may (go-back-N).
-#[derive(Debug, TypeGenerator)]
-struct Ack {
-    after: Span,
-    rtt: Span,
-    completes_burst: bool,
-    acked: Magnitude<32>,
-    ahead: Magnitude<32>,
-    marked: bool,
-    #[generator(bolero::produce::<Vec<Hop>>().with().len(0..=7usize))]
-    hops: Vec<Hop>,
-}
-
-#[derive(Debug, TypeGenerator)]
-struct Hop {
-    at: Span,
-    tx_bytes: Magnitude<63>,
-    queue_bytes: Magnitude<40>,
-    link: Link,
-}
-
-fn acknowledge(acks: &[Ack], mut on_ack: impl FnMut(&AckInfo)) {
-    let mut clock = Clock::default();
-    let mut acknowledged_bytes = 0;
-    for ack in acks {
-        let now = clock.pass(ack.after);
-        let hop = |hop: &Hop| HopTelemetry {
-            at: hop.at.time(),
-            tx_bytes: hop.tx_bytes.get(),
-            queue_bytes: hop.queue_bytes.get(),
-            rate: hop.link.rate(),
-        };
-        let hops: Vec<HopTelemetry> = ack.hops.iter().map(hop).collect();
-        let newly_acked_bytes = ack.acked.get();
-        acknowledged_bytes += newly_acked_bytes;
-        on_ack(&AckInfo {
-            now,
-            rtt: ack.rtt.time().min(now),
-            completes_burst: ack.completes_burst,
-            newly_acked_bytes,
-            acknowledged_bytes,
-            sent_bytes: acknowledged_bytes + ack.ahead.get(),
-            marked: ack.marked,
-            hops: &hops,
-        });
-    }
-}
-
-/// Up to 18 s: windows stay below 2^53 B, and so are whole numbers of bytes as floats, too.
-type RoundTrip = Magnitude<44>;
-
-fn assert_rate(rate: f64, min: f64, line: Rate) {
-    assert!((min..=line.0 as f64).contains(&rate), "{rate} bit/s is not in {min} to {}", line.0);
-}
-
-#[derive(Debug, TypeGenerator)]
-struct DctcpCase {
-    link: Link,
-    min_rate: Magnitude<47>,
-    g: Share,
-    additive: Magnitude<47>,
-    window_rtt: Option<RoundTrip>,
-}
-
-#[test]
-fn dctcp() {
-    check!().with_type::<(DctcpCase, Vec<Ack>)>().for_each(|(case, acks)| {
-        let p = DctcpParameters {
-            line_rate: case.link.rate(),
-            min_rate: case.min_rate.get() as f64,
-            g: case.g.get(),
-            additive: case.additive.get() as f64,
-            window_rtt: case.window_rtt.map(|rtt| Time(rtt.get())),
-        };
-        if p.check().is_err() {
-            return;
-        }
-        let mut dctcp = Dctcp::new(&p);
-        acknowledge(acks, |ack| {
-            let before = dctcp.rate();
-            dctcp.on_ack(&p, ack);
-            assert_rate(dctcp.rate(), p.min_rate, p.line_rate);
-            assert!((0.0..=1.0).contains(&dctcp.alpha()), "alpha is {}", dctcp.alpha());
-            assert!(ack.marked || dctcp.rate() >= before, "cut without a mark");
-            match (p.window_rtt, dctcp.window_bytes()) {
-                (None, None) => {}
-                (Some(rtt), Some(window)) => {
-                    let most = p.line_rate.bytes_in(rtt).max(1);
-                    assert!(
-                        (1..=most).contains(&window),
-                        "a window of {window} B where {most} B fill the line"
-                    );
-                }
-                (rtt, window) => panic!("a window of {window:?} with {rtt:?}"),
-            }
-        });
-    });
-}
-
-#[derive(Debug, TypeGenerator)]
-struct HpccCase {
-    link: Link,
-    base_rtt: RoundTrip,
-    eta: Share,
-    max_stage: Magnitude<32>,
-    additive: Magnitude<40>,
-    min_rate: Magnitude<47>,
-}
-
-#[test]
-fn hpcc() {
-    check!().with_type::<(HpccCase, Vec<Ack>)>().for_each(|(case, acks)| {
-        let p = HpccParameters {
-            base_rtt: Time(case.base_rtt.get()),
-            line_rate: case.link.rate(),
-            eta: case.eta.get(),
-            max_stage: case.max_stage.get() as u32,
-            additive_bytes: case.additive.get() as f64,
-            min_rate: case.min_rate.get() as f64,
-        };
-        if p.check().is_err() {
-            return;
-        }
-        let mut hpcc = Hpcc::new(&p);
-        acknowledge(acks, |ack| {
-            let before = hpcc.rate();
-            hpcc.on_ack(&p, ack);
-            assert_rate(hpcc.rate(), p.min_rate, p.line_rate);
-            let window = hpcc.window_bytes().expect("it has a window");
-            let most = p.line_rate.bytes_in(p.base_rtt).max(1);
-            assert!((1..=most).contains(&window), "a window of {window} B where {most} B fill the line");
-            assert!(hpcc.load() >= 0.0 && hpcc.load().is_finite(), "a load of {}", hpcc.load());
-            assert!(!ack.hops.is_empty() || hpcc.rate() == before, "moves without telemetry");
-        });
-    });
-}
-
-#[derive(Debug, TypeGenerator)]
-struct TimelyCase {
-    link: Link,
-    min_rate: Magnitude<47>,
-    alpha: Share,
-    beta: Share,
-    additive: Magnitude<47>,
-    hyper_additive: Magnitude<47>,
-    hyper_after: Magnitude<32>,
-    t_low: Span,
-    t_high: Span,
-    min_rtt: Span,
-    segment: Magnitude<32>,
-}
-
-#[test]
-fn timely() {
-    check!().with_type::<(TimelyCase, Vec<Ack>)>().for_each(|(case, acks)| {
-        let p = TimelyParameters {
-            line_rate: case.link.rate(),
-            min_rate: case.min_rate.get() as f64,
-            alpha: case.alpha.get(),
-            beta: case.beta.get(),
-            additive: case.additive.get() as f64,
-            hyper_additive: case.hyper_additive.get() as f64,
-            hyper_after: case.hyper_after.get() as u32,
-            t_low: case.t_low.time(),
-            t_high: case.t_high.time(),
-            min_rtt: case.min_rtt.time(),
-            segment_bytes: case.segment.get(),
-        };
-        if p.check().is_err() {
-            return;
-        }
-        let mut timely = Timely::new(&p);
-        acknowledge(acks, |ack| {
-            let before = (timely.rate(), timely.rtt());
-            timely.on_ack(&p, ack);
-            assert_rate(timely.rate(), p.min_rate, p.line_rate);
-            assert!(timely.gradient(&p).is_finite());
-            // The first RTT has nothing to be compared with.
-            let decides = before.1.is_some() && timely.rtt() == Some(ack.rtt);
-            assert!(decides || timely.rate() == before.0);
-            if decides && ack.rtt < p.t_low {
-                assert!(timely.rate() >= before.0, "slower although the RTT is below T_low");
-            }
-            if decides && ack.rtt > p.t_high {
-                assert!(timely.rate() <= before.0, "faster although the RTT is above T_high");
-            }
-        });
-    });
-}
-
-#[derive(Debug, TypeGenerator)]
-struct RhccSender {
-    link: Link,
-    floor: Magnitude<47>,
-    probe_bytes: Magnitude<32>,
-    threshold: Span,
-    /// Equation (1), or fixed steps.
-    pid: bool,
-    alpha: Share,
-    beta: Share,
-    additive: Magnitude<47>,
-    idle_probe: Option<Span>,
-}
-
-#[derive(Debug, TypeGenerator)]
-enum RhccInput {
-    Sent(Span, u16),
-    Answer(Span),
-    Timer(Span),
-}
-
-#[test]
-fn rhcc_sender() {
-    check!().with_type::<(RhccSender, Vec<RhccInput>)>().for_each(|(case, inputs)| {
-        let law = match case.pid {
-            true => Law::Pid { alpha: case.alpha.get(), beta: case.beta.get() },
-            false => Law::Aimd { additive: case.additive.get() as f64, decrease: case.beta.get() },
-        };
-        let p = SenderParameters {
-            line_rate: case.link.rate(),
-            floor: case.floor.get() as f64,
-            probe_bytes: case.probe_bytes.get(),
-            threshold: case.threshold.time(),
-            law,
-            idle_probe: case.idle_probe.map(Span::time),
-        };
-        if p.check().is_err() {
-            return;
-        }
-        let mut sender = Sender::new(&p);
-        let mut clock = Clock::default();
-        let (mut sent, mut probes) = (0, 0);
-        for input in inputs {
-            match *input {
-                RhccInput::Sent(span, bytes) => {
-                    sent += bytes as u64;
-                    probes += sender.on_sent(&p, clock.pass(span), bytes as u64) as u64;
-                    assert!(probes <= sent / p.probe_bytes, "{probes} probes for {sent} B");
-                }
-                RhccInput::Answer(delay) => sender.on_answer(&p, delay.time()),
-                RhccInput::Timer(span) => {
-                    let now = clock.pass(span);
-                    let due = sender.next_timeout(&p).is_some_and(|at| at <= now);
-                    assert_eq!(sender.on_timeout(&p, now), due);
-                    assert!(sender.next_timeout(&p).is_none_or(|at| at > now), "the timer stays due");
-                }
-            }
-            assert_rate(sender.rate(), p.floor, p.line_rate);
-            assert!(sender.limit(p.floor) <= p.floor);
-            let slowed = sender.rate() < p.line_rate.0 as f64;
-            assert_eq!(sender.next_timeout(&p).is_some(), slowed && p.idle_probe.is_some());
         }
     });
 }

@@ -1,9 +1,10 @@
 //! The largest numbers of a plan. With them no sum of times passes 64 bits, no piece of work takes for ever at one instant,
 //! and what memory is set aside for is in proportion to what such things have in the world.
 //!
-//! Numbers that have a reason of their own to be bounded are checked where they are.
+//! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
+//! declared.
 
-use super::{impossible, CongestionPlan, NicPlan, Plan, PlanError, SwitchModelPlan, TargetPlan, WriterPlan};
+use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, TargetPlan, WriterPlan};
 use super::{BridgeModelPlan, HostPathPlan, LadderPlan, TcpConnectionPlan, VethNetworkPlan};
 use crate::engine::EventQueue;
 
@@ -79,26 +80,8 @@ impl Plan {
 impl NicPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
         check(place, LATENCY_PS, &[("rx_latency_ps", self.rx_latency_ps)])?;
-        let at = format!("{place}.congestion");
-        match &self.congestion {
-            CongestionPlan::None | CongestionPlan::Dcqcn(_) => {}
-            CongestionPlan::Hpcc(hpcc) => check(&at, LATENCY_PS, &[("base_rtt_ps", hpcc.base_rtt_ps)])?,
-            CongestionPlan::Timely(timely) => {
-                let times = [("t_high_ps", timely.t_high_ps), ("min_rtt_ps", timely.min_rtt_ps)];
-                check(&at, LATENCY_PS, &times)?;
-                check(&at, MOST_BYTES, &[("segment_bytes", timely.segment_bytes)])?;
-            }
-            CongestionPlan::Dctcp(dctcp) => {
-                check(&at, LATENCY_PS, &[("window_rtt_ps", dctcp.window_rtt_ps.unwrap_or(0))])?;
-            }
-        }
         if let Some(rhcc) = &self.rhcc {
             let at = format!("{place}.rhcc");
-            if let Some(sender) = &rhcc.sender {
-                let idle = sender.idle_probe_ps.unwrap_or(0);
-                check(&at, LONGEST_PS, &[("threshold_ps", sender.threshold_ps), ("idle_probe_ps", idle)])?;
-                check(&at, MOST_BYTES, &[("probe_bytes", sender.probe_bytes)])?;
-            }
             if let Some(receiver) = &rhcc.receiver {
                 check(&at, LONGEST_PS, &[("sample_interval_ps", receiver.sample_interval_ps)])?;
                 receiver.ladder.check_limits(&at)?;

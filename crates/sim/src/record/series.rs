@@ -6,12 +6,15 @@
 //! but what the counters and the queues' integrals over time cost anyway.
 
 use std::collections::HashMap;
+use tailback_proto::congestion::builtin::signals;
+use tailback_proto::congestion::rhcc::sender::Sender;
+use tailback_proto::congestion::{Merged, SignalInfo};
 use tailback_proto::units::Time;
 
 use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths;
-use super::source::{Column, Kind, Source};
+use super::source::{Column, Kind, QpSignal, Source};
 use super::veth;
 use crate::fabric::lane;
 use crate::plan::Plan;
@@ -202,12 +205,7 @@ impl Recorder {
             }
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
-            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpGoodput(qp), Source::QpRtt(qp)];
-            let measures_rtt = world.send_qps[qp].controller.measures_rtt();
-            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..3] });
-            if world.send_qps[qp].prober.is_some() {
-                recorder.extend(&[Source::ReceiverRate(qp), Source::ReceiverDelay(qp)]);
-            }
+            recorder.add(qp_name(plan, world, qp), &qp_sources(world, qp));
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
@@ -348,6 +346,29 @@ pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
     classes.sort_unstable();
     classes.dedup();
     classes
+}
+
+/// What is recorded of a queue pair.
+fn qp_sources(world: &World, qp: usize) -> Vec<Source> {
+    let s = &world.send_qps[qp];
+    let model = &world.nic_models[world.nics[s.src as usize].model as usize];
+    let signal = |(number, shown): (usize, SignalInfo)| QpSignal {
+        qp: qp as u32,
+        number: number as u8,
+        kind: match shown.merged {
+            Merged::Mean => Kind::Mean,
+            Merged::Last => Kind::Last,
+        },
+        name: shown.name,
+    };
+    let mut sources = vec![Source::QpRate(qp)];
+    let own = model.congestion.signals();
+    sources.extend(own.into_iter().enumerate().map(signal).map(Source::QpSignal));
+    sources.push(Source::QpGoodput(qp));
+    if s.prober.is_some() {
+        sources.extend(signals::<Sender>().enumerate().map(signal).map(Source::BesideSignal));
+    }
+    sources
 }
 
 /// Spreads `wanted` picks over `count` queue pairs.

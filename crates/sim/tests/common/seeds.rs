@@ -7,45 +7,26 @@ use super::bridge::{self, bridged};
 use super::fabric::FatTree;
 use super::{ecn, host, star, tcp, writer, MS, US};
 
-fn one_to_one(congestion: CongestionPlan) -> Plan {
-    let mut plan = star(3);
-    plan.nics[0].congestion = congestion;
-    plan.nics[0].transport.ack_every_packets = 1;
-    plan.writers = vec![writer(0, 2, 2), writer(1, 2, 1)];
-    plan
-}
-
-fn controllers() -> [Plan; 3] {
-    [
-        CongestionPlan::Hpcc(HpccPlan {
-            base_rtt_ps: 13 * US,
-            eta: 0.95,
-            max_stage: 5,
-            additive_bytes: 80,
-            min_rate_bps: 100_000_000,
-            telemetry_bytes: 42,
-        }),
-        CongestionPlan::Timely(TimelyPlan {
-            alpha: 0.02,
-            beta: 0.8,
-            additive_bps: 10_000_000,
-            hyper_additive_bps: 50_000_000,
-            hyper_after: 5,
-            t_low_ps: 50 * US,
-            t_high_ps: 500 * US,
-            min_rtt_ps: 20 * US,
-            segment_bytes: 16_000,
-            min_rate_bps: 100_000_000,
-            telemetry_bytes: 8,
-        }),
-        CongestionPlan::Dctcp(DctcpPlan {
-            g: 1.0 / 16.0,
-            additive_bps: 615_000_000,
-            min_rate_bps: 100_000_000,
-            window_rtt_ps: Some(13 * US),
-        }),
-    ]
-    .map(one_to_one)
+/// Two hosts that write to a third, a plan for each controller; round trips that are to be worked out are 13 us.
+fn controllers() -> Vec<Value> {
+    let plan = |congestion: CongestionPlan| {
+        let mut plan = star(3);
+        let name = match serde_json::to_value(&congestion).expect("it is plain data") {
+            Value::Object(settings) => settings.keys().next().expect("its name").clone(),
+            other => panic!("{other} has no name"),
+        };
+        plan.nics[0].congestion = congestion;
+        plan.nics[0].transport.ack_every_packets = 1;
+        plan.writers = vec![writer(0, 2, 2), writer(1, 2, 1)];
+        let mut plan = serde_json::to_value(plan).expect("it is plain data");
+        for key in ["base_rtt", "window_rtt"] {
+            if let Some(rtt) = plan["nics"][0]["congestion"][&name].get_mut(key) {
+                *rtt = (13 * US).into();
+            }
+        }
+        plan
+    };
+    CongestionPlan::defaults().into_iter().map(plan).collect()
 }
 
 /// DCQCN over a small buffer, where links lose packets and fail, with messages of all sizes.
@@ -85,13 +66,7 @@ fn controlled_host() -> Plan {
         write_time_ps: 20 * US,
         raise_interval_ps: 150 * US,
     };
-    let sender = RhccSenderPlan {
-        probe_bytes: 32_768,
-        threshold_ps: US,
-        law: RhccLawPlan::Pid { alpha_per_ns: 0.0005, beta_per_ns: 0.0005 },
-        floor_bps: 100_000_000,
-        idle_probe_ps: Some(100 * US),
-    };
+    let sender = Default::default();
     plan.nics[0].rhcc = Some(RhccPlan { sender: Some(sender), receiver: None });
     plan.nics[1].hostcc = Some(HostCcPlan {
         sample_interval_ps: US,
@@ -229,10 +204,10 @@ pub fn native() -> Vec<Value> {
     let mut plans = vec![lossy(), tcp_and_rdma(), controlled_host(), tree];
     plans.push(host::point_to_point());
     plans.push(host::point_to_point_gpu([2, 0], [Some((100 * US, 20 * US)), None]));
-    plans.extend(controllers());
     plans.extend(bridges());
     plans.extend(veths());
-    plans.iter().map(|plan| serde_json::to_value(plan).expect("it is plain data")).collect()
+    let plans = plans.iter().map(|plan| serde_json::to_value(plan).expect("it is plain data"));
+    plans.chain(controllers()).collect()
 }
 
 /// Plans of the HPCC simulator's profile: two hosts at a switch, by congestion control.

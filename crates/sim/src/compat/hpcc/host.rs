@@ -317,7 +317,9 @@ impl World {
             newly_acked_bytes: (qp.snd_una - before) as u64,
             acknowledged_bytes: qp.snd_una as u64,
             sent_bytes: qp.snd_nxt as u64,
+            receiver_delay: Time::ZERO,
             marked,
+            hop_count: 0,
             hops: &[],
         };
         let Some(rate) = acks.on_ack(flow, packet, &info) else { return };
