@@ -85,6 +85,9 @@ fuzz-python: $(VENV)/.fuzz
 controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
 	@$(BIN)/python tools/make_controllers.py
 
+mutants: ## change critical files one operator at a time; which changes does no test notice? Takes hours
+	@sh tools/mutants
+
 SEED ?= 1
 RUNS ?= 5000
 
