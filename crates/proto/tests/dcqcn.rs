@@ -181,6 +181,31 @@ fn a_flow_at_line_rate_is_cut_whatever_it_sends_meanwhile() {
     assert!(rp.rate() < 10e9, "250 CNPs in a millisecond left {} bit/s", rp.rate());
 }
 
+#[test]
+fn alpha_decays_over_any_number_of_periods() {
+    // 1023/1024 remain after a microsecond; release and cuts are out of the way.
+    let p = resolved(&DcqcnParameters { dce_tcp_g: 1023, release_at_max_rate: false, ..connectx() });
+    let start = 1023.0 / 1024.0;
+    for periods in [1, 255, 256, 65_535, 65_536, 200_000] {
+        let mut rp = after_first_cnp(&p);
+        rp.catch_up(&p, us(periods));
+        let expected = start * (1023.0f64 / 1024.0).powi(periods as i32);
+        assert!((rp.alpha() / expected - 1.0).abs() < 1e-9, "{} after {periods} us, not {expected}", rp.alpha());
+    }
+    let stays = resolved(&DcqcnParameters { dce_tcp_g: 1024, release_at_max_rate: false, ..connectx() });
+    let mut rp = after_first_cnp(&stays);
+    rp.catch_up(&stays, us(1_000_000));
+    assert_eq!(rp.alpha(), start);
+}
+
+#[test]
+fn bounds_are_those_of_the_parameters_or_the_link() {
+    let of_link = resolved(&connectx());
+    assert_eq!((of_link.min_rate(), of_link.max_rate()), (1e6, 100e9));
+    let set = resolved(&DcqcnParameters { rpg_min_rate: 10, rpg_max_rate: 40_000, ..connectx() });
+    assert_eq!((set.min_rate(), set.max_rate()), (10e6, 40e9));
+}
+
 /// Increases that change nothing are not replayed one by one; the first that does change something again is.
 #[test]
 fn a_long_silence_is_replayed_as_its_parts_would_be() {
