@@ -190,7 +190,11 @@ fn alpha_decays_over_any_number_of_periods() {
         let mut rp = after_first_cnp(&p);
         rp.catch_up(&p, us(periods));
         let expected = start * (1023.0f64 / 1024.0).powi(periods as i32);
-        assert!((rp.alpha() / expected - 1.0).abs() < 1e-9, "{} after {periods} us, not {expected}", rp.alpha());
+        assert!(
+            (rp.alpha() / expected - 1.0).abs() < 1e-9,
+            "{} after {periods} us, not {expected}",
+            rp.alpha()
+        );
     }
     let stays = resolved(&DcqcnParameters { dce_tcp_g: 1024, release_at_max_rate: false, ..connectx() });
     let mut rp = after_first_cnp(&stays);
