@@ -80,7 +80,7 @@ fuzz-rust:
 	@sh fuzz/run
 
 fuzz-python: $(VENV)/.fuzz
-	$(BIN)/python fuzz/hpcc_readers.py
+	$(BIN)/python fuzz/readers.py
 
 checked: $(VENV)/.test ## results of builds with overflow checks and debug assertions, against the installed one's
 	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py --profile checked
