@@ -61,18 +61,22 @@ def _items_of(result: Result) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))
     pairs = begun.select(["src", "writer"]).group_by(["src", "writer"]).aggregate([]).to_pylist()
-    found: dict[str, set[str]] = {host: set() for host in result.senders}
-    for row in pairs:
-        found[row["src"]].add(row["writer"])
+    found: dict[str, set[str]] = {}
+    for row in sorted(pairs, key=lambda row: natural(row["src"])):
+        found.setdefault(row["src"], set()).add(row["writer"])
     return found
 
 
 def sending(result: Result, item: str | None = None, protocol: str | None = None) -> list[str]:
-    """Hosts that have begun to send any of this part of the traffic, in natural order."""
+    """Hosts that have begun to send any of this part of the traffic, in natural order.
+
+    As of the whole: latency tests count only where the part is nothing else.
+    """
     names = selected(result, item, protocol)
     if names is None:
         return result.senders
-    return [host for host, sent in _items_of(result).items() if sent & set(names)]
+    bulk = set(names) - result.latency_tests or set(names)
+    return [host for host, sent in _items_of(result).items() if sent & bulk]
 
 
 def sent(result: Result, host: str, item: str | None = None, protocol: str | None = None) -> Array | None:

@@ -203,12 +203,17 @@ class Result:
         return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
+    def latency_tests(self) -> set[str]:
+        """The traffic items that are latency tests."""
+        return {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
+
+    @cached_property
     def bulk(self) -> pa.Table:
         """The flows that are no latency tests; all of them where there are no others."""
-        tests = {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
-        if not tests:
+        if not self.latency_tests:
             return self.flows
-        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), pa.array(sorted(tests)))))
+        tests = pa.array(sorted(self.latency_tests))
+        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), tests)))
         return others if others.num_rows else self.flows
 
     @cached_property
