@@ -18,6 +18,7 @@ import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -52,27 +53,27 @@ class OutFolder(AbstractContextManager["OutFolder"]):
             OSError: it names this folder. Nothing new is in it then, and what was there still is.
                 A result that is whole and only could not be put in place is kept; the text says where.
         """
-        work, names = self._new_work(), set[str]()
+        work, names, whole = self._new_work(), set[str](), False
         try:
             write(work)
             sync(work)
             names = {path.name for path in work.iterdir()}
             if self._made:
                 work.rename(self.path)
+                with suppress(OSError):  # it is there, and whole
+                    sync(self.path.parent)
             else:
                 self._move_in(work)
         except OSError as error:
-            whole = bool(names) and names <= {path.name for path in work.iterdir()}
+            with suppress(OSError):
+                whole = bool(names) and names <= {path.name for path in work.iterdir()}
             if not whole:
                 shutil.rmtree(work, ignore_errors=True)
             raise self._named(error, f"; the whole result is in {work}" if whole else "") from None
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             raise
-        if not self._made:
-            shutil.rmtree(work, ignore_errors=True)  # with the older result
-        with suppress(OSError):  # it is there, and whole
-            sync(self.path.parent)
+        shutil.rmtree(work, ignore_errors=True)  # with an older result
 
     def _move_in(self, work: Path) -> None:
         """Puts what was written in the place of what is there; or, when that fails, all back."""
@@ -82,26 +83,28 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         aside.mkdir()
         moves = [(path, aside / path.name) for path in sorted(old, key=_place, reverse=True)]
         moves += [(path, self.path / path.name) for path in sorted(new, key=_place)]
-        done: list[tuple[Path, Path]] = []
         try:
             for source, target in moves:
                 if source == work / LAST:
                     sync(self.path)
                 source.rename(target)
-                done.append((source, target))
-            sync(self.path)
         except BaseException:
-            for source, target in reversed(done):
-                target.rename(source)
-            aside.rmdir()
+            for source, target in reversed(moves):
+                if target.exists() and not source.exists():
+                    target.rename(source)
             raise
+        with suppress(OSError):  # it is there, and whole
+            sync(self.path)
 
     def _new_work(self) -> Path:
         if self._made:
             work = self.path.parent / f".{self.path.name}.{secrets.token_hex(4)}{_WRITING}"
         else:
             work = self.path / f".{secrets.token_hex(4)}{_WRITING}"
-        work.mkdir()
+        try:
+            work.mkdir()
+        except OSError as error:
+            raise self._named(error) from None
         return work
 
     def _named(self, error: OSError, more: str = "") -> OSError:
@@ -111,13 +114,10 @@ class OutFolder(AbstractContextManager["OutFolder"]):
     def _check(self, may_be: MayBe) -> None:
         """Looks whether what is there may be used, and can be."""
         # Whoever was killed here has left these; one that is whole was kept, and somebody was told of it.
-        locked = self._lock >= 0
-        rests = [*self.path.glob(f".????????{_WRITING}")]
-        rests += (
-            self.path.parent.glob(f".{_escaped(self.path.name)}.????????{_WRITING}") if self._made else []
-        )
-        for rest in rests:
-            if locked and not (rest / LAST).is_file():
+        rests = [self.path.glob(f".????????{_WRITING}")]
+        rests.append(self.path.parent.glob(f".{_escaped(self.path.name)}.????????{_WRITING}"))
+        for rest in chain.from_iterable(rests) if self._lock >= 0 else ():
+            if not (rest / LAST).is_file():
                 shutil.rmtree(rest, ignore_errors=True)
         inside = sorted(path.name for path in self.path.iterdir())
         if may_be == "absent" and not self._made:

@@ -37,6 +37,10 @@ FILES = ("report.html", "summary.json", "flows.parquet", "series.parquet", "coun
 """What every folder has, however the run was set up."""
 
 
+HALF = "a result that was not written to its end"
+"""What is said of a folder without the file that is written last."""
+
+
 class Recording(Protocol):
     """What the engine hands over; the three tables are anything that speaks the Arrow PyCapsule interface."""
 
@@ -302,7 +306,7 @@ class Result:
         for name in needed:
             if not (path / name).is_file():
                 half = name == LAST and any((path / other).is_file() for other in FILES)
-                why = "a result that was not written to its end" if half else "not the folder of a run"
+                why = HALF if half else "not the folder of a run"
                 raise FileNotFoundError(f"{path / name}: missing; {path} is {why}")
         timing, summary = read_json(path / "timing.json"), read_json(path / LAST)
         outputs = summary["outputs"]

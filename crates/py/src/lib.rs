@@ -1,6 +1,7 @@
 //! The Python module `tailback._engine`: a thin layer over `tailback_sim`. Nothing is decided here.
 
 mod hpcc;
+mod memory;
 mod tables;
 
 use arrow::pyarrow::ToPyArrow;
@@ -8,6 +9,9 @@ use arrow::record_batch::RecordBatch;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tailback_sim::plan::Plan;
+
+#[global_allocator]
+static MEMORY: memory::OrEnd = memory::OrEnd;
 
 /// How far a run is.
 #[pyclass(frozen, get_all)]
