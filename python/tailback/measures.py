@@ -192,7 +192,9 @@ def ideal_payload_share(result: Result) -> float:
     """
     # Flows of the same message size from hosts of the same MTU are alike: there may be very many.
     keys = [name for name in ("src", "message_bytes", "protocol") if name in result.flows.column_names]
-    groups = result.flows.group_by(keys).aggregate([("bytes_delivered", "sum")]).to_pylist()
+    groups = (
+        result.flows.group_by(keys, use_threads=False).aggregate([("bytes_delivered", "sum")]).to_pylist()
+    )
     payload = wire = 0.0
     for row in sorted(groups, key=lambda row: [str(row[key]) for key in keys]):
         each, on_wire = result.setup.on_wire(row["src"], row["message_bytes"], row.get("protocol", ROCE))

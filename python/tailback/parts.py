@@ -22,7 +22,12 @@ def items(result: Result) -> dict[str, str]:
         return {}
     if "protocol" not in flows.column_names:
         return dict.fromkeys(sorted(flows.column("writer").unique().to_pylist(), key=natural), ROCE)
-    pairs = flows.select(["writer", "protocol"]).group_by(["writer", "protocol"]).aggregate([]).to_pylist()
+    pairs = (
+        flows.select(["writer", "protocol"])
+        .group_by(["writer", "protocol"], use_threads=False)
+        .aggregate([])
+        .to_pylist()
+    )
     return {row["writer"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["writer"]))}
 
 
@@ -60,7 +65,12 @@ def goodput(result: Result, item: str | None = None, protocol: str | None = None
 def _items_of(result: Result) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))
-    pairs = begun.select(["src", "writer"]).group_by(["src", "writer"]).aggregate([]).to_pylist()
+    pairs = (
+        begun.select(["src", "writer"])
+        .group_by(["src", "writer"], use_threads=False)
+        .aggregate([])
+        .to_pylist()
+    )
     found: dict[str, set[str]] = {}
     for row in sorted(pairs, key=lambda row: natural(row["src"])):
         found.setdefault(row["src"], set()).add(row["writer"])

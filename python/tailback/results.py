@@ -388,7 +388,8 @@ def _as_parquet(table: pa.Table) -> bytes:
 
 def _read_parquet(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
+        with path.open("rb") as file:  # whose name need not be UTF-8
+            return pq.read_table(file, use_threads=False)
     except (pa.ArrowException, OSError) as error:  # which do not say which file it is
         raise ValueError(f"{path.name}: {error}") from None
 

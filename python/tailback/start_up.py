@@ -7,13 +7,15 @@ command. Nothing is open then that would have to be closed, so an interrupt ends
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
-import traceback
 from types import FrameType, TracebackType
 
 OUT_OF_MEMORY, FAILED = 4, 5
 """Exit statuses, see `tailback.cli`."""
+LEAST_MEMORY = 400_000_000
+"""Bytes of addresses that all libraries together take on Linux."""
 _LOADED_IN_PART = (
     "failed to map segment",
     "cannot allocate memory",
@@ -47,9 +49,20 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Tracebac
     if out_of_memory(error):
         os.write(2, b"tailback: out of memory\n")
         os._exit(OUT_OF_MEMORY)
+    import traceback  # takes a while to load
+
     traceback.print_exception(kind, error, trace)
     os.write(2, b"tailback: this is a mistake in tailback; please report the lines above\n")
     os._exit(FAILED)
+
+
+def _look_at_memory() -> None:
+    """Where a limit leaves too little to load the libraries, some of them would crash."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < LEAST_MEMORY:
+        line = f"ulimit -v is {limit // 10**6} MB, and loading alone takes {LEAST_MEMORY // 10**6} MB"
+        os.write(2, f"tailback: out of memory: {line}\n".encode())
+        os._exit(OUT_OF_MEMORY)
 
 
 def _open_what_is_closed() -> None:
@@ -72,5 +85,6 @@ if _is_command():
             signal.signal(_number, leave)
     sys.excepthook = _unexpected
     _open_what_is_closed()
+    _look_at_memory()
     # Nothing here multiplies matrices; each thread of the library would set memory aside.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -2,9 +2,10 @@
 
     python tests/failure_points/enumerate.py [--every N] [--case NAME]
 
-What is below a folder is watched by `shim.c`, which is preloaded. A process that has everything loaded forks for each
-point, so that one costs a fifth of a second. Afterwards there is the whole result, a part that says so, or nothing;
-the exit status is true, and what is told is one line. With --every N only each N-th point of a kind is tried.
+What is below a folder is watched by `shim.c`, which is preloaded. A process that has everything loaded forks
+for each point, so that one costs a fifth of a second. Afterwards there is the whole result, a part that says
+so, or nothing; the exit status is true, and what is told is one line. With --every N only each N-th point of
+a kind is tried.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -65,7 +65,8 @@ class Case:
 def command(*arguments: str | Path) -> int:
     from tailback import cli
 
-    return cli.main([*map(str, arguments), "--quiet"])
+    quiet = [] if arguments[0] == "explain" else ["--quiet"]
+    return cli.main([*map(str, arguments), *quiet])
 
 
 def cases(inputs: Path) -> list[Case]:
@@ -192,8 +193,8 @@ def partial(found: dict[str, bytes], last: str) -> bool:
 
 
 def state(case: Case, out: Path) -> str:
-    """`nothing`, `whole`, `old` (an older result), `part` or `half` (files of a result, and that it is none is
-    told); anything else is a mistake.
+    """`nothing`, `whole`, `old` (an older result), `part` or `half` (files of a result, and that it is none
+    is told); anything else is a mistake.
     """
     found = files_in(out) if out.is_dir() else {}
     if not found:
@@ -261,9 +262,75 @@ def points(case: Case, every: int) -> Iterator[tuple[int, int, bool]]:
             yield number, what, lasting
 
 
-def tell_of(what: int, lasting: bool) -> str:
+def named(what: int, lasting: bool) -> str:
     name = signal.Signals(what - 1000).name if what > 1000 else errno.errorcode[what]
     return f"{name}{' from there on' if lasting else ''}"
+
+
+class Trials:
+    """Where they take place."""
+
+    def __init__(self) -> None:
+        """Loads what a run loads, once."""
+        import tailback.hpcc.outputs
+        import tailback.report
+        import tailback.reproduce
+        import tailback.results
+        import tailback.seeds  # noqa: F401
+
+        self.root = Path(os.environ["FAULT_ROOT"])
+        self.inputs, self.told = self.root.parent / "inputs", self.root.parent / "told"
+        self.faults = Faults(Path(os.environ["FAULT_FILE"]))
+        for folder in (self.inputs, self.told):
+            folder.mkdir()
+        (self.inputs / "tiny.yaml").write_text(SCENARIO)
+        (self.inputs / "flows.csv").write_text(FLOWS)
+        self.out = self.root / "deep" / "out"
+        older = ["run", self.inputs / "tiny.yaml", "--seed", "7", "--out", self.inputs / "older"]
+        assert forked(lambda: command(*older), self.told).status == 0
+
+    def attempt(self, case: Case, number: int, what: int, lasting: bool) -> Outcome:
+        """A point, and what is there afterwards. Number 0 is none."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir()
+        case.before(self.out)
+        self.faults.arm(number, what, lasting)
+        got = forked(lambda: case.run(self.out), self.told)
+        got.call, got.calls = self.faults.call, self.faults.count
+        self.faults.arm(0, 0, False)  # or what follows would be tried, too
+        got.state = state(case, self.out)
+        paths = sorted(self.root.rglob("*"))
+        got.litter = [str(path) for path in paths if path.name.startswith(".")]
+        if got.state == "nothing":
+            empty = [path for path in paths if path.is_dir() and not any(path.iterdir())]
+            got.litter += [str(path) for path in empty if path != self.out]
+        return got
+
+    def clean(self, case: Case) -> None:
+        """How a case is when nothing fails."""
+        got = self.attempt(case, 0, 0, False)
+        case.calls, case.files = got.calls, files_in(self.out)
+        case.old = files_in(self.inputs / "older") if case.name.startswith("write") else {}
+        good = got.status == 0 and case.last in case.files and not got.litter
+        assert good, (case.name, got)
+
+    def fault(self, case: Case, what: int, lasting: bool, got: Outcome) -> str:
+        """What is not as promised; or nothing."""
+        found = wrong(case, what, lasting, got.call, got)
+        if not found and got.state == "half":
+            # Whoever reads it is told, in one line.
+            read = forked(lambda: command("explain", self.out), self.told)
+            good = read.status == 2 and len(read.err) == 1 and "not written to its end" in read.err[0]
+            return "" if good else f"half a result, read with {read.status}, {read.err}"
+        if not found and got.state == "nothing" and what == 1000 + signal.SIGKILL:
+            # The next run takes the place, and clears up. A result that is whole is kept; and of several runs
+            # their folders are.
+            again = forked(lambda: case.run(self.out), self.told)
+            rests = [path for path in self.root.rglob(".*") if not (path / "summary.json").is_file()]
+            taken = again.status == 0 and same(files_in(self.out), case.files) and not rests
+            kept = case.last != "summary.json" or any(self.out.glob(".*/summary.json"))
+            return "" if taken or (again.status == 2 and kept) else f"not to be had again: {again}, {rests}"
+        return found
 
 
 def main() -> int:
@@ -271,85 +338,26 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--case")
     chosen = parser.parse_args()
-    base = Path(os.environ["FAULT_ROOT"]).parent
-    inputs, told, root = base / "inputs", base / "told", Path(os.environ["FAULT_ROOT"])
-    for folder in (inputs, told):
-        folder.mkdir()
-    (inputs / "tiny.yaml").write_text(SCENARIO)
-    (inputs / "flows.csv").write_text(FLOWS)
-    faults = Faults(Path(os.environ["FAULT_FILE"]))
-    # What a run loads is loaded once.
-    import tailback.hpcc.outputs
-    import tailback.report
-    import tailback.reproduce
-    import tailback.results
-    import tailback.seeds  # noqa: F401
-
-    out = root / "deep" / "out"
-    assert (
-        forked(
-            lambda: command("run", inputs / "tiny.yaml", "--seed", "7", "--out", inputs / "older"), told
-        ).status
-        == 0
-    )
-    tried, bad, states = Counter[str](), 0, Counter[str]()
-    for case in cases(inputs):
+    trials = Trials()
+    tried, bad, states = 0, 0, Counter[str]()
+    for case in cases(trials.inputs):
         if chosen.case not in (None, case.name):
             continue
-
-        def attempt(number: int, what: int, lasting: bool, case: Case = case) -> Outcome:
-            shutil.rmtree(root, ignore_errors=True)
-            root.mkdir()
-            faults.arm(0, 0, False)
-            case.before(out)
-            faults.arm(number, what, lasting)
-            got = forked(lambda: case.run(out), told)
-            got.call = faults.call
-            got.calls = faults.count
-            faults.arm(0, 0, False)  # or what follows would be tried, too
-            got.state = state(case, out)
-            hidden = [str(path) for path in root.rglob(".*")]
-            empty = [str(path) for path in root.rglob("*") if path.is_dir() and not any(path.iterdir())]
-            got.litter = hidden + (
-                [one for one in empty if one != str(out)] if got.state == "nothing" else []
-            )
-            return got
-
-        clean = attempt(0, 0, False)
-        case.calls, case.files = clean.calls, files_in(out)
-        case.old = files_in(inputs / "older") if case.name.startswith("write") else {}
-        assert clean.status == 0 and case.last in case.files and not clean.litter, (case.name, clean)
-        begun = time.monotonic()
-        for number, what, lasting in points(case, chosen.every):
-            got = attempt(number, what, lasting)
-            call = got.call
-            fault = wrong(case, what, lasting, call, got)
-            if not fault and got.state == "half":
-                # Whoever reads it is told, in one line.
-                read = forked(lambda: __import__("tailback.cli").cli.main(["explain", str(out)]), told)
-                good = read.status == 2 and len(read.err) == 1 and "not written to its end" in read.err[0]
-                fault = "" if good else f"half a result, read with {read.status}, {read.err}"
-            if not fault and got.state == "nothing" and what == 1000 + signal.SIGKILL:
-                # The next run takes the place, and clears up.
-                again = forked(lambda: case.run(out), told)
-                rests = [str(path) for path in root.rglob(".*") if not (path / "summary.json").is_file()]
-                taken = again.status == 0 and same(files_in(out), case.files) and not rests
-                # One that is whole is kept; and of several runs, their folders.
-                kept = again.status == 2 and (any(out.glob(".*/summary.json")) or case.last != "summary.json")
-                fault = "" if taken or kept else f"not to be had again: {again}, {rests}"
-            tried[case.name] += 1
+        trials.clean(case)
+        number = 0
+        for call, what, lasting in points(case, chosen.every):
+            got = trials.attempt(case, call, what, lasting)
+            number += 1
             states[got.state] += 1
-            if fault:
+            if fault := trials.fault(case, what, lasting, got):
                 bad += 1
                 print(
-                    f"{case.name}: call {number} ({call}), {tell_of(what, lasting)}: {fault}; {got}",
+                    f"{case.name}: call {call} ({got.call}), {named(what, lasting)}: {fault}; {got}",
                     flush=True,
                 )
-        print(
-            f"{case.name}: {case.calls} calls, {tried[case.name]} points, {time.monotonic() - begun:.0f} s",
-            flush=True,
-        )
-    print(f"{sum(tried.values())} points tried, {bad} broke a promise; {dict(states)}")
+        tried += number
+        print(f"{case.name}: {case.calls} calls, {number} points", flush=True)
+    print(f"{tried} points tried, {bad} broke a promise; {dict(states)}")
     return 1 if bad else 0
 
 

@@ -82,7 +82,11 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
 
     try:
         source = io.BytesIO(content)
-        table = csv.read_csv(source) if name.endswith(".csv") else pq.read_table(source)
+        # Where there is no memory for threads, Arrow waits for ever.
+        if name.endswith(".csv"):
+            table = csv.read_csv(source, csv.ReadOptions(use_threads=False))
+        else:
+            table = pq.read_table(source, use_threads=False)
     except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
         raise ListError(f"{name}: not readable: {' '.join(str(error).split())[:200]}") from None
     columns = {column.strip(): table.column(i) for i, column in enumerate(table.column_names)}
