@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz docs bench lock clean help
+.PHONY: demo install test test-rust test-python browser lint format fuzz soak failure-points controllers docs bench lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -75,6 +75,18 @@ format: $(VENV)/.lint ## format all sources
 
 fuzz: $(VENV)/.fuzz ## a bounded fuzz of the readers of other simulators' files
 	$(BIN)/python fuzz/hpcc_readers.py
+
+controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
+	@$(BIN)/python tools/make_controllers.py
+
+SEED ?= 1
+RUNS ?= 5000
+
+soak: $(VENV)/.test ## drawn scenarios, 5,000 or RUNS of them from SEED, each run and checked
+	$(BIN)/python tests/soak.py --seed $(SEED) --runs $(RUNS)
+
+failure-points: $(VENV)/.test ## every call that writes fails, or the process ends there: what is left is looked at
+	$(BIN)/python tests/failure_points/enumerate.py
 
 docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	@$(BIN)/python tools/make_reference.py

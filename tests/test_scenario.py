@@ -117,11 +117,11 @@ traffic:
         ("host: {dcqcn: {clamp_tgt_rate: 2}}", "host.dcqcn.clamp_tgt_rate: found 2, expected true or false"),
         (
             "host: {dcqcn: {rpg_min_rate: 100001}}",
-            "host.dcqcn.rpg_min_rate: found 100001 (Mb/s), expected at most the link's rate, 100Gbps",
+            "host.dcqcn.rpg_min_rate: found 100001, expected at most the link's rate, 100000 Mb/s",
         ),
         (
             "host: {dcqcn: {rpg_min_rate: 9, rpg_max_rate: 8}}",
-            "host.dcqcn.rpg_min_rate: found 9 (Mb/s), expected at most rpg_max_rate, 8Mbps",
+            "host.dcqcn.rpg_min_rate: found 9, expected at most rpg_max_rate, 8 Mb/s",
         ),
         ("switch: {lossless: [8]}", "switch.lossless.0: found 8, expected at most 7"),
         ("switch: {lossless: [3, 3]}", 'switch.lossless: found "[3, 3]", expected every priority once'),

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from tailback.scenario import Scenario, builtin_names, json_schema, load, loads, show
-from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn, resolve
+from tailback.scenario.controllers import Controllers, Dcqcn
 from tailback.scenario.headroom import headrooms
+from tailback.scenario.profiles import parameters, resolve
 from tailback.scenario.show import _AUTO
 
 MINIMAL = """\
@@ -58,7 +59,9 @@ def test_auto_is_explained_where_it_is_a_setting_and_not_where_it_is_a_text() ->
     assert re.fullmatch(r"name: auto +# --set", lines["name"])
     assert re.fullmatch(r"about: auto +# --set", lines["about"])
     automatic = {name for name, field in walk(json_schema()) if field.get("default") == "auto"}
-    assert {"headroom", "xoff", "base_rtt"} <= automatic <= set(_AUTO)
+    controls = [field.annotation for field in Controllers.model_fields.values()]
+    round_trips = {name for control in controls for name in getattr(control, "model_fields", ())}
+    assert {"headroom", "xoff", "base_rtt"} <= automatic <= set(_AUTO) | round_trips
 
 
 def test_show_keeps_any_text() -> None:
@@ -144,9 +147,9 @@ def test_headroom_is_the_sum_that_is_documented() -> None:
 
 
 def test_every_profile_is_complete() -> None:
-    for profile in PROFILES.values():
-        assert set(profile.values) == set(PARAMETERS)
-        assert set(profile.sources) <= set(PARAMETERS)
+    for profile in Dcqcn.PROFILES.values():
+        assert set(profile.values) == set(parameters(Dcqcn))
+        assert set(profile.sources) <= set(parameters(Dcqcn))
 
 
 def test_profiles() -> None:

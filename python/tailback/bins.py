@@ -57,16 +57,13 @@ class Bins:
         times = series.column("time_ps").to_numpy() // bin_ps
         values = series.column("value").to_numpy()
         keys = entity_codes.astype(np.int64) * len(metrics) + metric_codes
-        order = np.argsort(keys, kind="stable")
-        found, first = np.unique(keys[order], return_index=True)
-        index: dict[tuple[str, str], Array] = {}
-        for key, rows in zip(found, np.split(order, first[1:]), strict=True):
-            # A series with gaps stands for "nothing happened": zero.
-            row = np.zeros(self.count)
-            inside = times[rows] < self.count
-            row[times[rows][inside]] = values[rows][inside]
-            index[entities[key // len(metrics)], metrics[key % len(metrics)]] = row
-        return index
+        found, places = np.unique(keys, return_inverse=True)
+        # A series with gaps stands for "nothing happened": zero.
+        rows = np.zeros((len(found), self.count))
+        inside = times < self.count
+        rows[places[inside], times[inside]] = values[inside]
+        names = ((entities[key // len(metrics)], metrics[key % len(metrics)]) for key in found.tolist())
+        return dict(zip(names, rows, strict=True))
 
     def values(self, entity: str, metric: str) -> Array:
         """One value a bin; zeros where nothing was recorded."""

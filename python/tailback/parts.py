@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback.bins import ITEM, Array
+from tailback.remember import remembered
 from tailback.setup import ROCE, TCP
 from tailback.text import natural
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tailback.results import Result
 
 
+@remembered
 def items(result: Result) -> dict[str, str]:
     """The traffic items of a run, in natural order, with the protocol of each."""
     flows = result.flows
@@ -62,6 +64,7 @@ def goodput(result: Result, item: str | None = None, protocol: str | None = None
     return np.asarray(np.sum(rows, axis=0))
 
 
+@remembered
 def _items_of(result: Result) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))

@@ -28,6 +28,7 @@ from tailback.closing import closing_table
 from tailback.lines import in_lines, read_json
 from tailback.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
 from tailback.scenario import Scenario, show
+from tailback.scenario.controllers import Controllers
 from tailback.scenario.show import INPUTS, input_names
 from tailback.setup import ScenarioSetup, Setup, read_setup
 from tailback.summary import summarise
@@ -358,7 +359,7 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     """The settings at an assumed default that this run rests on: of RoCE and of TCP only where it is used."""
     unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
     if scenario.has_tcp and not scenario.has_roce:
-        unused = ("host.mtu", "host.transport.", "host.dcqcn.", "host.hpcc.", "host.timely.", "host.dctcp.")
+        unused = ("host.mtu", "host.transport.", *(f"host.{name}." for name in Controllers.model_fields))
     if not scenario.network.hosts:
         unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]

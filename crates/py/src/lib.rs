@@ -1,5 +1,6 @@
 //! The Python module `tailback._engine`: a thin layer over `tailback_sim`. Nothing is decided here.
 
+mod controllers;
 mod hpcc;
 mod memory;
 mod tables;
@@ -124,6 +125,8 @@ fn finished() -> PyErr {
 
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
+    module.add_function(wrap_pyfunction!(controllers::check_controller, module)?)?;
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;

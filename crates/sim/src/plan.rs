@@ -9,14 +9,14 @@ use crate::fabric::CLASSES;
 
 mod bridge;
 mod check;
-mod congestion;
 mod host;
 mod host_control;
 mod host_path;
 mod qdisc;
 mod veth;
+pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
+
 pub use bridge::*;
-pub use congestion::*;
 pub use host::*;
 pub use host_control::*;
 pub use host_path::*;

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from tailback.scenario.checks import conflicts
+from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import Document
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, one_of
 from tailback.scenario.model import Scenario
@@ -73,14 +74,14 @@ def build(document: Document) -> Scenario:
 _LEANS_ON: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
-        *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely", "tcp")),
+        *(("host", name) for name in ("mtu", "congestion", "tcp", *Controllers.model_fields)),
         *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc", "pools", "strict")),
     ],
     "host": [
         ("topology",),
         *(
             ("host", name)
-            for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "rhcc", "hostcc", "transport")
+            for name in ("congestion", *Controllers.model_fields, "rhcc", "hostcc", "transport")
         ),
         *(("host", name) for name in ("qos", "cnp_priority", "strict")),
         *(("host", name) for name in ("mtu", "tcp", "path", "path_by_host")),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tailback.scenario.bridge import bridge_conflicts
 from tailback.scenario.congestion import congestion_conflicts
-from tailback.scenario.dcqcn import resolve
+from tailback.scenario.controllers import ABOUT
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, reserved, shared
@@ -58,7 +58,6 @@ def conflicts(scenario: Scenario) -> Problems:
         yield from _buffer(scenario)
     else:
         yield from _no_switch(scenario)
-    yield from _rates(scenario)
     yield from _thresholds(scenario)
     yield from _classes(scenario)
     yield from congestion_conflicts(scenario.host, network.host_rates)
@@ -135,8 +134,8 @@ def _no_switch(scenario: Scenario) -> Problems:
         yield ("qos",), f"found {found(scenario.qos)}, expected none: {here} to set up"
     elif "switch" in scenario.model_fields_set:
         yield ("switch",), f"found settings, expected none: {here}"
-    if scenario.host.congestion == "hpcc":
-        yield ("host", "congestion"), f'found "hpcc", expected another: {here}, whose load it reads'
+    if ABOUT[kind := scenario.host.congestion].reads_switches:
+        yield ("host", "congestion"), f'found "{kind}", expected another: {here}, whose load it reads'
 
 
 def _buffer(scenario: Scenario) -> Problems:
@@ -180,22 +179,6 @@ def _buffer(scenario: Scenario) -> Problems:
             f"found {format_size(switch.pfc.xoff)}, expected at most {format_size(most)}, "
             f"what {'lossless priorities share' if switch.pools else 'is shared'} of the buffer",
         )
-
-
-def _rates(scenario: Scenario) -> Problems:
-    if scenario.host.congestion != "dcqcn":
-        return
-    for line in sorted(set(scenario.network.host_rates)):
-        parameters = resolve(scenario.host.dcqcn, line)
-        lowest = int(parameters["rpg_min_rate"].value)
-        highest = int(parameters["rpg_max_rate"].value) * 10**6
-        limit, name = (highest, "rpg_max_rate") if 0 < highest < line else (line, "the link's rate")
-        if lowest * 10**6 > limit:
-            yield (
-                ("host", "dcqcn", "rpg_min_rate"),
-                f"found {lowest} (Mb/s), expected at most {name}, {format_rate(limit)}",
-            )
-            return
 
 
 def _thresholds(scenario: Scenario) -> Problems:

@@ -20,9 +20,8 @@ from tailback.scenario.classes import (
     Priorities,
     Weights,
 )
-from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
+from tailback.scenario.controllers import Controllers, Kind
 from tailback.scenario.cpu import Cpu
-from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import (
     Delay,
@@ -125,8 +124,8 @@ class Transport(Part):
         return self
 
 
-class Host(Part):
-    """Every host: its NIC, its TCP and its CPU."""
+class Nic(Part):
+    """The NIC of every host."""
 
     mtu: Annotated[DataSize, AfterValidator(_path_mtu)] = setting(
         size("1024B"),
@@ -170,15 +169,11 @@ class Host(Part):
         "Congestion control; none: every queue pair sends at line rate.",
         'NVIDIA "DCQCN CC Parameters": on',
     )
-    dcqcn: Dcqcn = Field(
-        default_factory=Dcqcn,
-        description="DCQCN's profile and parameters; without effect where congestion is another.",
-    )
-    hpcc: Hpcc = Field(default_factory=Hpcc, description="HPCC's parameters, where congestion is hpcc.")
-    timely: Timely = Field(
-        default_factory=Timely, description="TIMELY's parameters, where congestion is timely."
-    )
-    dctcp: Dctcp = Field(default_factory=Dctcp, description="DCTCP's parameters, where congestion is dctcp.")
+
+
+class Host(Controllers, Nic):
+    """Every host: its NIC, its TCP and its CPU."""
+
     rhcc: Rhcc = Field(
         default_factory=Rhcc,
         description="RHCC, beside the congestion control: a queue pair sends at the lower of the two rates.",
