@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz soak failure-points controllers docs bench lock clean help
+.PHONY: demo install test test-rust test-python browser lint format fuzz soak checked failure-points controllers docs bench lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -75,6 +75,12 @@ format: $(VENV)/.lint ## format all sources
 
 fuzz: $(VENV)/.fuzz ## a bounded fuzz of the readers of other simulators' files
 	$(BIN)/python fuzz/hpcc_readers.py
+
+checked: $(VENV)/.test ## results of builds with overflow checks and debug assertions, against the installed one's
+	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py --profile checked
+	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py
+	$(BIN)/python tests/digests.py built-in drawn:1:0:200 \
+		--compare target/checked/lib_engine.so target/debug/lib_engine.so
 
 controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
 	@$(BIN)/python tools/make_controllers.py

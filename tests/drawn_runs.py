@@ -20,7 +20,7 @@ from tailback.run import run_checked
 from tailback.run_folder import read_run
 from tailback.scenario import Scenario, ScenarioError, load, loads, show
 
-MOST_EVENTS = 5_000_000
+MOST_EVENTS = 20_000_000
 """A run of more is not what was drawn: something goes round and round."""
 
 

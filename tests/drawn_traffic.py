@@ -108,6 +108,10 @@ def _item(dice: Dice, kind: str, scale: Scale, hosts: list[str], files: dict[str
             item["sizes"] = f"sizes{len(files)}.txt"
             middle, largest = dice.log(2, 5000), dice.log(6000, payload / 20 + 7000)
             files[item["sizes"]] = f"1 0\n{middle} {dice.whole(1, 99)}\n{largest} 100\n"
+            # Not more messages than there are packets.
+            mean = (middle + largest) / 4
+            most = mean * 8e12 * scale.packets / (scale.rate * span * len(hosts))
+            return {**item, "load": min(dice.share(0.05, 1.5), max(most, 1e-9)), **marks, **when, **stop}
         return {**item, "load": dice.share(0.05, 1.5), **marks, **when, **stop}
     if kind == "incast":
         timing = {"load": dice.share(0.05, 1.0)} if dice.chance(0.3) else {"interval": ps(span / 5)}

@@ -95,6 +95,10 @@ traffic:
             "host.transport.ack_timeout: found 0, expected more than 0 and at most 549.755813888s",
         ),
         (
+            "host: {transport: {ack_timeout: 1ms, nak_reaction: 2ms}}",
+            "host.transport.nak_reaction: found 2ms, expected at most ack_timeout, 1ms",
+        ),
+        (
             "host: {congestion: dctc}",
             'host.congestion: found "dctc", expected dctcp (or another of dcqcn, hpcc, timely, none)',
         ),

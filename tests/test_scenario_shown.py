@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from tailback.plan import make_plan
 from tailback.scenario import Scenario, builtin_names, json_schema, load, loads, show
 from tailback.scenario.controllers import Controllers, Dcqcn
 from tailback.scenario.headroom import headrooms
@@ -168,6 +169,22 @@ def test_profiles() -> None:
     assert values("alibaba", 1)["rpg_ai_rate"] == 1
     assert values("alibaba", 13)["rpg_ai_rate"] == 3  # 2.6
     assert values("alibaba", 100, rpg_ai_rate=7)["rpg_ai_rate"] == 7
+
+
+def test_what_goes_with_a_links_rate_is_shown_for_no_single_rate() -> None:
+    links = ["h0 sw0 25Gbps", "h1 sw0 100Gbps"]
+    data: dict[str, Any] = {
+        "name": "two-rates",
+        "run": {"duration": "1ms"},
+        "topology": {"kind": "graph", "switches": ["sw0"], "links": links},
+        "host": {"dcqcn": {"profile": "alibaba"}},
+        "traffic": [{"kind": "write", "from": "h0", "to": "h1"}],
+    }
+    scenario = load(data)
+    text = show(scenario)
+    assert "rpg_ai_rate: null" in text
+    assert "rpg_time_reset: 300" in text
+    assert make_plan(loads(text)) == make_plan(scenario)
 
 
 def test_flags_may_be_as_the_driver_has_them() -> None:

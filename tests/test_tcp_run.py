@@ -115,3 +115,16 @@ def test_a_latency_test_beside_tcp(roce: list[dict[str, Any]], senders: list[str
     assert sending(result, item="write-latency0") == ["h0", "h2"]
     assert list(measures.sender_goodputs(result, 0.0, protocol="roce")) == senders
     assert "Flows, by sender" in render(result)
+
+
+def test_nothing_is_sent_again_that_still_waits_for_the_wire_and_no_core_works_ahead() -> None:
+    # A segment takes 1.2 ms of the wire, and timeouts come while most wait in the host's own rings.
+    slow = star([tcp(connections=7)], duration="4ms", host={"tcp": {"min_rto": "1ms", "delayed_ack": "1us"}})
+    slow["topology"]["link"]["rate"] = "10Mbps"
+    slow["host"]["cpu"] = {"cores": 1, "clock": "1MHz"}
+    for cpu in ({"cores": 1, "clock": "1MHz"}, {}):
+        result = tailback.run({**slow, "host": {**slow["host"], "cpu": cpu}})
+        for flow in result.flows.to_pylist():
+            assert flow["packets_retransmitted"] <= flow["packets_sent"]
+        assert all(sum(core.values()) <= 1 + 1e-9 for host in result.meta["cpu"] for core in host["cores"])
+    assert result.summary["tcp"]["timeouts"] > 0

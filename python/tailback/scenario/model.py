@@ -121,6 +121,9 @@ class Transport(Part):
             raise refuse(
                 "adaptive_timeout", format_duration(first), f"at most ack_timeout, {format_duration(full)}"
             )
+        if self.nak_reaction > full:
+            most = f"at most ack_timeout, {format_duration(full)}"
+            raise refuse("nak_reaction", format_duration(self.nak_reaction), most)
         return self
 
 

@@ -182,8 +182,15 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
         return found
     if not isinstance(part, Part) or not profiles_of(part):
         return {}
-    parameters = resolve(part, scenario.network.host_rates[0])
-    return {name: (parameter.value, parameter.source) for name, parameter in parameters.items()}
+    # What goes with a link's rate stays as it is where links differ.
+    each = [resolve(part, rate) for rate in sorted(set(scenario.network.host_rates))]
+    return {
+        name: (
+            parameter.value if all(other[name].value == parameter.value for other in each) else None,
+            parameter.source,
+        )
+        for name, parameter in each[0].items()
+    }
 
 
 def _source(field: FieldInfo) -> str:

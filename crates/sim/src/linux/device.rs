@@ -18,7 +18,7 @@ use tailback_proto::wire::FCS_BYTES;
 use super::core::{Purpose, Unit, NAPI_WEIGHT};
 use super::moderation::Moderation;
 use crate::event::Event;
-use crate::fabric::packet::Fifo;
+use crate::fabric::packet::{Fifo, Packet};
 use crate::fabric::port::DropReason;
 use crate::world::World;
 
@@ -393,6 +393,17 @@ impl World {
         }
     }
 
+    /// Bytes that a port of a bridge was given and has not put on the wire yet: its device takes packets ahead.
+    pub(crate) fn unsent_bytes(&self, port: usize) -> u64 {
+        let p = &self.ports[port];
+        let begun = |packet: &Packet| {
+            let left = packet.arrival.saturating_sub(p.arrival_delay);
+            left.saturating_sub(self.serialization(port, packet.wire_bytes as u32)) <= self.now
+        };
+        let waiting = p.in_flight.iter(&self.packets).filter(|&packet| !begun(packet));
+        waiting.map(|packet| packet.wire_bytes as u64).sum()
+    }
+
     /// Puts a packet on the link behind a port; it has left completely at `left`. Calls must come in the order of `left`.
     fn send_at(&mut self, port: usize, index: u32, left: Time) {
         let packet = &mut self.packets[index];
@@ -400,7 +411,7 @@ impl World {
             (packet.class, packet.wire_bytes, packet.kind, packet.frame_bytes());
         let p = &mut self.ports[port];
         p.busy_until = left;
-        p.wire_bytes += wire_bytes as u64;
+        p.wire_bytes += if p.up { wire_bytes as u64 } else { 0 };
         let arrival = left + p.arrival_delay;
         packet.arrival = arrival;
         let (first, up) = (p.in_flight.is_empty(), p.up);

@@ -200,6 +200,7 @@ impl Column {
         let counter = match self.source {
             GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
             GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
+            WireRx(port) if world.is_bridge(port) => world.ports[port].wire_bytes - world.unsent_bytes(port),
             WireTx(port) | WireRx(port) => world.ports[port].wire_bytes,
             PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
             OutOfSequence(host) => world.nics[host].counters.out_of_sequence,

@@ -18,8 +18,8 @@ pub struct Cpu {
     pub cores: Vec<CoreShares>,
 }
 
-/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. A batch of work counts
-/// when it begins.
+/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. Of a batch of work
+/// under way as much counts as is done, evenly of all that it consists of.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CoreShares {
     /// Interrupts.
@@ -34,10 +34,11 @@ pub struct CoreShares {
 pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
     let mut rows = Vec::new();
     for (host, cpu) in world.cpus.hosts.iter().enumerate() {
-        let Some(cpu) = cpu else { continue };
-        let share = |cycles: f64| cpu.model.share(cycles, world.now);
+        if cpu.is_none() {
+            continue;
+        }
         let cores = world.cpus.cores_of(host).iter().map(|core| {
-            let [irq, softirq, system] = core.cycles.map(share);
+            let [irq, softirq, system] = core.shares(world.now);
             CoreShares { irq, softirq, system }
         });
         rows.push(Cpu { host: plan.hosts[host].name.clone(), cores: cores.collect() });
@@ -68,8 +69,8 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
             fct_ps: (done && item.bytes.is_some()).then(|| (c.end - c.start).0),
             goodput_bps: super::bits_per_second(c.bytes_read, end.saturating_sub(c.start)),
             packets_sent: c.packets_sent,
-            packets_retransmitted: statistics.retransmitted_segments,
-            retransmitted_segments: statistics.retransmitted_segments,
+            packets_retransmitted: c.packets_retransmitted,
+            retransmitted_segments: c.packets_retransmitted,
             timeouts: statistics.timeouts,
             fast_recoveries: statistics.fast_recoveries,
             ece_received: statistics.ece_received,
@@ -103,7 +104,7 @@ impl HostTotals {
         for c in &world.sockets.connections {
             let (statistics, sender) = (c.sender.statistics(), &mut found[c.src as usize]);
             sender.packets_sent += c.packets_sent;
-            sender.retransmitted_segments += statistics.retransmitted_segments;
+            sender.retransmitted_segments += c.packets_retransmitted;
             sender.timeouts += statistics.timeouts;
             found[c.dst as usize].out_of_order_segments += c.receiver.out_of_order_segments();
         }
