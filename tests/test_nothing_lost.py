@@ -385,6 +385,23 @@ def test_too_little_memory_to_load(megabytes: int, tiny: Path, tmp_path: Path) -
     assert not (tmp_path / "x").exists()
 
 
+def test_arrow_starts_no_threads(tiny: Path, tmp_path: Path) -> None:
+    """Where it gets no memory for them, it waits for them for ever. (A list of flows as CSV has one.)"""
+    code = """\
+import os, sys, pathlib
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+from tailback import cli
+assert cli.main(["run", sys.argv[1], "-q", "--out", sys.argv[2]]) == cli.main(["explain", sys.argv[2]]) == 0
+names = [file.read_text().strip() for file in pathlib.Path("/proc/self/task").glob("*/comm")]
+print("threads", [name for name in names if name != "jemalloc_bg_thd"])
+"""
+    words = [sys.executable, "-c", code, str(tiny), str(tmp_path / "x")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    *_, last = done.stdout.splitlines() or [done.stderr]
+    assert last.startswith("threads ['")
+    assert last.count("'") == 2, last
+
+
 def test_memory_that_runs_out_in_the_engine(tmp_path: Path) -> None:
     """What a run needs is more than what it is given, on top of what loading took."""
     code = """\

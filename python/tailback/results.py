@@ -25,8 +25,11 @@ from rich.table import Table
 from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
+from tailback.files import read_file
+from tailback.limits import RESULT_BYTES, RESULT_VALUES
 from tailback.lines import in_lines, read_json
 from tailback.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
+from tailback.parquet import read_parquet
 from tailback.scenario import Scenario, show
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.show import INPUTS, input_names
@@ -140,7 +143,9 @@ class Result:
         if recorded != "everything":  # tens of thousands of queues without a curve say nothing
             kept = {"receive", "send", *(("egress",) if "egress queues" in recorded else ())}
             meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
-        counters = pa.table(recording.counters)
+        everything = pa.table(recording.counters)
+        # In a large fabric nearly all are zero.
+        counters = everything.filter(pc.not_equal(everything.column("value"), 0))
         order: list[tuple[str, Any]] = [
             ("node", "ascending"),
             ("port", "ascending"),
@@ -149,9 +154,9 @@ class Result:
         return cls(
             flows=pa.table(recording.flows),
             series=pa.table(recording.series),
-            # In a large fabric nearly all are zero.
-            counters=counters.filter(pc.not_equal(counters.column("value"), 0)).sort_by(order),
-            counter_names=sorted(counters.column("counter").unique().to_pylist()),
+            # Table.sort_by would start threads.
+            counters=counters.take(pc.sort_indices(counters, sort_keys=order)),
+            counter_names=sorted(everything.column("counter").unique().to_pylist()),
             meta=meta,
             setup=setup,
             wall_s=wall_s,
@@ -324,7 +329,7 @@ class Result:
             setup=setup,
             wall_s=timing["wall_s"],
             cpu_s=timing["cpu_s"],
-            outputs={name: (path / name).read_bytes() for name in outputs},
+            outputs={name: read_file(path / name, RESULT_BYTES) for name in outputs},
         )
 
     def _timing(self) -> dict[str, Any]:
@@ -389,9 +394,8 @@ def _as_parquet(table: pa.Table) -> bytes:
 
 def _read_parquet(path: Path) -> pa.Table:
     try:
-        with path.open("rb") as file:  # whose name need not be UTF-8
-            return pq.read_table(file, use_threads=False)
-    except (pa.ArrowException, OSError) as error:  # which do not say which file it is
+        return read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
+    except (pa.ArrowException, ValueError, OSError) as error:  # which do not say which file it is
         raise ValueError(f"{path.name}: {error}") from None
 
 
