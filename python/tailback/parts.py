@@ -52,7 +52,7 @@ def goodput(result: Result, item: str | None = None, protocol: str | None = None
 
 
 def bulk_goodput(result: Result) -> Array:
-    """The same of what the senders and receivers of a run send and get: no latency tests beside other traffic.
+    """The same of what senders and receivers of a run send and get: no latency tests beside other traffic.
 
     All of it where the time series do not tell the parts apart.
     """
