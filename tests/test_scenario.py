@@ -272,7 +272,7 @@ def test_all_conflicts_at_once() -> None:
         ("? [a]\n: b", "x.yaml:1: found a list or a mapping as a field name, expected text"),
         ("[" * 5000, "x.yaml:1: not readable as YAML: nesting deeper than 32"),
         ("- " * 5000, "x.yaml:1: not readable as YAML: nesting deeper than 32"),
-        ("a" * 2_000_000, "x.yaml: found more than 1048576 bytes, expected a scenario"),
+        ("a" * 2_000_000, "x.yaml: found more than 1MiB, expected at most that"),
         ('a: "\\U99999999"', "x.yaml:1: not readable as YAML:"),
     ],
 )
@@ -286,7 +286,7 @@ def test_billion_laughs() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     (found,) = problems("\n".join(lines))
-    assert "found more than 100000 values (aliases expanded), expected a scenario" in found
+    assert "found more than 100000 values (aliases expanded), expected at most that many" in found
 
 
 def test_anchors_are_fine() -> None:
@@ -401,7 +401,7 @@ def test_files(tmp_path: Path) -> None:
     assert load(file) == load(str(file)) == loads(MINIMAL)
     for source, problem in [
         (tmp_path / "other.yaml", "no such file"),
-        (tmp_path, "is a directory"),
+        (tmp_path, "found a directory, expected a regular file of at most 1MiB"),
         ("a\0b", "a name that no file can have"),
         ("x" * 5000, "file name too long"),
         (3, "found 3, expected a name"),

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from tailback.hpcc.keys import KEYS, KINDS
+from tailback.limits import LIMITS
 from tailback.scenario.by_rate import ByRate
 from tailback.scenario.classes import CnpPriority, Numbered
 from tailback.scenario.controllers import ABOUT, Controllers, Dcqcn
@@ -28,7 +29,7 @@ from tailback.scenario.host_control import Rhcc
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import PATH_MTUS, Scenario, _path_mtu
 from tailback.scenario.profiles import parameters, profiles_of
-from tailback.units import Quantity
+from tailback.units import Quantity, format_size
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -40,7 +41,7 @@ MADE = "<!-- Made by tools/make_reference.py: change the sources that it reads, 
 
 
 def main() -> int:
-    """Writes or checks both pages."""
+    """Writes or checks all pages."""
     parser = argparse.ArgumentParser(description="Make docs/reference from the sources.")
     parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
     check = parser.parse_args().check
@@ -61,7 +62,38 @@ def main() -> int:
 
 def pages() -> dict[str, str]:
     """The text of each page by its file name."""
-    return {"scenario.md": scenario_page(), "assumptions.md": assumptions_page(), "hpcc-keys.md": hpcc_page()}
+    return {
+        "scenario.md": scenario_page(),
+        "assumptions.md": assumptions_page(),
+        "hpcc-keys.md": hpcc_page(),
+        "limits.md": limits_page(),
+    }
+
+
+# Limits
+
+
+def limits_page() -> str:
+    """All limits on inputs, by what they are about."""
+    lines = [
+        "# Limits",
+        "",
+        MADE,
+        "What is handed in may be large, and may not ask for far more than it is: each of these is looked at",
+        "before anything is made of what it bounds. What is refused ends with status 2 and a line that names",
+        "the limit. A file is a regular file: no device, pipe, socket or directory is read. Limits of a",
+        "single setting are with it in the [scenario reference](scenario.md).",
+        "",
+        "Within them, what a reader takes grows with its input:",
+        "[by how much](../testing.md#what-an-input-may-cost).",
+    ]
+    for group in dict.fromkeys(limit.group for limit in LIMITS):
+        lines += ["", f"## {group}", "", "| What | At most | Why |", "| --- | --- | --- |"]
+        for limit in LIMITS:
+            if limit.group == group:
+                most = format_size(limit.most) if limit.unit == "bytes" else f"{limit.most:,} {limit.unit}"
+                lines.append(f"| {limit.what} | {most} | {limit.why} |")
+    return "\n".join(lines) + "\n"
 
 
 # What a key takes

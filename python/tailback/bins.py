@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tailback.limits import RESULT_BINS, RESULT_VALUES
 from tailback.text import natural
 
 ITEM = "item:"
@@ -28,6 +29,8 @@ class Bins:
         if bin_ps <= 0:
             raise ValueError(f"bin_ps is {bin_ps}; expected a positive length")
         self.count = max(1, -(-end_ps // bin_ps))
+        if self.count > RESULT_BINS:
+            raise ValueError(f"found {self.count} bins, expected at most {RESULT_BINS}")
         edges_ps = np.minimum(np.arange(self.count + 1, dtype=np.int64) * bin_ps, max(end_ps, 1))
         self.start_s: Array = edges_ps[:-1] / PS_PER_S
         self.width_s: Array = np.diff(edges_ps) / PS_PER_S
@@ -58,6 +61,9 @@ class Bins:
         values = series.column("value").to_numpy()
         keys = entity_codes.astype(np.int64) * len(metrics) + metric_codes
         found, places = np.unique(keys, return_inverse=True)
+        if len(found) * self.count > RESULT_VALUES:
+            text = f"found {len(found)} series of {self.count} bins"
+            raise ValueError(f"{text}, expected at most {RESULT_VALUES} values in all")
         # A series with gaps stands for "nothing happened": zero.
         rows = np.zeros((len(found), self.count))
         inside = times < self.count

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.files import FileRefusedError, read_file
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.classes import (
     Classification,
@@ -327,15 +328,18 @@ class Scenario(Part):
         """Whether any traffic is not TCP."""
         return not all(isinstance(item, (TcpStreams, *BETWEEN_NAMESPACES)) for item in self.traffic)
 
-    def read(self, name: str) -> bytes:
-        """The content of a file that it names, relative to its own folder; read once.
+    def read(self, name: str, most: int) -> bytes:
+        """The content of a file that it names, relative to its own folder, at most `most` bytes; read once.
 
         Raises:
             ScenarioError: it cannot be read.
         """
-        if name not in self._inputs:
+        if name not in self._inputs or len(self._inputs[name]) > most:
             try:
-                self._inputs[name] = (self._folder / name).read_bytes()
+                self._inputs[name] = read_file(self._folder / name, most)
+            except FileRefusedError as error:
+                text = f'found "{plain(name)}", {error.found}, expected {error.expected}'
+                raise ScenarioError([Problem("", (), text)]) from None
             except (OSError, ValueError) as error:
                 what = (getattr(error, "strerror", None) or "a name that no file can have").lower()
                 text = f'found "{plain(name)}", {what}, expected a file that can be read'

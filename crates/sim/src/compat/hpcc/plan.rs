@@ -16,6 +16,9 @@ const MIN_FRAME_BYTES: u32 = 60;
 /// Header bytes of a data packet: Ethernet 14, IPv4 20, UDP 8, sequence number and priority 6.
 pub(super) const DATA_HEADER_BYTES: u32 = 48;
 
+/// Most different rates of links: there is a table of times for each, with an entry for every size of a packet.
+const MOST_RATES: usize = 256;
+
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -337,6 +340,8 @@ impl HpccPlan {
 
     fn check_links(&self, switches: &HashSet<u32>) -> Result<(), PlanError> {
         require(self.links.len() <= 1 << 20, "links", "more than 1,048,576")?;
+        let rates: HashSet<u64> = self.links.iter().map(|link| link.2).collect();
+        require(rates.len() <= MOST_RATES, "links", format!("more than {MOST_RATES} different rates"))?;
         let mut ports = vec![0u32; self.nodes as usize];
         let probability = |p: f64| (0.0..=1.0).contains(&p);
         for (index, &Link(a, b, rate, delay, error)) in self.links.iter().enumerate() {
