@@ -182,6 +182,74 @@ fn a_flow_at_line_rate_is_cut_whatever_it_sends_meanwhile() {
 }
 
 #[test]
+fn alpha_decays_over_any_number_of_periods() {
+    // 1023/1024 remain after a microsecond; release and cuts are out of the way.
+    let p = resolved(&DcqcnParameters { dce_tcp_g: 1023, release_at_max_rate: false, ..connectx() });
+    let start = 1023.0 / 1024.0;
+    for periods in [1, 255, 256, 65_535, 65_536, 200_000] {
+        let mut rp = after_first_cnp(&p);
+        rp.catch_up(&p, us(periods));
+        let expected = start * (1023.0f64 / 1024.0).powi(periods as i32);
+        assert!(
+            (rp.alpha() / expected - 1.0).abs() < 1e-9,
+            "{} after {periods} us, not {expected}",
+            rp.alpha()
+        );
+    }
+    let stays = resolved(&DcqcnParameters { dce_tcp_g: 1024, release_at_max_rate: false, ..connectx() });
+    let mut rp = after_first_cnp(&stays);
+    rp.catch_up(&stays, us(1_000_000));
+    assert_eq!(rp.alpha(), start);
+}
+
+#[test]
+fn bounds_are_those_of_the_parameters_or_the_link() {
+    let of_link = resolved(&connectx());
+    assert_eq!((of_link.min_rate(), of_link.max_rate()), (1e6, 100e9));
+    let set = resolved(&DcqcnParameters { rpg_min_rate: 10, rpg_max_rate: 40_000, ..connectx() });
+    assert_eq!((set.min_rate(), set.max_rate()), (10e6, 40e9));
+}
+
+/// Increases that change nothing are not replayed one by one; the first that does change something again is.
+#[test]
+fn a_long_silence_is_replayed_as_its_parts_would_be() {
+    let settings = DcqcnParameters {
+        clamp_tgt_rate: true,
+        rate_to_set_on_first_cnp: 1000,
+        rpg_time_reset: 1,
+        rpg_threshold: 1000,
+        rpg_ai_rate: 1,
+        rpg_byte_reset: 0,
+        release_at_max_rate: false,
+        ..connectx()
+    };
+    let p = resolved(&settings);
+    let mut at_once = after_first_cnp(&p);
+    let mut stepwise = at_once.clone();
+    // Fast recovery reaches its target of 1 Gbit/s in some 50 of its 1,000 steps; additive increase follows it, 1 Mbit/s
+    // a step.
+    let mut from = 0;
+    for until in [1_004, 1_005, 1_104, 2_500] {
+        at_once.catch_up(&p, us(until));
+        for t in from..=until {
+            stepwise.catch_up(&p, us(t));
+        }
+        from = until;
+        assert_eq!(
+            (at_once.rate(), at_once.target()),
+            (stepwise.rate(), stepwise.target()),
+            "after {until} us"
+        );
+    }
+    assert!((2.4e9..2.5e9).contains(&at_once.rate()), "{}", at_once.rate());
+    // Ten hours in periods of a microsecond are 36,000 million, and the last of them are like each other.
+    at_once.catch_up(&p, Time(36_000 * 1_000_000_000_000));
+    assert_eq!((at_once.rate(), at_once.target()), (100e9, 100e9));
+    at_once.on_cnp(&p, Time(36_000 * 1_000_000_000_000));
+    assert!(at_once.is_limited());
+}
+
+#[test]
 fn the_byte_counters_unit_is_a_reading() {
     let target_after_1_mb = |unit| {
         let p = resolved(&DcqcnParameters {

@@ -340,7 +340,7 @@ impl Controller for ReactionPoint {
         self.bytes += bytes;
         while self.bytes >= p.increase_bytes && self.limited {
             self.bytes -= p.increase_bytes;
-            self.byte_events += 1;
+            self.byte_events = self.byte_events.saturating_add(1);
             self.increase(p);
         }
     }
@@ -408,15 +408,33 @@ impl ReactionPoint {
         while self.increase_at.min(self.cut_at) <= now {
             // At the same instant alpha comes before the increase, and the increase before the cut.
             if self.increase_at <= self.cut_at {
+                let before = (self.rate, self.target);
                 self.increase_at += p.increase_period;
-                self.timer_events += 1;
+                self.timer_events = self.timer_events.saturating_add(1);
                 self.increase(p);
+                if (self.rate, self.target) == before {
+                    self.skip_increases(p, now);
+                }
             } else {
                 let at = self.cut_at;
                 self.update_alpha(p, at);
                 self.cut(p, at);
             }
         }
+    }
+
+    /// An increase by the timer changed nothing: neither do those after it, until a counter passes the threshold or there
+    /// is a cut. So a flow that was silent for hours has no millions of them to replay.
+    fn skip_increases(&mut self, p: &ReactionParameters, now: Time) {
+        let until = now.min(self.cut_at);
+        if self.increase_at > until {
+            return;
+        }
+        let due = (until - self.increase_at).0 / p.increase_period.0 + 1;
+        let alike = p.threshold.checked_sub(self.timer_events).map_or(u64::MAX, u64::from);
+        let skipped = due.min(alike);
+        self.increase_at += Time(skipped * p.increase_period.0);
+        self.timer_events = self.timer_events.saturating_add(skipped.min(u32::MAX as u64) as u32);
     }
 
     fn update_alpha(&mut self, p: &ReactionParameters, now: Time) {

@@ -402,5 +402,8 @@ mod tests {
         assert_eq!(widen(0xff_ffff, 5), None, "before the first packet");
         assert_eq!(widen(2, (1 << 24) - 1), Some((1 << 24) + 2));
         assert_eq!(widen(0xff_fffe, 1 << 24), Some((1 << 24) - 2));
+        // Half of all PSNs lie before the one that is expected (9.7.1): just as far is behind.
+        assert_eq!(widen(1 << 23, 1 << 24), Some(1 << 23));
+        assert_eq!(wire_psn((1 << 24) + 5), 5);
     }
 }

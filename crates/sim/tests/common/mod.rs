@@ -4,6 +4,7 @@
 pub mod bridge;
 pub mod fabric;
 pub mod host;
+pub mod seeds;
 pub mod tcp;
 
 use tailback_proto::congestion::dcqcn::DcqcnParameters;

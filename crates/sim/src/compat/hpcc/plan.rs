@@ -89,6 +89,13 @@ pub struct Link(pub u32, pub u32, pub u64, pub u64, pub f64);
 #[allow(missing_docs)]
 pub struct Flow(pub u32, pub u32, pub u32, pub u32, pub u64, pub u64);
 
+impl Flow {
+    /// Its start. A flow may start long after the end of any run: never.
+    pub(super) fn start_ps(&self) -> u64 {
+        self.5.saturating_mul(1000).min(EventQueue::HORIZON.0)
+    }
+}
+
 /// When (ns), and which two nodes lose their link.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]

@@ -219,7 +219,7 @@ impl World {
             fct: Vec::new(),
             pfc: Vec::new(),
             pause_logs: PauseLogs::default(),
-            origin: plan.flows.first().map_or(0, |flow| flow.5 * 1000),
+            origin: plan.flows.first().map_or(0, Flow::start_ps),
             transmissions: [[0; 4]; 2],
             ecn_draws: 0,
             delivered: 0,
@@ -339,7 +339,7 @@ impl World {
     /// Starts the list of flows and what else stands in the calendar from the beginning.
     pub fn begin(&mut self) {
         if let Some(flow) = self.plan.flows.first() {
-            self.schedule(flow.5 * 1000, Event::FlowInput, 0);
+            self.schedule(flow.start_ps(), Event::FlowInput, 0);
         }
         if let Some(down) = self.plan.link_down {
             self.schedule(down.0 * 1000, Event::LinkDown, 0);
