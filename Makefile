@@ -82,11 +82,12 @@ fuzz-rust:
 fuzz-python: $(VENV)/.fuzz
 	$(BIN)/python fuzz/hpcc_readers.py
 
-checked: $(VENV)/.test ## results of builds with overflow checks and debug assertions, against the installed one's
-	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py --profile checked
-	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py
-	$(BIN)/python tests/digests.py built-in drawn:1:0:200 \
-		--compare target/checked/lib_engine.so target/debug/lib_engine.so
+# CHECKED=dev compares the debug build.
+CHECKED ?= checked
+
+checked: $(VENV)/.test ## results of a build with overflow checks and debug assertions, against the installed one's
+	$(CARGO) build --locked --quiet --package tailback-py --profile $(CHECKED)
+	$(BIN)/python tests/digests.py built-in drawn:1:0:200 --compare target/$(CHECKED:dev=debug)/lib_engine.so
 
 controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
 	@$(BIN)/python tools/make_controllers.py

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
-from tailback.parts import goodput, sending, sent
+from tailback.parts import bulk_goodput, goodput, sending, sent
 from tailback.remember import remembered
 from tailback.setup import ROCE
 from tailback.text import natural
@@ -164,9 +164,9 @@ def total_goodput(
 
 @measure("share")
 def goodput_of_line_rate(result: Result, since: Since = "convergence") -> float:
-    """Total goodput as a share of the line rate (senders' or receivers' links, whichever is less)."""
-    limit = capacity(result)
-    return total_goodput(result, since) / limit if limit else NAN
+    """Goodput but for latency tests as a share of the line rate (senders' or receivers', the lower)."""
+    limit, (begin, end) = capacity(result), span(result, since)
+    return result.bins.mean(bulk_goodput(result), begin, end) / limit if limit and begin == begin else NAN
 
 
 @measure("share")

@@ -51,19 +51,27 @@ def selected(result: Result, item: str | None, protocol: str | None) -> list[str
 def goodput(result: Result, item: str | None = None, protocol: str | None = None) -> Array | None:
     """Payload a second that receivers took in order of this part of the traffic, one value a bin.
 
-    None where the time series do not tell the parts apart. All of it is without latency tests, as the senders
-    and receivers of a run are, unless there is nothing else.
+    None where the time series do not tell the parts apart.
     """
-    names = selected(result, item, protocol)
-    told_apart = any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result))
+    return _of_items(result, selected(result, item, protocol))
+
+
+def bulk_goodput(result: Result) -> Array:
+    """The same of what senders and receivers of a run send and get: no latency tests beside other traffic.
+
+    All of it where the time series do not tell the parts apart.
+    """
+    bulk = result.bulk.column("writer").unique().to_pylist() if "writer" in result.bulk.column_names else []
+    found = None if len(bulk) == len(items(result)) else _of_items(result, bulk)
+    return result.bins.total("goodput_rx_bps") if found is None else found
+
+
+def _of_items(result: Result, names: list[str] | None) -> Array | None:
     if names is None:
-        bulk = set(result.bulk.column("writer").unique().to_pylist()) if told_apart else set()
-        names = [name for name in items(result) if name in bulk]
-        if len(names) in (0, len(items(result))):
-            return result.bins.total("goodput_rx_bps")
+        return result.bins.total("goodput_rx_bps")
     if not names:
         return np.zeros(result.bins.count)
-    if not told_apart:
+    if not any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result)):
         return None
     rows = [result.bins.values(f"{ITEM}{name}", "goodput_rx_bps") for name in names]
     return np.asarray(np.sum(rows, axis=0))
