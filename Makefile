@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak checked controllers docs \
+.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak checked failure-points controllers docs \
 	bench mutants lock clean help
 
 help: ## this list
@@ -82,11 +82,12 @@ fuzz-rust:
 fuzz-python: $(VENV)/.fuzz
 	$(BIN)/python fuzz/readers.py
 
-checked: $(VENV)/.test ## results of builds with overflow checks and debug assertions, against the installed one's
-	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py --profile checked
-	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py
-	$(BIN)/python tests/digests.py built-in drawn:1:0:200 \
-		--compare target/checked/lib_engine.so target/debug/lib_engine.so
+# CHECKED=dev compares the debug build.
+CHECKED ?= checked
+
+checked: $(VENV)/.test ## results of a build with overflow checks and debug assertions, against the installed one's
+	$(CARGO) build --locked --quiet --package tailback-py --profile $(CHECKED)
+	$(BIN)/python tests/digests.py built-in drawn:1:0:200 --compare target/$(CHECKED:dev=debug)/lib_engine.so
 
 controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
 	@$(BIN)/python tools/make_controllers.py
@@ -99,6 +100,9 @@ RUNS ?= 5000
 
 soak: $(VENV)/.test ## drawn scenarios, 5,000 or RUNS of them from SEED, each run and checked
 	$(BIN)/python tests/soak.py --seed $(SEED) --runs $(RUNS)
+
+failure-points: $(VENV)/.test ## every call that writes fails, or the process ends there: what is left is looked at
+	$(BIN)/python tests/failure_points/enumerate.py
 
 docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	@$(BIN)/python tools/make_reference.py

@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_the_run(
         "below a file": full / "mine.txt" / "x",
     }[kind]
     found = {
-        "full folder": "a folder that is not empty",
+        "full folder": "a folder that is not empty, with mine.txt in it",
         "file": "a file",
         "below a file": "not a directory",
     }[kind]
@@ -164,10 +164,10 @@ def test_a_folder_that_cannot_be_used_is_refused_before_the_run(
 def test_a_folder_without_permission(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(**_: object) -> None:  # the permission itself would not stop root
+    def refuse(*_: object) -> None:  # the permission itself would not stop root
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     status, _, err = lines(["run", "first-flow", "--out", str(tmp_path)], capsys)
     assert status == 2
     expected = "found permission denied, expected a new or empty folder that can be written"
@@ -190,10 +190,10 @@ def test_an_impossible_plan_leaves_no_folder(
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda _: "20300102-030405")
-    folder = cli._default_folder("x")
-    assert folder == Path("runs/x-20300102-030405")
-    folder.mkdir(parents=True)
-    assert cli._default_folder("x") == Path("runs/x-20300102-030405-2")
+    with cli._claimed(None, "x") as first, cli._claimed(None, "x") as second:
+        assert first.given == Path("runs/x-20300102-030405")
+        assert second.given == Path("runs/x-20300102-030405-2")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -6,17 +6,14 @@ The cases, with the outputs of that simulator, are those of the engine's tests.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tailback
+from commands import start, wait_until_it_simulates
 from hpcc_files import CONFIG, FLOW, write
 from tailback import cli
 from tailback.findings import findings
@@ -151,7 +148,9 @@ def test_interrupted_run_is_partial(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     case = "fatk4_16h_ws50_10ms"
-    result = tailback.run_hpcc(CASES / case / "config.txt", out=tmp_path / "x", progress=interrupt)
+    with pytest.raises(tailback.Interrupted) as interrupted:
+        tailback.run_hpcc(CASES / case / "config.txt", out=tmp_path / "x", progress=interrupt)
+    result = interrupted.value.result
     assert not result.complete
     written = (tmp_path / "x" / "fct.txt").read_bytes()
     assert expected(case, "fct.txt").startswith(written)
@@ -166,18 +165,12 @@ def test_ctrl_c_leaves_a_valid_partial_result(tmp_path: Path) -> None:
     with (tmp_path / "in" / "config.txt").open("a") as config:
         config.write("\nSIMULATOR_STOP_TIME 12\n")
     out = tmp_path / "x"
-    command = [sys.executable, "-m", "tailback.cli", "hpcc", str(tmp_path / "in" / "config.txt"), "-q"]
-    with subprocess.Popen(
-        [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
-    ) as process:
-        deadline = time.monotonic() + 30
-        while not out.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.5)
+    with start("hpcc", tmp_path / "in" / "config.txt", "-q", "--out", out) as process:
+        wait_until_it_simulates(process)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stderr) == (130, b"")
-    assert stdout.decode().strip() == str(out)
+    assert (process.returncode, stderr) == (130, "")
+    assert stdout.strip() == str(out)
     assert json.loads((out / "summary.json").read_text())["complete"] is False
     assert (out / "pfc.txt").read_bytes().startswith(expected("qpscale2_128", "pfc.txt"))
 

@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 from synthetic import SyntheticScenario, incast, plan
-from tailback import cli
+from tailback import cli, signals
 from tailback.experiments import Check, Claim, Experiment, load_published
 from tailback.measures import MEASURES
 from tailback.plan import make_plan
@@ -409,7 +409,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         asked.append(scenario)
         if len(asked) == 2:
             os.kill(os.getpid(), signal.SIGINT)
-            while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            while not signals._first:
                 time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGINT)
         with contextlib.suppress(KeyboardInterrupt):

@@ -82,7 +82,7 @@ def test_a_run_may_replace_a_run_and_nothing_else(tmp_path: Path) -> None:
     other = tmp_path / "thesis"
     other.mkdir()
     (other / "chapter1.tex").write_text("x")
-    with pytest.raises(FileExistsError, match="not the folder of a run"):
+    with pytest.raises(FileExistsError, match="found a folder that is not that of a run"):
         small().write(other)
     assert (other / "chapter1.tex").read_text() == "x"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "thesis"]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tailback
+from commands import start, wait_until_it_simulates
 from tailback import cli
 from tailback.plan import make_plan, plan_json
 from tailback.run import _simulation
@@ -84,7 +83,10 @@ def test_interrupted_run_is_partial(tmp_path: Path) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    result = tailback.run("roce-incast-lossless", out=tmp_path / "x", progress=interrupt)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        tailback.run("roce-incast-lossless", out=tmp_path / "x", progress=interrupt)
+    assert isinstance(interrupted.value, tailback.Interrupted)
+    result = interrupted.value.result
     assert not result.complete
     assert 0 < result.meta["end_ps"] < 2 * 10**12
     assert json.loads((tmp_path / "x" / "summary.json").read_text())["complete"] is False
@@ -141,23 +143,22 @@ def test_disk_full_is_one_line(
         raise OSError(28, "No space left on device", "x/flows.parquet")
 
     monkeypatch.setattr("tailback.results.Result.write", fail)
-    assert cli.main(["run", "first-flow", "--out", str(tmp_path / "x"), "-q"]) == 2
+    assert cli.main(["run", "first-flow", "--out", str(tmp_path / "x"), "-q"]) == 3
     assert capsys.readouterr().err == "tailback: x/flows.parquet: No space left on device\n"
 
 
-def test_ctrl_c_leaves_a_valid_partial_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signals", [["SIGINT"], ["SIGTERM", "SIGTERM"], ["SIGHUP", "SIGTERM"]], ids="+".join)
+def test_an_interrupt_leaves_a_valid_partial_result(signals: list[str], tmp_path: Path) -> None:
+    """timeout(1) sends SIGTERM twice, systemd one signal after the other."""
     out = tmp_path / "x"
-    command = [sys.executable, "-m", "tailback.cli", "run", "roce-incast-lossless", "--out", str(out), "-q"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ) as process:
-        deadline = time.monotonic() + 30
-        while not out.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
+    with start("run", "roce-incast-lossless", "--out", out, "-q") as process:
+        wait_until_it_simulates(process)
+        for name in signals:
+            process.send_signal(signal.Signals[name])
         stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert stderr == b""
-    assert stdout.decode().strip() == str(out)
+    assert process.returncode == 128 + signal.Signals[signals[0]]
+    assert stderr == ""
+    assert stdout.strip() == str(out)
     summary = json.loads((out / "summary.json").read_text())
     assert summary["complete"] is False
     assert summary["simulated_s"] < 2
@@ -204,12 +205,14 @@ def test_one_ctrl_c_while_results_are_written_loses_nothing(
     assert not (tmp_path / "two").exists()
 
 
-def test_latency_tests_are_no_part_of_the_goodput_of_other_traffic() -> None:
+def test_what_latency_tests_send_is_no_share_of_the_line_of_others() -> None:
     # Both ways at once the tests carry more than one way of the cable does.
     tests = [{"kind": "write-latency", "from": "all", "to": "all", "message": "64KiB"} for _ in range(4)]
     few = {"kind": "flows", "list": ["h0 h1 1000B 10us"]}
     data = {**TINY, "run": {"duration": "100us"}, "topology": {"kind": "point-to-point"}}
     result = tailback.run({**data, "traffic": [*tests, few]})
-    assert result.summary["goodput"]["total_bps"] == pytest.approx(1000 * 8 / 100e-6)
-    alone = tailback.run({**data, "traffic": tests})
-    assert alone.summary["goodput"]["total_bps"] > 100e9
+    goodput = result.summary["goodput"]
+    assert goodput["total_bps"] > 100e9
+    assert goodput["of_line_rate"] == pytest.approx(1000 * 8 / 100e-6 / 100e9)
+    alone = tailback.run({**data, "traffic": tests}).summary["goodput"]
+    assert alone["of_line_rate"] == pytest.approx(alone["total_bps"] / 200e9)

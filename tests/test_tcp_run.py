@@ -9,6 +9,7 @@ import pytest
 import tailback
 from tailback import measures, measures_hosts
 from tailback.findings import findings
+from tailback.parts import sending
 from tailback.report import render
 from tailback.results import Result
 
@@ -97,6 +98,23 @@ def test_an_incast_of_tcp_drops_and_its_books_balance() -> None:
     assert result.summary["losses"]["dropped_packets"] > 0
     assert not result.faults
     assert result.meta["conservation"]["ok"]
+
+
+TEST = {"kind": "write-latency", "from": "h0", "to": "h2"}
+
+
+@pytest.mark.parametrize(
+    ("roce", "senders"),
+    [([TEST], ["h0", "h2"]), ([TEST, {"kind": "write", "from": "h3", "to": "h2"}], ["h3"])],
+)
+def test_a_latency_test_beside_tcp(roce: list[dict[str, Any]], senders: list[str]) -> None:
+    """Of a part of the traffic, as of the whole, it is a sender only where there is no other."""
+    result = tailback.run(star([*roce, tcp("h1", "h2")], hosts=4, duration="2ms"))
+    assert sending(result, protocol="roce") == senders
+    assert sending(result, protocol="tcp") == ["h1"]
+    assert sending(result, item="write-latency0") == ["h0", "h2"]
+    assert list(measures.sender_goodputs(result, 0.0, protocol="roce")) == senders
+    assert "Flows, by sender" in render(result)
 
 
 def test_nothing_is_sent_again_that_still_waits_for_the_wire_and_no_core_works_ahead() -> None:

@@ -8,10 +8,13 @@ result.summary["goodput"]
 
 from __future__ import annotations
 
+from tailback import start_up  # noqa: F401  first of all: the rest takes a while
+
+# isort: split
 from importlib import metadata
 
 from tailback.hpcc.run import run_hpcc
-from tailback.run import run
+from tailback.run import Interrupted, run
 from tailback.scenario import Scenario, ScenarioError, load
 
 try:
@@ -19,4 +22,4 @@ try:
 except metadata.PackageNotFoundError:  # a source tree on the path
     __version__ = "unknown"
 
-__all__ = ["Scenario", "ScenarioError", "__version__", "load", "run", "run_hpcc"]
+__all__ = ["Interrupted", "Scenario", "ScenarioError", "__version__", "load", "run", "run_hpcc"]

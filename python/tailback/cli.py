@@ -1,7 +1,8 @@
 """The command line: `tailback run`, `hpcc`, `explain`, `show`, `counters`, `list`, `schema`, `reproduce`.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
-problem on stderr), 130 interrupted.
+problem on stderr), 3 something could not be written, 4 out of memory, 5 an error of another kind; 129, 130
+and 143 interrupted by SIGHUP, Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -19,11 +20,13 @@ import typer
 
 import tailback
 from tailback import scenario as scenarios
-from tailback import text
+from tailback import signals, text
 from tailback.counters import STYLES, as_tool
-from tailback.run import run_checked
+from tailback.out_folder import LAST, Occupied, OutFolder
+from tailback.run import Interrupted, claimed, run_checked
 from tailback.run_folder import read_run, reading
 from tailback.scenario import Problem, ScenarioError
+from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from tailback.reproduce_all import AllReproductions
     from tailback.results import Result
 
-DONE, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAULT, BAD_INPUT, NOT_WRITTEN = 0, 1, 2, 3
 
 app = typer.Typer(
     name="tailback",
@@ -64,20 +67,52 @@ Quiet = Annotated[
 
 
 @contextmanager
-def _bad_input(runs: Path | None = None) -> Iterator[None]:
-    """Turns bad input into lines on stderr and status 2, and an interrupt at which there is no result of the
-    whole into 130. Below `runs` there may then be single runs.
-    """
+def _bad_input() -> Iterator[None]:
+    """Turns bad input, and an interrupt at which there is no result, into lines on stderr and a status."""
     try:
         yield
     except KeyboardInterrupt:
-        written = sorted({str(file.parent.parent) for file in runs.rglob("summary.json")}) if runs else []
-        what = f"; runs that are complete are in {', '.join(written)}" if written else "; nothing was written"
-        typer.echo(f"tailback: interrupted before there was a result{what}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        _interrupted("nothing was written")
     except ScenarioError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def _interrupted(what: str) -> NoReturn:
+    typer.echo(f"tailback: interrupted before there was a result; {what}", err=True)
+    raise typer.Exit(signals.status()) from None
+
+
+@contextmanager
+def _folder(out: Path | None, name: str) -> Iterator[OutFolder]:
+    """The folder for a result, claimed: that of --out, or `runs/NAME-TIME`, with a number after it if that is
+    taken.
+
+    At an interrupt it says what has been written.
+    """
+    with _claimed(out, name) as folder:
+        try:
+            yield folder
+        except KeyboardInterrupt:
+            if (folder.given / LAST).is_file():
+                _interrupted(f"the result is in {folder.given}")
+            runs = [file.parent for file in folder.given.rglob(LAST) if not file.parent.name.startswith(".")]
+            places = ", ".join(sorted({str(run.parent) for run in runs}))
+            _interrupted(f"runs that are complete are in {places}" if places else "nothing was written")
+
+
+def _claimed(out: Path | None, name: str) -> AbstractContextManager[OutFolder]:
+    if out is not None:
+        return claimed(out)
+    first = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, number = first, 1
+    while True:
+        # Another run may begin in the same second.
+        with suppress(Occupied):
+            if not folder.exists():
+                return claimed(folder, new=True)
+        number += 1
+        folder = first.with_name(f"{first.name}-{number}")
 
 
 def _version(wanted: bool) -> None:
@@ -121,11 +156,10 @@ def run(
         raise typer.BadParameter("--jobs needs --seeds")
     with _bad_input():
         scenario = scenarios.load(name, sets=sets or (), seed=seed)
-        folder = _default_folder(scenario.name) if out is None else out
-        with _bar(quiet) as bar:
+        with _folder(out, scenario.name) as folder, _bar(quiet) as bar:
             steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
-            result = run_checked(scenario, folder, steps)
-    raise typer.Exit(_conclude(result, folder, quiet))
+            result = _even_in_part(lambda: run_checked(scenario, folder, steps))
+    raise typer.Exit(_conclude(result, folder.given, quiet))
 
 
 @app.command()
@@ -145,13 +179,20 @@ def hpcc(
 
     with _bad_input():
         inputs = load_inputs(config)
-        folder = _default_folder(inputs.name) if out is None else out
         for warning in warnings(inputs):
             typer.echo(warning, err=True)
-        with _bar(quiet) as bar:
+        with _folder(out, inputs.name) as folder, _bar(quiet) as bar:
             steps = _steps(bar, inputs.name, *span_ps(inputs)) if bar else None
-            result = tailback.run_hpcc(inputs, out=folder, progress=steps)
-    raise typer.Exit(_conclude(result, folder, quiet))
+            result = _even_in_part(lambda: tailback.run_hpcc(inputs, out=folder, progress=steps))
+    raise typer.Exit(_conclude(result, folder.given, quiet))
+
+
+def _even_in_part(run: Callable[[], Result]) -> Result:
+    """The result of a run, also of one that was interrupted."""
+    try:
+        return run()
+    except Interrupted as interrupted:
+        return interrupted.result
 
 
 def _conclude(result: Result, folder: Path, quiet: bool) -> int:
@@ -160,47 +201,41 @@ def _conclude(result: Result, folder: Path, quiet: bool) -> int:
         typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.
     interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
-    try:
-        if not quiet:
-            _print(result.closing_table())
-        typer.echo(str(folder) if quiet else f"\n{folder / 'report.html'}")
-        sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # whoever read along has seen enough: the status still tells
-        _silence_stdout()
-    return INTERRUPTED if interrupted else FAULT if result.faults else DONE
+    where = str(folder) if quiet else f"\n{folder / 'report.html'}"
+    _say([] if quiet else [result.closing_table()], where)
+    return signals.status() if interrupted else FAULT if result.faults else DONE
 
 
 def _run_seeds(
     name: str, sets: list[str], out: Path | None, seed: int | None, given: str, jobs: int | None, quiet: bool
 ) -> NoReturn:
     """`run` with several seeds."""
-    from tailback.seeds import parse, run_seeds
+    from tailback.seeds import RunFailed, parse, run_seeds
 
     if seed is not None:
         raise typer.BadParameter("--seed and --seeds exclude each other")
     with _bad_input():
         seeds = parse(given)
-        folder = _default_folder(scenarios.load(name, sets=sets).name) if out is None else out
-    with _bad_input(folder):
-        try:
-            with _bar(quiet) as bar:
-                shares = _shares(bar) if bar else None
-                tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
+        title = scenarios.load(name, sets=sets).name
+        with _folder(out, title) as folder, _bar(quiet) as bar:
+            shares = _shares(bar) if bar else None
+            tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
+            try:
                 done = run_seeds(name, seeds, folder, sets=sets, jobs=jobs or _cores(), progress=tell)
-        except RuntimeError as error:
-            typer.echo(f"tailback: {error}", err=True)
-            raise typer.Exit(FAULT) from None
+            except RunFailed as error:
+                typer.echo(f"tailback: {error}", err=True)
+                raise typer.Exit(FAILED) from None
     for one, fault in done.faults:
         typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     if done.interrupted:
         typer.echo(
             f"tailback: interrupted; {len(done.summaries)} of {len(seeds)} runs are complete", err=True
         )
-    if done.summaries and not quiet:
-        _print(done.table())
     if done.summaries:
-        typer.echo(str(folder) if quiet else f"\n{folder}/seed-{min(done.summaries)}/report.html and others")
-    raise typer.Exit(INTERRUPTED if done.interrupted else FAULT if done.faults else DONE)
+        first = folder.given / f"seed-{min(done.summaries)}"
+        where = str(folder.given) if quiet else f"\n{first / 'report.html'} and others"
+        _say([] if quiet else [done.table()], where)
+    raise typer.Exit(signals.status() if done.interrupted else FAULT if done.faults else DONE)
 
 
 @app.command()
@@ -336,23 +371,23 @@ def reproduce(
     from tailback.reproduce import reproduce as repeat
     from tailback.reproduce_all import ALL, names, reproduce_all
 
-    folder = _default_folder(name) if out is None else out
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
     jobs = jobs or _cores()
-    with _bad_input(folder), _bar(quiet) as bar:
+    with _bad_input():
         if name == ALL and ids:
             raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
         runs = sum(planned_runs(one, quick, ids) for one in names(name))
-        progress = _shares_of_all(bar, name, runs) if bar else None
-        done: Reproduction | AllReproductions
-        if name == ALL:
-            done = reproduce_all(folder, strict, quick, jobs, progress)
-        else:
-            done = repeat(name, folder, strict, quick, ids, jobs, progress)
-    if not quiet:
-        _print(*done.tables())
-    typer.echo(str(folder) if quiet else f"\n{folder / 'reproduce.html'}")
-    raise typer.Exit(done.exit_status)
+        with _folder(out, name) as folder, _bar(quiet) as bar:
+            progress = _shares_of_all(bar, name, runs) if bar else None
+            done: Reproduction | AllReproductions
+            if name == ALL:
+                done = reproduce_all(folder, strict, quick, jobs, progress)
+            else:
+                done = repeat(name, folder, strict, quick, ids, jobs, progress)
+    _say(
+        [] if quiet else done.tables(), str(folder.given) if quiet else f"\n{folder.given / 'reproduce.html'}"
+    )
+    raise typer.Exit(signals.status() if done.interrupted else done.exit_status)
 
 
 def _cores() -> int:
@@ -360,21 +395,18 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _default_folder(name: str) -> Path:
-    """`runs/NAME-TIME`, with a number after it if that is taken."""
-    first = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder, number = first, 2
-    while folder.exists():
-        folder, number = first.with_name(f"{first.name}-{number}"), number + 1
-    return folder
-
-
-def _print(*tables: RenderableType) -> None:
+def _say(tables: Sequence[RenderableType], where: str) -> None:
+    """Prints what a run came to, and where it is. Whoever does not read it to its end has seen enough."""
     from rich.console import Console
 
-    console = Console()
-    for table in tables:
-        console.print(table)
+    try:
+        console = Console()
+        for table in tables:
+            console.print(table)
+        typer.echo(where)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the library exits with 1: the status still tells
+        _silence_stdout()
 
 
 @contextmanager
@@ -459,6 +491,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if arguments is None and len(sys.argv) == 1:
         arguments = ["--help"]
+    with signals.interrupting():
+        return _status(arguments)
+
+
+def _status(arguments: Sequence[str] | None) -> int:
     try:
         status = app(args=arguments, prog_name="tailback", standalone_mode=False)
         sys.stdout.flush()
@@ -467,15 +504,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         typer.echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+        return signals.status()
     # The reader of the output, such as head, has seen enough. typer exits with 1 then: here that is a fault.
     except (BrokenPipeError, SystemExit):
         _silence_stdout()
         return DONE
-    except OSError as error:  # such as a disk that is full
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"tailback: {where}{error.strerror or error}", err=True)
-        return BAD_INPUT
+    except Exception as error:
+        if out_of_memory(error):
+            words = " ".join(str(error).split())
+            typer.echo(f"tailback: out of memory{': ' if words else ''}{words}", err=True)
+            return OUT_OF_MEMORY
+        if isinstance(error, OSError):  # such as a disk that is full
+            where = f"{error.filename}: " if error.filename else ""
+            typer.echo(f"tailback: {where}{error.strerror or error}", err=True)
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _silence_stdout()  # or the interpreter tries once more, and says so
+            return NOT_WRITTEN
+        raise
 
 
 if __name__ == "__main__":

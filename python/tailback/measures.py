@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
-from tailback.parts import goodput, sending, sent
+from tailback.parts import bulk_goodput, goodput, sending, sent
 from tailback.remember import remembered
 from tailback.setup import ROCE
 from tailback.text import natural
@@ -164,9 +164,9 @@ def total_goodput(
 
 @measure("share")
 def goodput_of_line_rate(result: Result, since: Since = "convergence") -> float:
-    """Total goodput as a share of the line rate (senders' or receivers' links, whichever is less)."""
-    limit = capacity(result)
-    return total_goodput(result, since) / limit if limit else NAN
+    """Goodput but for latency tests as a share of the line rate (senders' or receivers', the lower)."""
+    limit, (begin, end) = capacity(result), span(result, since)
+    return result.bins.mean(bulk_goodput(result), begin, end) / limit if limit and begin == begin else NAN
 
 
 @measure("share")
@@ -194,7 +194,9 @@ def ideal_payload_share(result: Result) -> float:
     """
     # Flows of the same message size from hosts of the same MTU are alike: there may be very many.
     keys = [name for name in ("src", "message_bytes", "protocol") if name in result.flows.column_names]
-    groups = result.flows.group_by(keys).aggregate([("bytes_delivered", "sum")]).to_pylist()
+    groups = (
+        result.flows.group_by(keys, use_threads=False).aggregate([("bytes_delivered", "sum")]).to_pylist()
+    )
     payload = wire = 0.0
     for row in sorted(groups, key=lambda row: [str(row[key]) for key in keys]):
         each, on_wire = result.setup.on_wire(row["src"], row["message_bytes"], row.get("protocol", ROCE))

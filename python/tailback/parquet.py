@@ -44,7 +44,8 @@ def _read(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> 
     _limit("bytes unpacked", sum(abs(group.total_byte_size) for group in groups), most_bytes)
     # A text that is there once may be meant a million times: as a dictionary it stays there once.
     texts = [field.name for field in schema if _is_text(field.type)]
-    table = pq.read_table(pa.BufferReader(content), read_dictionary=texts)
+    # Not read_table, which starts threads: where there is no memory for them, it waits for ever.
+    table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read(use_threads=False)
     _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
     return table.cast(schema)
 

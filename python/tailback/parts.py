@@ -24,7 +24,12 @@ def items(result: Result) -> dict[str, str]:
         return {}
     if "protocol" not in flows.column_names:
         return dict.fromkeys(sorted(flows.column("writer").unique().to_pylist(), key=natural), ROCE)
-    pairs = flows.select(["writer", "protocol"]).group_by(["writer", "protocol"]).aggregate([]).to_pylist()
+    pairs = (
+        flows.select(["writer", "protocol"])
+        .group_by(["writer", "protocol"], use_threads=False)
+        .aggregate([])
+        .to_pylist()
+    )
     return {row["writer"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["writer"]))}
 
 
@@ -46,19 +51,27 @@ def selected(result: Result, item: str | None, protocol: str | None) -> list[str
 def goodput(result: Result, item: str | None = None, protocol: str | None = None) -> Array | None:
     """Payload a second that receivers took in order of this part of the traffic, one value a bin.
 
-    None where the time series do not tell the parts apart. All of it is without latency tests, as the senders
-    and receivers of a run are, unless there is nothing else.
+    None where the time series do not tell the parts apart.
     """
-    names = selected(result, item, protocol)
-    told_apart = any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result))
+    return _of_items(result, selected(result, item, protocol))
+
+
+def bulk_goodput(result: Result) -> Array:
+    """The same of what senders and receivers of a run send and get: no latency tests beside other traffic.
+
+    All of it where the time series do not tell the parts apart.
+    """
+    bulk = result.bulk.column("writer").unique().to_pylist() if "writer" in result.bulk.column_names else []
+    found = None if len(bulk) == len(items(result)) else _of_items(result, bulk)
+    return result.bins.total("goodput_rx_bps") if found is None else found
+
+
+def _of_items(result: Result, names: list[str] | None) -> Array | None:
     if names is None:
-        bulk = set(result.bulk.column("writer").unique().to_pylist()) if told_apart else set()
-        names = [name for name in items(result) if name in bulk]
-        if len(names) in (0, len(items(result))):
-            return result.bins.total("goodput_rx_bps")
+        return result.bins.total("goodput_rx_bps")
     if not names:
         return np.zeros(result.bins.count)
-    if not told_apart:
+    if not any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result)):
         return None
     rows = [result.bins.values(f"{ITEM}{name}", "goodput_rx_bps") for name in names]
     return np.asarray(np.sum(rows, axis=0))
@@ -68,19 +81,28 @@ def goodput(result: Result, item: str | None = None, protocol: str | None = None
 def _items_of(result: Result) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))
-    pairs = begun.select(["src", "writer"]).group_by(["src", "writer"]).aggregate([]).to_pylist()
-    found: dict[str, set[str]] = {host: set() for host in result.senders}
-    for row in pairs:
-        found[row["src"]].add(row["writer"])
+    pairs = (
+        begun.select(["src", "writer"])
+        .group_by(["src", "writer"], use_threads=False)
+        .aggregate([])
+        .to_pylist()
+    )
+    found: dict[str, set[str]] = {}
+    for row in sorted(pairs, key=lambda row: natural(row["src"])):
+        found.setdefault(row["src"], set()).add(row["writer"])
     return found
 
 
 def sending(result: Result, item: str | None = None, protocol: str | None = None) -> list[str]:
-    """Hosts that have begun to send any of this part of the traffic, in natural order."""
+    """Hosts that have begun to send any of this part of the traffic, in natural order.
+
+    As of the whole: latency tests count only where the part is nothing else.
+    """
     names = selected(result, item, protocol)
     if names is None:
         return result.senders
-    return [host for host, sent in _items_of(result).items() if sent & set(names)]
+    bulk = set(names) - result.latency_tests or set(names)
+    return [host for host, sent in _items_of(result).items() if sent & bulk]
 
 
 def sent(result: Result, host: str, item: str | None = None, protocol: str | None = None) -> Array | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tailback.experiments import Check, Claim, Experiment, Sensitivity, list_published, load_published
+from tailback.out_folder import OutFolder, replace_file
 from tailback.results import Result
-from tailback.run import claim as claim_folder
-from tailback.run import run
+from tailback.run import claimed, run
 from tailback.runs import Progress, Runner, Runs
 from tailback.scenario import load
 
@@ -215,7 +216,7 @@ def _measured(measured: list[Measured]) -> Text:
 
 def reproduce(
     name: str,
-    out: str | Path | None = None,
+    out: str | Path | OutFolder | None = None,
     strict: bool = False,
     quick: bool = False,
     only: Sequence[str] = (),
@@ -228,16 +229,19 @@ def reproduce(
     `out`: a folder, new or empty, for reproduce.html, reproduce.json and one folder a run (under runs/); None
     writes nothing. `quick` runs each scenario for a fraction of its time: the verdicts are then only a first
     look, and say so. `only` names the claims to check, by their ids; nothing else is run. ScenarioError when
-    there is no experiment or claim of that name, or `out` cannot be used; nothing was run then.
+    there is no experiment or claim of that name, or `out` cannot be used; nothing was run then. OSError when
+    it cannot be written; runs that are complete are there then, and reproduce.json, which comes last, is not.
     """
     experiment = load_published(name)
     if only:
         experiment = experiment.only(only)
-    folder = None if out is None else claim_folder(Path(out))
     ids = [claim.id for claim in experiment.claims] if only else []
-    done = Reproduction(name, experiment, quick, strict, ids, folder=folder)
-    with Runs(runner or engine, progress, jobs) as runs:
-        return Begun(done, runs).finish()
+    with nullcontext() if out is None else claimed(out) as folder:
+        done = Reproduction(
+            name, experiment, quick, strict, ids, folder=None if folder is None else folder.path
+        )
+        with Runs(runner or engine, progress, jobs) as runs:
+            return Begun(done, runs).finish()
 
 
 class Begun:
@@ -270,10 +274,8 @@ class Begun:
         if done.folder is not None:
             from tailback.report.reproduction import render_reproduction
 
-            text = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
             done.folder.mkdir(parents=True, exist_ok=True)  # not there yet if no run of it was begun
-            (done.folder / "reproduce.json").write_text(text, encoding="utf-8")
-            (done.folder / "reproduce.html").write_text(render_reproduction(done), encoding="utf-8")
+            write_pages(done.folder, render_reproduction(done), done.as_json())
         return done
 
     def _tables(self) -> None:
@@ -296,6 +298,13 @@ class Begun:
                 variants.append(Variant(value, value == item.assumed, measured))
             else:
                 done.sensitivity.append((item, variants))
+
+
+def write_pages(folder: Path, page: str, figures: Mapping[str, Any]) -> None:
+    """Writes reproduce.html, and then reproduce.json: a folder without that was not done to its end."""
+    replace_file(folder / "reproduce.html", page.encode())
+    text = json.dumps(figures, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    replace_file(folder / "reproduce.json", text.encode())
 
 
 def planned_runs(name: str, quick: bool = False, only: Sequence[str] = ()) -> int:

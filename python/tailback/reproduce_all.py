@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from rich.text import Text
 
 from tailback import text
 from tailback.experiments import list_published, load_published
-from tailback.reproduce import Begun, Reproduction, engine
-from tailback.run import claim as claim_folder
+from tailback.out_folder import OutFolder
+from tailback.reproduce import Begun, Reproduction, engine, write_pages
+from tailback.run import claimed
 from tailback.runs import Progress, Runner, Runs
 
 ALL = "all"
@@ -76,7 +76,7 @@ class AllReproductions:
 
 
 def reproduce_all(
-    out: str | Path,
+    out: str | Path | OutFolder,
     strict: bool = False,
     quick: bool = False,
     jobs: int = 1,
@@ -90,15 +90,13 @@ def reproduce_all(
     """
     from tailback.report.reproduction import render_front
 
-    folder = claim_folder(Path(out))
-    done = AllReproductions(quick)
-    with Runs(runner or engine, progress, jobs) as runs:
-        begun = []
-        for name in names(ALL):
-            one = Reproduction(name, load_published(name), quick, strict, folder=folder / name)
-            begun.append(Begun(one, runs, f"{name}: "))
-        done.experiments = [one.finish() for one in begun]
-    words = json.dumps(done.as_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
-    (folder / "reproduce.json").write_text(words, encoding="utf-8")
-    (folder / "reproduce.html").write_text(render_front(done), encoding="utf-8")
+    with claimed(out) as folder:
+        done = AllReproductions(quick)
+        with Runs(runner or engine, progress, jobs) as runs:
+            begun = []
+            for name in names(ALL):
+                one = Reproduction(name, load_published(name), quick, strict, folder=folder.path / name)
+                begun.append(Begun(one, runs, f"{name}: "))
+            done.experiments = [one.finish() for one in begun]
+            write_pages(folder.path, render_front(done), done.as_json())
     return done

@@ -9,9 +9,8 @@ tool's version.
 
 from __future__ import annotations
 
+import io
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import metadata
@@ -29,16 +28,21 @@ from tailback.closing import closing_table
 from tailback.files import read_file
 from tailback.limits import RESULT_BYTES, RESULT_VALUES
 from tailback.lines import in_lines, read_json
+from tailback.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
 from tailback.parquet import read_parquet
 from tailback.scenario import Scenario, show
 from tailback.scenario.controllers import Controllers
-from tailback.scenario.show import input_names
+from tailback.scenario.show import INPUTS, input_names
 from tailback.setup import ScenarioSetup, Setup, read_setup
 from tailback.summary import summarise
 from tailback.text import natural
 
 FILES = ("report.html", "summary.json", "flows.parquet", "series.parquet", "counters.json", "timing.json")
 """What every folder has, however the run was set up."""
+
+
+HALF = "a result that was not written to its end"
+"""What is said of a folder without the file that is written last."""
 
 
 class Recording(Protocol):
@@ -139,7 +143,9 @@ class Result:
         if recorded != "everything":  # tens of thousands of queues without a curve say nothing
             kept = {"receive", "send", *(("egress",) if "egress queues" in recorded else ())}
             meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
-        counters = pa.table(recording.counters)
+        everything = pa.table(recording.counters)
+        # In a large fabric nearly all are zero.
+        counters = everything.filter(pc.not_equal(everything.column("value"), 0))
         order: list[tuple[str, Any]] = [
             ("node", "ascending"),
             ("port", "ascending"),
@@ -148,9 +154,9 @@ class Result:
         return cls(
             flows=pa.table(recording.flows),
             series=pa.table(recording.series),
-            # In a large fabric nearly all are zero.
-            counters=counters.filter(pc.not_equal(counters.column("value"), 0)).sort_by(order),
-            counter_names=sorted(counters.column("counter").unique().to_pylist()),
+            # Table.sort_by would start threads.
+            counters=counters.take(pc.sort_indices(counters, sort_keys=order)),
+            counter_names=sorted(everything.column("counter").unique().to_pylist()),
             meta=meta,
             setup=setup,
             wall_s=wall_s,
@@ -207,12 +213,17 @@ class Result:
         return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
+    def latency_tests(self) -> set[str]:
+        """The traffic items that are latency tests."""
+        return {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
+
+    @cached_property
     def bulk(self) -> pa.Table:
         """The flows that are no latency tests; all of them where there are no others."""
-        tests = {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
-        if not tests:
+        if not self.latency_tests:
             return self.flows
-        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), pa.array(sorted(tests)))))
+        tests = pa.array(sorted(self.latency_tests))
+        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), tests)))
         return others if others.num_rows else self.flows
 
     @cached_property
@@ -240,55 +251,73 @@ class Result:
         """What the terminal shows at the end of a run."""
         return closing_table(self)
 
-    def write(self, out_dir: str | Path) -> Path:
-        """Write the folder of the run and give its path.
+    def write(self, out_dir: str | Path | OutFolder) -> Path:
+        """Write the folder of the run and give its path. The folder appears whole or not at all.
 
-        The folder appears whole or not at all. An older run in its place is replaced; FileExistsError when
-        something else is there.
+        An older result in its place is replaced.
+
+        Raises:
+            FileExistsError: something else is there, or another run writes there.
+            OSError: it cannot be written; nothing of it is there, and an older result still is.
         """
+        if isinstance(out_dir, OutFolder):
+            out_dir.fill(self._write_files)
+            return out_dir.path
+        out = Path(out_dir)
+        try:
+            folder = claim(out, "result")
+        except Occupied as error:
+            raise FileExistsError(f"{out}: found {error}; name another folder") from None
+        with folder:
+            folder.fill(self._write_files)
+        return folder.path
+
+    def _write_files(self, folder: Path) -> None:
         from tailback.report import render  # plotly takes a while to load, and not every run is written
 
-        out = Path(out_dir).resolve()  # "." has a parent too
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if out.exists() and not _replaceable(out):
-            raise FileExistsError(f"{out} exists and is not the folder of a run; name another with --out")
-        fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        try:
-            fresh.chmod(0o755)
-            _write_json(
-                fresh / "summary.json",
-                {
-                    **self.summary,
-                    "assumptions": self.assumptions,
-                    "not_honoured": self.setup.not_honoured,
-                    "outputs": sorted(self.outputs),
-                    "meta": self.meta,
-                },
-            )
-            _write_json(
-                fresh / "counters.json", {"names": self.counter_names, "nodes": _nested(self.counters)}
-            )
-            _write_json(fresh / "timing.json", self._timing())
-            for name, data in {**self.setup.files, **self.outputs}.items():
-                (fresh / name).parent.mkdir(exist_ok=True)
-                (fresh / name).write_bytes(data)
-            _write_parquet(fresh / "flows.parquet", self.flows)
-            _write_parquet(fresh / "series.parquet", self.series)
-            (fresh / "report.html").write_text(render(self), encoding="utf-8")
-            _put_in_place(fresh, out)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-        return out
+        for name, data in {**self.setup.files, **self.outputs}.items():
+            if not _is_own(name):
+                raise ValueError(f"{name!r} is no name for a file of a result")
+            (folder / name).parent.mkdir(exist_ok=True)
+            write_file(folder / name, data)
+        if (folder / INPUTS).is_dir():
+            sync(folder / INPUTS)
+        counters = {"names": self.counter_names, "nodes": _nested(self.counters)}
+        write_file(folder / "counters.json", in_lines(counters).encode())
+        write_file(folder / "timing.json", in_lines(self._timing()).encode())
+        write_file(folder / "flows.parquet", _as_parquet(self.flows))
+        write_file(folder / "series.parquet", _as_parquet(self.series))
+        write_file(folder / "report.html", render(self).encode())
+        summary = {
+            **self.summary,
+            "assumptions": self.assumptions,
+            "not_honoured": self.setup.not_honoured,
+            "outputs": sorted(self.outputs),
+            "meta": self.meta,
+        }
+        write_file(folder / LAST, in_lines(summary).encode())
 
     @classmethod
     def load(cls, folder: str | Path) -> Result:
-        """Read the folder of a run. FileNotFoundError names the file that is missing."""
+        """Read the folder of a run.
+
+        Raises:
+            FileNotFoundError: it names the file that is missing. A folder without summary.json, which is
+                written last, has no whole result.
+            ValueError: a file holds something else.
+        """
         path = Path(folder)
-        for name in FILES:
-            # The report is made from the rest; nobody should miss it here.
-            if name != "report.html" and not (path / name).is_file():
-                raise FileNotFoundError(f"{path / name}: missing; {path} is not the folder of a run")
-        timing, summary = read_json(path / "timing.json"), read_json(path / "summary.json")
+        # The report is made from the rest; nobody should miss it here.
+        needed = [LAST, *(name for name in FILES if name not in (LAST, "report.html"))]
+        for name in needed:
+            if not (path / name).is_file():
+                half = name == LAST and any((path / other).is_file() for other in FILES)
+                why = HALF if half else "not the folder of a run"
+                raise FileNotFoundError(f"{path / name}: missing; {path} is {why}")
+        timing, summary = read_json(path / "timing.json"), read_json(path / LAST)
+        outputs = summary["outputs"]
+        if not all(isinstance(name, str) and _is_own(name) and "/" not in name for name in outputs):
+            raise ValueError(f"{LAST}: outputs has a name that is none of a file in the folder")
         setup = read_setup(path, summary)
         counters = read_json(path / "counters.json")
         return cls(
@@ -300,7 +329,7 @@ class Result:
             setup=setup,
             wall_s=timing["wall_s"],
             cpu_s=timing["cpu_s"],
-            outputs={name: read_file(path / name, RESULT_BYTES) for name in summary["outputs"]},
+            outputs={name: read_file(path / name, RESULT_BYTES) for name in outputs},
         )
 
     def _timing(self) -> dict[str, Any]:
@@ -321,30 +350,14 @@ def tool_version() -> str:
         return "unknown"
 
 
-def _replaceable(out: Path) -> bool:
-    return out.is_dir() and ((out / "summary.json").is_file() or not any(out.iterdir()))
-
-
-def _put_in_place(fresh: Path, out: Path) -> None:
-    if not out.exists():
-        fresh.rename(out)
-        return
-    if not any(out.iterdir()):
-        # An empty folder may be where somebody stands, or a mount point: it stays, and is filled.
-        for file in sorted(fresh.iterdir()):
-            file.rename(out / file.name)
-        return
-    # A folder cannot be renamed onto a full one: the old one steps aside first.
-    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
-    try:
-        out.rename(aside / "old")
-        fresh.rename(out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(in_lines(value), encoding="utf-8")
+def _is_own(name: str) -> bool:
+    """Whether it is the name of a file of the folder or of its inputs, and none that every folder has."""
+    first, *rest = name.split("/")
+    return (
+        (not rest or (first == INPUTS and len(rest) == 1))
+        and not any(part in ("", ".", "..") or "\0" in part for part in (first, *rest))
+        and name not in (*FILES, INPUTS)
+    )
 
 
 def _assumed(scenario: Scenario) -> list[dict[str, str]]:
@@ -362,11 +375,12 @@ def _inputs(scenario: Scenario) -> dict[str, bytes]:
     return {new: scenario.inputs[old] for old, new in input_names(scenario).items()}
 
 
-def _write_parquet(path: Path, table: pa.Table) -> None:
+def _as_parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
     # Every setting that shapes the bytes is named, so that a new default of the library changes nothing.
     pq.write_table(
         table.combine_chunks(),
-        path,
+        buffer,
         version="2.6",
         data_page_version="1.0",
         compression="zstd",
@@ -375,6 +389,7 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
         write_statistics=True,
         row_group_size=1 << 20,
     )
+    return buffer.getvalue()
 
 
 def _read_parquet(path: Path) -> pa.Table:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from tailback import signals
+from tailback.out_folder import Occupied, OutFolder, claim
 from tailback.plan import make_plan, plan_json
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
@@ -25,6 +24,15 @@ EVENTS_PER_STEP = 200_000
 """Events between two looks at Ctrl-C and the progress bar: about 10 ms."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run. `result` has the part that ran; it is not `complete`, and it is in `out`."""
+
+    def __init__(self, result: Result) -> None:
+        """With what there is."""
+        super().__init__("the run was interrupted; `result` has what was simulated")
+        self.result = result
+
+
 def run(
     scenario: Source,
     *,
@@ -33,7 +41,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Runs a scenario and gives its result. Ctrl-C ends the run early; `result.complete` is then False.
+    """Runs a scenario and gives its result.
 
     Args:
         scenario: A built-in name, a path, plain data, or a `Scenario`.
@@ -44,19 +52,22 @@ def run(
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
+        Interrupted: Ctrl-C, or a KeyboardInterrupt that `progress` raised, during the run. It is itself a
+            KeyboardInterrupt; its `result` has the part that ran, and is in `out`, too.
+        OSError: `out` could not be written, such as when the disk is full; nothing of the result is there.
     """
     return run_checked(load(scenario, sets=sets, seed=seed), out, progress)
 
 
 def run_checked(
     checked: Scenario,
-    out: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """As `run`, of a scenario as `load` gave it: it is not checked again.
+    """As `run`, of a scenario as `load` gave it: it is not checked again. `out` may be claimed already.
 
     Raises:
-        ScenarioError: `out` cannot be used; nothing was run and nothing written.
+        ScenarioError, Interrupted, OSError: as `run`.
     """
     # Arrow takes a while to load, and reading a scenario does not need it.
     from tailback.results import Result
@@ -91,56 +102,36 @@ class Took(NamedTuple):
 def carry_out(
     simulation: Engine[Recorded],
     make: Callable[[Recorded, Took], Result],
-    out: str | os.PathLike[str] | None,
+    out: str | os.PathLike[str] | OutFolder | None,
     progress: Callable[[Progress], None] | None,
 ) -> Result:
     """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`.
 
     Raises:
+        Interrupted: Ctrl-C; it has the result of what ran.
         ScenarioError: `out` cannot be used; nothing was run and nothing written.
+        OSError: the result could not be written.
     """
-    folder = None if out is None else claim(Path(out))
-    written = False
-    try:
+    # All others than those who have interrupted the run already would lose it by a Ctrl-C after its end.
+    with nullcontext() if out is None else claimed(out) as folder, signals.noted() as seen:
         wall, cpu, interrupted = time.perf_counter(), time.thread_time(), False
         try:
-            while not (state := simulation.advance(EVENTS_PER_STEP)).done:
+            while not (state := simulation.advance(EVENTS_PER_STEP)).done and not seen:
                 if progress is not None:
                     progress(state)
             if progress is not None:
                 progress(state)
         except KeyboardInterrupt:
             interrupted = True
+        interrupted = interrupted or (bool(seen) and not state.done)
         recording = simulation.finish()
         took = Took(time.perf_counter() - wall, time.thread_time() - cpu, interrupted)
-        # Whoever has interrupted the run already wants to get out. All others would lose a whole run.
-        with contextlib.nullcontext() if interrupted or folder is None else _first_interrupt_ignored():
-            result = make(recording, took)
-            if folder is not None:
-                result.write(folder)
-                written = True
-        return result
-    finally:
-        if folder is not None and not written:
-            _give_up(folder)
-
-
-@contextlib.contextmanager
-def _first_interrupt_ignored() -> Iterator[None]:
-    """Lets a Ctrl-C pass; a second one interrupts. Where another handler is in place, that one stays."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-
-    def ignore(_number: int, _frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    signal.signal(signal.SIGINT, ignore)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        result = make(recording, took)
+        if folder is not None:
+            result.write(folder)
+    if interrupted:
+        raise Interrupted(result)
+    return result
 
 
 def _simulation(plan: str) -> Simulation:
@@ -152,35 +143,27 @@ def _simulation(plan: str) -> Simulation:
         raise ScenarioError([Problem("", (), str(error))]) from None
 
 
-def claim(out: Path) -> Path:
-    """Makes sure, before a long run, that a result can be written to `out`; makes the folder.
+def claimed(out: str | os.PathLike[str] | OutFolder, new: bool = False) -> AbstractContextManager[OutFolder]:
+    """A folder for a result that is claimed already, or is claimed now, before a long run.
 
     Raises:
-        ScenarioError: it is not a folder, not empty, or cannot be written.
+        ScenarioError: it is not a folder, not empty, another run writes there, or it cannot be written.
+        Occupied: with `new`, it is there already.
     """
+    if isinstance(out, OutFolder):
+        return nullcontext(out)
+    path = Path(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise ScenarioError([_out_problem(out, "a folder that is not empty")])
-        for folder in (out, out.parent):
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-    except ScenarioError:
-        raise
+        return claim(path, "absent" if new else "empty")
+    except Occupied as error:
+        if new:
+            raise
+        found = str(error)
     except FileExistsError:
-        raise ScenarioError([_out_problem(out, "a file")]) from None
+        found = "a file"
     except OSError as error:
-        raise ScenarioError([_out_problem(out, (error.strerror or str(error)).lower())]) from None
+        found = (error.strerror or str(error)).lower()
     except ValueError:
-        raise ScenarioError([_out_problem(out, "a name that no folder can have")]) from None
-    return out
-
-
-def _out_problem(out: Path, found: str) -> Problem:
-    return Problem(f"--out {out}", (), f"found {found}, expected a new or empty folder that can be written")
-
-
-def _give_up(folder: Path) -> None:
-    """Takes an empty folder away again."""
-    with contextlib.suppress(OSError):  # something else put a file there: not ours to remove
-        folder.rmdir()
+        found = "a name that no folder can have"
+    text = f"found {found}, expected a new or empty folder that can be written"
+    raise ScenarioError([Problem(f"--out {path}", (), text)])

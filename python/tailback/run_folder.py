@@ -35,7 +35,7 @@ def read_run(folder: Path) -> Result:
     Raises:
         ScenarioError: it is not the folder of a run, or its files cannot be read.
     """
-    from tailback.results import Result
+    from tailback.results import HALF, Result
 
     part = "files"
     try:
@@ -44,11 +44,13 @@ def read_run(folder: Path) -> Result:
             part = name
             look(result)
     except FileNotFoundError as error:
-        inside = sorted(path.parent for path in folder.glob("*/*/summary.json")) or sorted(
-            path.parent for path in folder.glob("*/summary.json")
-        )
-        other = f", perhaps {inside[0]}" if inside else ""
-        missing = str(error).split(": ")[0].rpartition("/")[2]
+        path, _, why = str(error).partition(": missing; ")
+        missing = path.rpartition("/")[2]
+        if HALF in why:
+            raise _problem(folder, f"found {HALF} (no {missing}), expected the folder of a run") from None
+        inside = [*sorted(folder.glob("*/*/summary.json")), *sorted(folder.glob("*/summary.json"))]
+        runs = [path.parent for path in inside if not path.parent.name.startswith(".")]
+        other = f", perhaps {runs[0]}" if runs else ""
         raise _problem(folder, f"found no {missing}, expected the folder of a run{other}") from None
     except _UNREADABLE as error:
         raise _cannot_be_read(folder, part, error) from None

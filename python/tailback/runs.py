@@ -6,14 +6,16 @@ are threads. Ctrl-C, or a run that was cut short, ends those under way; what wai
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Generic, TypeVar
 
+from tailback import signals
 from tailback.results import Result
+from tailback.run import Interrupted
 
 Kept = TypeVar("Kept")
 
@@ -23,10 +25,6 @@ Runner = Callable[[str, Mapping[str, str], Callable[[float], None]], Result]
 """Runs a scenario with overrides (`path` -> text) and gives its result; is handed a place to report its
 progress. That raises KeyboardInterrupt when the run is to end.
 """
-
-
-class Interrupted(Exception):  # noqa: N818  it is no error
-    """A run was ended before it had a result."""
 
 
 class Waiting(Generic[Kept]):
@@ -40,7 +38,7 @@ class Waiting(Generic[Kept]):
         """What was kept of its result; None when it was never begun, or interrupted before it had one."""
         try:
             return self._future.result()
-        except (CancelledError, Interrupted):
+        except CancelledError:
             return None
 
 
@@ -52,7 +50,7 @@ class Runs:
         self._runner = runner
         self._progress = progress or (lambda what, share: None)
         self._stopped = threading.Event()
-        self._takes_interrupts = False
+        self._signals = ExitStack()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="run")
 
     def start(
@@ -65,11 +63,6 @@ class Runs:
         """Ends the runs under way, and begins no other."""
         self._stopped.set()
 
-    def _on_interrupt(self, _number: int, _frame: object) -> None:
-        """The first Ctrl-C stops the runs; a second one gets out at once."""
-        self.stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
     def _run(
         self, title: str, scenario: str, sets: Mapping[str, str], keep: Callable[[Result], Kept]
     ) -> Kept | None:
@@ -78,8 +71,10 @@ class Runs:
         self._progress(title, 0.0)
         try:
             result = self._runner(scenario, sets, lambda share: self._tell(title, share))
+        except Interrupted as interrupted:
+            result = interrupted.result
         except KeyboardInterrupt:
-            raise Interrupted from None
+            return None
         if not result.complete:
             self.stop()
         kept = keep(result)
@@ -92,11 +87,8 @@ class Runs:
         self._progress(title, share)
 
     def __enter__(self) -> Runs:
-        """Takes Ctrl-C, where nobody else does."""
-        ours = threading.current_thread() is threading.main_thread()
-        if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._on_interrupt)
-            self._takes_interrupts = True
+        """Takes signals, where nobody else does: the first stops the runs, a second Ctrl-C gets out."""
+        self._signals.enter_context(signals.noted(self.stop))
         return self
 
     def __exit__(
@@ -105,6 +97,5 @@ class Runs:
         """Waits for what is under way; after an error nothing more is begun."""
         if error is not None:
             self.stop()
-        self._pool.shutdown(cancel_futures=error is not None)
-        if self._takes_interrupts:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        with self._signals:
+            self._pool.shutdown(cancel_futures=error is not None)

@@ -8,27 +8,35 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import queue
 import re
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailback import text
+from tailback import signals, text
 from tailback.limits import MAX_SEEDS
+from tailback.out_folder import OutFolder, replace_file
 from tailback.scenario import Problem, ScenarioError
+from tailback.start_up import FAILED, OUT_OF_MEMORY
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _REPORT_S = 0.1
 """Time between two reports of a run's progress."""
+
+
+class RunFailed(RuntimeError):  # noqa: N818  it is what happened
+    """A run ended without a result; the text says which."""
+
 
 Progress = Callable[[int, float], None]
 """Told the seed of a run and the share of it that is done."""
@@ -142,7 +150,7 @@ def _refused(given: str, expected: str) -> ScenarioError:
 def run_seeds(
     scenario: str,
     seeds: Sequence[int],
-    out: Path,
+    out: Path | OutFolder,
     *,
     sets: Sequence[str] = (),
     jobs: int = 1,
@@ -150,16 +158,27 @@ def run_seeds(
 ) -> SeedRuns:
     """Runs a scenario with each seed, `jobs` at a time, into `out/seed-N`; `out/seeds.json` has the figures.
 
+    An interrupt keeps the runs that are complete. seeds.json is written last: a folder without it was not
+    done to its end.
+
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
-        RuntimeError: a run ended without a result.
+        OSError: `out` could not be written; runs that are complete are there, and seeds.json is not.
+        MemoryError: a run had not enough of it; as OSError.
+        RunFailed: a run ended without a result; as OSError.
     """
-    from tailback.run import claim
+    from tailback.run import claimed
     from tailback.scenario import load
 
     # What can be wrong depends on no seed; the runs load it again in their own processes.
     load(scenario, sets=sets, seed=seeds[0])
-    claim(out)
+    with claimed(out) as folder:
+        return _run_all(scenario, seeds, folder.path, sets, jobs, progress)
+
+
+def _run_all(
+    scenario: str, seeds: Sequence[int], out: Path, sets: Sequence[str], jobs: int, progress: Progress | None
+) -> SeedRuns:
     done = SeedRuns(out)
     context = multiprocessing.get_context("spawn")
     reports: Any = context.Queue()
@@ -172,11 +191,13 @@ def run_seeds(
             arguments = (scenario, tuple(sets), str(out), tasks, reports)
             worker = _Worker(context.Process(target=_work, args=arguments, daemon=True), tasks)
             idle.append(worker)
-            # An interrupt reaches all processes of a terminal: a child that is only just starting must
-            # not be the one that it is told to.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            worker.process.start()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            # A signal reaches all processes of a terminal: a child that is only just starting must not be the
+            # one that it is told to.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDING)
+            try:
+                worker.process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         while waiting or running:
             while waiting and idle:
                 seed, worker = waiting.pop(0), idle.pop(0)
@@ -186,15 +207,13 @@ def run_seeds(
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
-        at_work = {seed: worker for seed, worker in running.items() if seed not in done.summaries}
-        _stop(at_work, [*idle, *(running[seed] for seed in running.keys() & done.summaries.keys())], out)
+        with signals.noted():
+            at_work = {seed: worker for seed, worker in running.items() if seed not in done.summaries}
+            _stop(at_work, [*idle, *(running[seed] for seed in running.keys() & done.summaries.keys())], out)
     if done.summaries:
         written = {"figures": done.figures(), "seeds": sorted(done.summaries)}
         words = json.dumps(written, indent=1, sort_keys=True, allow_nan=False)
-        (out / "seeds.json").write_text(words + "\n", encoding="utf-8")
-    else:
-        with suppress(OSError):
-            out.rmdir()
+        replace_file(out / "seeds.json", (words + "\n").encode())
     return done
 
 
@@ -218,7 +237,7 @@ def _listen(
     except queue.Empty:
         for seed, (process, _) in running.items():
             if not process.is_alive() and reports.empty():
-                raise RuntimeError(f"the run with seed {seed} ended with status {process.exitcode}") from None
+                raise _ended(seed, process.exitcode or 0) from None
         return []
     if what == "share":
         if progress is not None:
@@ -228,7 +247,7 @@ def _listen(
         worker = running.pop(seed)
         worker.process.terminate()
         worker.process.join()
-        raise RuntimeError(f"seed {seed}: {value}")
+        raise value
     # First of all, so that an interrupt while the process ends cannot leave a folder that nobody knows of.
     done.summaries[seed] = value
     worker = running.pop(seed)
@@ -237,24 +256,47 @@ def _listen(
     return [worker]
 
 
+def _ended(seed: int, status: int) -> Exception:
+    if status == OUT_OF_MEMORY:
+        return MemoryError(f"seed {seed}")
+    how = f"by signal {-status}" if status < 0 else f"with status {status}"
+    if status == -signal.SIGKILL:
+        how += ", which is also how Linux ends a process when memory runs out"
+    return RunFailed(f"the run with seed {seed} was ended {how}")
+
+
 def _stop(running: dict[int, _Worker], idle: list[_Worker], out: Path) -> None:
     """Ends all processes and removes what those at work had begun to write."""
     workers = [*running.values(), *idle]
     for worker in workers:
-        worker.process.terminate()
+        if worker.process.pid is not None:
+            worker.process.kill()
     for worker in workers:
-        worker.process.join()
+        if worker.process.pid is not None:
+            worker.process.join()
     for seed in running:
         for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
             shutil.rmtree(rest, ignore_errors=True)
 
 
 def _work(scenario: str, sets: tuple[str, ...], out: str, tasks: Any, reports: Any) -> None:
-    """A process: one run after another. An interrupt is for the parent, which ends this process."""
+    """A process: one run after another. Signals from the terminal are for the parent, which ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.ENDING)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         seed = tasks.get()
         _one(scenario, sets, seed, _folder(Path(out), seed), reports)
+
+
+def _end_with_parent() -> None:
+    """Even if that is killed, and in the middle of a run: the engine needs no lock of the interpreter."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(FAILED)
 
 
 def _one(scenario: str, sets: tuple[str, ...], seed: int, out: Path, reports: Any) -> None:
@@ -272,7 +314,17 @@ def _one(scenario: str, sets: tuple[str, ...], seed: int, out: Path, reports: An
     try:
         checked = load(scenario, sets=sets, seed=seed)
         duration = checked.run.duration
-        result = run_checked(checked, out, tell)
+        result = run_checked(checked, None, tell)
+        result.write(out)
         reports.put((seed, "done", result.summary))
     except Exception as error:
-        reports.put((seed, "error", " ".join(str(error).split()) or type(error).__name__))
+        reports.put((seed, "error", _told(seed, error)))
+
+
+def _told(seed: int, error: Exception) -> Exception:
+    """What the parent is to raise: whatever is raised here may not be something that can be sent."""
+    if isinstance(error, OSError):
+        return OSError(error.errno, error.strerror or str(error), error.filename)
+    if isinstance(error, MemoryError):
+        return MemoryError(f"seed {seed}")
+    return RunFailed(f"seed {seed}: {' '.join(str(error).split()) or type(error).__name__}")

@@ -2,6 +2,7 @@
 
 mod controllers;
 mod hpcc;
+mod memory;
 mod tables;
 
 use arrow::pyarrow::ToPyArrow;
@@ -9,6 +10,9 @@ use arrow::record_batch::RecordBatch;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tailback_sim::plan::Plan;
+
+#[global_allocator]
+static MEMORY: memory::OrEnd = memory::OrEnd;
 
 /// How far a run is.
 #[pyclass(frozen, get_all)]

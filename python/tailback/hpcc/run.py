@@ -10,6 +10,7 @@ from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
+from tailback.out_folder import OutFolder
 from tailback.plan import plan_json
 from tailback.run import Took, carry_out
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 def run_hpcc(
     config: str | os.PathLike[str] | HpccInputs,
     *,
-    out: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
     departures: Mapping[str, Any] | None = None,
 ) -> Result:
     """Runs a config.txt of the HPCC ns-3 simulator, with the files that it names, and gives the result.
 
-    Ctrl-C ends the run early; `result.complete` is then False, and fct.txt has the flows that were done.
+    Of a run that is interrupted, fct.txt has the flows that were done.
 
     Args:
         config: A path, or inputs that were read already.
@@ -38,7 +39,8 @@ def run_hpcc(
             `retransmission_timeout_ns`, `wire_overhead_bytes`. A folder does not keep them.
 
     Raises:
-        InputError: a file, or `out`, cannot be used; nothing was run and nothing written.
+        InputError: a file cannot be used; nothing was run and nothing written.
+        ScenarioError, Interrupted, OSError: as `tailback.run`.
     """
     inputs = config if isinstance(config, HpccInputs) else load_inputs(config)
     setup = HpccSetup(inputs, make_plan(inputs, departures))

@@ -81,9 +81,15 @@ def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] 
 def input_names(scenario: Scenario) -> dict[str, str]:
     """What the files that a scenario names are called in the folder of a result."""
     names: dict[str, str] = {}
-    for number, name in enumerate(scenario.inputs):
-        short = f"{INPUTS}/{PurePath(name).name}"
-        names[name] = f"{INPUTS}/{number}-{PurePath(name).name}" if short in names.values() else short
+    taken: set[str] = set()
+    for name in scenario.inputs:
+        copy = last = PurePath(name).name
+        number = 1
+        while copy.lower() in taken:  # some file systems do not tell them apart
+            number += 1
+            copy = f"{number}-{last}"
+        taken.add(copy.lower())
+        names[name] = f"{INPUTS}/{copy}"
     return names
 
 

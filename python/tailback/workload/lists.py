@@ -89,7 +89,8 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
     try:
         if name.endswith(".csv"):
             _limit_csv(name, content)
-            table = csv.read_csv(pa.BufferReader(content))
+            # Where there is no memory for threads, Arrow waits for them for ever.
+            table = csv.read_csv(pa.BufferReader(content), csv.ReadOptions(use_threads=False))
         else:
             table = read_parquet(content, MAX_QPS, MAX_QPS * _MOST_COLUMNS, FLOWS_BYTES)
     except (ListError, UnicodeDecodeError):
