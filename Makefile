@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz docs bench lock clean help
+.PHONY: demo install test test-rust test-python browser lint format fuzz headroom docs bench lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -75,6 +75,9 @@ format: $(VENV)/.lint ## format all sources
 
 fuzz: $(VENV)/.fuzz ## a bounded fuzz of the readers of other simulators' files
 	$(BIN)/python fuzz/hpcc_readers.py
+
+headroom: $(VENV)/.test ## no lossless drop in 2,000 drawn fabrics, each also with a packet less
+	$(BIN)/python tests/drawn_fabrics.py 2000
 
 docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	@$(BIN)/python tools/make_reference.py
