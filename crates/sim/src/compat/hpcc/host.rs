@@ -20,8 +20,8 @@ impl World {
     /// Reads the list of flows on: sets up all that start now, then waits for the next.
     pub fn on_flow_input(&mut self) {
         while let Some(flow) = self.plan.flows.get(self.next_flow) {
-            if flow.5 * 1000 != self.now {
-                self.schedule(flow.5 * 1000, Event::FlowInput, 0);
+            if flow.start_ps() != self.now {
+                self.schedule(flow.start_ps(), Event::FlowInput, 0);
                 return;
             }
             let (src, dst) = (self.routes.host(flow.0), self.routes.host(flow.1));

@@ -86,6 +86,19 @@ pub struct Link(pub u32, pub u32, pub u64, pub u64, pub f64);
 #[allow(missing_docs)]
 pub struct Flow(pub u32, pub u32, pub u32, pub u32, pub u64, pub u64);
 
+impl Flow {
+    /// When it starts, in ps. That simulator's clock goes further than ours: what starts past the end of any run is put
+    /// at the end of ours.
+    pub(super) fn start_ps(&self) -> u64 {
+        picoseconds(self.5)
+    }
+}
+
+/// As many ps, at most the end of the clock.
+pub(super) fn picoseconds(ns: u64) -> u64 {
+    ns.saturating_mul(1000).min(EventQueue::HORIZON.0)
+}
+
 /// When (ns), and which two nodes lose their link.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]

@@ -58,7 +58,7 @@ pub(super) struct SendQp {
 
 impl SendQp {
     pub fn new(flow: &Flow, src: u32, dst: u32) -> Self {
-        let &Flow(src_node, dst_node, priority, dport, bytes, start_ns) = flow;
+        let &Flow(src_node, dst_node, priority, dport, bytes, _) = flow;
         SendQp {
             snd_nxt: 0,
             snd_una: 0,
@@ -84,7 +84,7 @@ impl SendQp {
             dst_node,
             sport: 0,
             dport: dport as u16,
-            start: start_ns * 1000,
+            start: flow.start_ps(),
             end: 0,
             timeout_at: 0,
             timeout_pending: false,

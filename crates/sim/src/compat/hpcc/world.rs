@@ -6,7 +6,7 @@ use super::ack_control::AckControl;
 use super::clock::serialization;
 use super::hash_order::HashOrder;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
-use super::plan::{HpccPlan, Link, PFC_BYTES};
+use super::plan::{picoseconds, HpccPlan, Link, PFC_BYTES};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
@@ -207,7 +207,7 @@ impl World {
             fct: Vec::new(),
             pfc: Vec::new(),
             pause_logs: PauseLogs::default(),
-            origin: plan.flows.first().map_or(0, |flow| flow.5 * 1000),
+            origin: plan.flows.first().map_or(0, |flow| flow.start_ps()),
             transmissions: [[0; 4]; 2],
             ecn_draws: 0,
             delivered: 0,
@@ -264,7 +264,7 @@ impl World {
                     owner,
                     times,
                     flight: Fifo::default(),
-                    delay: delay_ns * 1000,
+                    delay: picoseconds(delay_ns),
                     headroom: ((rate as u128 * delay_ns as u128 / 8 / 1_000_000_000) as u32).wrapping_mul(3),
                     kmin: threshold.map_or(0, |t| t.1 * 1000),
                     kmax: threshold.map_or(0, |t| t.2 * 1000),
@@ -310,7 +310,7 @@ impl World {
     /// Starts the list of flows and what else stands in the calendar from the beginning.
     pub fn begin(&mut self) {
         if let Some(flow) = self.plan.flows.first() {
-            self.schedule(flow.5 * 1000, Event::FlowInput, 0);
+            self.schedule(flow.start_ps(), Event::FlowInput, 0);
         }
         if let Some(down) = self.plan.link_down {
             self.schedule(down.0 * 1000, Event::LinkDown, 0);
