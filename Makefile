@@ -12,7 +12,8 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz headroom docs bench lock clean help
+.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked controllers docs \
+	bench mutants lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -53,7 +54,7 @@ test: test-rust test-python ## all tests, Rust and Python, in a browser too
 
 test-rust: ## tests of the engine
 	@sh tools/check-tools $(PYTHON) $(CARGO)
-	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked --workspace --exclude tailback-fuzz
 
 test-python: $(VENV)/.test browser ## tests of the Python front
 	$(BIN)/python -m pytest
@@ -73,11 +74,34 @@ format: $(VENV)/.lint ## format all sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-fuzz: $(VENV)/.fuzz ## a bounded fuzz of the readers of other simulators' files
+fuzz: fuzz-rust fuzz-python ## fuzz state machines, plans and readers for about ten minutes
+
+fuzz-rust:
+	@sh fuzz/run
+
+fuzz-python: $(VENV)/.fuzz
 	$(BIN)/python fuzz/hpcc_readers.py
 
 headroom: $(VENV)/.test ## no lossless drop in 2,000 drawn fabrics, each also with a packet less
 	$(BIN)/python tests/drawn_fabrics.py 2000
+
+checked: $(VENV)/.test ## results of builds with overflow checks and debug assertions, against the installed one's
+	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py --profile checked
+	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(CARGO) build --locked --quiet --package tailback-py
+	$(BIN)/python tests/digests.py built-in drawn:1:0:200 \
+		--compare target/checked/lib_engine.so target/debug/lib_engine.so
+
+controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
+	@$(BIN)/python tools/make_controllers.py
+
+mutants: ## change critical files one operator at a time; which changes does no test notice? Takes hours
+	@sh tools/mutants
+
+SEED ?= 1
+RUNS ?= 5000
+
+soak: $(VENV)/.test ## drawn scenarios, 5,000 or RUNS of them from SEED, each run and checked
+	$(BIN)/python tests/soak.py --seed $(SEED) --runs $(RUNS)
 
 docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	@$(BIN)/python tools/make_reference.py

@@ -238,7 +238,7 @@ def _recovery(plan: Plan) -> Plan:
     edited = copy.deepcopy(plan)
     for nic in edited["nics"]:
         if "dcqcn" in nic["congestion"]:
-            reaction = nic["congestion"]["dcqcn"]["reaction"]
+            reaction = nic["congestion"]["dcqcn"]
             for key, factor in (("rpg_ai_rate", 2), ("rpg_hai_rate", 2)):
                 reaction[key] = reaction[key] * factor
             for key in ("rpg_time_reset", "rpg_byte_reset"):

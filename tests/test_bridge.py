@@ -237,3 +237,20 @@ def test_red_collapses_go_back_n_that_is_not_ect_and_marks_what_is() -> None:
     assert delivered < 0.3
     assert counted["red_marked"] == 0
     assert counted["red_early"] == counted["qdisc_dropped"] > 1000
+
+
+def test_what_has_no_way_on_is_dropped_in_the_series_too() -> None:
+    result = run(
+        {
+            "name": "no-way",
+            "run": {"duration": "1ms"},
+            "topology": {"kind": "bridge", "hosts": 2, "link": {"rate": "10Gbps"}},
+            "failures": [{"link": "h1-br0", "at": "500us"}],
+            "traffic": [{"kind": "write", "from": "h0", "to": "h1"}],
+        }
+    )
+    dropped = {(drop["where"], drop["reason"]): drop["packets"] for drop in result.meta["drops"]}
+    assert dropped["br0:h0/rx-ring", "no path to its host"] > 0
+    assert result.bins.values("br0:h0/rx-ring", "dropped").sum() == sum(
+        packets for (where, _), packets in dropped.items() if where == "br0:h0/rx-ring"
+    )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,14 @@ import tailback
 from tailback.plan import make_plan
 from tailback.scenario import ScenarioError, load, show
 from tailback.scenario.headroom import headrooms
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_module_of_the_controllers_is_what_the_engine_declares() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "make_controllers.py"), "--check"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 def nic(*sets: str) -> Any:
@@ -21,12 +32,12 @@ def nic(*sets: str) -> Any:
         (
             "hpcc",
             {
-                "base_rtt_ps": 3_500_000,
+                "base_rtt": 3_500_000,
                 "eta": 0.95,
                 "max_stage": 5,
-                "additive_bytes": 80,
-                "min_rate_bps": 10**8,
-                "telemetry_bytes": 42,
+                "additive": 80,
+                "min_rate": 10**8,
+                "telemetry": 42,
             },
         ),
         (
@@ -34,20 +45,20 @@ def nic(*sets: str) -> Any:
             {
                 "alpha": 0.02,
                 "beta": 0.8,
-                "additive_bps": 10**7,
-                "hyper_additive_bps": 5 * 10**7,
+                "additive": 10**7,
+                "hyper_additive": 5 * 10**7,
                 "hyper_after": 5,
-                "t_low_ps": 50_000_000,
-                "t_high_ps": 500_000_000,
-                "min_rtt_ps": 20_000_000,
-                "segment_bytes": 16_000,
-                "min_rate_bps": 10**8,
-                "telemetry_bytes": 8,
+                "t_low": 50_000_000,
+                "t_high": 500_000_000,
+                "min_rtt": 20_000_000,
+                "segment": 16_000,
+                "min_rate": 10**8,
+                "telemetry": 8,
             },
         ),
         (
             "dctcp",
-            {"g": 0.0625, "additive_bps": 615 * 10**6, "min_rate_bps": 10**8, "window_rtt_ps": 3_400_000},
+            {"g": 0.0625, "additive": 615 * 10**6, "min_rate": 10**8, "window_rtt": 3_400_000},
         ),
     ],
 )
@@ -83,7 +94,10 @@ def test_an_ack_for_each_packet_where_the_window_needs_it() -> None:
             ["host.congestion=hpcc", "topology.link.rate=50Mbps"],
             "host.hpcc.min_rate: found 100Mbps, expected at most the link's rate, 50Mbps",
         ),
-        (["host.timely={t_low: 1ms}"], "host.timely.t_low: found 1ms, expected at most t_high, 500us"),
+        (
+            ["host.congestion=timely", "host.timely={t_low: 1ms}"],
+            "host.timely.t_low: found 1ms, expected at most t_high, 500us",
+        ),
         (["host.hpcc={eta: 0}"], "host.hpcc.eta: found 0, expected"),
     ],
 )

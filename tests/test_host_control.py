@@ -22,10 +22,14 @@ def test_the_plan_has_the_published_defaults() -> None:
     assert rhcc_plan(host(rhcc={"sender": True, "receiver": True}), 100 * GBPS) == {
         "sender": {
             "probe_bytes": 32_000,
-            "threshold_ps": 200_000,
-            "law": {"pid": {"alpha_per_ns": 0.0005, "beta_per_ns": 0.0005}},
-            "floor_bps": 10**8,
-            "idle_probe_ps": 10**8,
+            "threshold_delay": 200_000,
+            "law": "pid",
+            "alpha": 0.0005,
+            "beta": 0.0005,
+            "additive": 4 * 10**7,
+            "decrease": 0.5,
+            "floor": 10**8,
+            "idle_probe": 10**8,
         },
         "receiver": {
             "sample_interval_ps": 10**6,
@@ -75,7 +79,7 @@ def test_auto_follows_the_link() -> None:
 def test_aimd_in_place_of_the_equation() -> None:
     plan = rhcc_plan(host(rhcc={"sender": True, "law": "aimd", "additive": "10Mbps"}), 100 * GBPS)
     assert plan is not None
-    assert plan["sender"]["law"] == {"aimd": {"additive_bps": 10**7, "decrease": 0.5}}
+    assert (plan["sender"]["law"], plan["sender"]["additive"]) == ("aimd", 10**7)
 
 
 @pytest.mark.parametrize(

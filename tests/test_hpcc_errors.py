@@ -35,7 +35,7 @@ from hpcc_files import CONFIG, FLOW, TOPOLOGY, refusal, without, write
         ({"config": CONFIG + "SIMULATOR_STOP_TIME 0"}, "config.txt:18: SIMULATOR_STOP_TIME: expected a time after 0 s"),
         ({"config": CONFIG + "SIMULATOR_STOP_TIME nan"}, "config.txt:18: token 'nan': expected the value of SIMULATOR_STOP_TIME, a number from 0 to 36000"),
         ({"topology": None}, "config.txt:3: token 'topology.txt': expected a text file, found none: no such file or directory"),
-        ({"config": CONFIG + "FLOW_FILE ."}, "config.txt:18: token '.': expected a text file, found something else"),
+        ({"config": CONFIG + "FLOW_FILE ."}, "config.txt:18: token '.': expected a regular file of at most 128MiB, found a directory"),
         ({"config": CONFIG.encode() + b"FLOW_FILE a\0b"}, "config.txt:18: token 'a\\x00b': expected a text file, found a name that no file can have"),
         # topology.txt
         ({"topology": ""}, "topology.txt:1: end of file: expected the number of nodes"),

@@ -243,7 +243,7 @@ def test_large_files_are_read_fast_and_in_little_memory() -> None:
 def test_a_fifo_is_refused(tmp_path: Path) -> None:
     write(tmp_path, flow=None)
     os.mkfifo(tmp_path / "flow.txt")
-    assert "expected a text file, found something else" in refusal(tmp_path)
+    assert "expected a regular file of at most 128MiB, found a pipe" in refusal(tmp_path)
 
 
 def test_trace_is_optional(tmp_path: Path) -> None:

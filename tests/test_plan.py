@@ -34,26 +34,24 @@ record: {max_bins: 64, qps: 5}
 """
 
 DCQCN = {
-    "reaction": {
-        "dce_tcp_g": 1019,
-        "dce_tcp_rtt": 1,
-        "initial_alpha_value": 1023,
-        "rate_to_set_on_first_cnp": 0,
-        "rpg_min_dec_fac": 50,
-        "rpg_min_rate": 1,
-        "rpg_gd": 11,
-        "rate_reduce_monitor_period": 4,
-        "clamp_tgt_rate": False,
-        "clamp_tgt_rate_after_time_inc": True,
-        "rpg_time_reset": 300,
-        "rpg_byte_reset": 32767,
-        "rpg_threshold": 1,
-        "rpg_ai_rate": 5,
-        "rpg_hai_rate": 50,
-        "rpg_max_rate": 0,
-        "byte_reset_unit_bytes": 1,
-        "release_at_max_rate": True,
-    },
+    "dce_tcp_g": 1019,
+    "dce_tcp_rtt": 1,
+    "initial_alpha_value": 1023,
+    "rate_to_set_on_first_cnp": 0,
+    "rpg_min_dec_fac": 50,
+    "rpg_min_rate": 1,
+    "rpg_gd": 11,
+    "rate_reduce_monitor_period": 4,
+    "clamp_tgt_rate": False,
+    "clamp_tgt_rate_after_time_inc": True,
+    "rpg_time_reset": 300,
+    "rpg_byte_reset": 32767,
+    "rpg_threshold": 1,
+    "rpg_ai_rate": 5,
+    "rpg_hai_rate": 50,
+    "rpg_max_rate": 0,
+    "byte_reset_unit_bytes": 1,
+    "release_at_max_rate": True,
     "min_time_between_cnps": 4,
     "cnp_interval_per": "qp",
 }
@@ -195,7 +193,9 @@ def test_a_short_timeout_does_not_adapt() -> None:
 
 
 def test_no_congestion_control() -> None:
-    assert make_plan(load("first-flow", sets=["host.congestion=none"]))["nics"][0]["congestion"] == "none"
+    assert make_plan(load("first-flow", sets=["host.congestion=none"]))["nics"][0]["congestion"] == {
+        "none": {}
+    }
 
 
 def test_incast() -> None:

@@ -202,3 +202,14 @@ def test_one_ctrl_c_while_results_are_written_loses_nothing(
     with pytest.raises(KeyboardInterrupt):
         tailback.run("first-flow", out=tmp_path / "two")
     assert not (tmp_path / "two").exists()
+
+
+def test_latency_tests_are_no_part_of_the_goodput_of_other_traffic() -> None:
+    # Both ways at once the tests carry more than one way of the cable does.
+    tests = [{"kind": "write-latency", "from": "all", "to": "all", "message": "64KiB"} for _ in range(4)]
+    few = {"kind": "flows", "list": ["h0 h1 1000B 10us"]}
+    data = {**TINY, "run": {"duration": "100us"}, "topology": {"kind": "point-to-point"}}
+    result = tailback.run({**data, "traffic": [*tests, few]})
+    assert result.summary["goodput"]["total_bps"] == pytest.approx(1000 * 8 / 100e-6)
+    alone = tailback.run({**data, "traffic": tests})
+    assert alone.summary["goodput"]["total_bps"] > 100e9

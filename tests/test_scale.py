@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hpcc_files import CONFIG, write
 from tailback.results import Result
 
 FLOWS = 100_000
@@ -100,3 +101,59 @@ def test_a_large_run_ends_with_books_that_add_up(
     hops = sum(value for name, value in rows if name in received)
     in_flight = result.meta["packet_hops"] - hops
     assert 0 <= in_flight <= 1000, in_flight
+
+
+HPCC = """
+import re, sys, tailback
+result = tailback.run_hpcc(sys.argv[1], out=sys.argv[2])
+assert result.complete and not result.faults
+print(int(re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1]) // 1024)
+"""
+
+
+def hpcc_fat_tree(k: int) -> str:
+    """A topology.txt: hosts first, then edge, aggregation and core switches."""
+    half = k // 2
+    hosts, edges = k * half * half, k * half
+    links = [(host, hosts + host // half) for host in range(hosts)]
+    for edge in range(edges):
+        first = hosts + edges + edge // half * half
+        links += [(hosts + edge, agg) for agg in range(first, first + half)]
+    for agg in range(edges):
+        first = hosts + 2 * edges + agg % half * half
+        links += [(hosts + edges + agg, core) for core in range(first, first + half)]
+    switches = range(hosts, hosts + 2 * edges + half * half)
+    head = f"{hosts + len(switches)} {len(switches)} {len(links)}\n{' '.join(map(str, switches))}\n"
+    return head + "".join(f"{a} {b} 100Gbps 1us 0\n" for a, b in links)
+
+
+@pytest.mark.parametrize(
+    ("topology", "flows", "most_mib"),
+    [
+        (hpcc_fat_tree(32), "1\n0 8191 3 100 10000 2.0\n", 600),
+        (hpcc_fat_tree(16), "1\n0 1023 3 100 10000 2.0\n", 190),
+        ("8000 0 0", "0", 300),
+        ("65536 0 0", "0", 600),
+    ],
+    ids=["8192 hosts", "1024 hosts", "8000 lone nodes", "65536 lone nodes"],
+)
+def test_what_hpcc_files_cost_grows_with_hosts_and_not_with_their_pairs(
+    topology: str, flows: str, most_mib: int, tmp_path: Path
+) -> None:
+    """With windows of the largest bandwidth-delay product of all pairs (GLOBAL_T)."""
+    config = write(tmp_path / "in", config=f"{CONFIG}HAS_WIN 1\nGLOBAL_T 1\n", topology=topology, flow=flows)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", HPCC, str(config), str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    peak = int(done.stdout)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{peak} MiB, {cpu:.1f} CPU-seconds")
+    assert peak < most_mib
+    assert cpu < 20  # measured: 1.2 to 5

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from tailback.plan import make_plan
 from tailback.scenario import Scenario, builtin_names, json_schema, load, loads, show
-from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn, resolve
+from tailback.scenario.controllers import Controllers, Dcqcn
 from tailback.scenario.headroom import headrooms
+from tailback.scenario.profiles import parameters, resolve
 from tailback.scenario.show import _AUTO
 
 MINIMAL = """\
@@ -58,7 +60,9 @@ def test_auto_is_explained_where_it_is_a_setting_and_not_where_it_is_a_text() ->
     assert re.fullmatch(r"name: auto +# --set", lines["name"])
     assert re.fullmatch(r"about: auto +# --set", lines["about"])
     automatic = {name for name, field in walk(json_schema()) if field.get("default") == "auto"}
-    assert {"headroom", "xoff", "base_rtt"} <= automatic <= set(_AUTO)
+    controls = [field.annotation for field in Controllers.model_fields.values()]
+    round_trips = {name for control in controls for name in getattr(control, "model_fields", ())}
+    assert {"headroom", "xoff", "base_rtt"} <= automatic <= set(_AUTO) | round_trips
 
 
 def test_show_keeps_any_text() -> None:
@@ -145,9 +149,9 @@ def test_headroom_is_the_sum_that_is_documented() -> None:
 
 
 def test_every_profile_is_complete() -> None:
-    for profile in PROFILES.values():
-        assert set(profile.values) == set(PARAMETERS)
-        assert set(profile.sources) <= set(PARAMETERS)
+    for profile in Dcqcn.PROFILES.values():
+        assert set(profile.values) == set(parameters(Dcqcn))
+        assert set(profile.sources) <= set(parameters(Dcqcn))
 
 
 def test_profiles() -> None:
@@ -166,6 +170,22 @@ def test_profiles() -> None:
     assert values("alibaba", 1)["rpg_ai_rate"] == 1
     assert values("alibaba", 13)["rpg_ai_rate"] == 3  # 2.6
     assert values("alibaba", 100, rpg_ai_rate=7)["rpg_ai_rate"] == 7
+
+
+def test_what_goes_with_a_links_rate_is_shown_for_no_single_rate() -> None:
+    links = ["h0 sw0 25Gbps", "h1 sw0 100Gbps"]
+    data: dict[str, Any] = {
+        "name": "two-rates",
+        "run": {"duration": "1ms"},
+        "topology": {"kind": "graph", "switches": ["sw0"], "links": links},
+        "host": {"dcqcn": {"profile": "alibaba"}},
+        "traffic": [{"kind": "write", "from": "h0", "to": "h1"}],
+    }
+    scenario = load(data)
+    text = show(scenario)
+    assert "rpg_ai_rate: null" in text
+    assert "rpg_time_reset: 300" in text
+    assert make_plan(loads(text)) == make_plan(scenario)
 
 
 def test_flags_may_be_as_the_driver_has_them() -> None:

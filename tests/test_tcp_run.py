@@ -97,3 +97,16 @@ def test_an_incast_of_tcp_drops_and_its_books_balance() -> None:
     assert result.summary["losses"]["dropped_packets"] > 0
     assert not result.faults
     assert result.meta["conservation"]["ok"]
+
+
+def test_nothing_is_sent_again_that_still_waits_for_the_wire_and_no_core_works_ahead() -> None:
+    # A segment takes 1.2 ms of the wire, and timeouts come while most wait in the host's own rings.
+    slow = star([tcp(connections=7)], duration="4ms", host={"tcp": {"min_rto": "1ms", "delayed_ack": "1us"}})
+    slow["topology"]["link"]["rate"] = "10Mbps"
+    slow["host"]["cpu"] = {"cores": 1, "clock": "1MHz"}
+    for cpu in ({"cores": 1, "clock": "1MHz"}, {}):
+        result = tailback.run({**slow, "host": {**slow["host"], "cpu": cpu}})
+        for flow in result.flows.to_pylist():
+            assert flow["packets_retransmitted"] <= flow["packets_sent"]
+        assert all(sum(core.values()) <= 1 + 1e-9 for host in result.meta["cpu"] for core in host["cores"])
+    assert result.summary["tcp"]["timeouts"] > 0

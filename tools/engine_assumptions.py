@@ -72,8 +72,8 @@ CONSTANTS = (
     ),
     Constant(
         "Frame of an RHCC probe and of its answer: as a CNP",
-        "proto/src/wire/mod.rs",
-        r"CNP_PAYLOAD_BYTES: u32 = (\d+)",
+        "proto/src/wire/cnp.rs",
+        r"RESERVED_LEN: usize = (\d+)",
         "{} B after the BTH",
         "The format of probes is not published. A CNP has room for two timestamps of 8 B where its reserved "
         "bytes are.",

@@ -21,12 +21,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from tailback.hpcc.keys import KEYS, KINDS
+from tailback.limits import LIMITS
 from tailback.scenario.by_rate import ByRate
 from tailback.scenario.classes import CnpPriority, Numbered
-from tailback.scenario.dcqcn import PARAMETERS, PROFILES, Dcqcn
+from tailback.scenario.controllers import ABOUT, Controllers, Dcqcn
+from tailback.scenario.host_control import Rhcc
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import PATH_MTUS, Scenario, _path_mtu
-from tailback.units import Quantity
+from tailback.scenario.profiles import parameters, profiles_of
+from tailback.units import Quantity, format_size
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -38,7 +41,7 @@ MADE = "<!-- Made by tools/make_reference.py: change the sources that it reads, 
 
 
 def main() -> int:
-    """Writes or checks both pages."""
+    """Writes or checks all pages."""
     parser = argparse.ArgumentParser(description="Make docs/reference from the sources.")
     parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
     check = parser.parse_args().check
@@ -59,7 +62,38 @@ def main() -> int:
 
 def pages() -> dict[str, str]:
     """The text of each page by its file name."""
-    return {"scenario.md": scenario_page(), "assumptions.md": assumptions_page(), "hpcc-keys.md": hpcc_page()}
+    return {
+        "scenario.md": scenario_page(),
+        "assumptions.md": assumptions_page(),
+        "hpcc-keys.md": hpcc_page(),
+        "limits.md": limits_page(),
+    }
+
+
+# Limits
+
+
+def limits_page() -> str:
+    """All limits on inputs, by what they are about."""
+    lines = [
+        "# Limits",
+        "",
+        MADE,
+        "What is handed in may be large, and may not ask for far more than it is: each of these is looked at",
+        "before anything is made of what it bounds. What is refused ends with status 2 and a line that names",
+        "the limit. A file is a regular file: no device, pipe, socket or directory is read. Limits of a",
+        "single setting are with it in the [scenario reference](scenario.md).",
+        "",
+        "Within them, what a reader takes grows with its input:",
+        "[by how much](../testing.md#what-an-input-may-cost).",
+    ]
+    for group in dict.fromkeys(limit.group for limit in LIMITS):
+        lines += ["", f"## {group}", "", "| What | At most | Why |", "| --- | --- | --- |"]
+        for limit in LIMITS:
+            if limit.group == group:
+                most = format_size(limit.most) if limit.unit == "bytes" else f"{limit.most:,} {limit.unit}"
+                lines.append(f"| {limit.what} | {most} | {limit.why} |")
+    return "\n".join(lines) + "\n"
 
 
 # What a key takes
@@ -85,7 +119,7 @@ class Setting:
         """The default as a file would have it."""
         if self.field.is_required():
             return "required"
-        if issubclass(self.holder, Dcqcn) and self.key != "profile":
+        if of_profile(self.holder, self.key):
             return FROM_PROFILE
         if section(self.field.annotation) and self.field.default is PydanticUndefined:
             return "the section's defaults"
@@ -310,31 +344,52 @@ def scenario_page() -> str:
         rows = []
         for setting in settings(model, path):
             meaning = setting.field.description or ""
-            if setting.source and not (issubclass(model, Dcqcn) and setting.key != "profile"):
+            if setting.source and not of_profile(model, setting.key):
                 meaning += f"<br>*Default: {setting.source}.*"
             what = takes(setting.field, setting.key)
             if setting.default == FROM_PROFILE:  # null is the same as leaving it out
                 what = what.removesuffix(OR_NULL)
             rows.append([f"`{setting.key}`", what, setting.default, meaning])
         parts.append(table(["Key", "Takes", "Default", "Meaning, and where the default comes from"], rows))
-        if issubclass(model, Dcqcn):
-            parts.append(profiles())
+        if profiles_of(model):
+            parts.append(profiles(model))
+        parts.append(signals(model))
     return "".join(parts).rstrip("\n") + "\n"
 
 
-def profiles() -> str:
-    """The DCQCN profiles, value by value and source by source."""
+def of_profile(model: type[BaseModel], key: str) -> bool:
+    """Whether a key's default is that of a profile."""
+    return bool(profiles_of(model)) and key != "profile"
+
+
+def signals(model: type[BaseModel]) -> str:
+    """The series that a controller shows."""
+    found = [field for field in Controllers.model_fields.values() if field.annotation is model]
+    names = [name for name, field in Controllers.model_fields.items() if field in found]
+    shown = [signal for name in names for signal in ABOUT[name].signals]
+    if issubclass(model, Rhcc):
+        shown = list(ABOUT["rhcc"].signals)
+    if not shown:
+        return ""
+    rows = [[f"`{signal.name}`", signal.unit or "a number", signal.about] for signal in shown]
+    text = "Series that each tracked queue pair then has besides `rate_bps` and `goodput_bps`:\n\n"
+    return text + table(["Series", "Unit", "What it says"], rows)
+
+
+def profiles(model: type[BaseModel]) -> str:
+    """The profiles of a controller, value by value and source by source."""
     text = "### The profiles\n\n"
-    for name, profile in PROFILES.items():
+    every = profiles_of(model)
+    for name, profile in every.items():
         text += f"- `{name}`: {profile.about}. Source: {profile.source}.\n"
     rows = []
-    for name in PARAMETERS:
+    for name in parameters(model):
         row = [f"`{name}`"]
-        for profile in PROFILES.values():
+        for profile in every.values():
             value = as_yaml(profile.values[name])
             row.append(f"{value} per 25 Gbit/s" if name in profile.per_25_gbps else value)
         rows.append(row)
-    text += "\n" + table(["Parameter", *(f"`{name}`" for name in PROFILES)], rows)
+    text += "\n" + table(["Parameter", *(f"`{name}`" for name in every)], rows)
     text += (
         "A rate per 25 Gbit/s is multiplied by the link's rate over 25 Gbit/s, rounded to the nearest Mb/s "
         "(halves up), and is at least 1 Mb/s. A value that a scenario gives itself is taken as it is.\n\n"
@@ -342,7 +397,7 @@ def profiles() -> str:
     )
     own = [
         [f"`{name}`", f"`{profile}`", source]
-        for profile, setting in PROFILES.items()
+        for profile, setting in every.items()
         for name, source in setting.sources.items()
     ]
     return text + table(["Parameter", "Profile", "Source"], own)
@@ -387,7 +442,7 @@ def assumptions_page() -> str:
             tools.append([*row, setting.source])
     values = [
         [f"`{name}`", f"`{profile}`", f"`{as_yaml(setting.values[name])}`", source.removeprefix(ASSUMPTION)]
-        for profile, setting in PROFILES.items()
+        for profile, setting in Dcqcn.PROFILES.items()
         for name, source in setting.sources.items()
         if source.startswith(ASSUMPTION)
     ]

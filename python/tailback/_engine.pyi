@@ -2,6 +2,12 @@
 
 from typing import Any, final
 
+def controllers() -> str:
+    """All controllers as JSON: those that a queue pair may run, then those that act beside one."""
+
+def check_controller(settings_json: str, rate_bps: int, mtu_bytes: int) -> tuple[str, str] | None:
+    """None where a controller can be set so on a link; else what parameter is wrong and what was expected."""
+
 @final
 class Progress:
     """How far a run is."""

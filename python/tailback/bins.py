@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tailback.limits import RESULT_BINS, RESULT_VALUES
 from tailback.text import natural
 
 ITEM = "item:"
@@ -28,6 +29,8 @@ class Bins:
         if bin_ps <= 0:
             raise ValueError(f"bin_ps is {bin_ps}; expected a positive length")
         self.count = max(1, -(-end_ps // bin_ps))
+        if self.count > RESULT_BINS:
+            raise ValueError(f"found {self.count} bins, expected at most {RESULT_BINS}")
         edges_ps = np.minimum(np.arange(self.count + 1, dtype=np.int64) * bin_ps, max(end_ps, 1))
         self.start_s: Array = edges_ps[:-1] / PS_PER_S
         self.width_s: Array = np.diff(edges_ps) / PS_PER_S
@@ -57,16 +60,16 @@ class Bins:
         times = series.column("time_ps").to_numpy() // bin_ps
         values = series.column("value").to_numpy()
         keys = entity_codes.astype(np.int64) * len(metrics) + metric_codes
-        order = np.argsort(keys, kind="stable")
-        found, first = np.unique(keys[order], return_index=True)
-        index: dict[tuple[str, str], Array] = {}
-        for key, rows in zip(found, np.split(order, first[1:]), strict=True):
-            # A series with gaps stands for "nothing happened": zero.
-            row = np.zeros(self.count)
-            inside = times[rows] < self.count
-            row[times[rows][inside]] = values[rows][inside]
-            index[entities[key // len(metrics)], metrics[key % len(metrics)]] = row
-        return index
+        found, places = np.unique(keys, return_inverse=True)
+        if len(found) * self.count > RESULT_VALUES:
+            text = f"found {len(found)} series of {self.count} bins"
+            raise ValueError(f"{text}, expected at most {RESULT_VALUES} values in all")
+        # A series with gaps stands for "nothing happened": zero.
+        rows = np.zeros((len(found), self.count))
+        inside = times < self.count
+        rows[places[inside], times[inside]] = values[inside]
+        names = ((entities[key // len(metrics)], metrics[key % len(metrics)]) for key in found.tolist())
+        return dict(zip(names, rows, strict=True))
 
     def values(self, entity: str, metric: str) -> Array:
         """One value a bin; zeros where nothing was recorded."""

@@ -22,7 +22,7 @@ from tailback import scenario as scenarios
 from tailback import text
 from tailback.counters import STYLES, as_tool
 from tailback.run import run_checked
-from tailback.run_folder import read_run
+from tailback.run_folder import read_run, reading
 from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
@@ -215,7 +215,9 @@ def explain(
     from tailback import explain as explaining
 
     with _bad_input():
-        words = explaining.as_text(explaining.page_of(read_run(folder)))
+        result = read_run(folder)
+        with reading(folder):
+            words = explaining.as_text(explaining.page_of(result))
     typer.echo(words, nl=False)
 
 
@@ -272,12 +274,15 @@ def counters(
     with _bad_input():
         if folder.is_dir():
             result = read_run(folder)
+            with reading(folder):
+                words = as_tool(result, tool, host)
         else:
             scenario = scenarios.load(run, sets=sets or (), seed=seed)
             with _bar(quiet) as bar:
                 steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
                 result = run_checked(scenario, None, steps)
-        typer.echo(as_tool(result, tool, host), nl=False)
+            words = as_tool(result, tool, host)
+        typer.echo(words, nl=False)
 
 
 @app.command(name="list")

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tailback.files import read_file
+from tailback.limits import RESULT_BYTES
+
 _one_line = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
 
 
@@ -36,12 +39,28 @@ def read_json(path: Path) -> dict[str, Any]:
     """The mapping in a JSON file.
 
     Raises:
-        ValueError: it is cut short, or holds something else; it names the file.
+        ValueError: it is cut short, nested too deep, or holds something else; it names the file.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        text = read_file(path, RESULT_BYTES).decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_number)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
+    except RecursionError:  # there is no telling how deep it would have gone
+        raise ValueError(f"{path.name}: nested too deep") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path.name}: a {type(value).__name__} and no mapping")
     return value
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in mapping if names.count(name) > 1)
+        raise ValueError(f"{twin[:60]!a} twice in one mapping")
+    return mapping
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word}, which is no number")

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from tailback.bins import PS_PER_S, Array
 from tailback.parts import goodput, sending, sent
+from tailback.remember import remembered
 from tailback.setup import ROCE
 from tailback.text import natural
 
@@ -184,6 +185,7 @@ def link_utilisation(result: Result, since: Since = "all_started") -> float:
 
 
 @measure("share")
+@remembered
 def ideal_payload_share(result: Result) -> float:
     """Payload as a share of what the wire carries when every packet arrives once.
 

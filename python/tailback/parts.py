@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback.bins import ITEM, Array
+from tailback.remember import remembered
 from tailback.setup import ROCE, TCP
 from tailback.text import natural
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tailback.results import Result
 
 
+@remembered
 def items(result: Result) -> dict[str, str]:
     """The traffic items of a run, in natural order, with the protocol of each."""
     flows = result.flows
@@ -44,19 +46,25 @@ def selected(result: Result, item: str | None, protocol: str | None) -> list[str
 def goodput(result: Result, item: str | None = None, protocol: str | None = None) -> Array | None:
     """Payload a second that receivers took in order of this part of the traffic, one value a bin.
 
-    None where the time series do not tell the parts apart.
+    None where the time series do not tell the parts apart. All of it is without latency tests, as the senders
+    and receivers of a run are, unless there is nothing else.
     """
     names = selected(result, item, protocol)
+    told_apart = any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result))
     if names is None:
-        return result.bins.total("goodput_rx_bps")
+        bulk = set(result.bulk.column("writer").unique().to_pylist()) if told_apart else set()
+        names = [name for name in items(result) if name in bulk]
+        if len(names) in (0, len(items(result))):
+            return result.bins.total("goodput_rx_bps")
     if not names:
         return np.zeros(result.bins.count)
-    if not any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result)):
+    if not told_apart:
         return None
     rows = [result.bins.values(f"{ITEM}{name}", "goodput_rx_bps") for name in names]
     return np.asarray(np.sum(rows, axis=0))
 
 
+@remembered
 def _items_of(result: Result) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tailback.scenario.bridge import bridge_plans
 from tailback.scenario.checks import one_way, pairs
-from tailback.scenario.congestion import ack_every, congestion_plan, round_trip_setting
+from tailback.scenario.congestion import ack_every, congestion_plan, needs_round_trip
 from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import hostcc_plan, rhcc_plan
@@ -52,9 +52,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     nics = dict(zip(reversed(alike), zip(reversed(wires), reversed(paths), strict=True), strict=True))
     nic_of = {kind: number for number, kind in enumerate(dict.fromkeys(alike))}
     link_rates = {wire.rate for wire in network.wires}
-    round_trip = round_trip_setting(scenario.host)
-    if isinstance(round_trip, str):
-        round_trip = longest_round_trip(scenario).time
+    round_trip = longest_round_trip(scenario).time if needs_round_trip(scenario.host) else None
     pools = shared(scenario)
     kinds = list(dict.fromkeys(pools.values()))
     kind_of = {pool: number for number, pool in enumerate(kinds)}

@@ -26,8 +26,12 @@ from rich.table import Table
 from tailback.assumptions import assumptions
 from tailback.bins import Bins
 from tailback.closing import closing_table
+from tailback.files import read_file
+from tailback.limits import RESULT_BYTES, RESULT_VALUES
 from tailback.lines import in_lines, read_json
+from tailback.parquet import read_parquet
 from tailback.scenario import Scenario, show
+from tailback.scenario.controllers import Controllers
 from tailback.scenario.show import input_names
 from tailback.setup import ScenarioSetup, Setup, read_setup
 from tailback.summary import summarise
@@ -296,7 +300,7 @@ class Result:
             setup=setup,
             wall_s=timing["wall_s"],
             cpu_s=timing["cpu_s"],
-            outputs={name: (path / name).read_bytes() for name in summary["outputs"]},
+            outputs={name: read_file(path / name, RESULT_BYTES) for name in summary["outputs"]},
         )
 
     def _timing(self) -> dict[str, Any]:
@@ -347,7 +351,7 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     """The settings at an assumed default that this run rests on: of RoCE and of TCP only where it is used."""
     unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
     if scenario.has_tcp and not scenario.has_roce:
-        unused = ("host.mtu", "host.transport.", "host.dcqcn.", "host.hpcc.", "host.timely.", "host.dctcp.")
+        unused = ("host.mtu", "host.transport.", *(f"host.{name}." for name in Controllers.model_fields))
     if not scenario.network.hosts:
         unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
@@ -375,8 +379,8 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
 
 def _read_parquet(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:  # which do not say which file it is
+        return read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
+    except (pa.ArrowException, ValueError, OSError) as error:  # which do not say which file it is
         raise ValueError(f"{path.name}: {error}") from None
 
 

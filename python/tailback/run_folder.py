@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from tailback.scenario import Problem, ScenarioError
 if TYPE_CHECKING:
     from tailback.results import Result
 
+_LONGEST_WHY = 300
 _UNREADABLE = (
     ValueError,
     LookupError,
@@ -19,6 +21,8 @@ _UNREADABLE = (
     ArithmeticError,
     OSError,
     NotImplementedError,
+    RecursionError,
+    MemoryError,
 )
 """What files that are cut, or hold something else, give while they are read. Arrow's errors are among them: a
 function that is not implemented is one that does not take the type of a column.
@@ -47,11 +51,23 @@ def read_run(folder: Path) -> Result:
         missing = str(error).split(": ")[0].rpartition("/")[2]
         raise _problem(folder, f"found no {missing}, expected the folder of a run{other}") from None
     except _UNREADABLE as error:
-        # The text of a KeyError is the key alone.
-        why = f"no {error}" if type(error) is KeyError else " ".join(str(error).split())
-        text = f"found {part} that cannot be read ({why}), expected the folder of a run"
-        raise _problem(folder, text) from None
+        raise _cannot_be_read(folder, part, error) from None
     return result
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Around what makes something of a result that was read: what only that needs may still be damaged.
+
+    Raises:
+        ScenarioError: as `read_run`.
+    """
+    try:
+        yield
+    except ScenarioError:
+        raise
+    except _UNREADABLE as error:
+        raise _cannot_be_read(folder, "a part", error) from None
 
 
 _PARTS: dict[str, Callable[[Result], object]] = {
@@ -61,6 +77,13 @@ _PARTS: dict[str, Callable[[Result], object]] = {
     "figures": lambda result: result.summary,
 }
 """What readers of a result make of it, in words; all figures together need every part of it."""
+
+
+def _cannot_be_read(folder: Path, part: str, error: BaseException) -> ScenarioError:
+    # The text of a KeyError is the key alone.
+    why = f"no {error}" if type(error) is KeyError else " ".join(str(error).split()) or type(error).__name__
+    why = why if len(why) <= _LONGEST_WHY else f"{why[:_LONGEST_WHY]}..."
+    return _problem(folder, f"found {part} that cannot be read ({why}), expected the folder of a run")
 
 
 def _problem(folder: Path, text: str) -> ScenarioError:

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import text
+from tailback.limits import MAX_SEEDS
 from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-MOST_SEEDS = 1000
 _REPORT_S = 0.1
 """Time between two reports of a run's progress."""
 
@@ -127,11 +127,11 @@ def parse(given: str) -> list[int]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
             raise _refused(given, "seeds such as 1..4 or 1,5,9")
-        if last - first >= MOST_SEEDS:
-            raise _refused(given, f"at most {MOST_SEEDS} seeds")
+        if last - first + len(seeds) >= MAX_SEEDS:
+            raise _refused(given, f"at most {MAX_SEEDS} seeds")
         seeds += range(first, last + 1)
-    if len(set(seeds)) < len(seeds) or len(seeds) > MOST_SEEDS:
-        raise _refused(given, f"every seed once, and at most {MOST_SEEDS}")
+    if len(set(seeds)) < len(seeds):
+        raise _refused(given, f"every seed once, and at most {MAX_SEEDS}")
     return seeds
 
 

@@ -11,10 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
-
 from tailback import drawing
+from tailback.files import read_file
+from tailback.limits import FLOWS_BYTES, RESOLVED_BYTES
 from tailback.lines import in_lines, read_json
+from tailback.scenario.document import from_yaml
 from tailback.scenario.network import Network
 from tailback.scenario.show import INPUTS
 from tailback.scenario.tcp import ETHERNET_BYTES, HEADERS_BYTES
@@ -108,8 +109,13 @@ class ScenarioSetup:
     @property
     def about(self) -> str:
         """The scenario's own words about itself."""
-        scenario = yaml.safe_load(self.scenario_yaml)
+        scenario = self.scenario
         return str(scenario.get("about") or "") if isinstance(scenario, dict) else ""
+
+    @cached_property
+    def scenario(self) -> Any:
+        """The scenario as plain data."""
+        return from_yaml(self.scenario_yaml, "scenario.yaml", most_bytes=RESOLVED_BYTES).data
 
     @property
     def duration_ps(self) -> int:
@@ -185,11 +191,11 @@ class ScenarioSetup:
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> ScenarioSetup:
         """From the folder of a run."""
         return cls(
-            (folder / "scenario.yaml").read_text(encoding="utf-8"),
+            read_file(folder / "scenario.yaml", RESOLVED_BYTES).decode("utf-8"),
             read_json(folder / "plan.json"),
             summary["assumptions"],
             {
-                str(file.relative_to(folder)): file.read_bytes()
+                str(file.relative_to(folder)): read_file(file, FLOWS_BYTES)
                 for file in sorted((folder / INPUTS).glob("*"))
             },
         )

@@ -8,6 +8,7 @@ pub mod aqm;
 pub mod congestion;
 pub mod flow_control;
 pub mod interrupts;
+pub mod nic;
 pub mod scheduling;
 pub mod transport;
 pub mod units;

@@ -1,4 +1,4 @@
-//! Units: time in integer picoseconds, link rates in bit/s.
+//! Units: time in integer picoseconds, link rates in bit/s, sizes in bytes.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -8,6 +8,7 @@ use std::ops::{Add, AddAssign, Sub};
 /// A picosecond divides the time of one byte at every Ethernet rate in use (80 ps at 100 Gbit/s, 20 ps at
 /// 400 Gbit/s), so serialization times are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Time(pub u64);
 
 impl Time {
@@ -81,6 +82,7 @@ impl fmt::Display for Time {
 
 /// A link's or a flow's rate in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rate(pub u64);
 
 impl Rate {
@@ -92,6 +94,11 @@ impl Rate {
     /// `n` Gbit/s.
     pub const fn from_gbps(n: u64) -> Rate {
         Rate(n * 1_000_000_000)
+    }
+
+    /// As a controller computes with it.
+    pub fn bps(self) -> f64 {
+        self.0 as f64
     }
 
     /// Time to serialize `bytes`, rounded down to a whole picosecond (exact where 8e12 is a multiple of the
@@ -108,6 +115,11 @@ impl Rate {
         (self.0 as u128 * span.0 as u128).div_ceil(8_000_000_000_000) as u64
     }
 }
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Bytes(pub u64);
 
 #[cfg(test)]
 mod tests {

@@ -2,34 +2,16 @@
 
 use proptest::prelude::*;
 use tailback_proto::congestion::dcqcn::*;
+use tailback_proto::congestion::Controller;
 use tailback_proto::units::{Rate, Time};
 
 const LINE: Rate = Rate::from_gbps(100);
 
-fn connectx() -> MlnxParameters {
-    MlnxParameters {
-        dce_tcp_g: 1019,
-        dce_tcp_rtt: 1,
-        initial_alpha_value: 1023,
-        rate_to_set_on_first_cnp: 0,
-        rpg_min_dec_fac: 50,
-        rpg_min_rate: 1,
-        rpg_gd: 11,
-        rate_reduce_monitor_period: 4,
-        clamp_tgt_rate: false,
-        clamp_tgt_rate_after_time_inc: true,
-        rpg_time_reset: 300,
-        rpg_byte_reset: 32767,
-        rpg_threshold: 1,
-        rpg_ai_rate: 5,
-        rpg_hai_rate: 50,
-        rpg_max_rate: 0,
-        byte_reset_unit_bytes: 1,
-        release_at_max_rate: true,
-    }
+fn connectx() -> DcqcnParameters {
+    DcqcnParameters::default()
 }
 
-fn resolved(mlnx: &MlnxParameters) -> ReactionParameters {
+fn resolved(mlnx: &DcqcnParameters) -> ReactionParameters {
     ReactionParameters::new(mlnx, LINE).unwrap()
 }
 
@@ -66,7 +48,7 @@ fn the_first_cnp_cuts_at_the_end_of_the_monitor_period() {
 fn one_cnp_in_the_papers_setting_does_what_the_paper_says() {
     // SIGCOMM 2015, equation 1: R_T = R_C; R_C = R_C (1 - alpha / 2); alpha = (1 - g) alpha + g, with g = 1/256,
     // alpha = 1 at the start and the cut at once.
-    let p = resolved(&MlnxParameters {
+    let p = resolved(&DcqcnParameters {
         dce_tcp_g: 1020,
         dce_tcp_rtt: 55,
         initial_alpha_value: 1024,
@@ -108,7 +90,7 @@ fn at_most_one_cut_a_period() {
 
 #[test]
 fn fast_recovery_halves_the_distance_to_the_target_at_each_step() {
-    let p = resolved(&MlnxParameters { rpg_threshold: 5, release_at_max_rate: false, ..connectx() });
+    let p = resolved(&DcqcnParameters { rpg_threshold: 5, release_at_max_rate: false, ..connectx() });
     let mut rp = after_first_cnp(&p);
     rp.catch_up(&p, us(4));
     for step in 1..=5 {
@@ -121,7 +103,7 @@ fn fast_recovery_halves_the_distance_to_the_target_at_each_step() {
 
 #[test]
 fn additive_then_hyper_increase() {
-    let p = resolved(&MlnxParameters {
+    let p = resolved(&DcqcnParameters {
         clamp_tgt_rate: true,
         rate_to_set_on_first_cnp: 1000,
         rpg_byte_reset: 1_000_000,
@@ -145,7 +127,7 @@ fn additive_then_hyper_increase() {
 #[test]
 fn the_target_follows_a_cut_only_after_an_increase_unless_clamped() {
     for (clamp, target_after_two_cuts) in [(false, 100e9), (true, 50e9)] {
-        let p = resolved(&MlnxParameters {
+        let p = resolved(&DcqcnParameters {
             clamp_tgt_rate: clamp,
             initial_alpha_value: 1024,
             dce_tcp_g: 1024, // alpha stays as it is
@@ -166,7 +148,7 @@ fn the_target_follows_a_cut_only_after_an_increase_unless_clamped() {
 
 #[test]
 fn a_released_limiter_takes_the_next_cnp_as_a_first() {
-    let mlnx = MlnxParameters { rpg_byte_reset: 0, ..connectx() };
+    let mlnx = DcqcnParameters { rpg_byte_reset: 0, ..connectx() };
     let p = resolved(&mlnx);
     let mut rp = after_first_cnp(&p);
     // Half the distance each 300 us: 50 Gbit/s below becomes less than 1 Mbit/s below after 16 steps.
@@ -176,7 +158,7 @@ fn a_released_limiter_takes_the_next_cnp_as_a_first() {
     rp.catch_up(&p, us(10_004));
     assert!(rp.rate() < 52e9, "cut by about a half: {}", rp.rate());
 
-    let p = resolved(&MlnxParameters { release_at_max_rate: false, ..mlnx });
+    let p = resolved(&DcqcnParameters { release_at_max_rate: false, ..mlnx });
     let mut rp = after_first_cnp(&p);
     rp.on_cnp(&p, us(10_000));
     rp.catch_up(&p, us(10_004));
@@ -200,9 +182,77 @@ fn a_flow_at_line_rate_is_cut_whatever_it_sends_meanwhile() {
 }
 
 #[test]
+fn alpha_decays_over_any_number_of_periods() {
+    // 1023/1024 remain after a microsecond; release and cuts are out of the way.
+    let p = resolved(&DcqcnParameters { dce_tcp_g: 1023, release_at_max_rate: false, ..connectx() });
+    let start = 1023.0 / 1024.0;
+    for periods in [1, 255, 256, 65_535, 65_536, 200_000] {
+        let mut rp = after_first_cnp(&p);
+        rp.catch_up(&p, us(periods));
+        let expected = start * (1023.0f64 / 1024.0).powi(periods as i32);
+        assert!(
+            (rp.alpha() / expected - 1.0).abs() < 1e-9,
+            "{} after {periods} us, not {expected}",
+            rp.alpha()
+        );
+    }
+    let stays = resolved(&DcqcnParameters { dce_tcp_g: 1024, release_at_max_rate: false, ..connectx() });
+    let mut rp = after_first_cnp(&stays);
+    rp.catch_up(&stays, us(1_000_000));
+    assert_eq!(rp.alpha(), start);
+}
+
+#[test]
+fn bounds_are_those_of_the_parameters_or_the_link() {
+    let of_link = resolved(&connectx());
+    assert_eq!((of_link.min_rate(), of_link.max_rate()), (1e6, 100e9));
+    let set = resolved(&DcqcnParameters { rpg_min_rate: 10, rpg_max_rate: 40_000, ..connectx() });
+    assert_eq!((set.min_rate(), set.max_rate()), (10e6, 40e9));
+}
+
+/// Increases that change nothing are not replayed one by one; the first that does change something again is.
+#[test]
+fn a_long_silence_is_replayed_as_its_parts_would_be() {
+    let settings = DcqcnParameters {
+        clamp_tgt_rate: true,
+        rate_to_set_on_first_cnp: 1000,
+        rpg_time_reset: 1,
+        rpg_threshold: 1000,
+        rpg_ai_rate: 1,
+        rpg_byte_reset: 0,
+        release_at_max_rate: false,
+        ..connectx()
+    };
+    let p = resolved(&settings);
+    let mut at_once = after_first_cnp(&p);
+    let mut stepwise = at_once.clone();
+    // Fast recovery reaches its target of 1 Gbit/s in some 50 of its 1,000 steps; additive increase follows it, 1 Mbit/s
+    // a step.
+    let mut from = 0;
+    for until in [1_004, 1_005, 1_104, 2_500] {
+        at_once.catch_up(&p, us(until));
+        for t in from..=until {
+            stepwise.catch_up(&p, us(t));
+        }
+        from = until;
+        assert_eq!(
+            (at_once.rate(), at_once.target()),
+            (stepwise.rate(), stepwise.target()),
+            "after {until} us"
+        );
+    }
+    assert!((2.4e9..2.5e9).contains(&at_once.rate()), "{}", at_once.rate());
+    // Ten hours in periods of a microsecond are 36,000 million, and the last of them are like each other.
+    at_once.catch_up(&p, Time(36_000 * 1_000_000_000_000));
+    assert_eq!((at_once.rate(), at_once.target()), (100e9, 100e9));
+    at_once.on_cnp(&p, Time(36_000 * 1_000_000_000_000));
+    assert!(at_once.is_limited());
+}
+
+#[test]
 fn the_byte_counters_unit_is_a_reading() {
     let target_after_1_mb = |unit| {
-        let p = resolved(&MlnxParameters {
+        let p = resolved(&DcqcnParameters {
             byte_reset_unit_bytes: unit,
             rate_to_set_on_first_cnp: 1000,
             ..connectx()
@@ -226,10 +276,10 @@ fn cnps_keep_their_distance() {
 
 #[test]
 fn impossible_parameters_are_named() {
-    let refuse = |mlnx: MlnxParameters| ReactionParameters::new(&mlnx, LINE).unwrap_err();
-    assert!(refuse(MlnxParameters { dce_tcp_g: 1025, ..connectx() }).contains("dce_tcp_g"));
-    assert!(refuse(MlnxParameters { rpg_time_reset: 0, ..connectx() }).contains("rpg_time_reset"));
-    assert!(refuse(MlnxParameters { rpg_min_rate: 100_001, ..connectx() }).contains("rpg_min_rate"));
+    let refuse = |mlnx: DcqcnParameters| ReactionParameters::new(&mlnx, LINE).unwrap_err().field;
+    assert!(refuse(DcqcnParameters { dce_tcp_g: 1025, ..connectx() }) == "dce_tcp_g");
+    assert!(refuse(DcqcnParameters { rpg_time_reset: 0, ..connectx() }) == "rpg_time_reset");
+    assert!(refuse(DcqcnParameters { rpg_min_rate: 100_001, ..connectx() }) == "rpg_min_rate");
 }
 
 #[derive(Clone, Debug)]
@@ -250,11 +300,11 @@ fn inputs() -> impl Strategy<Value = Vec<(u64, Input)>> {
     prop::collection::vec((gap, input), 1..200)
 }
 
-fn parameters() -> impl Strategy<Value = MlnxParameters> {
+fn parameters() -> impl Strategy<Value = DcqcnParameters> {
     let first = (0u32..=1024, 1u32..100, 0u32..=1024, prop_oneof![Just(0u32), 1u32..100_000], 0u32..=100);
     let second = (1u32..1000, 10u32..14, 0u32..100, any::<[bool; 3]>(), 1u32..2000);
     let third = (0u32..1_000_000, 0u32..6, 0u32..1000, 0u32..1000, prop_oneof![Just(0u32), 1000u32..200_000]);
-    (first, second, third).prop_map(|(a, b, c)| MlnxParameters {
+    (first, second, third).prop_map(|(a, b, c)| DcqcnParameters {
         dce_tcp_g: a.0,
         dce_tcp_rtt: a.1,
         initial_alpha_value: a.2,
@@ -273,6 +323,7 @@ fn parameters() -> impl Strategy<Value = MlnxParameters> {
         rpg_hai_rate: c.3,
         rpg_max_rate: c.4,
         byte_reset_unit_bytes: 1,
+        ..connectx()
     })
 }
 
@@ -323,7 +374,7 @@ proptest! {
     /// No cut takes more than `rpg_min_dec_fac` allows, and without CNPs the rate never falls.
     #[test]
     fn cuts_are_bounded_and_need_a_cnp(mlnx in parameters(), inputs in inputs()) {
-        let p = resolved(&MlnxParameters { rate_to_set_on_first_cnp: 0, ..mlnx });
+        let p = resolved(&DcqcnParameters { rate_to_set_on_first_cnp: 0, ..mlnx });
         let mut rp = ReactionPoint::new(&p);
         let mut now = Time::ZERO;
         for (gap, input) in inputs {

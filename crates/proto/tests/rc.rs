@@ -216,6 +216,89 @@ fn old_and_foreign_acks_change_nothing() {
     assert_eq!((requester.acknowledged(), requester.next_sequence()), (2, 4));
 }
 
+/// A requester that sent packets 0 to `sent - 1` of `posted`.
+fn after_sending(sent: usize, posted: u64) -> Requester {
+    let mut requester = Requester::default();
+    requester.post(posted);
+    (0..sent).for_each(|_| _ = requester.send(&PARAMETERS, Time::ZERO, false));
+    requester
+}
+
+#[test]
+fn acks_tell_how_much_they_acknowledge() {
+    let mut requester = after_sending(6, 8);
+    assert_eq!(requester.on_ack(&PARAMETERS, Time(1), 1), 2);
+    assert_eq!(requester.on_ack(&PARAMETERS, Time(2), 4), 3);
+    assert!(!requester.is_failed() && !requester.is_idle());
+}
+
+#[test]
+fn the_timer_runs_only_while_an_ack_is_asked_for() {
+    let mut requester = after_sending(3, 8);
+    assert_eq!(requester.next_timeout(), None, "packets 0 to 2 of 8 ask for none");
+    requester.send(&PARAMETERS, Time::ZERO, false);
+    assert_eq!(requester.next_timeout(), Some(Time::from_us(100)), "packet 3 does");
+    requester.send(&PARAMETERS, Time::ZERO, false);
+    requester.on_ack(&PARAMETERS, Time(5), 3);
+    assert_eq!(requester.next_timeout(), None, "packet 4, which is on its way, does not");
+}
+
+#[test]
+fn the_timer_fires_when_it_is_due_or_later_but_not_before() {
+    let mut requester = after_sending(4, 4);
+    assert_eq!(requester.on_timeout(&PARAMETERS, Time::from_us(99)), Timeout::None);
+    assert_eq!(requester.next_sequence(), 4);
+    assert_eq!(requester.on_timeout(&PARAMETERS, Time::from_us(101)), Timeout::Retry);
+    assert_eq!(requester.next_sequence(), 0);
+    assert_eq!(requester.next_timeout(), None, "until a packet asks again");
+}
+
+#[test]
+fn what_goes_again_says_so() {
+    let mut requester = after_sending(4, 8);
+    assert_eq!(requester.on_nak(&PARAMETERS, Time(1), 2), 2);
+    let again: Vec<(u64, bool)> = (0..3)
+        .map(|_| requester.send(&PARAMETERS, Time(2), false))
+        .map(|out| (out.sequence, out.retransmission))
+        .collect();
+    assert_eq!(again, [(2, true), (3, true), (4, false)]);
+}
+
+#[test]
+fn a_nak_of_the_first_packet_goes_back_to_it() {
+    let mut requester = after_sending(4, 8);
+    assert_eq!(requester.on_nak(&PARAMETERS, Time(1), 0), 0);
+    assert_eq!(requester.next_sequence(), 0);
+}
+
+#[test]
+fn a_nak_of_what_was_not_sent_yet_only_acknowledges() {
+    let mut requester = after_sending(2, 8);
+    assert_eq!(requester.on_nak(&PARAMETERS, Time(1), 2), 2);
+    assert_eq!((requester.acknowledged(), requester.next_sequence()), (2, 2));
+    // It is still the fourth packet that asks for an ACK: nothing began anew.
+    let asks: Vec<bool> = (0..2).map(|_| requester.send(&PARAMETERS, Time(2), false).ack_request).collect();
+    assert_eq!(asks, [false, true]);
+}
+
+#[test]
+fn the_responder_takes_packets_in_order_and_names_the_one_it_misses() {
+    let mut responder = Responder::default();
+    assert_eq!((responder.received(), responder.ack_psn(), responder.nak_psn()), (0, None, 0));
+    let before_the_first = responder.on_data(0xff_ffff, true);
+    assert_eq!(before_the_first, Verdict::Duplicate { ack: false }, "nothing arrived that an ACK could name");
+    for psn in 0..3 {
+        assert!(responder.expects(psn) && !responder.expects(psn + 1));
+        assert_eq!(responder.on_data(psn, psn == 2), Verdict::Accepted { ack: psn == 2 });
+    }
+    assert_eq!((responder.received(), responder.ack_psn(), responder.nak_psn()), (3, Some(2), 3));
+    assert_eq!(responder.on_data(5, true), Verdict::OutOfSequence { nak: true });
+    assert_eq!(responder.on_data(1, true), Verdict::Duplicate { ack: true });
+    assert_eq!(responder.on_data(1, false), Verdict::Duplicate { ack: false });
+    assert_eq!(responder.on_data(6, true), Verdict::OutOfSequence { nak: false }, "one NAK for a gap");
+    assert_eq!(responder.received(), 3);
+}
+
 proptest! {
     #[test]
     fn under_random_loss_everything_arrives_once_in_order(

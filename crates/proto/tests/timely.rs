@@ -2,29 +2,27 @@
 
 mod bottleneck;
 
-use bottleneck::{Bottleneck, Controller};
+use bottleneck::Bottleneck;
 use proptest::prelude::*;
+use tailback_proto::congestion::parameters::RoundTrip;
 use tailback_proto::congestion::timely::*;
-use tailback_proto::congestion::AckInfo;
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::congestion::{AckInfo, Controller, Link};
+use tailback_proto::units::{Bytes, Rate, Time};
 
 const LINE: Rate = Rate::from_gbps(100);
 
 /// The paper's values, with delta at ten times its 10 Mbit/s, and alpha as CoNEXT 2016 has it.
 fn parameters() -> TimelyParameters {
     TimelyParameters {
-        line_rate: LINE,
-        min_rate: 100e6,
         alpha: 0.875,
-        beta: 0.8,
-        additive: 100e6,
-        hyper_additive: 500e6,
-        hyper_after: 5,
-        t_low: Time::from_us(50),
-        t_high: Time::from_us(500),
-        min_rtt: Time::from_us(20),
-        segment_bytes: 16_000,
+        additive: Rate::from_mbps(100),
+        hyper_additive: Rate::from_mbps(500),
+        ..Default::default()
     }
+}
+
+fn law(p: TimelyParameters) -> TimelyLaw {
+    Timely::law(&p, Link { rate: LINE, mtu_bytes: 1000 }).unwrap()
 }
 
 /// A completion event with this RTT.
@@ -37,11 +35,13 @@ fn completion(rtt_us: u64) -> AckInfo<'static> {
         acknowledged_bytes: 0,
         sent_bytes: 0,
         marked: false,
+        receiver_delay: Time::ZERO,
+        hop_count: 0,
         hops: &[],
     }
 }
 
-fn fed(p: &TimelyParameters, rtts: &[u64]) -> Timely {
+fn fed(p: &TimelyLaw, rtts: &[u64]) -> Timely {
     let mut cc = Timely::new(p);
     for &rtt in rtts {
         cc.on_ack(p, &completion(rtt));
@@ -55,7 +55,7 @@ fn close(found: f64, expected: f64) {
 
 #[test]
 fn the_first_rtt_is_only_a_reference() {
-    let p = parameters();
+    let p = law(parameters());
     assert_eq!(fed(&p, &[]).rate(), 100e9);
     assert_eq!(fed(&p, &[900]).rate(), 100e9);
     assert_eq!(fed(&p, &[]).window_bytes(), None);
@@ -63,7 +63,7 @@ fn the_first_rtt_is_only_a_reference() {
 
 #[test]
 fn a_growing_rtt_between_the_thresholds_decreases_by_the_gradient() {
-    let p = parameters();
+    let p = law(parameters());
     // 100 to 110 us: the average is 0.875 * 10 us, over 20 us a gradient of 0.4375; 1 - 0.8 * 0.4375 = 0.65.
     let mut cc = fed(&p, &[100, 110]);
     close(cc.gradient(&p), 0.4375);
@@ -76,20 +76,20 @@ fn a_growing_rtt_between_the_thresholds_decreases_by_the_gradient() {
 
 #[test]
 fn above_t_high_the_rate_falls_whatever_the_gradient() {
-    let p = parameters();
+    let p = law(parameters());
     // 1 - 0.8 * (1 - 500 / 1000) = 0.6, although the RTT falls.
     close(fed(&p, &[2000, 1000]).rate(), 60e9);
 }
 
 #[test]
 fn below_t_low_the_rate_grows_whatever_the_gradient() {
-    let p = parameters();
+    let p = law(parameters());
     close(fed(&p, &[1500, 1000, 20, 40]).rate(), 60e9 + 2.0 * 100e6);
 }
 
 #[test]
 fn five_calm_completion_events_make_the_increase_hyperactive() {
-    let p = parameters();
+    let p = law(parameters());
     let mut cc = fed(&p, &[2000, 1000, 400]);
     // The drop to 400 us was the first calm event: 60 + 0.1. Three more of delta, then N * delta.
     close(cc.rate(), 60.1e9);
@@ -111,7 +111,7 @@ fn five_calm_completion_events_make_the_increase_hyperactive() {
 
 #[test]
 fn a_segment_or_a_round_trip_is_one_completion_event() {
-    let p = parameters();
+    let p = law(parameters());
     assert_eq!(Timely::burst_bytes(&p).map(|bytes| bytes.get()), Some(16_000));
     let mut cc = fed(&p, &[103]);
     for rtt in [110, 120, 130] {
@@ -122,7 +122,7 @@ fn a_segment_or_a_round_trip_is_one_completion_event() {
     cc.on_ack(&p, &completion(107));
     close(cc.rate(), 86e9);
 
-    let p = TimelyParameters { segment_bytes: 0, ..p };
+    let p = law(TimelyParameters { segment: Bytes(0), ..parameters() });
     assert_eq!(Timely::burst_bytes(&p), None);
     let mut cc = Timely::new(&p);
     let at = |acknowledged_bytes, rtt| AckInfo {
@@ -140,18 +140,18 @@ fn a_segment_or_a_round_trip_is_one_completion_event() {
 
 #[test]
 fn impossible_parameters_are_named() {
-    let refuse = |p: TimelyParameters| p.check().unwrap_err();
-    assert!(parameters().check().is_ok());
-    assert!(refuse(TimelyParameters { alpha: 0.0, ..parameters() }).contains("alpha"));
-    assert!(refuse(TimelyParameters { beta: 1.5, ..parameters() }).contains("beta"));
-    assert!(refuse(TimelyParameters { t_low: Time::from_ms(1), ..parameters() }).contains("t_low"));
-    assert!(refuse(TimelyParameters { min_rtt: Time::ZERO, ..parameters() }).contains("min_rtt"));
-    assert!(refuse(TimelyParameters { min_rate: 0.0, ..parameters() }).contains("min_rate"));
+    let refuse =
+        |p: TimelyParameters| Timely::law(&p, Link { rate: LINE, mtu_bytes: 1000 }).unwrap_err().field;
+    assert_eq!(refuse(TimelyParameters { alpha: 0.0, ..parameters() }), "alpha");
+    assert_eq!(refuse(TimelyParameters { beta: 1.5, ..parameters() }), "beta");
+    assert_eq!(refuse(TimelyParameters { t_low: Time::from_ms(1), ..parameters() }), "t_low");
+    assert_eq!(refuse(TimelyParameters { min_rtt: RoundTrip::AUTO, ..parameters() }), "min_rtt");
+    assert_eq!(refuse(TimelyParameters { min_rate: Rate(0), ..parameters() }), "min_rate");
 }
 
-struct Driven(TimelyParameters, Timely);
+struct Driven(TimelyLaw, Timely);
 
-impl Controller for Driven {
+impl bottleneck::Driven for Driven {
     fn on_ack(&mut self, ack: &AckInfo) {
         self.1.on_ack(&self.0, ack);
     }
@@ -166,8 +166,9 @@ impl Controller for Driven {
     }
 }
 
-fn closed_loop(p: TimelyParameters, flows: u64) -> bottleneck::Seen {
-    let link = Bottleneck { rate: p.line_rate, delay: Time::from_us(20), mark_above_bytes: u64::MAX };
+fn closed_loop(rate: Rate, p: TimelyParameters, flows: u64) -> bottleneck::Seen {
+    let p = Timely::law(&p, Link { rate, mtu_bytes: 1000 }).unwrap();
+    let link = Bottleneck { rate, delay: Time::from_us(20), mark_above_bytes: u64::MAX };
     let senders = (0..flows).map(|i| (Time::from_us(i * 10), Driven(p, Timely::new(&p)))).collect();
     let (seen, _) = bottleneck::run(&link, senders, Time::from_ms(100), Time::from_ms(300));
     println!(
@@ -187,14 +188,13 @@ fn closed_loop(p: TimelyParameters, flows: u64) -> bottleneck::Seen {
 #[test]
 fn ten_flows_of_bursts_hold_the_rtt_around_t_low() {
     let p = TimelyParameters {
-        line_rate: Rate::from_gbps(10),
-        min_rate: 10e6,
+        min_rate: Rate::from_mbps(10),
         alpha: 0.02,
-        additive: 10e6,
-        hyper_additive: 50e6,
+        additive: Rate::from_mbps(10),
+        hyper_additive: Rate::from_mbps(50),
         ..parameters()
     };
-    let seen = closed_loop(p, 10);
+    let seen = closed_loop(Rate::from_gbps(10), p, 10);
     assert!(seen.utilisation > 0.8, "utilisation {}", seen.utilisation);
     assert!((Time::from_us(40)..Time::from_us(60)).contains(&seen.rtt(0.5)), "50 % {}", seen.rtt(0.5));
     assert!((p.t_low..p.t_high).contains(&seen.rtt(0.99)), "99 % {}", seen.rtt(0.99));
@@ -206,34 +206,34 @@ fn ten_flows_of_bursts_hold_the_rtt_around_t_low() {
 /// apart and together again.
 #[test]
 fn rates_have_no_fixed_point_where_packets_are_paced() {
-    let p = TimelyParameters { alpha: 0.02, additive: 10e6, hyper_additive: 50e6, ..parameters() };
-    let seen = closed_loop(TimelyParameters { segment_bytes: bottleneck::PACKET, ..p }, 10);
+    let p = TimelyParameters::default();
+    let seen = closed_loop(LINE, TimelyParameters { segment: Bytes(bottleneck::PACKET), ..p }, 10);
     assert!(seen.utilisation > 0.99, "utilisation {}", seen.utilisation);
     assert!(seen.fairness() < 0.5, "fairness {}", seen.fairness());
-    let seen = closed_loop(p, 10);
+    let seen = closed_loop(LINE, p, 10);
     assert!(seen.fairness() > 0.9, "fairness {}", seen.fairness());
 }
 
 proptest! {
     #[test]
     fn the_rate_stays_in_its_bounds(
-        alpha in 1e-6f64..=1.0, beta in 1e-6f64..=1.0, additive in 0.0f64..1e12, hyper_after in 0u32..10,
-        times in (0u64..1_000_000_000, 0u64..1_000_000_000, 1u64..1_000_000_000), segment_bytes in 0u64..100_000,
-        min_share in 1e-6f64..1.0,
+        alpha in 1e-6f64..=1.0, beta in 1e-6f64..=1.0, additive in 0..10_000_000_000_000u64, hyper_after in 0u32..10,
+        times in (1u64..1_000_000_000, 0u64..1_000_000_000, 1u64..1_000_000_000), segment_bytes in 0u64..100_000,
+        min_rate in 1..100_000_000_000u64,
         acks in prop::collection::vec((any::<u64>(), any::<bool>(), any::<u64>(), any::<u64>()), 1..200),
     ) {
-        let p = TimelyParameters {
-            line_rate: LINE, min_rate: min_share * 100e9, alpha, beta, additive, hyper_additive: additive * 5.0,
-            hyper_after, t_low: Time(times.0), t_high: Time(times.0 + times.1), min_rtt: Time(times.2), segment_bytes,
-        };
-        p.check().unwrap();
+        let p = law(TimelyParameters {
+            min_rate: Rate(min_rate), alpha, beta, additive: Rate(additive), hyper_additive: Rate(additive * 5),
+            hyper_after, t_low: Time(times.0), t_high: Time(times.0 + times.1), min_rtt: RoundTrip(Time(times.2)),
+            segment: Bytes(segment_bytes), ..Default::default()
+        });
         let mut cc = Timely::new(&p);
         for &(rtt, completes_burst, acknowledged, sent) in &acks {
             cc.on_ack(&p, &AckInfo {
                 rtt: Time(rtt), completes_burst, acknowledged_bytes: acknowledged, sent_bytes: sent,
                 ..completion(0)
             });
-            prop_assert!((p.min_rate..=100e9).contains(&cc.rate()), "rate {}", cc.rate());
+            prop_assert!((min_rate as f64..=100e9).contains(&cc.rate()), "rate {}", cc.rate());
             prop_assert!(cc.gradient(&p).is_finite());
         }
     }

@@ -1,5 +1,6 @@
 //! The Python module `tailback._engine`: a thin layer over `tailback_sim`. Nothing is decided here.
 
+mod controllers;
 mod hpcc;
 mod tables;
 
@@ -139,6 +140,8 @@ fn headroom_bytes(
 
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
+    module.add_function(wrap_pyfunction!(controllers::check_controller, module)?)?;
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;

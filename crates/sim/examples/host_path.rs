@@ -76,8 +76,8 @@ fn memory() {
             plan.nics.iter_mut().for_each(|nic| nic.mtu_bytes = env("MTU", 4096) as u32);
             for nic in &mut plan.nics {
                 if let tailback_sim::plan::CongestionPlan::Dcqcn(dcqcn) = &mut nic.congestion {
-                    dcqcn.reaction.byte_reset_unit_bytes = env("UNIT", 1) as u32;
-                    dcqcn.reaction.release_at_max_rate = env("RELEASE", 1) == 1;
+                    dcqcn.byte_reset_unit_bytes = env("UNIT", 1) as u32;
+                    dcqcn.release_at_max_rate = env("RELEASE", 1) == 1;
                 }
             }
             if env("ECN", 1) == 0 {

@@ -9,14 +9,15 @@ use crate::fabric::CLASSES;
 
 mod bridge;
 mod check;
-mod congestion;
 mod host;
 mod host_control;
 mod host_path;
+mod limits;
 mod qdisc;
 mod veth;
+pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
+
 pub use bridge::*;
-pub use congestion::*;
 pub use host::*;
 pub use host_control::*;
 pub use host_path::*;
@@ -387,6 +388,7 @@ impl Plan {
         if self.duration_ps == 0 || self.duration_ps > horizon {
             return Err(impossible("duration_ps", format!("{} is not in 1 to {horizon}", self.duration_ps)));
         }
+        self.check_limits()?;
         if self.hosts.len() > u16::MAX as usize {
             return Err(impossible("hosts", "more than 65,535"));
         }

@@ -4,7 +4,11 @@ mod look_ahead;
 mod traffic;
 
 use std::collections::{BTreeMap, HashMap};
+use tailback_proto::congestion::builtin::Settings;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::parameters::Refused;
+use tailback_proto::congestion::rhcc::sender::Sender;
+use tailback_proto::congestion::{Controller, Link as SendersLink};
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::transport::rc::RcParameters;
@@ -26,8 +30,8 @@ use crate::host::agent::Agent;
 use crate::host::path::{HostPath, LoadChange, IDEAL};
 use crate::host::{Cpus, Sockets, TxRings};
 use crate::linux::Linux;
-use crate::nic::{Congestion, Nic, NicCounters, NicModel, RecvQp, SendQp};
-use crate::plan::{CongestionPlan, Plan, PlanError, MAX_CODE_POINTS};
+use crate::nic::{Nic, NicCounters, NicModel, RecvQp, SendQp};
+use crate::plan::{Plan, PlanError, MAX_CODE_POINTS};
 use crate::workload::latency::LatencyTest;
 use crate::workload::Writer;
 
@@ -148,7 +152,7 @@ impl World {
                 Some(&model) => model,
                 None => {
                     let model = nic_model(&plan.nics[host.nic], Rate(rate)).map_err(|(part, problem)| {
-                        impossible(&format!("nics[{}].{part}", host.nic), problem)
+                        impossible(&format!("nics[{}].{part}", host.nic), problem.to_string())
                     })?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
@@ -269,7 +273,7 @@ impl World {
         if !ports.iter().any(|port| port.weighted) {
             ets = Vec::new();
         }
-        let needs_hops = |model: &NicModel| model.congestion.needs_hops();
+        let needs_hops = |model: &NicModel| model.congestion.uses().telemetry;
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
         let mut world = World {
             now: Time::ZERO,
@@ -350,6 +354,14 @@ impl World {
         (switch < self.switches.len()).then_some(switch)
     }
 
+    /// The ports of a switch.
+    pub fn ports_of(&self, switch: usize) -> std::ops::Range<usize> {
+        let node = (self.nics.len() + switch) as u32;
+        let first = self.switches[switch].first_port as usize;
+        let own = self.ports[first..].iter().take_while(|port| port.owner == node);
+        first..first + own.count()
+    }
+
     /// Whether a port is a bridge's.
     pub fn is_bridge(&self, port: usize) -> bool {
         self.ports[port].owner as usize >= self.nics.len() + self.switches.len()
@@ -384,9 +396,11 @@ impl World {
 }
 
 /// Errors name the part of the plan.
-fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'static str, String)> {
+fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'static str, Refused)> {
+    let link = SendersLink { rate, mtu_bytes: plan.mtu_bytes };
+    let congestion = plan.congestion.on(link).map_err(|problem| ("congestion", problem))?;
     let dcqcn = match &plan.congestion {
-        CongestionPlan::Dcqcn(dcqcn) => Some(dcqcn),
+        Settings::Dcqcn(dcqcn) => Some(dcqcn),
         _ => None,
     };
     Ok(NicModel {
@@ -397,15 +411,15 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
             retry_count: plan.transport.retry_count,
         },
         nak_reaction: Time(plan.transport.nak_reaction_ps),
-        congestion: Congestion::new(&plan.congestion, rate).map_err(|problem| ("congestion", problem))?,
+        telemetry_bytes: congestion.telemetry_bytes(),
+        congestion,
         rhcc: plan
             .rhcc
             .as_ref()
             .and_then(|rhcc| rhcc.sender.as_ref())
-            .map(|sender| sender.parameters(rate))
+            .map(|sender| Sender::law(sender, link))
             .transpose()
             .map_err(|problem| ("rhcc.sender", problem))?,
-        telemetry_bytes: plan.congestion.telemetry_bytes(),
         min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
         data_flags: if plan.ect { ECT } else { 0 },
         class_of: class_table(&plan.class_of),

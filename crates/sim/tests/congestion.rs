@@ -5,44 +5,25 @@ mod common;
 use common::fabric::FatTree;
 use common::*;
 use proptest::prelude::*;
+use tailback_proto::congestion::dctcp::DctcpParameters;
+use tailback_proto::congestion::hpcc::HpccParameters;
+use tailback_proto::congestion::parameters::RoundTrip;
+use tailback_proto::congestion::timely::TimelyParameters;
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
 
-fn hpcc() -> HpccPlan {
-    HpccPlan {
-        base_rtt_ps: 13 * US,
-        eta: 0.95,
-        max_stage: 5,
-        additive_bytes: 80,
-        min_rate_bps: 100_000_000,
-        telemetry_bytes: 42,
-    }
+fn hpcc() -> HpccParameters {
+    HpccParameters { base_rtt: RoundTrip(Time(13 * US)), ..Default::default() }
 }
 
-fn timely() -> TimelyPlan {
-    TimelyPlan {
-        alpha: 0.02,
-        beta: 0.8,
-        additive_bps: 10_000_000,
-        hyper_additive_bps: 50_000_000,
-        hyper_after: 5,
-        t_low_ps: 50 * US,
-        t_high_ps: 500 * US,
-        min_rtt_ps: 20 * US,
-        segment_bytes: 16_000,
-        min_rate_bps: 100_000_000,
-        telemetry_bytes: 8,
-    }
+fn timely() -> TimelyParameters {
+    TimelyParameters::default()
 }
 
-fn dctcp() -> DctcpPlan {
-    DctcpPlan {
-        g: 1.0 / 16.0,
-        additive_bps: 615_000_000,
-        min_rate_bps: 100_000_000,
-        window_rtt_ps: Some(13 * US),
-    }
+fn dctcp() -> DctcpParameters {
+    DctcpParameters { window_rtt: Some(RoundTrip(Time(13 * US))), ..Default::default() }
 }
 
 /// A queue pair of long messages from each of `senders` hosts.
@@ -115,8 +96,8 @@ impl TimelySeen {
 }
 
 fn timely_incast(gbps: u64, segment_bytes: u64, duration_ps: u64) -> TimelySeen {
-    let settings = TimelyPlan { segment_bytes, ..timely() };
-    let (t_low, t_high) = (settings.t_low_ps as f64 / 1e6, settings.t_high_ps as f64 / 1e6);
+    let settings = TimelyParameters { segment: Bytes(segment_bytes), ..timely() };
+    let (t_low, t_high) = (settings.t_low.0 as f64 / 1e6, settings.t_high.0 as f64 / 1e6);
     let mut plan = long_incast(16, CongestionPlan::Timely(settings));
     plan.nics[0].transport.ack_every_packets = 16;
     for link in &mut plan.links {
@@ -188,7 +169,7 @@ fn timely_reaches_t_low_only_with_its_peaks_at_100_gbit() {
 fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
     let mut plan = star(2);
     plan.nics[0].transport.ack_every_packets = 1_000_000;
-    plan.nics[0].congestion = CongestionPlan::Timely(TimelyPlan { segment_bytes: 4096, ..timely() });
+    plan.nics[0].congestion = CongestionPlan::Timely(TimelyParameters { segment: Bytes(4096), ..timely() });
     plan.writers = vec![writer(0, 1, 1)];
     (plan.writers[0].message_bytes, plan.writers[0].tx_depth) = (1 << 20, 1);
     plan.duration_ps = MS;
@@ -231,7 +212,8 @@ fn hpcc_hears_of_every_switch_on_the_path() {
     let mut plan = FatTree::k_ary(4).plan();
     plan.nics[0].transport.ack_every_packets = 1;
     // Six links of 1 us and five switches, there and back, take 16 us: T must not be below.
-    plan.nics[0].congestion = CongestionPlan::Hpcc(HpccPlan { base_rtt_ps: 18 * US, ..hpcc() });
+    plan.nics[0].congestion =
+        CongestionPlan::Hpcc(HpccParameters { base_rtt: RoundTrip(Time(18 * US)), ..hpcc() });
     plan.flows.tags = vec!["alone".into()];
     plan.flows.list = vec![serde_json::from_str("[0, 15, 0, 3, 10000000, 0]").unwrap()];
     plan.duration_ps = 100 * MS;
@@ -278,11 +260,11 @@ fn impossible_settings_name_their_place() {
         plan.check().err().or_else(|| Simulation::new(plan).err()).expect("refused").to_string()
     };
     assert!(refuse(CongestionPlan::Hpcc(hpcc()), 16).contains("ack_every_packets"));
-    assert!(
-        refuse(CongestionPlan::Hpcc(HpccPlan { eta: 0.0, ..hpcc() }), 1).contains("nics[0].congestion: eta")
-    );
-    assert!(refuse(CongestionPlan::Timely(TimelyPlan { alpha: 2.0, ..timely() }), 1).contains("alpha"));
-    assert!(refuse(CongestionPlan::Dctcp(DctcpPlan { min_rate_bps: 0, ..dctcp() }), 1).contains("min_rate"));
+    assert!(refuse(CongestionPlan::Hpcc(HpccParameters { eta: 0.0, ..hpcc() }), 1)
+        .contains("nics[0].congestion: eta"));
+    assert!(refuse(CongestionPlan::Timely(TimelyParameters { alpha: 2.0, ..timely() }), 1).contains("alpha"));
+    assert!(refuse(CongestionPlan::Dctcp(DctcpParameters { min_rate: Rate(0), ..dctcp() }), 1)
+        .contains("min_rate"));
 }
 
 proptest! {
@@ -294,11 +276,11 @@ proptest! {
         kind in 0..3, senders in 1usize..5, loss in prop_oneof![Just(0.0), 0.0f64..0.02], seed in any::<u64>(),
         rtt_us in 0u64..20, bytes in 1u64..200_000, ack_every in 1u32..32, lossless in any::<bool>(),
     ) {
-        let rtt_ps = rtt_us * US + 1;
+        let rtt = RoundTrip(Time(rtt_us * US + 1));
         let mut plan = long_incast(senders, match kind {
-            0 => CongestionPlan::Hpcc(HpccPlan { base_rtt_ps: rtt_ps, ..hpcc() }),
-            1 => CongestionPlan::Timely(TimelyPlan { segment_bytes: rtt_us * 1000, ..timely() }),
-            _ => CongestionPlan::Dctcp(DctcpPlan { window_rtt_ps: Some(rtt_ps), ..dctcp() }),
+            0 => CongestionPlan::Hpcc(HpccParameters { base_rtt: rtt, ..hpcc() }),
+            1 => CongestionPlan::Timely(TimelyParameters { segment: Bytes(rtt_us * 1000), ..timely() }),
+            _ => CongestionPlan::Dctcp(DctcpParameters { window_rtt: Some(rtt), ..dctcp() }),
         });
         plan.seed = seed;
         if kind == 1 {

@@ -5,6 +5,11 @@ mod common;
 use common::host::*;
 use common::*;
 use proptest::prelude::*;
+use tailback_proto::congestion::dctcp::DctcpParameters;
+use tailback_proto::congestion::hpcc::HpccParameters;
+use tailback_proto::congestion::parameters::RoundTrip;
+use tailback_proto::congestion::rhcc::sender::{LawName, RhccParameters};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -38,14 +43,8 @@ fn ladder() -> LadderPlan {
     }
 }
 
-fn sender() -> RhccSenderPlan {
-    RhccSenderPlan {
-        probe_bytes: 32_000,
-        threshold_ps: 200_000,
-        law: RhccLawPlan::Pid { alpha_per_ns: 0.0005, beta_per_ns: 0.0005 },
-        floor_bps: 100_000_000,
-        idle_probe_ps: Some(100 * US),
-    }
+fn sender() -> RhccParameters {
+    RhccParameters::default()
 }
 
 fn receiver() -> RhccReceiverPlan {
@@ -168,10 +167,11 @@ fn the_sender_half_uses_what_the_memory_drains() {
 /// The sender half slows down, and comes back when the load is over; the timer of idle probes is what is quick about it.
 #[test]
 fn the_sender_half_slows_down_and_comes_back() {
-    let recovered = |idle_probe_ps| {
-        let rhcc = RhccPlan { sender: Some(RhccSenderPlan { idle_probe_ps, ..sender() }), receiver: None };
+    let recovered = |idle_probe_ps: Option<u64>| {
+        let idle_probe = idle_probe_ps.map(Time);
+        let rhcc = RhccPlan { sender: Some(RhccParameters { idle_probe, ..sender() }), receiver: None };
         let mut plan = loaded(48, Some(rhcc), None);
-        plan.nics[0].congestion = CongestionPlan::None;
+        plan.nics[0].congestion = CongestionPlan::None(Default::default());
         let slow = run(plan.clone());
         assert!(receiver_rate_gbps(&slow, 0.5) < 50.0, "{}", receiver_rate_gbps(&slow, 0.5));
         plan.memory_loads[0].stop_ps = Some(5 * MS);
@@ -213,11 +213,11 @@ fn impossible_settings_name_their_place() {
     };
     assert!(refuse(|nic| nic.hostcc = Some(hostcc())).contains("rhcc.receiver and hostcc"));
     assert!(refuse(|nic| nic.host_path = None).contains("needs host_path"));
-    fn half(nic: &mut NicPlan) -> (&mut RhccSenderPlan, &mut RhccReceiverPlan) {
+    fn half(nic: &mut NicPlan) -> (&mut RhccParameters, &mut RhccReceiverPlan) {
         let RhccPlan { sender, receiver } = nic.rhcc.as_mut().unwrap();
         (sender.as_mut().unwrap(), receiver.as_mut().unwrap())
     }
-    assert!(refuse(|nic| half(nic).0.floor_bps = 0).contains("nics[0].rhcc.sender: floor"));
+    assert!(refuse(|nic| half(nic).0.floor = Rate(0)).contains("nics[0].rhcc.sender: floor"));
     assert!(
         refuse(|nic| half(nic).1.sample_interval_ps = 1).contains("nics[0].rhcc.receiver: sample_interval")
     );
@@ -232,21 +232,14 @@ fn impossible_settings_name_their_place() {
 
 fn congestion(kind: usize) -> CongestionPlan {
     match kind {
-        0 => CongestionPlan::None,
+        0 => CongestionPlan::None(Default::default()),
         1 => CongestionPlan::Dcqcn(connectx()),
-        2 => CongestionPlan::Hpcc(HpccPlan {
-            base_rtt_ps: 13 * US,
-            eta: 0.95,
-            max_stage: 5,
-            additive_bytes: 80,
-            min_rate_bps: 100_000_000,
-            telemetry_bytes: 42,
-        }),
-        _ => CongestionPlan::Dctcp(DctcpPlan {
-            g: 0.0625,
-            additive_bps: 615_000_000,
-            min_rate_bps: 100_000_000,
-            window_rtt_ps: Some(13 * US),
+        2 => {
+            CongestionPlan::Hpcc(HpccParameters { base_rtt: RoundTrip(Time(13 * US)), ..Default::default() })
+        }
+        _ => CongestionPlan::Dctcp(DctcpParameters {
+            window_rtt: Some(RoundTrip(Time(13 * US))),
+            ..Default::default()
         }),
     }
 }
@@ -266,11 +259,13 @@ proptest! {
         let ladder = LadderPlan { write_time_ps: write_us * US, raise_interval_ps: raise_us * US, ..ladder() };
         let interval = interval_ns * 1_000;
         let law = match aimd {
-            true => RhccLawPlan::Aimd { additive_bps: 40_000_000, decrease: 0.5 },
-            false => sender().law,
+            true => LawName::Aimd,
+            false => LawName::Pid,
         };
         let rhcc = RhccPlan {
-            sender: send.then(|| RhccSenderPlan { probe_bytes, idle_probe_ps: idle, law, ..sender() }),
+            sender: send.then(|| RhccParameters {
+                probe_bytes: Bytes(probe_bytes), idle_probe: idle.map(Time), law, ..sender()
+            }),
             receiver: (agent == 1).then(|| RhccReceiverPlan {
                 sample_interval_ps: interval, iio_threshold_lines: lines, ladder: ladder.clone(), ..receiver()
             }),

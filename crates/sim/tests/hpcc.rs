@@ -92,7 +92,7 @@ fn fat_tree() {
 #[test]
 fn next_hops_are_in_the_order_of_the_simulator() {
     for case in ["two_flows", "incast16_4MB_vwin", "fatk4_16h_ws50_10ms"] {
-        let simulation = HpccSimulation::new(&plan(case)).expect("the plan is possible");
+        let mut simulation = HpccSimulation::new(&plan(case)).expect("the plan is possible");
         let routes = text(case, "routes.txt");
         for line in routes.lines() {
             let mut words = line.split(' ');

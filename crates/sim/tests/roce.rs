@@ -4,8 +4,9 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
+use tailback_proto::congestion::dcqcn::CnpInterval;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
-use tailback_sim::plan::{CnpInterval, CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogPlan, WriterPlan};
+use tailback_sim::plan::{CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogPlan, WriterPlan};
 
 /// One flow without contention: payload over payload plus exact overhead, of the line rate, to 0.1 %.
 #[test]
@@ -134,7 +135,7 @@ fn too_little_headroom_is_a_fault_that_names_what_would_have_been_enough() {
 /// Five switches in a ring, each host sending two switches on, every class lossless: all wait for all.
 fn ring() -> Plan {
     let mut plan = star(5);
-    plan.nics[0].congestion = CongestionPlan::None;
+    plan.nics[0].congestion = CongestionPlan::None(Default::default());
     plan.switches = (0..5).map(|i| SwitchPlan { name: format!("sw{i}"), model: 0 }).collect();
     plan.switch_models[0].buffer_bytes = 600_000;
     plan.switch_models[0].shared_bytes = 300_000;
@@ -195,7 +196,7 @@ fn a_cycle_follows_the_packets() {
 #[test]
 fn a_long_tree_of_pauses_is_no_deadlock() {
     let mut plan = incast(4);
-    plan.nics[0].congestion = CongestionPlan::None;
+    plan.nics[0].congestion = CongestionPlan::None(Default::default());
     plan.links[16].rate_bps = 10_000_000;
     plan.switch_models[0].shared_bytes = 300_000;
     plan.duration_ps = 200 * MS;
@@ -310,7 +311,7 @@ fn cnps_keep_their_least_time_for_a_queue_pair_a_destination_or_the_port() {
         plan.duration_ps = 2 * MS;
         let mut dcqcn = connectx();
         // A packet a queue pair each 3 us or so, and nearly all are marked.
-        dcqcn.reaction.rpg_min_rate = 3_000;
+        dcqcn.rpg_min_rate = 3_000;
         dcqcn.cnp_interval_per = per;
         plan.nics[0].congestion = CongestionPlan::Dcqcn(dcqcn);
         total(&run(plan), "np_cnp_sent")
@@ -421,7 +422,7 @@ proptest! {
         plan.duration_ps = MS / 2;
         plan.nics[0].mtu_bytes = [256, 1024, 4096][mtu];
         if !dcqcn {
-            plan.nics[0].congestion = CongestionPlan::None;
+            plan.nics[0].congestion = CongestionPlan::None(Default::default());
         }
         let model = &mut plan.switch_models[0];
         model.shared_bytes = shared;

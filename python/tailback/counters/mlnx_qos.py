@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from tailback.counters.style import Style, hosts, nic_of, path_of
-from tailback.scenario.hosts import names
+from tailback.scenario.hosts import check_entry, names
 from tailback.setup import ScenarioSetup
 
 if TYPE_CHECKING:
@@ -65,10 +63,12 @@ def _cable_len(result: Result, host: str) -> int | None:
     """What the scenario says of the cable; the plan has only what follows from it."""
     if not isinstance(result.setup, ScenarioSetup):
         return None
-    settings = yaml.safe_load(result.setup.scenario_yaml)["host"]
+    settings = result.setup.scenario["host"]
     path = settings["path"]
     for own in settings["path_by_host"]:
         entries = own["hosts"] if isinstance(own["hosts"], list) else [own["hosts"]]
+        if any(check_entry(entry) for entry in entries):
+            raise ValueError("path_by_host names no hosts")
         if host in names(tuple(entries), hosts(result)):
             path = own
     metres: int | None = path["receive_buffer"]["cable_len"]

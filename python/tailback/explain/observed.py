@@ -53,6 +53,17 @@ class Pair:
         return self.src, self.dst
 
 
+@dataclass(frozen=True)
+class Gate:
+    """The node that all ways to some hosts pass: a host itself, or what a host's only link leads to."""
+
+    node: str
+    distance: dict[str, int]
+    """From each node that can reach it, in links."""
+    nearer: dict[str, list[str]]
+    """Where the shortest ways of a node go on, as far as anybody asked."""
+
+
 class Observed:
     """A run as somebody sees it who knows the machines, and not the scenario."""
 
@@ -179,7 +190,7 @@ class Observed:
             towards[dst][src] = share
         found: dict[Port, float] = defaultdict(float)
         for dst, sources in towards.items():
-            for port, part in self._ways(sources, self._distances[dst]):
+            for port, part in self._ways(sources, dst):
                 found[port] += part
         return found
 
@@ -240,7 +251,7 @@ class Observed:
                 dst,
                 self.shares[src, dst],
                 weights[src, dst],
-                tuple(self._ways({src: 1.0}, self._distances[dst])),
+                tuple(self._ways({src: 1.0}, dst)),
             )
             for src, dst in most
         ]
@@ -257,26 +268,43 @@ class Observed:
         return found
 
     @cached_property
-    def _distances(self) -> dict[str, dict[str, int]]:
-        """Of every node from each host that receives, in links."""
-        return {dst: self._distances_to(dst) for dst in {dst for _, dst in self.shares}}
+    def _peers(self) -> dict[str, list[str]]:
+        """Nodes at the other ends of each node's links."""
+        ends = self.network.wires_of.items()
+        return {node: [wire.b if wire.a == node else wire.a for wire in wires] for node, wires in ends}
+
+    @cached_property
+    def _gates(self) -> dict[str, Gate]:
+        """Where the ways to each host that receives come together."""
+        gates: dict[str, Gate] = {}
+        found = {}
+        for dst in {dst for _, dst in self.shares}:
+            # Hosts with one link to the same node are reached alike: there may be very many.
+            peers = self._peers[dst]
+            node = peers[0] if len(peers) == 1 else dst
+            if node not in gates:
+                gates[node] = Gate(node, self._distances_to(node), {})
+            found[dst] = gates[node]
+        return found
 
     def _distances_to(self, dst: str) -> dict[str, int]:
+        """Of every node, in links."""
         found, frontier = {dst: 0}, deque([dst])
         while frontier:
             node = frontier.popleft()
-            for wire in self.network.wires_of[node]:
-                other = wire.b if wire.a == node else wire.a
+            for other in self._peers[node]:
                 if other not in found:
                     found[other] = found[node] + 1
                     frontier.append(other)
         return found
 
-    def _ways(self, sources: dict[str, float], distance: dict[str, int]) -> list[tuple[Port, float]]:
+    def _ways(self, sources: dict[str, float], dst: str) -> list[tuple[Port, float]]:
         """All shortest ways at once, split evenly at each node, of what some hosts send to one."""
+        gate = self._gates[dst]
+        beyond = 0 if gate.node == dst else 1
         begins: dict[int, dict[str, float]] = defaultdict(dict)
         for src, part in sources.items():
-            begins[distance.get(src, 0)][src] = part
+            begins[gate.distance[src] + beyond if src in gate.distance else 0][src] = part
         parts: dict[str, float] = defaultdict(float)
         found = []
         for hops in range(max(begins), 0, -1):
@@ -284,13 +312,20 @@ class Observed:
                 parts[src] += part
             after: dict[str, float] = defaultdict(float)
             for node, part in parts.items():
-                peers = [wire.b if wire.a == node else wire.a for wire in self.network.wires_of[node]]
-                nearer = [peer for peer in peers if distance.get(peer, 1 << 30) == hops - 1]
+                nearer = [dst] if beyond and node == gate.node else self._nearer(node, gate)
+                each = part / len(nearer)
                 for peer in nearer:
-                    found.append(((node, peer), part / len(nearer)))
-                    after[peer] += part / len(nearer)
+                    found.append(((node, peer), each))
+                    after[peer] += each
             parts = after
         return found
+
+    def _nearer(self, node: str, gate: Gate) -> list[str]:
+        """Where a node's shortest ways to a gate go on."""
+        if node not in gate.nearer:
+            hops = gate.distance[node] - 1
+            gate.nearer[node] = [peer for peer in self._peers[node] if gate.distance[peer] == hops]
+        return gate.nearer[node]
 
     @cached_property
     def bridges(self) -> set[str]:

@@ -7,15 +7,23 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tailback.files import read_file
 from tailback.hpcc.config import Config, read_config
 from tailback.hpcc.flows import Flow, read_flows, read_trace
 from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.hpcc.topology import Topology, read_topology
+from tailback.limits import FLOWS_BYTES, HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES
 from tailback.scenario.errors import plain
 
 CONFIG = "config.txt"
 COPIES = {"TOPOLOGY_FILE": "topology.txt", "FLOW_FILE": "flow.txt", "TRACE_FILE": "trace.txt"}
 """Keys that name an input, and what its copy beside the results is called."""
+LIMITS = {
+    "TOPOLOGY_FILE": HPCC_TOPOLOGY_BYTES,
+    "FLOW_FILE": FLOWS_BYTES,
+    "TRACE_FILE": HPCC_CONFIG_BYTES,
+}
+"""Most bytes of each."""
 
 
 @dataclass
@@ -41,14 +49,15 @@ def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> Hpcc
     """
     path = Path(config)
     file = named(path)
-    data = read_bytes(path, file)
+    data = read_bytes(path, HPCC_CONFIG_BYTES, file)
     read = read_config(file, data)
     texts, files, warnings = {}, {}, list(read.warnings)
     for key, copy in COPIES.items():
         if not read[key]:
             continue  # TRACE_FILE may be left out: no trace is written
         found, more = _find(read, key, path.parent, beside)
-        texts[key] = (named(found), read_bytes(found, read.places[key], f"token '{_word(read, key)}': "))
+        token = f"token '{_word(read, key)}': "
+        texts[key] = (named(found), read_bytes(found, LIMITS[key], read.places[key], token))
         files[copy] = texts[key][1]
         warnings += more
     topology = read_topology(*texts["TOPOLOGY_FILE"])
@@ -70,7 +79,7 @@ def _find(config: Config, key: str, folder: Path, beside: bool) -> tuple[Path, l
     if beside:
         return there, []
     try:
-        in_both = here.is_file() and there.is_file() and here.read_bytes() != there.read_bytes()
+        in_both = here.is_file() and there.is_file() and not _equal(here, there, LIMITS[key])
         found = name if here.exists() or not there.exists() else there
     except (OSError, ValueError):
         found, in_both = name, False
@@ -78,6 +87,10 @@ def _find(config: Config, key: str, folder: Path, beside: bool) -> tuple[Path, l
         return found, []
     text = f"{named(name)} is in the working directory and, different, beside {CONFIG}: the first is taken"
     return found, [f"{config.places[key]}: warning: {text}"]
+
+
+def _equal(one: Path, other: Path, most: int) -> bool:
+    return one.samefile(other) or read_file(one, most) == read_file(other, most)
 
 
 def _renamed(data: bytes, config: Config) -> bytes:

@@ -14,7 +14,6 @@ from tailback.hpcc.config import DCQCN, NATIVE, PINT, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
-from tailback.scenario.dcqcn import in_plan
 
 PS = 1000
 """Picoseconds of a nanosecond."""
@@ -127,7 +126,7 @@ def _congestion(inputs: HpccInputs) -> Any:
         raise inputs.config.refuse(
             "CC_MODE", f"{mode} has no plan of Tailback's own; expected 1, or no control"
         )
-    return in_plan(_dcqcn(inputs)) if mode == DCQCN else "none"
+    return {"dcqcn": _dcqcn(inputs)} if mode == DCQCN else {"none": {}}
 
 
 def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:

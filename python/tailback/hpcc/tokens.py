@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import os
 import re
-import stat
 from collections.abc import Iterator
 from itertools import islice, repeat
 from pathlib import Path
 
+from tailback.files import FileRefusedError, read_file
 from tailback.scenario.errors import Problem, ScenarioError, one_line, plain
 
 _REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -34,21 +34,22 @@ def named(path: str | os.PathLike[str]) -> str:
     return one_line(os.fspath(path).encode("utf-8", "backslashreplace").decode())
 
 
-def read_bytes(path: Path, place: str, token: str = "") -> bytes:
-    """A whole regular file.
+def read_bytes(path: Path, most: int, place: str, token: str = "") -> bytes:
+    """A whole regular file of at most `most` bytes.
 
     Raises:
         InputError: there is none, or it cannot be read. `place` and `token` say where it is named.
     """
-    found = f"{token}expected a text file, found"
+    expected = f"{token}expected a text file"
     try:
-        if stat.S_ISREG(path.stat().st_mode):
-            return path.read_bytes()
+        return read_file(path, most)
     except OSError as error:
-        raise InputError(place, f"{found} none: {(error.strerror or str(error)).lower()}") from None
+        text = f"{expected}, found none: {(error.strerror or str(error)).lower()}"
+    except FileRefusedError as error:
+        text = f"{token}expected {error.expected}, found {error.found}"
     except ValueError:
-        raise InputError(place, f"{found} a name that no file can have") from None
-    raise InputError(place, f"{found} something else")
+        text = f"{expected}, found a name that no file can have"
+    raise InputError(place, text)
 
 
 class Tokens:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from tailback.hpcc.quantities import RATE_IN_WORDS, TIME_IN_WORDS, rate_bps, time_ns
 from tailback.hpcc.tokens import U32_MAX, Tokens
+from tailback.limits import HPCC_NODES, HPCC_RATES
 
-MOST_NODES = 65536
-"""A host's address is 11.(id / 256).(id % 256).1, so an id has 16 bits."""
 PER_LINK = 5
 
 
@@ -74,7 +73,7 @@ def read_topology(file: str, data: bytes) -> Topology:
         InputError: a token is not what belongs there.
     """
     tokens = Tokens(file, data)
-    nodes = tokens.integer("the number of nodes", 1, MOST_NODES)
+    nodes = tokens.integer("the number of nodes", 1, HPCC_NODES)
     switch_count = tokens.integer("the number of switches", 0, nodes)
     link_count = tokens.integer("the number of links", 0, U32_MAX)
     # Checked against the file before anything is made of the counts.
@@ -101,6 +100,9 @@ def read_topology(file: str, data: bytes) -> Topology:
         rate = _cached(rates, tokens.take(RATE_IN_WORDS), rate_bps)
         if rate is None:
             raise tokens.refuse(tokens.at - 1, RATE_IN_WORDS)
+        if len(rates) > HPCC_RATES:
+            text = f"one of the rates above: there are {HPCC_RATES} different ones, the most there may be"
+            raise tokens.refuse(tokens.at - 1, text)
         delay = _cached(delays, tokens.take(TIME_IN_WORDS), time_ns)
         if delay is None:
             raise tokens.refuse(tokens.at - 1, TIME_IN_WORDS)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import types
+from itertools import islice
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from tailback.limits import MAX_PROBLEMS
 from tailback.scenario.checks import conflicts
+from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import Document
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, one_of
+from tailback.scenario.hosts import Budget
 from tailback.scenario.model import Scenario
 
 _TYPES = {
@@ -51,18 +55,21 @@ def build(document: Document) -> Scenario:
     # A field that is refused is taken out, and what is left is checked again: one mistake hides no other.
     while scenario is None:
         try:
-            scenario = Scenario.model_validate(data)
+            scenario = Scenario.model_validate(data, context=Budget())
         except ValidationError as error:
-            fresh = [_problem(details, document) for details in error.errors(include_url=False)]
+            found_wrong = islice(error.errors(include_url=False), MAX_PROBLEMS + 1)
+            fresh = [_problem(details, document) for details in found_wrong]
             problems += [problem for problem in fresh if not _follows_from(problem, refused, conflict=False)]
             taken_out = _without(data, [problem.path for problem in fresh])
-            if taken_out is data or taken_out == data:  # the text `.nan` is not equal to itself
+            enough = len(problems) > MAX_PROBLEMS
+            if enough or taken_out is data or taken_out == data:  # the text `.nan` is not equal to itself
                 break
             refused += [problem.path for problem in fresh]
             data = taken_out
     if scenario is not None:
         scenario._folder = document.folder
-        found_out = [Problem(document.origin(path), path, text) for path, text in conflicts(scenario)]
+        first = islice(conflicts(scenario), MAX_PROBLEMS + 1)
+        found_out = [Problem(document.origin(path), path, text) for path, text in first]
         problems += [problem for problem in found_out if not _follows_from(problem, refused, conflict=True)]
     if problems or scenario is None:
         raise ScenarioError(problems)
@@ -73,14 +80,14 @@ def build(document: Document) -> Scenario:
 _LEANS_ON: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
-        *(("host", name) for name in ("mtu", "congestion", "hpcc", "timely", "tcp")),
+        *(("host", name) for name in ("mtu", "congestion", "tcp", *Controllers.model_fields)),
         *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc", "pools", "strict")),
     ],
     "host": [
         ("topology",),
         *(
             ("host", name)
-            for name in ("congestion", "dcqcn", "hpcc", "timely", "dctcp", "rhcc", "hostcc", "transport")
+            for name in ("congestion", *Controllers.model_fields, "rhcc", "hostcc", "transport")
         ),
         *(("host", name) for name in ("qos", "cnp_priority", "strict")),
         *(("host", name) for name in ("mtu", "tcp", "path", "path_by_host")),
@@ -159,7 +166,7 @@ def _problem(details: ErrorDetails, document: Document) -> Problem:
         words, name = _BOUNDS[kind]
         expected = f"{words} {context[name]}"
         if "length" in name:
-            what = f"{context['actual_length']}"
+            what = str(context.get("actual_length", len(value)))
     return Problem(document.origin(path), path, f"found {what}, expected {expected or details['msg']}")
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tailback.limits import MAX_CODE_POINTS, MAX_NAMED_HOSTS, MAX_OUTSTANDING, MAX_QPS
 from tailback.scenario.bridge import bridge_conflicts
 from tailback.scenario.congestion import congestion_conflicts
-from tailback.scenario.dcqcn import resolve
+from tailback.scenario.controllers import ABOUT
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, least_quanta, reserved, shared, too_few_quanta
 from tailback.scenario.host_control import host_control_conflicts
-from tailback.scenario.hosts import ALL, names
+from tailback.scenario.hosts import ALL, TOO_MANY_NAMED, count_of, names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
 from tailback.scenario.path_plan import path_conflicts
-from tailback.scenario.qos import MAX_CODE_POINTS, code_points, strict_of
+from tailback.scenario.qos import code_points, strict_of
 from tailback.scenario.switch import Thresholds
 from tailback.scenario.traffic import (
     AllToAll,
@@ -26,16 +27,15 @@ from tailback.scenario.traffic import (
     Permutation,
     Poisson,
     TcpStreams,
+    Traffic,
     Write,
     WriteLatency,
 )
 from tailback.scenario.veth import BETWEEN_NAMESPACES, VethTopology, veth_conflicts
 from tailback.units import format_duration, format_rate, format_size
 
-MAX_QPS = 1_000_000
-"""Most queue pairs and connections of a run; each takes a few hundred bytes in the engine."""
-MAX_OUTSTANDING = 2**22
-"""Most packets outstanding on a queue pair: a quarter of all PSNs leaves no doubt about which are old."""
+MOST_GUESSES, MOST_COMPARED = 10, 2000
+"""For so many misspelt links the nearest is looked for, among so many: each comparison takes 10 us."""
 
 Problems = Iterator[tuple[Path, str]]
 
@@ -59,25 +59,45 @@ def conflicts(scenario: Scenario) -> Problems:
         yield from _quanta(scenario)
     else:
         yield from _no_switch(scenario)
-    yield from _rates(scenario)
     yield from _thresholds(scenario)
     yield from _classes(scenario)
     yield from congestion_conflicts(scenario.host, network.host_rates)
     yield from host_control_conflicts(scenario.host, network.host_rates)
     yield from path_conflicts(scenario)
     yield from _failures(scenario, network)
+    named = sum(
+        len(network.hosts) if entry == ALL else count_of(entry)
+        for item in scenario.traffic
+        for entries in host_sets(item).values()
+        for entry in entries
+    )
+    if named > MAX_NAMED_HOSTS:
+        yield ("traffic",), f"found {named} hosts in from, to and hosts, expected {TOO_MANY_NAMED}"
+        return
     total, usable = 0, True
     for index in range(len(scenario.traffic)):
         problems = list(_traffic(scenario, network, index))
         yield from problems
         usable = usable and not problems
-        if not problems and total <= MAX_QPS:
+        if not problems:
             total += queue_pairs(scenario, index)
-    if usable:
-        yield from _code_points(scenario)
+        if total > MAX_QPS:
+            break
+    else:
+        if usable:
+            yield from _code_points(scenario)
     if total > MAX_QPS:
         what = "queue pairs and connections" if scenario.has_tcp else "queue pairs"
         yield ("traffic",), f"found {total} {what}, expected at most {MAX_QPS}"
+
+
+def host_sets(item: Traffic) -> dict[str, tuple[str, ...]]:
+    """The sets of hosts of a traffic item, as they are written, by their keys."""
+    if isinstance(item, (Flows, *BETWEEN_NAMESPACES)):
+        return {}
+    if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, Incast)):
+        return {"from": item.from_, "to": item.to}
+    return {"hosts": item.hosts}
 
 
 def pairs(item: Write | TcpStreams, every: list[str]) -> list[tuple[str, str]]:
@@ -136,8 +156,8 @@ def _no_switch(scenario: Scenario) -> Problems:
         yield ("qos",), f"found {found(scenario.qos)}, expected none: {here} to set up"
     elif "switch" in scenario.model_fields_set:
         yield ("switch",), f"found settings, expected none: {here}"
-    if scenario.host.congestion == "hpcc":
-        yield ("host", "congestion"), f'found "hpcc", expected another: {here}, whose load it reads'
+    if ABOUT[kind := scenario.host.congestion].reads_switches:
+        yield ("host", "congestion"), f'found "{kind}", expected another: {here}, whose load it reads'
 
 
 def _buffer(scenario: Scenario) -> Problems:
@@ -189,22 +209,6 @@ def _quanta(scenario: Scenario) -> Problems:
         yield ("switch", "pfc", "quanta"), too_few_quanta(quanta, least)
 
 
-def _rates(scenario: Scenario) -> Problems:
-    if scenario.host.congestion != "dcqcn":
-        return
-    for line in sorted(set(scenario.network.host_rates)):
-        parameters = resolve(scenario.host.dcqcn, line)
-        lowest = int(parameters["rpg_min_rate"].value)
-        highest = int(parameters["rpg_max_rate"].value) * 10**6
-        limit, name = (highest, "rpg_max_rate") if 0 < highest < line else (line, "the link's rate")
-        if lowest * 10**6 > limit:
-            yield (
-                ("host", "dcqcn", "rpg_min_rate"),
-                f"found {lowest} (Mb/s), expected at most {name}, {format_rate(limit)}",
-            )
-            return
-
-
 def _thresholds(scenario: Scenario) -> Problems:
     switch = scenario.switch
     rates = sorted({wire.rate for wire in scenario.network.wires})
@@ -249,15 +253,26 @@ def _code_points(scenario: Scenario) -> Problems:
 
 
 def _failures(scenario: Scenario, network: Network) -> Problems:
+    misspelt = 0
     for index, failure in enumerate(scenario.failures):
         if failure.link not in network.wire_number:
-            likely = nearest(failure.link, list(network.wire_number)[:20_000]) or network.wires[-1].name
+            likely = _nearest_link(failure.link, network) if misspelt < MOST_GUESSES else None
+            misspelt += 1
+            likely = likely or network.wires[-1].name
             yield (
                 ("failures", index, "link"),
                 f"found {found(failure.link)}, expected a link of the network, such as {likely}",
             )
         elif failure.at >= scenario.run.duration:
             yield ("failures", index, "at"), _late(failure.at, scenario.run.duration)
+
+
+def _nearest_link(name: str, network: Network) -> str | None:
+    """The link that a name most likely meant: one of a node that it names at one of its ends, if it does."""
+    ends = [(name[:at], name[at + 1 :]) for at, letter in enumerate(name) if letter == "-"]
+    nodes = {node for pair in ends for node in pair if node in network.wires_of}
+    links = [wire.name for node in sorted(nodes) for wire in network.wires_of[node]]
+    return nearest(name, (links or list(network.wire_number))[:MOST_COMPARED])
 
 
 def _late(start: int, duration: int) -> str:
@@ -269,14 +284,7 @@ def _traffic(scenario: Scenario, network: Network, index: int) -> Problems:
     if isinstance(item, BETWEEN_NAMESPACES):
         return
     known = True
-    sets = (
-        {}
-        if isinstance(item, Flows)
-        else {"from": item.from_, "to": item.to}
-        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, Incast))
-        else {"hosts": item.hosts}
-    )
-    for field, entries in sets.items():
+    for field, entries in host_sets(item).items():
         for entry in entries:
             if any(name not in network.host_number for name in names((entry,), network.hosts)):
                 known = False
@@ -358,9 +366,12 @@ def _sizes(scenario: Scenario, item: Poisson, path: Path) -> Problems:
 
     try:
         load_sizes(item.sizes, scenario.read)
-    except ScenarioError:
+    except ScenarioError as error:
         known = ", ".join(built_in())
-        yield (*path, "sizes"), f"found {found(item.sizes)}, expected one of {known}, or a file with one"
+        text = error.problems[0].text
+        if "no such file" in text:
+            text = f"found {found(item.sizes)}, expected one of {known}, or a file with one"
+        yield (*path, "sizes"), text
     except ValueError as error:
         yield (*path, "sizes"), str(error)
 

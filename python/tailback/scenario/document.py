@@ -21,14 +21,9 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
+from tailback.limits import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, SCENARIO_BYTES
 from tailback.scenario.errors import Path, Problem, ScenarioError, found
-
-MAX_BYTES = 1 << 20
-"""Largest text of a scenario."""
-MAX_DEPTH = 32
-"""Deepest nesting of a scenario; the deepest that has a meaning is 4."""
-MAX_VALUES = 100_000
-"""Most values of a scenario, aliases counted as what they stand for."""
+from tailback.units import format_size
 
 _TAG = "tag:yaml.org,2002:"
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -85,6 +80,8 @@ class Document:
                 text = f"found {found(holder)} at {_name(here)}, expected a mapping or a list"
                 raise ScenarioError([Problem(label, path, text)])
             if last:
+                if key in _keys(holder):
+                    self._forget((*_real(path[:-1], self.data), key), holder[key])
                 holder[key] = new.data
             else:
                 if isinstance(holder, dict) and holder.get(key) is None:
@@ -92,8 +89,14 @@ class Document:
                     self.origins[_real(path[: depth + 1], self.data)] = label
                 holder = holder[key]
         real = _real(path, self.data)
-        self.origins = {p: o for p, o in self.origins.items() if p[: len(real)] != real}
         self.origins.update({real + p: label for p in new.origins})
+
+    def _forget(self, path: Path, value: Any) -> None:
+        """Takes out the origins of a value and of all below it."""
+        self.origins.pop(path, None)
+        if isinstance(value, (dict, list)):
+            for key in _keys(value):
+                self._forget((*path, key), value[key])
 
     def remove(self, path: Path) -> None:
         """Takes out the value at `path`, which is below mappings only, and mappings that it leaves empty."""
@@ -104,6 +107,10 @@ class Document:
         self.origins = {p: o for p, o in self.origins.items() if p[: len(path)] != path}
         if not holder and len(path) > 1:
             self.remove(path[:-1])
+
+
+def _keys(holder: Any) -> Any:
+    return range(len(holder)) if isinstance(holder, list) else holder
 
 
 def _name(path: Path) -> str:
@@ -143,8 +150,9 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
 class _Builder:
     """Turns a node graph into a `Document`, and collects what is wrong with it."""
 
-    def __init__(self, label: str, lines: bool) -> None:
+    def __init__(self, label: str, lines: bool, most_values: int) -> None:
         self.label = label
+        self.most_values = most_values
         self.lines = lines
         self.origins: dict[Path, str] = {}
         self.problems: list[Problem] = []
@@ -156,12 +164,14 @@ class _Builder:
 
     def refuse(self, node: yaml.Node, path: Path, text: str) -> None:
         self.problems.append(Problem(self.place(node), path, text))
+        if len(self.problems) > MAX_PROBLEMS:
+            raise ScenarioError(self.problems)
 
     def build(self, node: yaml.Node, path: Path, place: str) -> Any:
         """The data of a node; `place` is that of its key, which is where a reader looks for it."""
         self.values += 1
-        if self.values > MAX_VALUES:
-            text = f"found more than {MAX_VALUES} values (aliases expanded), expected a scenario"
+        if self.values > self.most_values:
+            text = f"found more than {self.most_values} values (aliases expanded), expected at most that many"
             raise ScenarioError([Problem(place, path[:4], text)])
         self.origins[path] = place
         if id(node) in self.open:
@@ -231,14 +241,17 @@ def _plain_scalar(text: str) -> Any:
     return text
 
 
-def from_yaml(text: str | bytes, label: str, *, lines: bool = True) -> Document:
-    """Reads YAML; `label` names it in problems, with the line added if `lines`.
+def from_yaml(
+    text: str | bytes, label: str, *, lines: bool = True, most_bytes: int = SCENARIO_BYTES
+) -> Document:
+    """Reads YAML of at most `most_bytes`; `label` names it in problems, with the line added if `lines`.
 
     Raises:
         ScenarioError: not UTF-8, not YAML, too large, too deep, a field twice, tags.
     """
-    if len(text) > MAX_BYTES:
-        raise ScenarioError([Problem(label, (), f"found more than {MAX_BYTES} bytes, expected a scenario")])
+    if len(text) > most_bytes:
+        large = f"found more than {format_size(most_bytes)}, expected at most that"
+        raise ScenarioError([Problem(label, (), large)])
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
@@ -259,7 +272,8 @@ def from_yaml(text: str | bytes, label: str, *, lines: bool = True) -> Document:
     place = f"{label}:1" if lines else label
     if node is None:
         return Document(None, {(): place})
-    builder = _Builder(label, lines)
+    # As many values a byte whatever the size is.
+    builder = _Builder(label, lines, MAX_VALUES * max(1, most_bytes // SCENARIO_BYTES))
     data = builder.build(node, (), place)
     if builder.problems:
         raise ScenarioError(builder.problems)
@@ -289,7 +303,7 @@ def from_python(value: Mapping[str, object], label: str = "") -> Document:
     def copy(value: object, path: Path) -> Any:
         document.origins[path] = label
         if len(path) > MAX_DEPTH or len(document.origins) > MAX_VALUES:
-            text = f"found more than {MAX_VALUES} values or {MAX_DEPTH} levels, expected a scenario"
+            text = f"found more than {MAX_VALUES} values or {MAX_DEPTH} levels, expected at most that many"
             raise ScenarioError([Problem(label, path[:4], text)])
         if isinstance(value, Mapping):
             names = {key: key for key in value if isinstance(key, str)}

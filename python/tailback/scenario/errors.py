@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tailback.limits import MAX_PROBLEMS
+
 Path = tuple[str | int, ...]
 """Where a value is in a scenario: names of fields and indices of lists."""
 
@@ -87,9 +89,14 @@ class Problem:
 
 
 class ScenarioError(ValueError):
-    """A scenario cannot be used. `problems` has all reasons; the text is one line for each of them."""
+    """A scenario cannot be used. `problems` has the reasons, all or the first hundred; the text is one line
+    for each of them.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         """At least one problem."""
         self.problems = tuple(problems)
+        if len(self.problems) > MAX_PROBLEMS:
+            more = Problem("", (), f"found more problems than these {MAX_PROBLEMS}, expected none")
+            self.problems = (*self.problems[:MAX_PROBLEMS], more)
         super().__init__("\n".join(map(str, self.problems)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from tailback.units import DURATION, duration, format_duration
@@ -16,6 +16,15 @@ Start = Annotated[int, DURATION.between(maximum=LONGEST)]
 Delay = Annotated[int, DURATION.between(maximum="1s")]
 Priority = Annotated[int, Field(ge=0, le=7)]
 Dscp = Annotated[int, Field(ge=0, le=63)]
+
+
+def _flag(value: Any) -> Any:
+    """Drivers take their flags as 0 and 1."""
+    return bool(value) if type(value) is int and value in (0, 1) else value
+
+
+Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": [False, True, 0, 1]})]
+"""A parameter of a controller that is on or off."""
 
 
 class Part(BaseModel):

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tailback.limits import MAX_HOSTS, MAX_LINKS
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, found, one_of
-from tailback.scenario.hosts import ALL, MAX_HOSTS, NAME, check_entry, expand
+from tailback.scenario.hosts import ALL, NAME, check_entry, count_of, expand
 from tailback.scenario.network import Network, Wire
 from tailback.scenario.topology import Graph, Link
 
@@ -43,20 +44,23 @@ def from_lines(switches: list[str], lines: Iterable[str], link: Link) -> Network
     places: list[int] = []
     for number, line in enumerate(lines):
         try:
-            wires += _wires(line, link)
+            wires += _wires(line, link, MAX_LINKS - len(wires))
         except ValueError as error:
             raise NetworkError(("links", number), str(error)) from None
         places += [number] * (len(wires) - len(places))
     return _checked(switches, wires, [("links", place) for place in places])
 
 
-def _wires(line: str, link: Link) -> list[Wire]:
+def _wires(line: str, link: Link, most: int) -> list[Wire]:
+    """The links of a line, of which there may be `most`."""
     words = line.split()
     if not 2 <= len(words) <= 5:
         raise ValueError(f"found {found(line)}, expected {_LINE}")
     left, right, *rest = words
     if check_entry(left) is not None or ALL in (left, right) or not _NAME.fullmatch(right):
         raise ValueError(f"found {found(line)}, expected {_LINE}")
+    if count_of(left) > most:
+        raise ValueError(f"found {found(line)} and more than {MAX_LINKS} links, expected at most that many")
     own: dict[str, Any] = dict(zip(("rate", "delay", "loss"), rest, strict=False))
     if "loss" in own:
         try:
@@ -113,13 +117,18 @@ def _checked(switches: list[str], wires: list[Wire], places: list[Path]) -> Netw
     return network
 
 
+def is_yaml(path: str) -> bool:
+    """Whether a file of this name is read as YAML, and not as a topology.txt."""
+    return path.endswith((".yaml", ".yml"))
+
+
 def from_file(path: str, content: bytes, link: Link) -> Network:
     """The network of a file.
 
     Raises:
         NetworkError: not readable, or impossible; the text has file and line.
     """
-    if path.endswith((".yaml", ".yml")):
+    if is_yaml(path):
         return _from_yaml(path, content, link)
     return _from_hpcc(path, content)
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from tailback.scenario.controllers import RhccSender
 from tailback.scenario.errors import Path
 from tailback.scenario.fields import Part, setting
-from tailback.units import DURATION, RATE, SIZE, duration, format_rate, rate, size
+from tailback.units import DURATION, RATE, duration, format_rate, rate
 
 if TYPE_CHECKING:
     from tailback.scenario.model import Host
@@ -32,8 +33,6 @@ _Wait = Annotated[int, DURATION.between(maximum="1s")]
 _Interval = Annotated[int, DURATION.between("10ns", "1s")]
 _Rate = Annotated[int, RATE.between("1bps", "100Tbps")]
 _Promise = Annotated[int | Literal["auto"], RATE.between("1bps", "100Tbps").or_word("auto")]
-_Step = Annotated[int, RATE.between(maximum="100Tbps")]
-_ProbeBytes = Annotated[int, SIZE.between("1B", "1GB")]
 _Lines = Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)]
 
 
@@ -73,8 +72,8 @@ def _levels(default: list[str], source: str) -> Any:
     )
 
 
-class Rhcc(Part):
-    """RHCC: the receiver takes memory bandwidth from its CPUs, the sender follows the receiver's delay."""
+class _Halves(Part):
+    """Which halves of RHCC are on."""
 
     sender: bool = setting(
         False, "Whether senders probe their receivers.", "assumption: no NIC comes with it"
@@ -82,56 +81,11 @@ class Rhcc(Part):
     receiver: bool = setting(
         False, "Whether receivers set the CPUs' memory bandwidth.", "assumption: no host comes with it"
     )
-    probe_bytes: _ProbeBytes = setting(
-        size("32KB"), "Data of a queue pair between two probes.", f"{_WAN}, section 4"
-    )
-    threshold_delay: _Time = setting(
-        duration("200ns"), "D_thr: processing delay of the receiver to aim at.", f"{_WAN}, section 4"
-    )
-    law: Literal["pid", "aimd"] = setting(
-        "pid",
-        "How an answer changes the rate: by equation (1), or by fixed steps.",
-        f"{_WAN}, section 3.3",
-    )
-    alpha: float = setting(
-        0.0005,
-        "Of pid: share of the rate that each ns above threshold_delay takes.",
-        f"{_WAN}, section 4",
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
-    )
-    beta: float = setting(
-        0.0005,
-        "Of pid: share of the rate that each ns more than the answer before takes.",
-        f"{_WAN}, section 4",
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
-    )
-    additive: _Step = setting(
-        rate("40Mbps"),
-        "Of aimd: what an answer at threshold_delay or below adds.",
-        "assumption: the paper names AIMD without numbers; R_AI of Zhu et al. (DCQCN), SIGCOMM 2015",
-    )
-    decrease: float = setting(
-        0.5,
-        "Of aimd: share of the rate that an answer above threshold_delay takes.",
-        "assumption: the paper names AIMD without numbers; half, as TCP",
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
-    )
-    floor: _Rate = setting(
-        rate("100Mbps"),
-        "Lowest rate. From zero, which the paper allows, a rate that is only multiplied never comes back.",
-        "assumption: as the lowest rate of HPCC, TIMELY and DCTCP here",
-    )
-    idle_probe: _Time | None = setting(
-        duration("100us"),
-        "Longest time without a probe while the rate is below the line's; null: probes follow data alone.",
-        "assumption: 32 KB in that time are 2.6 Gbit/s; a slower queue pair would hear little",
-    )
+
+
+class Rhcc(RhccSender, _Halves):
+    """RHCC: the receiver takes memory bandwidth from its CPUs, the sender follows the receiver's delay."""
+
     sample_interval: _Interval = setting(*_INTERVAL)
     iio_clock_mhz: int = setting(500, *_CLOCK, ge=1, le=100_000)
     iio_threshold: _Lines | Literal["auto"] = setting(
@@ -225,17 +179,7 @@ def rhcc_plan(host: Host, rate_bps: int, *, has_path: bool = True) -> dict[str, 
     watches = rhcc.receiver and has_path
     if not (rhcc.sender or watches):
         return None
-    law: dict[str, Any] = {
-        "pid": {"alpha_per_ns": rhcc.alpha, "beta_per_ns": rhcc.beta},
-        "aimd": {"additive_bps": rhcc.additive, "decrease": rhcc.decrease},
-    }
-    sender = {
-        "probe_bytes": rhcc.probe_bytes,
-        "threshold_ps": rhcc.threshold_delay,
-        "law": {rhcc.law: law[rhcc.law]},
-        "floor_bps": rhcc.floor,
-        "idle_probe_ps": rhcc.idle_probe,
-    }
+    sender = {name: getattr(rhcc, name) for name in RhccSender.model_fields}
     receiver = {
         "sample_interval_ps": rhcc.sample_interval,
         "iio_clock_hz": rhcc.iio_clock_mhz * 10**6,

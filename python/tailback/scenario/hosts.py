@@ -6,15 +6,14 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import PydanticCustomError, core_schema
 
-MAX_HOSTS = 65_535
-"""Most hosts of a network: the engine names them by 16 bits."""
-MAX_STAR_HOSTS = 1024
-"""Most hosts of a star; a switch with more ports does not exist."""
+from tailback.limits import MAX_HOSTS, MAX_NAMED_HOSTS
+
 ALL = "all"
 """The word for every host of the network."""
 
@@ -23,6 +22,15 @@ NAME = r"[A-Za-z][A-Za-z0-9_-]{0,40}"
 _ENTRY = re.compile(rf"({NAME})(?:\.\.({NAME}))?")
 _EXPECTED = "a host such as h0, a range such as h0..h15, all, or a list of these"
 _LONGEST = 120
+TOO_MANY_NAMED = f"at most {MAX_NAMED_HOSTS} hosts named in all"
+"""What was expected where the sets of a scenario name more."""
+
+
+@dataclass
+class Budget:
+    """What the sets of a scenario may still name: the context of its validation."""
+
+    left: int = MAX_NAMED_HOSTS
 
 
 def _parts(name: str) -> tuple[list[str], list[str]]:
@@ -65,6 +73,12 @@ def expand(entry: str) -> Iterator[str]:
         yield "".join(piece for pair in itertools.zip_longest(words, middle, fillvalue="") for piece in pair)
 
 
+def count_of(entry: str) -> int:
+    """How many names an entry stands for, without making them; it must be one that `HostSet` accepts."""
+    ends = split_entry(entry)
+    return math.prod(map(len, (ends and _spans(*ends)) or []))
+
+
 def names(hosts: tuple[str, ...], every: list[str]) -> list[str]:
     """All hosts of a set, in the order in which they are written; `every` are the hosts of the network."""
     return [name for entry in hosts for name in (every if entry == ALL else expand(entry))]
@@ -89,14 +103,25 @@ class _Rule:
     """The rules of a `HostSet` field, for pydantic."""
 
     @staticmethod
-    def _validate(value: Any) -> tuple[str, ...]:
+    def _validate(value: Any, info: ValidationInfo) -> tuple[str, ...]:
         entries = value if isinstance(value, list) else [value]
+        budget = info.context if isinstance(info.context, Budget) else Budget()
         seen: set[str] = set()
+        total = 0
         for entry in entries:
             expected = check_entry(entry)
             if expected is None:
-                found = {ALL} if entry == ALL else set(expand(entry))
-                if not seen.isdisjoint(found) or (ALL in seen | found and len(entries) > 1):
+                count = count_of(entry)
+                total += count
+                budget.left -= count
+                if total > MAX_HOSTS:
+                    expected = f"at most {MAX_HOSTS} hosts"
+                elif budget.left < 0:
+                    expected = TOO_MANY_NAMED
+            # A single range names no host twice.
+            if expected is None and len(entries) > 1:
+                found = set(expand(entry))
+                if not seen.isdisjoint(found) or ALL in seen | found:
                     expected = "every host once"
                 seen |= found
             if expected:
@@ -114,7 +139,7 @@ class _Rule:
     def __get_pydantic_core_schema__(
         self, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(
+        return core_schema.with_info_plain_validator_function(
             self._validate, serialization=core_schema.plain_serializer_function_ser_schema(self._serialize)
         )
 

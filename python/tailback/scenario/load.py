@@ -7,9 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
+from tailback.files import FileRefusedError, read_file
+from tailback.limits import MAX_DEPTH, SCENARIO_BYTES
 from tailback.scenario import library
 from tailback.scenario.build import build
-from tailback.scenario.document import MAX_BYTES, Document, from_python, from_yaml
+from tailback.scenario.document import Document, from_python, from_yaml
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, nearest
 from tailback.scenario.model import Scenario
 from tailback.scenario.setups import fill
@@ -84,8 +86,7 @@ def _document(source: Source) -> Document:
 def _read(path: str, is_name: bool) -> bytes:
     reason = "a file that can be read"
     try:
-        with FilePath(path).open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+        return read_file(path, SCENARIO_BYTES)
     except FileNotFoundError:
         what = "no such file"
         names = library.names()
@@ -100,6 +101,8 @@ def _read(path: str, is_name: bool) -> bytes:
             reason = "a scenario file"
     except OSError as error:
         what = (error.strerror or type(error).__name__).lower()
+    except FileRefusedError as error:
+        what, reason = error.found, error.expected
     except ValueError:
         what = "a name that no file can have"
     raise ScenarioError([Problem(path, (), f"found {what}, expected {reason}")])
@@ -107,7 +110,7 @@ def _read(path: str, is_name: bool) -> bytes:
 
 def _set(document: Document, setting: str) -> None:
     name, separator, value = setting.partition("=")
-    if not separator or not all(name.split(".")):
+    if not separator or not all(name.split(".")) or name.count(".") >= MAX_DEPTH:
         text = f"found {found(setting)}, expected path=value, such as traffic.0.qps=512"
         raise ScenarioError([Problem("--set", (), text)])
     path: Path = tuple(

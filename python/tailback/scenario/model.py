@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.files import FileRefusedError, read_file
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.classes import (
     Classification,
@@ -20,9 +21,8 @@ from tailback.scenario.classes import (
     Priorities,
     Weights,
 )
-from tailback.scenario.congestion import Dctcp, Hpcc, Kind, Timely
+from tailback.scenario.controllers import Controllers, Kind
 from tailback.scenario.cpu import Cpu
-from tailback.scenario.dcqcn import Dcqcn
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import (
     Delay,
@@ -122,11 +122,14 @@ class Transport(Part):
             raise refuse(
                 "adaptive_timeout", format_duration(first), f"at most ack_timeout, {format_duration(full)}"
             )
+        if self.nak_reaction > full:
+            most = f"at most ack_timeout, {format_duration(full)}"
+            raise refuse("nak_reaction", format_duration(self.nak_reaction), most)
         return self
 
 
-class Host(Part):
-    """Every host: its NIC, its TCP and its CPU."""
+class Nic(Part):
+    """The NIC of every host."""
 
     mtu: Annotated[DataSize, AfterValidator(_path_mtu)] = setting(
         size("1024B"),
@@ -170,15 +173,11 @@ class Host(Part):
         "Congestion control; none: every queue pair sends at line rate.",
         'NVIDIA "DCQCN CC Parameters": on',
     )
-    dcqcn: Dcqcn = Field(
-        default_factory=Dcqcn,
-        description="DCQCN's profile and parameters; without effect where congestion is another.",
-    )
-    hpcc: Hpcc = Field(default_factory=Hpcc, description="HPCC's parameters, where congestion is hpcc.")
-    timely: Timely = Field(
-        default_factory=Timely, description="TIMELY's parameters, where congestion is timely."
-    )
-    dctcp: Dctcp = Field(default_factory=Dctcp, description="DCTCP's parameters, where congestion is dctcp.")
+
+
+class Host(Controllers, Nic):
+    """Every host: its NIC, its TCP and its CPU."""
+
     rhcc: Rhcc = Field(
         default_factory=Rhcc,
         description="RHCC, beside the congestion control: a queue pair sends at the lower of the two rates.",
@@ -329,15 +328,18 @@ class Scenario(Part):
         """Whether any traffic is not TCP."""
         return not all(isinstance(item, (TcpStreams, *BETWEEN_NAMESPACES)) for item in self.traffic)
 
-    def read(self, name: str) -> bytes:
-        """The content of a file that it names, relative to its own folder; read once.
+    def read(self, name: str, most: int) -> bytes:
+        """The content of a file that it names, relative to its own folder, at most `most` bytes; read once.
 
         Raises:
             ScenarioError: it cannot be read.
         """
-        if name not in self._inputs:
+        if name not in self._inputs or len(self._inputs[name]) > most:
             try:
-                self._inputs[name] = (self._folder / name).read_bytes()
+                self._inputs[name] = read_file(self._folder / name, most)
+            except FileRefusedError as error:
+                text = f'found "{plain(name)}", {error.found}, expected {error.expected}'
+                raise ScenarioError([Problem("", (), text)]) from None
             except (OSError, ValueError) as error:
                 what = (getattr(error, "strerror", None) or "a name that no file can have").lower()
                 text = f'found "{plain(name)}", {what}, expected a file that can be read'

@@ -10,9 +10,6 @@ from tailback.scenario.model import Host, Scenario
 from tailback.scenario.switch import Switch, Thresholds
 from tailback.scenario.veth import BETWEEN_NAMESPACES
 
-MAX_CODE_POINTS = 64
-"""Most different pairs of DSCP and PCP of a run: the engine's tables have so many places."""
-
 
 class CodePoint(NamedTuple):
     """DSCP of the IP header and priority (PCP) of the VLAN tag."""

@@ -12,15 +12,17 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from tailback.scenario.congestion import Dctcp, Hpcc, Timely, ack_every
-from tailback.scenario.dcqcn import Dcqcn, resolve
+from tailback.scenario.congestion import ack_every, section_of
+from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
+from tailback.scenario.fields import Part
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.host_path import HostPath
 from tailback.scenario.model import Scenario, Transport
 from tailback.scenario.path_plan import every_threshold
+from tailback.scenario.profiles import profiles_of, resolve
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import Tcp
 from tailback.units import format_duration, format_rate, format_size
@@ -37,11 +39,10 @@ _AUTO: dict[str, Callable[[Scenario], str]] = {
     "pcie_threshold": lambda scenario: _each_rate(
         scenario, lambda rate: format_rate(pcie_threshold(scenario.host.hostcc, rate))
     ),
-    **dict.fromkeys(("base_rtt", "min_rtt", "window_rtt"), lambda scenario: _round_trip(scenario)),
 }
 """What `auto` stands for, in words."""
 
-_CONTROLS = (Hpcc, Timely, Dctcp)
+_CONTROLS: tuple[Any, ...] = tuple(field.annotation for field in Controllers.model_fields.values())
 _FILES = ("path", "file", "sizes")
 """Keys that may name a file."""
 INPUTS = "inputs"
@@ -117,8 +118,10 @@ def _mapping(
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
             # What is not in use is not worked out.
-            used = not isinstance(part, _CONTROLS) or part is _control(scenario)
-            if value == "auto" and name in _AUTO and used:  # a free text may be the same word
+            if value == "auto" and isinstance(part, _CONTROLS):
+                if part is section_of(scenario.host, scenario.host.congestion):
+                    comment += _round_trip(scenario)
+            elif value == "auto" and name in _AUTO:  # a free text may be the same word
                 comment += _AUTO[name](scenario)
             if key in _FILES:
                 resolved = files.get(resolved, resolved)
@@ -134,11 +137,6 @@ def _absent(scenario: Scenario) -> set[str]:
         "veth": scenario.veth,
     }
     return {name for name, what in there.items() if not what}
-
-
-def _control(scenario: Scenario) -> BaseModel | None:
-    """The section of the congestion control in use, where it has one."""
-    return getattr(scenario.host, scenario.host.congestion, None)
 
 
 def _sizes(sizes: Iterable[int]) -> str:
@@ -176,10 +174,17 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
         if part.uses_ecn and not part.ecn:
             found["ecn"] = (True, "dctcp lives on marks")
         return found
-    if not isinstance(part, Dcqcn):
+    if not isinstance(part, Part) or not profiles_of(part):
         return {}
-    parameters = resolve(scenario.host.dcqcn, scenario.network.host_rates[0])
-    return {name: (parameter.value, parameter.source) for name, parameter in parameters.items()}
+    # What goes with a link's rate stays as it is where links differ.
+    each = [resolve(part, rate) for rate in sorted(set(scenario.network.host_rates))]
+    return {
+        name: (
+            parameter.value if all(other[name].value == parameter.value for other in each) else None,
+            parameter.source,
+        )
+        for name, parameter in each[0].items()
+    }
 
 
 def _source(field: FieldInfo) -> str:

@@ -11,18 +11,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tailback.limits import (
+    HPCC_TOPOLOGY_BYTES,
+    MAX_HOSTS,
+    MAX_LINKS,
+    MAX_STAR_HOSTS,
+    MOST_PORTS,
+    SCENARIO_BYTES,
+)
 from tailback.scenario.fields import Delay, Part, refuse, setting
-from tailback.scenario.hosts import MAX_HOSTS, MAX_STAR_HOSTS
 from tailback.scenario.network import Network, Wire, mesh
 from tailback.scenario.veth import VethTopology
 from tailback.units import RATE, duration, format_rate, rate
 
 LinkRate = Annotated[int, RATE.between("1Mbps", "100Tbps")]
-Read = Callable[[str], bytes]
-"""Gives the content of a file that a scenario names."""
+Read = Callable[[str, int], bytes]
+"""Gives the content of a file that a scenario names, of at most so many bytes."""
 
-MOST_PORTS = 1024
-"""Most ports of a switch: more do not exist."""
 _AS_LINK = "assumption: one kind of link everywhere"
 _AL_FARES = "Al-Fares et al., SIGCOMM 2008, section 2.2: all links of a fat tree are alike"
 
@@ -66,6 +71,13 @@ def _attach(hosts: list[str], switches: list[str], link: Link) -> list[Wire]:
 
 def _too_many(field: str, hosts: int) -> Any:
     return refuse(field, f"{hosts} hosts in all", f"at most {MAX_HOSTS}")
+
+
+def _few_links(field: str, hosts: int, lower: int, spines: int) -> None:
+    """Refuses what would have too many links: each host has one, each lower switch one to every spine."""
+    links = hosts + lower * spines
+    if links > MAX_LINKS:
+        raise refuse(field, f"{links} links in all", f"at most {MAX_LINKS}")
 
 
 class PointToPoint(Part):
@@ -146,6 +158,7 @@ class LeafSpine(Part):
             raise _too_many("hosts_per_leaf", hosts)
         if hosts < 2:
             raise refuse("hosts_per_leaf", "1 host in all", "at least 2")
+        _few_links("spines", hosts, self.leaves, self.spines)
         return self
 
     def network(self, _read: Read) -> Network:
@@ -167,7 +180,7 @@ class TwoLevelFatTree(Part):
         "Most that a leaf's links to hosts may carry, over what its links to spines carry; 1 is a full fat "
         "tree. The number of spines is the least that keeps to it.",
         "Al-Fares et al., SIGCOMM 2008, section 2.1: 1:1 gives every host its full rate",
-        gt=0.0,
+        ge=0.001,
         le=1000.0,
         allow_inf_nan=False,
     )
@@ -189,6 +202,7 @@ class TwoLevelFatTree(Part):
         if self.hosts // self.leaves + self.spines > MOST_PORTS:
             ports = self.hosts // self.leaves + self.spines
             raise refuse("leaves", f"{ports} ports at each of {self.leaves} leaves", f"at most {MOST_PORTS}")
+        _few_links("leaves", self.hosts, self.leaves, self.spines)
         return self
 
     def network(self, _read: Read) -> Network:
@@ -273,6 +287,7 @@ class RailOptimised(Part):
         if self.servers // self.units + self.spines > MOST_PORTS:
             ports = self.servers // self.units + self.spines
             raise refuse("units", f"{ports} ports at each rail switch", f"at most {MOST_PORTS}")
+        _few_links("spines", self.servers * self.nics, self.units * self.nics, self.spines)
         return self
 
     def network(self, _read: Read) -> Network:
@@ -327,9 +342,10 @@ class File(Part):
 
     def network(self, read: Read) -> Network:
         """As the file has it."""
-        from tailback.scenario.graph import from_file
+        from tailback.scenario.graph import from_file, is_yaml
 
-        return from_file(self.path, read(self.path), self.link)
+        most = SCENARIO_BYTES if is_yaml(self.path) else HPCC_TOPOLOGY_BYTES
+        return from_file(self.path, read(self.path, most), self.link)
 
 
 Topology = Annotated[

@@ -98,7 +98,7 @@ class VethTopology(Part):
 
     kind: Literal["veth"] = Field(description="The form of the network.")
 
-    def network(self, _read: Callable[[str], bytes]) -> Network:
+    def network(self, _read: Callable[[str, int], bytes]) -> Network:
         """No hosts."""
         return Network(
             [], [], [], notes=[f"The namespaces {PRODUCER} and {CONSUMER}, joined by a veth pair."]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from tailback.scenario.hosts import names
 from tailback.scenario.network import Network
 from tailback.scenario.traffic import AllToAll, Incast, Permutation, Poisson
 from tailback.workload import draws
-from tailback.workload.draws import Ints
+from tailback.workload.draws import Bits, Ints
 from tailback.workload.sizes import Sizes
 from tailback.workload.table import Messages, messages
 
@@ -36,30 +37,47 @@ def poisson(item: Poisson, sizes: Sizes, network: Network, seed: int, index: int
     """
     hosts = numbers(item.hosts, network)
     span = min(item.stop or end, end) - item.start
-    # Mean gap in ps: the size in bits over the share of the rate.
-    gaps = sizes.mean * 8.0 * _PS_PER_S / (item.load * rates(hosts, network))
-    expected = span / float(gaps.min())
-    count = math.ceil(expected + 6.0 * math.sqrt(expected) + 8.0)
-    while True:
-        bits = np.stack([draws.raw(seed, index, int(host), 3 * count) for host in hosts])
-        bits = bits.reshape(len(hosts), count, 3)
-        # Gaps are rounded one by one: sums of whole numbers have no order.
-        steps = np.rint(np.minimum(draws.exponential(bits[:, :, 0]) * gaps[:, None], 2.0**55))
-        start = np.cumsum(steps.astype(np.int64), axis=1)
-        start[np.cumsum(steps, axis=1) > 2.0**62] = 2**62  # where the sum has left the 64 bits
-        if (start[:, -1] >= span).all():
-            break
-        count *= 2
-    kept = start < span
-    sender = np.broadcast_to(np.arange(len(hosts))[:, None], kept.shape)[kept]
-    other = draws.below(bits[:, :, 2][kept], len(hosts) - 1)
+    rate_of = rates(hosts, network)
+    starts, places, drawn = [], [], []
+    # Hosts of one rate have about as many messages; with those of others a table would be mostly empty.
+    for rate in np.unique(rate_of):
+        alike = np.flatnonzero(rate_of == rate)
+        # Mean gap in ps: the size in bits over the share of the rate.
+        gap = sizes.mean * 8.0 * _PS_PER_S / (item.load * rate)
+        start, kept, bits = _arrivals([int(host) for host in hosts[alike]], gap, span, seed, index)
+        starts.append(start[kept])
+        places.append(np.broadcast_to(alike[:, None], kept.shape)[kept])
+        drawn.append(bits[:, :, 1:][kept])
+    start, sender, bits = np.concatenate(starts), np.concatenate(places), np.concatenate(drawn)
+    # By start; at the same time in the order of the hosts.
+    order = np.lexsort((sender, start))
+    start, sender, bits = start[order], sender[order], bits[order]
+    other = draws.below(bits[:, 1], len(hosts) - 1)
     return messages(
         hosts[sender],
         hosts[other + (other >= sender)],
-        sizes.at(draws.unit(bits[:, :, 1][kept])),
-        start[kept] + item.start,
+        sizes.at(draws.unit(bits[:, 0])),
+        start + item.start,
         item.priority,
-    ).in_order()
+    )
+
+
+def _arrivals(
+    hosts: list[int], gap: float, span: int, seed: int, index: int
+) -> tuple[Ints, npt.NDArray[np.bool_], Bits]:
+    """Starts in ps with a row a host, which of them lie within `span`, and the draws of each."""
+    expected = span / gap
+    count = math.ceil(expected + 6.0 * math.sqrt(expected) + 8.0)
+    while True:
+        bits = np.stack([draws.raw(seed, index, host, 3 * count) for host in hosts])
+        bits = bits.reshape(len(hosts), count, 3)
+        # Gaps are rounded one by one: sums of whole numbers have no order.
+        steps = np.rint(np.minimum(draws.exponential(bits[:, :, 0]) * gap, 2.0**55))
+        start = np.cumsum(steps.astype(np.int64), axis=1)
+        start[np.cumsum(steps, axis=1) > 2.0**62] = 2**62  # where the sum has left the 64 bits
+        if (start[:, -1] >= span).all():
+            return start, start < span, bits
+        count *= 2
 
 
 def incast_interval(item: Incast, network: Network) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tailback.scenario.errors import ScenarioError, found
+from tailback.limits import FLOWS_BYTES, HPCC_NODES, MAX_QPS
+from tailback.scenario.errors import ScenarioError, found, one_line, plain
 from tailback.scenario.network import Network
 from tailback.scenario.traffic import Flows
 from tailback.units import DURATION, SIZE, Quantity, UnitError
@@ -20,6 +20,7 @@ from tailback.workload.table import Messages, messages
 _LINE = 'a message such as "h0 h1 1MB 10us", or with a priority as the fifth word'
 _FACTORS = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_s": 10**12}
 _MAX_BYTES = 2**31
+_MOST_COLUMNS = 8
 _LATEST = DURATION.parse("36000s")
 
 
@@ -32,7 +33,7 @@ class ListError(ValueError):
         self.line = line
 
 
-def from_item(item: Flows, network: Network, read: Callable[[str], bytes]) -> Messages:
+def from_item(item: Flows, network: Network, read: Callable[[str, int], bytes]) -> Messages:
     """The messages of a traffic item, by start.
 
     Raises:
@@ -44,11 +45,11 @@ def from_item(item: Flows, network: Network, read: Callable[[str], bytes]) -> Me
     return replace(found, start=found.start + (item.start - found.start[0]))
 
 
-def _read(item: Flows, network: Network, read: Callable[[str], bytes]) -> Messages:
+def _read(item: Flows, network: Network, read: Callable[[str, int], bytes]) -> Messages:
     if item.list_ is not None:
         return _from_lines(item.list_, network, item.priority)
     assert item.file is not None
-    content = read(item.file)
+    content = read(item.file, FLOWS_BYTES)
     if item.file.endswith((".csv", ".parquet")):
         return _from_table(item.file, content, network, item.priority)
     return _from_hpcc(item.file, content, network)
@@ -78,19 +79,26 @@ def _from_lines(lines: list[str], network: Network, priority: int) -> Messages:
 def _from_table(name: str, content: bytes, network: Network, priority: int) -> Messages:
     import pyarrow as pa
     import pyarrow.csv as csv
-    import pyarrow.parquet as pq
+
+    from tailback.parquet import read_parquet
 
     try:
-        source = io.BytesIO(content)
-        table = csv.read_csv(source) if name.endswith(".csv") else pq.read_table(source)
-    except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
-        raise ListError(f"{name}: not readable: {' '.join(str(error).split())[:200]}") from None
+        if name.endswith(".csv"):
+            _limit_csv(name, content)
+            table = csv.read_csv(pa.BufferReader(content))
+        else:
+            table = read_parquet(content, MAX_QPS, MAX_QPS * _MOST_COLUMNS, FLOWS_BYTES)
+    except ListError:
+        raise
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
     columns = {column.strip(): table.column(i) for i, column in enumerate(table.column_names)}
     starts = [column for column in ("start", *_FACTORS) if column in columns]
     unknown = sorted(set(columns) - {"src", "dst", "bytes", "priority", "start", *_FACTORS})
     if unknown or len(starts) != 1 or not {"src", "dst", "bytes"} <= set(columns):
+        found_columns = ", ".join(map(plain, columns))
         raise ListError(
-            f"{name}: found the columns {', '.join(columns)}, expected src, dst, bytes, one of start, "
+            f"{name}: found the columns {found_columns}, expected src, dst, bytes, one of start, "
             f"{', '.join(_FACTORS)}, and no other but priority"
         )
     if table.num_rows == 0:
@@ -108,6 +116,16 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
     if "priority" in columns:
         own = _column(name, "priority", columns["priority"], _number)
     return _checked(messages(src, dst, size, start * _FACTORS.get(key, 1), own), name)
+
+
+def _limit_csv(name: str, content: bytes) -> None:
+    """Lines and columns are counted before anything is made of them."""
+    lines = content.count(b"\n")
+    if lines > MAX_QPS + 1:
+        raise ListError(f"{name}: found {lines} lines, expected at most {MAX_QPS} messages")
+    columns = content[: content.find(b"\n")].count(b",") + 1
+    if columns > _MOST_COLUMNS:
+        raise ListError(f"{name}: found {columns} columns, expected at most {_MOST_COLUMNS}")
 
 
 def _starts() -> str:
@@ -184,8 +202,9 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
 
     # Hosts there are numbers: those of the names h0, h1 and so on.
     numbers = {
-        int(host[1:]): at for host, at in network.host_number.items() if re.fullmatch(r"h[0-9]+", host)
+        int(host[1:]): at for host, at in network.host_number.items() if re.fullmatch(r"h[0-9]{1,5}", host)
     }
+    numbers = {node: at for node, at in numbers.items() if node < HPCC_NODES}
     if not numbers:
         raise ListError(f"{name}: found no hosts h0, h1, ... in the network, which such a file numbers")
     nodes = max(numbers) + 1

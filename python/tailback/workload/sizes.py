@@ -9,6 +9,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from tailback.limits import SIZES_BYTES
 from tailback.workload.draws import Floats, Ints
 
 MAX_MESSAGE = 2**31
@@ -46,7 +47,7 @@ class Sizes:
         return np.maximum(1, (self.sizes[after - 1] + step).astype(np.int64))
 
 
-def load_sizes(name: str, read: Callable[[str], bytes]) -> Sizes:
+def load_sizes(name: str, read: Callable[[str, int], bytes]) -> Sizes:
     """A distribution that comes with the package, or one from a file.
 
     Raises:
@@ -54,7 +55,7 @@ def load_sizes(name: str, read: Callable[[str], bytes]) -> Sizes:
     """
     if name in built_in():
         return parse((_FOLDER / f"{name}.txt").read_bytes(), name)
-    return parse(read(name), name)
+    return parse(read(name, SIZES_BYTES), name)
 
 
 def parse(content: bytes, name: str) -> Sizes:
@@ -78,4 +79,7 @@ def parse(content: bytes, name: str) -> Sizes:
     if points[0][1] > 0:  # all of the first share have the first size
         points.insert(0, (points[0][0], 0.0))
     sizes, shares = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
-    return Sizes(name, sizes, shares / 100.0)
+    found = Sizes(name, sizes, shares / 100.0)
+    if found.mean < 1:  # as good as no message has a byte, and there would be no end of them
+        raise ValueError(f"{name}: found a mean of {found.mean:g} bytes, expected 1 or more")
+    return found

@@ -1,7 +1,7 @@
-//! CoDel: packets are dropped at the head, ever more often, while each of them has waited above a target for an interval.
+//! CoDel: once every packet has waited longer than a target for a whole interval, packets are dropped at the head, more and more often.
 //!
 //! Sources: RFC 8289; Linux include/net/codel_impl.h and net/sched/sch_codel.c, with their arithmetic: time in units of
-//! 1024 ns in 32 bits, 1 / sqrt(count) as a fraction of 16 bits that one step of Newton's method improves a drop.
+//! 1024 ns in 32 bits, and 1 / sqrt(count) as a 16-bit fraction, refined by one Newton step per drop.
 //!
 //! Leaves out: `ce_threshold`.
 
@@ -9,9 +9,9 @@ use super::fifo::{Fifo, FifoLimit};
 use super::skb::{DropReason, Enqueue, Skb};
 use crate::units::Time;
 
-/// Bits that a fraction of 16 bits lacks to one of 32.
+/// Shift from a 16-bit fraction to a 32-bit one.
 const FRACTION_SHIFT: u32 = 16;
-/// Intervals after the last drop within which the drop rate is taken up where it was: RFC 8289, section 5.5.
+/// If dropping starts again within this many intervals of the last drop, the old drop rate is resumed: RFC 8289, section 5.5.
 const RECENT_INTERVALS: u32 = 16;
 
 /// Nanoseconds as CoDel counts time, in units of 1024 ns (`CODEL_SHIFT` is 10).
@@ -19,8 +19,8 @@ fn units(ns: u64) -> u32 {
     (ns >> 10) as u32
 }
 
-/// How long the machine has been up when a run starts, ns. The kernel takes the last drop of a queue that never dropped
-/// for one at time 0, which must not be a moment ago. Assumption: 100 s; any time from 1.6 s to 36 minutes does as well.
+/// Uptime of the machine when a run starts, ns. For a queue that has never dropped, the kernel takes the last drop
+/// to be at time 0, so time 0 must lie well in the past. Assumption: 100 s; anything from 1.6 s to 36 minutes gives the same.
 const UPTIME_NS: u64 = 100_000_000_000;
 
 /// An instant as CoDel counts it.
@@ -38,14 +38,14 @@ fn before(a: u32, b: u32) -> bool {
 pub struct CodelParameters {
     /// Acceptable time in the queue, units of 1024 ns.
     target: u32,
-    /// For how long it must be exceeded, units of 1024 ns.
+    /// How long the target must be exceeded before the first drop, units of 1024 ns.
     interval: u32,
-    /// While no more bytes wait than this nothing is dropped: the device's MTU with its Ethernet header.
+    /// Nothing is dropped while at most this many bytes wait: the device's MTU plus the Ethernet header.
     mtu_bytes: u32,
-    /// Mark packets that say ECT instead of dropping them.
+    /// Mark ECN-capable packets instead of dropping them.
     ecn: bool,
-    /// Whether the time since when packets wait too long survives an empty queue, as it did in kernels before commit
-    /// 815980fe6dbb: the next packet of a sparse flow is then dropped if any wait was too long the last time.
+    /// Whether `first_above_time` survives an empty queue, as it did in kernels before commit
+    /// 815980fe6dbb: the next packet of a sparse flow may then be dropped for a wait that is long over.
     stale_when_empty: bool,
 }
 
@@ -77,12 +77,12 @@ pub struct CodelStatistics {
 pub(super) struct CodelState {
     /// Drops since dropping began.
     pub count: u32,
-    /// Count at the last begin of dropping.
+    /// `count` when dropping last began.
     lastcount: u32,
     dropping: bool,
     /// 1 / sqrt(count), in units of 2^-16.
     rec_inv_sqrt: u16,
-    /// When packets will have waited too long for an interval; 0: they do not.
+    /// When packets will have been above the target for an interval (`first_above_time`); 0: they are not above it.
     first_above: u32,
     drop_next: u32,
     /// Wait of the last packet at the head.
@@ -112,7 +112,7 @@ impl CodelState {
         from.wrapping_add(((p.interval as u64 * fraction) >> 32) as u32)
     }
 
-    /// Whether packets have waited too long for an interval, as this one shows.
+    /// Whether packets have been above the target for an interval, judged by the one at the head.
     fn too_long(
         &mut self,
         skb: Option<&Skb>,
@@ -138,7 +138,7 @@ impl CodelState {
         before(self.first_above, now)
     }
 
-    /// The next packet, and whether it is to be marked. Those before it that are dropped go to `source`.
+    /// The next packet, and whether it is to be marked. Packets dropped on the way go to `source`.
     pub fn dequeue(
         &mut self,
         p: &CodelParameters,
@@ -214,7 +214,7 @@ impl CodelState {
 pub struct CodelReadout {
     /// Drops since dropping began.
     pub count: u32,
-    /// The same at the last begin of dropping.
+    /// `count` when dropping last began.
     pub lastcount: u32,
     /// Wait of the last packet at the head, us.
     pub ldelay_us: u32,

@@ -1,4 +1,4 @@
-//! FlowQueue CoDel: a queue a flow, served by deficit round robin with flows that were empty first; CoDel in each.
+//! FlowQueue CoDel: one queue per flow, each with CoDel, served by deficit round robin; flows that were empty go first.
 //!
 //! Sources: RFC 8290; Linux net/sched/sch_fq_codel.c. CoDel's exemption of a backlog of one MTU looks at the backlog of
 //! the whole discipline, not of the flow: packets of a sparse flow can be dropped while another flow has the backlog.
@@ -14,15 +14,15 @@ use crate::units::Time;
 /// Parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodelParameters {
-    /// Most packets that wait.
+    /// Limit, packets.
     pub limit: u32,
-    /// Queues that flows are hashed to.
+    /// Number of queues that flows are hashed into.
     pub flows: u32,
     /// Bytes that a flow sends in a round.
     pub quantum: u32,
-    /// Most memory that waiting packets take, bytes (`Skb::truesize`).
+    /// Limit of the memory that waiting packets occupy, bytes (`Skb::truesize`).
     pub memory_limit: u32,
-    /// Most packets that are dropped at once when the discipline is full.
+    /// How many packets may be dropped at once when the discipline is full.
     pub drop_batch: u32,
     /// CoDel in each flow.
     pub codel: CodelParameters,
@@ -35,9 +35,9 @@ pub struct FqCodelStatistics {
     pub maxpacket: u32,
     /// Packets dropped because the discipline was full, of packets or of memory.
     pub drop_overlimit: u64,
-    /// Those of them where it was full of memory.
+    /// Those of them for which memory was the limit.
     pub drop_overmemory: u64,
-    /// How often a packet came to a flow that was in no list.
+    /// How often a packet arrived at a flow that was on neither list.
     pub new_flow_count: u64,
     /// Packets marked.
     pub ecn_mark: u64,
@@ -95,7 +95,7 @@ impl Round {
 #[derive(Clone, Debug)]
 struct Backlog {
     slab: Slab,
-    /// Bytes of each flow, beside the flows: a full discipline searches them all.
+    /// Bytes of each flow, in an array of their own: a full discipline scans them all.
     of_flow: Vec<u32>,
     bytes: u64,
     memory: u64,
@@ -172,8 +172,8 @@ impl FqCodel {
         }
     }
 
-    /// Queues a packet. If that is too much, up to `drop_batch` packets of the flow with the most bytes are dropped from
-    /// its head, or half of its bytes.
+    /// Queues a packet. If that exceeds a limit, up to `drop_batch` packets are dropped from the head of the fattest flow,
+    /// or half of its bytes, whichever comes first.
     pub fn enqueue(&mut self, mut skb: Skb, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Enqueue {
         // reciprocal_scale()
         let index = ((skb.flow_hash as u64 * self.flows.len() as u64) >> 32) as u32;
@@ -294,7 +294,7 @@ impl FqCodel {
 mod tests {
     use super::*;
 
-    /// Drops of a full discipline count for CoDel, too: it then drops faster.
+    /// Drops of a full discipline count for CoDel too, which then drops faster.
     #[test]
     fn a_batch_of_drops_counts() {
         let codel = CodelParameters::new(5_000, 100_000, 1514, true, false);

@@ -1,4 +1,4 @@
-//! Packets of many queues in one slab: queues grow and shrink without allocating once the slab is as large as it gets.
+//! The packets of many queues in one slab: once the slab has reached its full size, queues grow and shrink without allocating.
 
 use super::skb::Skb;
 
@@ -27,7 +27,7 @@ impl List {
     }
 }
 
-/// Where the packets of all queues lie.
+/// The packets of all queues.
 #[derive(Clone, Debug)]
 pub(super) struct Slab {
     nodes: Vec<Node>,

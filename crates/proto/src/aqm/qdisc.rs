@@ -5,7 +5,7 @@
 //! `next_at`. A packet that the device then refuses goes back (`requeue`) and is the next one.
 //!
 //! Every packet that is offered comes out once: as the result of `enqueue` where it was dropped at once, in `drops`
-//! where it was dropped later, or from `dequeue`.
+//! if it was dropped later, or from `dequeue`.
 //!
 //! Leaves out: what a drop tells the sender of the packet (`NET_XMIT_CN`), that a packet which finds the discipline empty may
 //! bypass it, and that the packet that was put back counts in the limits of pfifo, bfifo, CoDel, FQ-CoDel and SFQ (`dev_requeue_skb`
@@ -24,7 +24,7 @@ use crate::units::Time;
 #[derive(Clone, Debug)]
 #[allow(missing_docs, clippy::large_enum_variant)]
 pub enum Discipline {
-    /// No queue at all: the caller hands packets to the device, and drops what that does not take.
+    /// No queue at all: the caller hands packets to the device and drops those it refuses.
     Noqueue,
     Fifo(Fifo),
     Red(Red),
@@ -155,7 +155,7 @@ impl Qdisc {
         next
     }
 
-    /// Length of the packet that `dequeue` would give. A queue that cannot be looked into gives it away, and it is held.
+    /// Length of the packet that `dequeue` would give. A queue without a peek hands it over, and it is held here.
     pub(super) fn peek_bytes(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<u32> {
         if let Some((skb, _)) = &self.held {
             return Some(skb.bytes);
@@ -177,7 +177,7 @@ impl Qdisc {
         self.requeues += 1;
     }
 
-    /// When to call `dequeue` although nothing was offered and the device did not wake up.
+    /// When to call `dequeue` even if nothing was offered and the device did not wake its queue.
     pub fn next_at(&self) -> Option<Time> {
         match &self.discipline {
             Discipline::Tbf(tbf) => tbf.next_at(),

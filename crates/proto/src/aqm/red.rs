@@ -6,11 +6,11 @@
 //!
 //! The average of the queue is kept in fixed point with the binary point at `w_log`, and moves with each packet that
 //! arrives by 2^-w_log of its distance to the queue that the packet finds. A queue that was found empty by the *device*
-//! is idle; the next packet lets the average decay by a table over the idle time instead. Below a `tbf` that never
+//! is idle; at the next packet the average decays by a table over the idle time instead. Below a `tbf` that never
 //! happens: the parent looks at the queue's head and does not ask an empty queue for a packet.
 //!
-//! The table counts in ticks of 64 ns, since `tc` makes it so (/proc/net/psched), but the kernel looks into it with
-//! microseconds: an idle average decays 15.6 times slower than `bandwidth` asks for. So it does here.
+//! `tc` builds the table in ticks of 64 ns (/proc/net/psched), but the kernel indexes it with
+//! microseconds, so an idle average decays 15.6 times slower than `bandwidth` asks for. It does here, too.
 //!
 //! Leaves out: adaptive RED, `nodrop`, qevents and offload to a switch.
 
@@ -31,15 +31,15 @@ const MAX_SHIFT: f64 = 31.0;
 pub struct RedArguments {
     /// Most bytes that wait.
     pub limit_bytes: u32,
-    /// Average from which on packets are marked with a probability, bytes.
+    /// Average above which packets are marked with a probability, bytes.
     pub min_bytes: u32,
-    /// Average from which on all packets are marked, bytes.
+    /// Average above which every packet is marked, bytes.
     pub max_bytes: u32,
     /// Size of an average packet, bytes: with `burst` and `bandwidth` it gives the time constants.
     pub avpkt_bytes: u32,
-    /// Packets of a burst that is let through.
+    /// Size of a burst that passes unmarked, packets.
     pub burst_packets: u32,
-    /// Rate at which the average of an idle queue is meant to decay, bit/s.
+    /// Rate at which the average of an idle queue should decay, bit/s.
     pub bandwidth_bps: u64,
     /// Probability at `max_bytes`, above 0 and below 1.
     pub probability: f64,
@@ -203,9 +203,9 @@ pub struct Red {
     probability_step: u32,
     /// Average, binary point at w_log.
     average: u64,
-    /// Since when there was nothing to send.
+    /// When the queue last became idle.
     idle_since: Option<Time>,
-    /// Packets since the last mark between the thresholds; -1: none yet since the average came there.
+    /// Packets since the last mark between the thresholds; -1: none since the average got there.
     count: i64,
     /// R: the product of count and excess that marks.
     random: u32,

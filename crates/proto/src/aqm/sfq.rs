@@ -1,5 +1,5 @@
-//! Stochastic fairness queueing: a queue a flow, served by deficit round robin; where too many packets wait, the longest
-//! queue loses its last.
+//! Stochastic fairness queueing: one queue per flow, served by deficit round robin; when too many packets wait, the longest
+//! queue drops its last packet.
 //!
 //! Sources: McKenney, "Stochastic Fairness Queueing", INFOCOM 1990; Linux net/sched/sch_sfq.c (6.13 and later, where
 //! the allotment counts bytes and no longer units of eight).
@@ -13,26 +13,26 @@ use crate::units::Time;
 /// Parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SfqParameters {
-    /// Most packets that wait.
+    /// Limit, packets.
     pub limit: u32,
-    /// Most packets of a flow that wait.
+    /// Limit per flow, packets.
     pub depth: u32,
-    /// Most flows that wait.
+    /// Limit of flows with packets.
     pub flows: u32,
-    /// Values of the hash, a power of two.
+    /// Number of hash values, a power of two.
     pub divisor: u32,
     /// Bytes that a flow sends in a round.
     pub quantum: u32,
 }
 
-/// A flow with packets, or a place for one.
+/// A slot: a flow with packets, or room for one.
 #[derive(Clone, Debug)]
 struct Slot {
     packets: List,
     qlen: u32,
-    /// Next in the round of flows with packets.
+    /// The next slot in the round.
     next: u32,
-    /// Neighbours among the slots with as many packets.
+    /// Neighbours in the list of slots with equally many packets.
     deeper: u32,
     shallower: u32,
     /// Value of the hash.
@@ -45,13 +45,13 @@ struct Slot {
 pub struct Sfq {
     parameters: SfqParameters,
     slots: Vec<Slot>,
-    /// Slot of each value of the hash.
+    /// The slot of each hash value.
     of_hash: Vec<u32>,
-    /// The slot that came last to each number of packets; the others follow it.
+    /// By number of packets: the slot that reached it last, head of the list of such slots.
     by_depth: Vec<u32>,
-    /// Packets of the longest queue.
+    /// Length of the longest queue, packets.
     deepest: u32,
-    /// The slot that was served last: its next one is served next.
+    /// The slot served last; the one after it is served next.
     tail: u32,
     slab: Slab,
     backlog_bytes: u64,
@@ -59,7 +59,7 @@ pub struct Sfq {
 }
 
 impl Sfq {
-    /// All flows empty. No more flows than values of the hash or packets, and no more packets than flows can have.
+    /// An empty discipline. Limits are cut as the kernel cuts them: flows to the hash values and packets, packets to what all flows may hold.
     pub fn new(parameters: &SfqParameters) -> Self {
         let mut p = *parameters;
         p.flows = p.flows.min(p.divisor);
@@ -91,7 +91,7 @@ impl Sfq {
         sfq
     }
 
-    /// Puts a slot before all others with as many packets.
+    /// Puts a slot at the head of the list for its number of packets.
     fn link(&mut self, index: u32) {
         let depth = self.slots[index as usize].qlen as usize;
         let first = std::mem::replace(&mut self.by_depth[depth], index);
@@ -130,7 +130,7 @@ impl Sfq {
         self.link(index);
     }
 
-    /// Queues a packet; if that is too much, the longest flow loses its last.
+    /// Queues a packet; above the limit, the longest flow drops its last packet.
     pub fn enqueue(&mut self, mut skb: Skb, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Enqueue {
         let hash = skb.flow_hash & (self.parameters.divisor - 1);
         let mut index = self.of_hash[hash as usize];
@@ -163,7 +163,7 @@ impl Sfq {
         Enqueue::Queued { marked: false }
     }
 
-    /// A flow that had no packet becomes the last of the round.
+    /// A flow that was empty joins the end of the round.
     fn join(&mut self, index: u32) {
         match self.tail {
             NONE => self.slots[index as usize].next = index,
@@ -176,7 +176,7 @@ impl Sfq {
         self.slots[index as usize].allot = self.parameters.quantum as i64;
     }
 
-    /// The flow after the tail has no packet any more.
+    /// The flow after the tail has become empty.
     fn leave(&mut self, index: u32) {
         let next = self.slots[index as usize].next;
         self.of_hash[self.slots[index as usize].hash as usize] = NONE;
@@ -186,7 +186,7 @@ impl Sfq {
         }
     }
 
-    /// Takes the last packet of the longest queue. It has two at least: there are no more flows than packets may wait.
+    /// Takes the last packet of the longest queue, which has at least two: there are never more flows than the limit of packets.
     fn drop_longest(&mut self) -> (Skb, u32) {
         let index = self.by_depth[self.deepest as usize];
         let victim = self.slab.pop_back(&mut self.slots[index as usize].packets).expect("it has packets");

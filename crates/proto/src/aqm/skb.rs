@@ -1,17 +1,17 @@
-//! What a queueing discipline knows of a packet, and what becomes of it.
+//! What a queueing discipline knows about a packet, and what happens to it.
 
 use crate::units::Time;
 
 /// A packet in a queueing discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skb {
-    /// The caller's name for it; never looked at.
+    /// The caller's handle; never interpreted here.
     pub packet: u32,
     /// Length as the kernel counts it (`qdisc_pkt_len`): the Ethernet frame without preamble, gap and FCS.
     pub bytes: u32,
-    /// Hash over addresses and ports (`skb_get_hash`): packets of a flow have the same. All 32 bits must be well mixed.
+    /// Hash over addresses and ports (`skb_get_hash`), equal for all packets of a flow. All 32 bits must be well mixed.
     pub flow_hash: u32,
-    /// Whether the IP header says ECT(0), ECT(1) or CE: whether marking it works (`INET_ECN_set_ce`).
+    /// Whether the IP header says ECT(0), ECT(1) or CE, so that it can be marked (`INET_ECN_set_ce`).
     pub ect: bool,
     /// When it was queued; set by the discipline.
     pub enqueued: Time,
@@ -26,7 +26,7 @@ impl Skb {
     /// Memory that the kernel charges for it, bytes (`skb->truesize`): `struct sk_buff`, and the buffer with its headroom
     /// and `struct skb_shared_info` in a power of two from `kmalloc` (net/core/skbuff.c, `__alloc_skb`).
     ///
-    /// Assumption: the packet lies in one piece. What a driver keeps in page fragments is charged by the driver's taste.
+    /// Assumption: the packet is linear. How much is charged for page fragments depends on the driver.
     pub fn truesize(&self) -> u32 {
         const SK_BUFF: u32 = 256;
         const HEADROOM: u32 = 64;
@@ -35,15 +35,15 @@ impl Skb {
     }
 }
 
-/// What became of the packet that was offered.
+/// The fate of an offered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueue {
-    /// It waits.
+    /// It is queued.
     Queued {
-        /// Whether it got a CE mark now.
+        /// Whether it was marked CE.
         marked: bool,
     },
-    /// It is gone.
+    /// It was dropped.
     Dropped(DropReason),
 }
 
@@ -62,9 +62,9 @@ pub enum DropReason {
     Sojourn,
     /// SFQ: the flow is at its limit of packets.
     FlowLimit,
-    /// SFQ: as many flows wait as there may be.
+    /// SFQ: no slot is free for another flow.
     Flows,
-    /// TBF: larger than its bucket.
+    /// TBF: the packet is larger than the bucket.
     TooLarge,
     /// There is no queue.
     NoQueue,

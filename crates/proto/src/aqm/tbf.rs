@@ -1,9 +1,9 @@
-//! Token bucket filter: a rate, and a burst above it; packets wait in another discipline until there are tokens.
+//! Token bucket filter: a rate and a burst; packets wait in a child discipline until there are tokens.
 //!
 //! Source: Linux net/sched/sch_tbf.c and `psched_l2t_ns` of include/net/sch_generic.h: tokens are nanoseconds, and a
-//! packet's nanoseconds are a product of 32 bits that is shifted.
+//! packet's length is converted by a 32-bit multiplication and a shift.
 //!
-//! Leaves out: `peakrate`, `overhead` and `mpu`, and that a burst of the kernel's GSO is cut where it is too large.
+//! Leaves out: `peakrate`, `overhead`, `mpu`, and the segmentation of GSO packets larger than the bucket.
 
 use super::qdisc::Qdisc;
 use super::skb::{DropReason, Enqueue, Skb};
@@ -12,7 +12,7 @@ use crate::units::Time;
 /// Parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TbfParameters {
-    /// Rate in bit/s: `tc` hands whole bytes a second to the kernel.
+    /// Rate, bit/s; `tc` passes it to the kernel in whole bytes per second.
     pub rate_bps: u64,
     /// Bytes that may be sent at once; larger packets are dropped.
     pub burst_bytes: u32,
@@ -26,7 +26,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// With the most bits that the multiplier has room for.
+    /// Uses as many bits as the multiplier holds.
     fn new(bytes_per_second: u64) -> Self {
         let mut factor = 1_000_000_000u64;
         let mut shift = 0;
@@ -83,7 +83,7 @@ impl Tbf {
         &self.child
     }
 
-    /// How often a packet was looked at that had to wait.
+    /// How often the packet at the head had to wait for tokens (`overlimits`).
     pub fn overlimits(&self) -> u64 {
         self.overlimits
     }

@@ -11,56 +11,168 @@
 //! Leaves out: the NIC's fixed-point arithmetic (alpha is a fraction of 2^10 there, an `f64` here), and the limit on
 //! how many flows its hardware can limit at once.
 
+use super::parameters::{Declared, Plain, Profile, Refused};
+use super::{Controller, Link, Merged, Signal, Uses};
 use crate::units::{Rate, Time};
+use crate::{choice, parameters};
 
-/// The parameters under their mlnx names, in the units that the NIC takes them in.
-///
-/// The last two fields choose among readings that the vendor's documents leave open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
-pub struct MlnxParameters {
-    /// 1/1024: share of alpha that remains after a period.
-    pub dce_tcp_g: u32,
-    /// us: period of the alpha update.
-    pub dce_tcp_rtt: u32,
-    /// 1/1024: alpha at a flow's first CNP.
-    pub initial_alpha_value: u32,
-    /// Mb/s: rate at a flow's first CNP; 0 = the line rate stays the start of the cut.
-    pub rate_to_set_on_first_cnp: u32,
-    /// %: one cut leaves at least this share of the rate.
-    pub rpg_min_dec_fac: u32,
-    /// Mb/s: a queue pair's lowest rate.
-    pub rpg_min_rate: u32,
-    /// log2 with alpha as a 10-bit fraction: 11 stands for a cut by alpha / 2.
-    pub rpg_gd: u32,
-    /// us: a CNP seen in a period cuts at the start of the next; at most one cut a period. 0 = at once.
-    pub rate_reduce_monitor_period: u32,
-    /// Every cut sets the target to the rate before it.
-    pub clamp_tgt_rate: bool,
-    /// Where not every cut does: a cut after an increase by the timer does, not only after one by the byte counter.
-    pub clamp_tgt_rate_after_time_inc: bool,
-    /// us: period of the increase timer.
-    pub rpg_time_reset: u32,
-    /// Data between two increases by the byte counter, in `byte_reset_unit_bytes`; 0 = no byte counter.
-    pub rpg_byte_reset: u32,
-    /// Increase events of either counter that are fast recovery.
-    pub rpg_threshold: u32,
-    /// Mb/s: additive increase of the target.
-    pub rpg_ai_rate: u32,
-    /// Mb/s: hyper increase of the target.
-    pub rpg_hai_rate: u32,
-    /// Mb/s: highest rate; 0 = line rate.
-    pub rpg_max_rate: u32,
-    /// Reading: the unit of `rpg_byte_reset`, 1 B or 64 B.
-    pub byte_reset_unit_bytes: u32,
-    /// Reading: once the highest rate is reached the limiter is released, and the next CNP is a first CNP again.
-    pub release_at_max_rate: bool,
+const NVIDIA: &str = "NVIDIA \"DCQCN CC Parameters\", defaults";
+
+parameters! {
+    /// DCQCN: a profile, and what differs from it under the mlnx names, in the NIC's own units.
+    pub struct DcqcnParameters {
+        /// Share of alpha that remains after a period, in 1/1024.
+        dce_tcp_g: u32 = 1019, in 0..=1024, source NVIDIA;
+        /// Period of the update of alpha, in us.
+        dce_tcp_rtt: u32 = 1, in 1..=u32::MAX, source NVIDIA;
+        /// Alpha at the first CNP of a flow, in 1/1024.
+        initial_alpha_value: u32 = 1023, in 0..=1024, source NVIDIA;
+        /// Rate at the first CNP, in Mb/s; 0: the line rate.
+        rate_to_set_on_first_cnp: u32 = 0, in 0..=u32::MAX, source NVIDIA;
+        /// Least share of the rate that a cut leaves, in %.
+        rpg_min_dec_fac: u32 = 50, in 0..=100, source NVIDIA;
+        /// Lowest rate of a queue pair, in Mb/s.
+        rpg_min_rate: u32 = 1, in 1..=u32::MAX, source NVIDIA;
+        /// A cut gives rate * (1 - alpha / 2^(rpg_gd - 10)).
+        rpg_gd: u32 = 11, in 10..=30, source NVIDIA;
+        /// At most one cut in this period, in us; 0: at each CNP.
+        rate_reduce_monitor_period: u32 = 4, in 0..=u32::MAX, source NVIDIA;
+        /// Every cut sets the target to the rate before it.
+        clamp_tgt_rate: bool = false, source NVIDIA;
+        /// Where not every cut sets the target: one after an increase by the timer does, not only one after an increase
+        /// by the byte counter.
+        clamp_tgt_rate_after_time_inc: bool = true, source NVIDIA;
+        /// Period of the timer of rate increases, in us.
+        rpg_time_reset: u32 = 300, in 1..=u32::MAX, source NVIDIA;
+        /// Data between two rate increases by the byte counter, in byte_reset_unit_bytes; 0: no byte counter.
+        rpg_byte_reset: u32 = 32767, in 0..=u32::MAX, source NVIDIA;
+        /// Increases of either counter before fast recovery ends.
+        rpg_threshold: u32 = 1, in 0..=u32::MAX, source NVIDIA;
+        /// Additive increase of the target, in Mb/s.
+        rpg_ai_rate: u32 = 5, in 0..=u32::MAX, source NVIDIA;
+        /// Hyper increase of the target, in Mb/s.
+        rpg_hai_rate: u32 = 50, in 0..=u32::MAX, source NVIDIA;
+        /// Highest rate, in Mb/s; 0: the line rate.
+        rpg_max_rate: u32 = 0, in 0..=u32::MAX, source NVIDIA;
+        /// Least time between two CNPs of the receiver, in us.
+        min_time_between_cnps: u32 = 4, in 0..=u32::MAX, source NVIDIA;
+        /// Reading: the unit of rpg_byte_reset, in bytes.
+        byte_reset_unit_bytes: u32 = 1, of [1, 64],
+            source UNIT;
+        /// Reading: at the highest rate the limiter is released, and the next CNP is a first one again.
+        release_at_max_rate: bool = true,
+            source RELEASE;
+        /// Reading: whether min_time_between_cnps holds for each queue pair, for each host that CNPs go to, or for the
+        /// port.
+        cnp_interval_per: CnpInterval = CnpInterval::Qp,
+            of CnpInterval::ALL,
+            source INTERVAL;
+    }
+}
+
+const UNIT: &str = "assumption: a tool's help text says bytes; 32767 then fills the 15-bit field";
+const RELEASE: &str = "assumption: a tool's help text: at rpg_max_rate the rate limiter is released";
+const INTERVAL: &str = "assumption: documents differ; for a host or the port, RoCE Rocks would pause on";
+const NOT_GIVEN: &str = "assumption: not given there; the connectx value";
+
+macro_rules! zhu {
+    ($text:literal) => {
+        concat!("Zhu et al., SIGCOMM 2015, ", $text)
+    };
+}
+
+const PROFILES: &[Profile] = &[
+    Profile {
+        name: "connectx",
+        about: "ConnectX-4 and later as shipped",
+        source: NVIDIA,
+        values: &[],
+        sources: &[],
+        per_25_gbps: &[],
+    },
+    Profile {
+        name: "sigcomm15",
+        about: "The paper's own evaluation at 40 Gbit/s",
+        source: zhu!("sections 3.1 and 5"),
+        values: &[
+            ("dce_tcp_g", Plain::Whole(1020)),
+            ("dce_tcp_rtt", Plain::Whole(55)),
+            ("initial_alpha_value", Plain::Whole(1024)),
+            ("rate_reduce_monitor_period", Plain::Whole(0)),
+            ("clamp_tgt_rate", Plain::Flag(true)),
+            ("rpg_time_reset", Plain::Whole(55)),
+            ("rpg_byte_reset", Plain::Whole(10_000_000)),
+            ("rpg_threshold", Plain::Whole(5)),
+            ("rpg_ai_rate", Plain::Whole(40)),
+            ("rpg_hai_rate", Plain::Whole(50)),
+            ("min_time_between_cnps", Plain::Whole(50)),
+            ("release_at_max_rate", Plain::Flag(false)),
+        ],
+        sources: &[
+            ("dce_tcp_g", zhu!("section 5: g = 1/256, so (1024 - 4)/1024 of alpha remains")),
+            ("dce_tcp_rtt", zhu!("section 5: alpha timer 55 us")),
+            ("initial_alpha_value", zhu!("section 3.1: alpha starts at 1")),
+            ("rpg_min_rate", NOT_GIVEN),
+            ("rpg_min_dec_fac", zhu!("equation 1: a cut by alpha/2 never takes more than half")),
+            ("rate_reduce_monitor_period", zhu!("equation 1: a cut on each CNP, at once")),
+            ("clamp_tgt_rate", zhu!("equation 1: every cut sets the target to the rate before it")),
+            ("clamp_tgt_rate_after_time_inc", "assumption: without effect where every cut sets the target"),
+            ("rpg_time_reset", zhu!("section 5: rate timer 55 us")),
+            ("rpg_byte_reset", zhu!("section 5: byte counter 10 MB")),
+            ("rpg_threshold", zhu!("section 3.1: F = 5")),
+            ("rpg_ai_rate", zhu!("section 3.1: R_AI = 40 Mb/s")),
+            ("rpg_hai_rate", "assumption: the paper gives no figure; the connectx value"),
+            ("min_time_between_cnps", zhu!("section 3.1: 50 us")),
+            ("byte_reset_unit_bytes", zhu!("section 5: byte counter 10 MB")),
+            ("release_at_max_rate", zhu!("figure 7: nothing there releases the limiter")),
+            ("cnp_interval_per", zhu!("section 3.1: for each flow")),
+        ],
+        per_25_gbps: &[],
+    },
+    Profile {
+        name: "alibaba",
+        about: "Alibaba's production setting; its ECN (100 KB, 400 KB per 25 Gbit/s) belongs to the switch",
+        source: "Li et al. (HPCC), SIGCOMM 2019, the DCQCN that Alibaba runs",
+        values: &[
+            ("dce_tcp_g", Plain::Whole(1020)),
+            ("rpg_min_rate", Plain::Whole(1000)),
+            ("rpg_byte_reset", Plain::Whole(0)),
+        ],
+        sources: &[
+            ("byte_reset_unit_bytes", UNIT),
+            ("release_at_max_rate", RELEASE),
+            ("cnp_interval_per", INTERVAL),
+            ("dce_tcp_g", "Li et al. (HPCC), SIGCOMM 2019: g = 1/256, so (1024 - 4)/1024 of alpha remains"),
+            ("initial_alpha_value", NOT_GIVEN),
+            ("rate_to_set_on_first_cnp", NOT_GIVEN),
+            ("rpg_min_dec_fac", NOT_GIVEN),
+            ("rpg_gd", NOT_GIVEN),
+            ("clamp_tgt_rate", NOT_GIVEN),
+            ("clamp_tgt_rate_after_time_inc", NOT_GIVEN),
+            ("rpg_byte_reset", "assumption: not given there; the authors' simulator has no byte counter"),
+            ("rpg_max_rate", NOT_GIVEN),
+            ("min_time_between_cnps", NOT_GIVEN),
+        ],
+        per_25_gbps: &["rpg_ai_rate", "rpg_hai_rate"],
+    },
+];
+
+choice! {
+    /// What the least time between two CNPs holds for.
+    pub enum CnpInterval {
+        /// Each queue pair.
+        Qp = "qp",
+        /// All queue pairs whose CNPs go to one host together.
+        Destination = "destination",
+        /// All queue pairs of a port together.
+        Port = "port",
+    }
 }
 
 /// The NIC's rate registers count in Mb/s: a limiter within one step of the highest rate has reached it.
 pub const RATE_STEP_BPS: f64 = 1e6;
 
-/// [`MlnxParameters`] on a link of a given rate, in base units.
+/// [`DcqcnParameters`] on a link of a given rate, in base units.
 #[derive(Clone, Debug)]
 pub struct ReactionParameters {
     alpha_period: Time,
@@ -88,25 +200,17 @@ impl ReactionParameters {
     /// Resolves the parameters against the rate of the NIC's link.
     ///
     /// # Errors
-    /// One line naming the parameter that makes no sense.
-    pub fn new(mlnx: &MlnxParameters, line_rate: Rate) -> Result<Self, String> {
+    /// The parameter that makes no sense.
+    pub fn new(mlnx: &DcqcnParameters, line_rate: Rate) -> Result<Self, Refused> {
+        mlnx.check()?;
         let mbps = |n: u32| n as f64 * 1e6;
         let max_rate = match mlnx.rpg_max_rate {
             0 => line_rate.0 as f64,
             n => mbps(n).min(line_rate.0 as f64),
         };
-        let checks = [
-            (mlnx.dce_tcp_g <= 1024, "dce_tcp_g must be 0 to 1024"),
-            (mlnx.dce_tcp_rtt > 0, "dce_tcp_rtt must be above 0"),
-            (mlnx.initial_alpha_value <= 1024, "initial_alpha_value must be 0 to 1024"),
-            (mlnx.rpg_min_dec_fac <= 100, "rpg_min_dec_fac must be 0 to 100"),
-            ((10..=30).contains(&mlnx.rpg_gd), "rpg_gd must be 10 to 30"),
-            (mlnx.rpg_time_reset > 0, "rpg_time_reset must be above 0"),
-            (mlnx.rpg_min_rate > 0, "rpg_min_rate must be above 0"),
-            (mbps(mlnx.rpg_min_rate) <= max_rate, "rpg_min_rate is above the highest rate"),
-        ];
-        if let Some((_, text)) = checks.iter().find(|(ok, _)| !ok) {
-            return Err((*text).to_string());
+        if mbps(mlnx.rpg_min_rate) > max_rate {
+            let limit = if max_rate < line_rate.bps() { "rpg_max_rate" } else { "the link's rate" };
+            return Err(Refused::new("rpg_min_rate", format!("at most {limit}, {} Mb/s", max_rate / 1e6)));
         }
         let g = (1024 - mlnx.dce_tcp_g) as f64 / 1024.0;
         let powers_of = |base: f64| {
@@ -183,12 +287,30 @@ pub struct ReactionPoint {
     limited: bool,
 }
 
-impl ReactionPoint {
-    /// A new flow: it starts at the highest rate, with no limiter.
-    pub fn new(parameters: &ReactionParameters) -> Self {
+impl Controller for ReactionPoint {
+    type Parameters = DcqcnParameters;
+    type Law = ReactionParameters;
+
+    const USES: Uses = Uses { cnps: true, ..Uses::NOTHING };
+    const SIGNALS: &'static [Signal<Self>] = &[Signal {
+        name: "alpha",
+        unit: "",
+        help: "The estimate of congestion, 0 to 1.",
+        merged: Merged::Mean,
+        read: |flow, _| flow.alpha,
+    }];
+
+    const PROFILES: &'static [Profile] = PROFILES;
+
+    fn law(parameters: &DcqcnParameters, link: Link) -> Result<ReactionParameters, Refused> {
+        ReactionParameters::new(parameters, link.rate)
+    }
+
+    /// It starts at the highest rate, with no limiter.
+    fn new(law: &ReactionParameters) -> Self {
         ReactionPoint {
-            rate: parameters.max_rate,
-            target: parameters.max_rate,
+            rate: law.max_rate,
+            target: law.max_rate,
             alpha: 0.0,
             alpha_at: Time::ZERO,
             cut_grid_at: Time::ZERO,
@@ -202,28 +324,28 @@ impl ReactionPoint {
         }
     }
 
-    /// The rate that the flow may send at, bit/s, as of the last input.
-    pub fn rate(&self) -> f64 {
+    /// As of the last input.
+    #[inline]
+    fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// The rate that recovery aims at, bit/s.
-    pub fn target(&self) -> f64 {
-        self.target
+    #[inline]
+    fn on_sent(&mut self, p: &ReactionParameters, now: Time, bytes: u64) {
+        self.run_timers(p, now);
+        // Both counters of increases start with the first cut.
+        if self.increase_at == Time::NEVER || p.increase_bytes == 0 {
+            return;
+        }
+        self.bytes += bytes;
+        while self.bytes >= p.increase_bytes && self.limited {
+            self.bytes -= p.increase_bytes;
+            self.byte_events = self.byte_events.saturating_add(1);
+            self.increase(p);
+        }
     }
 
-    /// The estimate of congestion, 0 to 1, as of the last input.
-    pub fn alpha(&self) -> f64 {
-        self.alpha
-    }
-
-    /// Whether a limiter is on.
-    pub fn is_limited(&self) -> bool {
-        self.limited
-    }
-
-    /// A CNP arrived for this queue pair.
-    pub fn on_cnp(&mut self, p: &ReactionParameters, now: Time) {
+    fn on_cnp(&mut self, p: &ReactionParameters, now: Time) {
         self.catch_up(p, now);
         if !self.limited {
             self.limited = true;
@@ -249,20 +371,27 @@ impl ReactionPoint {
         self.run_timers(p, now);
     }
 
-    /// The flow sent `bytes` of data.
-    #[inline]
-    pub fn on_sent(&mut self, p: &ReactionParameters, now: Time, bytes: u64) {
-        self.run_timers(p, now);
-        // Both counters of increases start with the first cut.
-        if self.increase_at == Time::NEVER || p.increase_bytes == 0 {
-            return;
-        }
-        self.bytes += bytes;
-        while self.bytes >= p.increase_bytes && self.limited {
-            self.bytes -= p.increase_bytes;
-            self.byte_events += 1;
-            self.increase(p);
-        }
+    fn caught_up(&self, law: &ReactionParameters, now: Time) -> Self {
+        let mut flow = self.clone();
+        flow.catch_up(law, now);
+        flow
+    }
+}
+
+impl ReactionPoint {
+    /// The rate that recovery aims at, bit/s.
+    pub fn target(&self) -> f64 {
+        self.target
+    }
+
+    /// The estimate of congestion, 0 to 1, as of the last input.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// Whether a limiter is on.
+    pub fn is_limited(&self) -> bool {
+        self.limited
     }
 
     /// Replays what happened up to `now`. Inputs do this themselves; call it to read rate and alpha between inputs.
@@ -279,15 +408,33 @@ impl ReactionPoint {
         while self.increase_at.min(self.cut_at) <= now {
             // At the same instant alpha comes before the increase, and the increase before the cut.
             if self.increase_at <= self.cut_at {
+                let before = (self.rate, self.target);
                 self.increase_at += p.increase_period;
-                self.timer_events += 1;
+                self.timer_events = self.timer_events.saturating_add(1);
                 self.increase(p);
+                if (self.rate, self.target) == before {
+                    self.skip_increases(p, now);
+                }
             } else {
                 let at = self.cut_at;
                 self.update_alpha(p, at);
                 self.cut(p, at);
             }
         }
+    }
+
+    /// An increase by the timer changed nothing: neither do those after it, until a counter passes the threshold or there
+    /// is a cut. So a flow that was silent for hours has no millions of them to replay.
+    fn skip_increases(&mut self, p: &ReactionParameters, now: Time) {
+        let until = now.min(self.cut_at);
+        if self.increase_at > until {
+            return;
+        }
+        let due = (until - self.increase_at).0 / p.increase_period.0 + 1;
+        let alike = p.threshold.checked_sub(self.timer_events).map_or(u64::MAX, u64::from);
+        let skipped = due.min(alike);
+        self.increase_at += Time(skipped * p.increase_period.0);
+        self.timer_events = self.timer_events.saturating_add(skipped.min(u32::MAX as u64) as u32);
     }
 
     fn update_alpha(&mut self, p: &ReactionParameters, now: Time) {

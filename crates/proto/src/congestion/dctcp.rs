@@ -11,40 +11,30 @@
 //!
 //! Leaves out: TCP. No slow start, no loss recovery, no delayed ACKs (each packet's mark comes back).
 
-use super::{check_bounds, AckInfo, RoundTrip};
-use crate::units::{Rate, Time};
+use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, STEP};
+use super::{AckInfo, Controller, Link, Merged, OnLink, Round, Signal, Uses};
+use crate::parameters;
+use crate::units::Rate;
 
-/// Parameters of a flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DctcpParameters {
-    /// Rate of the sender's link: the first and the highest rate.
-    pub line_rate: Rate,
-    /// Lowest rate, bit/s.
-    pub min_rate: f64,
-    /// Weight of the newest window in alpha.
-    pub g: f64,
-    /// Additive increase in a round trip, bit/s. A packet of b bytes a round trip of T is `8 b / T`.
-    pub additive: f64,
-    /// The window is the rate times this; none: no window.
-    pub window_rtt: Option<Time>,
-}
+const SIMULATOR: &str = "the HPCC authors' simulator";
 
-impl DctcpParameters {
-    /// # Errors
-    /// One line naming the parameter that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
-        check_bounds(self.min_rate, self.line_rate)?;
-        let checks = [
-            (self.g > 0.0 && self.g <= 1.0, "g is not above 0 and up to 1"),
-            (self.additive >= 0.0 && self.additive.is_finite(), "additive is below 0"),
-            (self.window_rtt != Some(Time::ZERO), "window_rtt must be above 0"),
-        ];
-        match checks.iter().find(|(ok, _)| !ok) {
-            Some((_, text)) => Err((*text).to_string()),
-            None => Ok(()),
-        }
+parameters! {
+    /// DCTCP with a rate: the share of marks sets the cut. Its ECN threshold K belongs to the switch.
+    pub struct DctcpParameters {
+        /// Weight of the newest window in the share of marks.
+        g: f64 = 0.0625, in SHARE, source "Alizadeh et al. (DCTCP), SIGCOMM 2010: 1/16";
+        /// What the rate gains in a round trip without marks.
+        additive: Rate = Rate::from_mbps(615), in STEP, source format!("{SIMULATOR}, run.py: a packet of 1 KB each 13 us");
+        /// Lowest rate of a queue pair.
+        min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
+        /// A queue pair's window is its rate times this, the round trip without queues; null: no window.
+        window_rtt: Option<RoundTrip> = Some(RoundTrip::AUTO), in SPAN,
+            source format!("{SIMULATOR}, run.py: a window that follows the rate, and GLOBAL_T, the longest round trip");
     }
 }
+
+/// DCTCP's parameters on a link.
+pub type DctcpLaw = OnLink<DctcpParameters>;
 
 /// The sender's side of DCTCP, for one flow.
 #[derive(Clone, Debug)]
@@ -54,21 +44,39 @@ pub struct Dctcp {
     /// Of the window of data that is being acknowledged.
     acked: u64,
     marked: u64,
-    round: RoundTrip,
+    round: Round,
     /// Present after a cut: no other until data is acknowledged that was sent after it.
     cut_holds_until: Option<u64>,
     window: Option<u64>,
 }
 
-impl Dctcp {
-    /// A new flow: at line rate, with alpha at 1.
-    pub fn new(p: &DctcpParameters) -> Self {
+impl Controller for Dctcp {
+    type Parameters = DctcpParameters;
+    type Law = DctcpLaw;
+
+    // A share of marks is one of all packets.
+    const USES: Uses = Uses { acks: true, each_ack: true, window: true, ..Uses::NOTHING };
+    const SIGNALS: &'static [Signal<Self>] = &[Signal {
+        name: "alpha",
+        unit: "",
+        help: "Average share of marked bytes, 0 to 1.",
+        merged: Merged::Mean,
+        read: |flow, _| flow.alpha,
+    }];
+
+    fn law(parameters: &DctcpParameters, link: Link) -> Result<DctcpLaw, Refused> {
+        Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
+        OnLink::new(*parameters, link)
+    }
+
+    /// At line rate, with alpha at 1.
+    fn new(p: &DctcpLaw) -> Self {
         let mut dctcp = Dctcp {
-            rate: p.line_rate.0 as f64,
+            rate: p.line_rate,
             alpha: 1.0,
             acked: 0,
             marked: 0,
-            round: RoundTrip::default(),
+            round: Round::default(),
             cut_holds_until: None,
             window: None,
         };
@@ -76,23 +84,15 @@ impl Dctcp {
         dctcp
     }
 
-    /// Rate, bit/s.
-    pub fn rate(&self) -> f64 {
+    fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Bytes that may be in flight.
-    pub fn window_bytes(&self) -> Option<u64> {
+    fn window_bytes(&self) -> Option<u64> {
         self.window
     }
 
-    /// Average share of marked bytes, 0 to 1.
-    pub fn alpha(&self) -> f64 {
-        self.alpha
-    }
-
-    /// An acknowledgement arrived.
-    pub fn on_ack(&mut self, p: &DctcpParameters, ack: &AckInfo) {
+    fn on_ack(&mut self, p: &DctcpLaw, ack: &AckInfo) {
         self.acked = self.acked.saturating_add(ack.newly_acked_bytes);
         let marked = if ack.marked { ack.newly_acked_bytes } else { 0 };
         self.marked = self.marked.saturating_add(marked);
@@ -110,12 +110,19 @@ impl Dctcp {
             self.cut_holds_until = Some(ack.sent_bytes);
             self.set_rate(p, self.rate * (1.0 - self.alpha / 2.0));
         } else if round_over && self.cut_holds_until.is_none() {
-            self.set_rate(p, self.rate + p.additive);
+            self.set_rate(p, self.rate + p.additive.bps());
         }
     }
+}
 
-    fn set_rate(&mut self, p: &DctcpParameters, rate: f64) {
-        self.rate = rate.clamp(p.min_rate, p.line_rate.0 as f64);
-        self.window = p.window_rtt.map(|rtt| ((self.rate * rtt.0 as f64 / 8e12) as u64).max(1));
+impl Dctcp {
+    /// Average share of marked bytes, 0 to 1.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    fn set_rate(&mut self, p: &DctcpLaw, rate: f64) {
+        self.rate = rate.clamp(p.min_rate.bps(), p.line_rate);
+        self.window = p.window_rtt.map(|rtt| ((self.rate * rtt.0 .0 as f64 / 8e12) as u64).max(1));
     }
 }

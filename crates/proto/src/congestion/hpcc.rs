@@ -16,58 +16,68 @@
 //! the path's identity in it (a change of path is seen by the number of hops or by counters that go back), rates
 //! for each hop, and the NIC's division by table.
 
-use super::{check_bounds, AckInfo, HopTelemetry, RoundTrip};
-use crate::units::{Rate, Time};
+use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, TELEMETRY};
+use super::{AckInfo, Controller, HopTelemetry, Link, OnLink, Round, Uses};
+use crate::parameters;
+use crate::units::{Bytes, Rate, Time};
 
 /// Most links on a path that telemetry tells of (section 4: 42 B hold five).
 pub const MAX_HOPS: usize = 5;
 
-/// Parameters of a flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HpccParameters {
-    /// T: round trip without queues, the same for all flows.
-    pub base_rtt: Time,
-    /// Rate of the sender's link. `line_rate * base_rtt` is the first and the largest window.
-    pub line_rate: Rate,
-    /// Target utilisation.
-    pub eta: f64,
-    /// Additive steps before a multiplicative one, below the target.
-    pub max_stage: u32,
-    /// W_AI, bytes: the additive step, and what makes flows equal.
-    pub additive_bytes: f64,
-    /// Lowest rate, bit/s.
-    pub min_rate: f64,
+const LI: &str = "Li et al. (HPCC), SIGCOMM 2019";
+const SIMULATOR: &str = "the HPCC authors' simulator";
+
+parameters! {
+    /// HPCC: switches write their load into packets, and the sender computes its window from it.
+    pub struct HpccParameters {
+        /// T: round trip without queues, the same for all queue pairs and not below that of any. The largest window is the
+        /// link's rate times T.
+        base_rtt: RoundTrip = RoundTrip::AUTO, in SPAN,
+            source format!("{LI}, section 5.1: a little above the longest in its fabric");
+        /// Utilisation to aim at.
+        eta: f64 = 0.95, in SHARE, source format!("{LI}, section 5.1");
+        /// Additive steps before a multiplicative one, below eta. The authors' site says that the paper's simulations ran
+        /// with 0, as their simulator does, and that 5 is a slip.
+        max_stage: u32 = 5, in 0..=1000, source format!("{LI}, section 5.1");
+        /// W_AI: what the window gains in a step; it makes queue pairs equal, and with N of them it costs a queue once
+        /// N * W_AI is above (1 - eta) of the largest window.
+        additive: Bytes = Bytes(80), in Bytes(0)..=Bytes(1_000_000_000), source format!("{LI}, section 5.1");
+        /// Lowest rate of a queue pair.
+        min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
+        /// What telemetry adds to each data packet and each ACK.
+        telemetry: Bytes = Bytes(42), in TELEMETRY, source format!("{LI}, section 4: five hops");
+    }
 }
 
-impl HpccParameters {
-    /// # Errors
-    /// One line naming the parameter that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
-        check_bounds(self.min_rate, self.line_rate)?;
-        if self.base_rtt == Time::ZERO {
-            return Err("base_rtt must be above 0".into());
-        }
-        if !(self.eta > 0.0 && self.eta <= 1.0) {
-            return Err("eta is not above 0 and up to 1".into());
-        }
-        if !(self.additive_bytes >= 0.0 && self.additive_bytes.is_finite()) {
-            return Err("additive_bytes is below 0".into());
-        }
-        Ok(())
+/// HPCC's parameters on a link.
+#[derive(Clone, Copy, Debug)]
+pub struct HpccLaw {
+    on_link: OnLink<HpccParameters>,
+    /// W_AI, bytes: here it may be a fraction.
+    pub additive_bytes: f64,
+}
+
+impl HpccLaw {
+    fn window_at(&self, rate: f64) -> f64 {
+        rate * self.base_rtt_ps() / 8e12
     }
 
-    fn window_at(&self, rate: f64) -> f64 {
-        rate * self.base_rtt.0 as f64 / 8e12
+    fn base_rtt_ps(&self) -> f64 {
+        self.on_link.base_rtt.0 .0 as f64
+    }
+
+    fn min_rate(&self) -> f64 {
+        self.on_link.min_rate.bps()
     }
 
     /// The window at line rate, bytes: B_NIC * T.
     pub fn max_window(&self) -> f64 {
-        self.window_at(self.line_rate.0 as f64)
+        self.window_at(self.on_link.line_rate)
     }
 
     /// The window at the lowest rate, bytes.
     pub fn min_window(&self) -> f64 {
-        self.window_at(self.min_rate)
+        self.window_at(self.min_rate())
     }
 }
 
@@ -81,61 +91,78 @@ pub struct Hpcc {
     /// U, the average load of the most loaded link.
     load: f64,
     stage: u32,
-    round: RoundTrip,
+    round: Round,
     /// R = W / T, bit/s.
     rate: f64,
     /// L: what the last ACK said of each link.
-    links: [HopTelemetry; MAX_HOPS],
+    /// Boxed: they would make every queue pair large.
+    links: Box<[HopTelemetry; MAX_HOPS]>,
     links_known: usize,
 }
 
-impl Hpcc {
-    /// A new flow: a full window at line rate.
-    pub fn new(p: &HpccParameters) -> Self {
-        let none = HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue_bytes: 0, rate: p.line_rate };
+impl Controller for Hpcc {
+    type Parameters = HpccParameters;
+    type Law = HpccLaw;
+
+    // A window must not wait for an ACK that none asked for.
+    const USES: Uses = Uses { acks: true, each_ack: true, telemetry: true, window: true, ..Uses::NOTHING };
+
+    fn law(parameters: &HpccParameters, link: Link) -> Result<HpccLaw, Refused> {
+        Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
+        let on_link = OnLink::new(*parameters, link)?;
+        Ok(HpccLaw { on_link, additive_bytes: parameters.additive.0 as f64 })
+    }
+
+    fn telemetry_bytes(law: &HpccLaw) -> u32 {
+        law.on_link.telemetry.0 as u32
+    }
+
+    /// A full window at line rate.
+    fn new(p: &HpccLaw) -> Self {
+        let none = HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue_bytes: 0, rate: p.on_link.link.rate };
         Hpcc {
             window: p.max_window(),
             reference: p.max_window(),
             load: 1.0,
             stage: 0,
-            round: RoundTrip::default(),
-            rate: p.line_rate.0 as f64,
-            links: [none; MAX_HOPS],
+            round: Round::default(),
+            rate: p.on_link.line_rate,
+            links: Box::new([none; MAX_HOPS]),
             links_known: 0,
         }
     }
 
-    /// Rate, bit/s.
-    pub fn rate(&self) -> f64 {
+    fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Bytes that may be in flight.
-    pub fn window_bytes(&self) -> Option<u64> {
+    fn window_bytes(&self) -> Option<u64> {
         Some((self.window as u64).max(1))
     }
 
-    /// U: average load of the path's most loaded link; 1 is a full link without a queue.
-    pub fn load(&self) -> f64 {
-        self.load
-    }
-
-    /// An acknowledgement arrived (procedure NewAck).
-    pub fn on_ack(&mut self, p: &HpccParameters, ack: &AckInfo) {
+    /// Procedure NewAck.
+    fn on_ack(&mut self, p: &HpccLaw, ack: &AckInfo) {
         let measured = self.measure_inflight(p, ack.hops);
         let round_over = self.round.ends(ack);
         if measured {
             self.compute_window(p, round_over);
         }
     }
+}
+
+impl Hpcc {
+    /// U: average load of the path's most loaded link; 1 is a full link without a queue.
+    pub fn load(&self) -> f64 {
+        self.load
+    }
 
     /// Brings the average of the load up to date; `false` where the telemetry has nothing to compare with.
-    fn measure_inflight(&mut self, p: &HpccParameters, hops: &[HopTelemetry]) -> bool {
+    fn measure_inflight(&mut self, p: &HpccLaw, hops: &[HopTelemetry]) -> bool {
         let hops = &hops[..hops.len().min(MAX_HOPS)];
         let known = &self.links[..self.links_known];
         let same_path = known.len() == hops.len()
             && known.iter().zip(hops).all(|(old, new)| new.at >= old.at && new.tx_bytes >= old.tx_bytes);
-        let t = p.base_rtt.0 as f64;
+        let t = p.base_rtt_ps();
         let mut most: Option<(f64, f64)> = None;
         if same_path {
             for (old, new) in known.iter().zip(hops) {
@@ -162,11 +189,11 @@ impl Hpcc {
         true
     }
 
-    fn compute_window(&mut self, p: &HpccParameters, round_over: bool) {
-        let multiplicative = self.load >= p.eta || self.stage >= p.max_stage;
+    fn compute_window(&mut self, p: &HpccLaw, round_over: bool) {
+        let multiplicative = self.load >= p.on_link.eta || self.stage >= p.on_link.max_stage;
         let window = if multiplicative {
             // A load of 0 makes this infinite, which the bound takes back.
-            self.reference / (self.load / p.eta) + p.additive_bytes
+            self.reference / (self.load / p.on_link.eta) + p.additive_bytes
         } else {
             self.reference + p.additive_bytes
         };
@@ -175,6 +202,6 @@ impl Hpcc {
             self.reference = self.window;
             self.stage = if multiplicative { 0 } else { self.stage + 1 };
         }
-        self.rate = (self.window * 8e12 / p.base_rtt.0 as f64).clamp(p.min_rate, p.line_rate.0 as f64);
+        self.rate = (self.window * 8e12 / p.base_rtt_ps()).clamp(p.min_rate(), p.on_link.line_rate);
     }
 }

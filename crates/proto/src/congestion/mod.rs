@@ -1,19 +1,28 @@
-//! Congestion control: how fast a flow may send. One file a controller.
+//! Congestion control: how fast a flow may send. One file a controller, and one line for it in [`controllers!`].
 //!
-//! DCQCN hears of congestion by notification packets. The others hear of it with each acknowledgement, and all that
-//! they may be told is in [`AckInfo`].
+//! A [`Controller`] hears of congestion by acknowledgements ([`AckInfo`]), by DCQCN's notification packets, by losses and
+//! by its own timer, says at which rate, within which window and in what bursts its flow may send, and what of it is worth
+//! a time series. What it can be set to is declared in its file, too ([`parameters`]).
 //!
 //! Two more act on congestion inside the receiving host, beside one of these: RHCC and hostCC.
 
+pub mod builtin;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod host;
 pub mod hostcc;
 pub mod hpcc;
+pub mod line_rate;
+pub mod parameters;
 pub mod rhcc;
 pub mod timely;
 
+use std::fmt::Debug;
+use std::num::NonZeroU64;
+use std::ops::Deref;
+
 use crate::units::{Rate, Time};
+use parameters::{Declared, Profile, Refused};
 
 /// What an egress port wrote into a packet that left it (Li et al., "HPCC", SIGCOMM 2019, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +46,8 @@ pub struct AckInfo<'a> {
     /// the sender paces bursts: less the time at which the packet's burst was begun, and less the time that the burst
     /// up to this packet takes on the sender's link.
     pub rtt: Time,
+    /// Of that, what the receiving host took: from the packet's arrival at its NIC to the making of the answer.
+    pub receiver_delay: Time,
     /// Whether the packet that it answers ended a burst, and is acknowledged for the first time. Always false where
     /// the sender paces packets.
     pub completes_burst: bool,
@@ -48,18 +59,212 @@ pub struct AckInfo<'a> {
     pub sent_bytes: u64,
     /// Whether the packet that it answers carried a CE mark.
     pub marked: bool,
+    /// Switches that the packet passed on its way, where a controller asks for their number ([`Uses::hop_count`]).
+    pub hop_count: u32,
     /// Telemetry of that packet, in the order of its path. Empty where no switch writes any.
     pub hops: &'a [HopTelemetry],
+}
+
+/// How a loss was noticed. The flow then goes back to what is not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A NAK: the receiver missed a packet.
+    Nak,
+    /// The transport timer: nothing came back for long.
+    Timeout,
+}
+
+/// What a controller uses of what a NIC can do; what it does not use costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Uses {
+    /// It hears acknowledgements: packets carry the time at which they are sent, answers bring it back.
+    pub acks: bool,
+    /// Each packet asks for an ACK.
+    pub each_ack: bool,
+    /// Answers say how many switches their packet passed.
+    pub hop_count: bool,
+    /// Switches write their load into packets, answers bring it back.
+    pub telemetry: bool,
+    /// Receivers turn CE marks into CNPs.
+    pub cnps: bool,
+    /// It may have a window.
+    pub window: bool,
+    /// It has a timer of its own.
+    pub timer: bool,
+}
+
+impl Uses {
+    /// None of it: the start of a list.
+    pub const NOTHING: Uses = Uses {
+        acks: false,
+        each_ack: false,
+        hop_count: false,
+        telemetry: false,
+        cnps: false,
+        window: false,
+        timer: false,
+    };
+}
+
+/// What is known of a flow's link and packets before it begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Rate of the sender's link.
+    pub rate: Rate,
+    /// Payload of a full packet.
+    pub mtu_bytes: u32,
+}
+
+/// Parameters on a link: what most controllers need, and all flows of a NIC share.
+#[derive(Clone, Copy, Debug)]
+pub struct OnLink<P> {
+    /// The link.
+    pub link: Link,
+    /// Rate of the link, bit/s: the first and the highest rate.
+    pub line_rate: f64,
+    /// What was set.
+    pub parameters: P,
+}
+
+impl<P: Declared> OnLink<P> {
+    /// # Errors
+    /// A parameter is out of bounds.
+    pub fn new(parameters: P, link: Link) -> Result<Self, Refused> {
+        parameters.check()?;
+        Ok(OnLink { link, line_rate: link.rate.bps(), parameters })
+    }
+}
+
+impl<P> Deref for OnLink<P> {
+    type Target = P;
+    fn deref(&self) -> &P {
+        &self.parameters
+    }
+}
+
+/// How bins of a series are merged, and so what a value of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Merged {
+    /// A state: the value at a bin's end, the mean of merged bins.
+    Mean,
+    /// A sample: the last one.
+    Last,
+}
+
+/// Something about a controller that is worth a time series.
+#[derive(Debug)]
+pub struct Signal<C: Controller> {
+    /// Name of the series; it ends with its unit.
+    pub name: &'static str,
+    /// Unit; empty for a pure number.
+    pub unit: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// How bins are merged.
+    pub merged: Merged,
+    /// Its value, of a controller that has caught up.
+    pub read: fn(&C, &C::Law) -> f64,
+}
+
+/// A [`Signal`] without its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[allow(missing_docs)]
+pub struct SignalInfo {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub help: &'static str,
+    pub merged: Merged,
+}
+
+/// The congestion control of one flow. Inputs come in order of time; rate, window and deadline are read after each.
+pub trait Controller: Clone + Debug + 'static {
+    /// What it can be set to.
+    type Parameters: Declared;
+    /// The parameters on a link, with what is worked out from them once for all flows of a NIC.
+    type Law: Debug;
+
+    /// What it uses of a NIC.
+    const USES: Uses;
+    /// What it shows.
+    const SIGNALS: &'static [Signal<Self>] = &[];
+    /// Settings of its parameters together, if there are any.
+    const PROFILES: &'static [Profile] = &[];
+
+    /// # Errors
+    /// A parameter is out of bounds, or does not go with another one or with the link.
+    fn law(parameters: &Self::Parameters, link: Link) -> Result<Self::Law, Refused>;
+
+    /// What it adds to each data packet and each answer, bytes.
+    fn telemetry_bytes(_law: &Self::Law) -> u32 {
+        0
+    }
+
+    /// Bytes to send at line rate before the next pause, rounded up to whole packets; none: each packet is paced.
+    fn burst_bytes(_law: &Self::Law) -> Option<NonZeroU64> {
+        None
+    }
+
+    /// A new flow.
+    fn new(law: &Self::Law) -> Self;
+
+    /// Rate that paces the flow, bit/s.
+    fn rate(&self) -> f64;
+
+    /// Bytes that may be in flight; none: no limit. A packet goes while less than that is.
+    fn window_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// A packet with `payload` bytes is being sent.
+    #[inline]
+    fn on_sent(&mut self, _law: &Self::Law, _now: Time, _payload: u64) {}
+
+    /// An acknowledgement arrived, or a NAK, which acknowledges what came before the gap.
+    fn on_ack(&mut self, _law: &Self::Law, _ack: &AckInfo) {}
+
+    /// A CNP arrived.
+    fn on_cnp(&mut self, _law: &Self::Law, _now: Time) {}
+
+    /// A loss was noticed.
+    fn on_loss(&mut self, _law: &Self::Law, _now: Time, _loss: Loss) {}
+
+    /// When its timer is due; none: it does not run.
+    fn next_timeout(&self, _law: &Self::Law) -> Option<Time> {
+        None
+    }
+
+    /// The timer's time may have come.
+    fn on_timeout(&mut self, _law: &Self::Law, _now: Time) {}
+
+    /// Whether a probe is to be sent now; asked after each packet and each timeout.
+    fn takes_probe(&mut self) -> bool {
+        false
+    }
+
+    /// A probe came back: the receiving host took so long to write it.
+    fn on_probe_answer(&mut self, _law: &Self::Law, _delay: Time) {}
+
+    /// As it would be if an input came now, for those that catch up lazily. Looking must not change what is seen later.
+    fn caught_up(&self, _law: &Self::Law, _now: Time) -> Self {
+        self.clone()
+    }
 }
 
 /// Round trips of a flow, by sequence number: one ends when data is acknowledged that was sent after it began. This is
 /// `lastUpdateSeq` of HPCC's algorithm 1.
 #[derive(Clone, Copy, Debug, Default)]
-struct RoundTrip {
+struct Round {
     ends_after: u64,
 }
 
-impl RoundTrip {
+impl Round {
     /// Whether one has begun: the first acknowledgement of a flow begins it.
     fn has_begun(&self) -> bool {
         self.ends_after > 0
@@ -74,12 +279,4 @@ impl RoundTrip {
         }
         ends
     }
-}
-
-/// What every controller's bounds must obey.
-fn check_bounds(min_rate: f64, line_rate: Rate) -> Result<(), String> {
-    if !(min_rate > 0.0 && min_rate <= line_rate.0 as f64) {
-        return Err(format!("min_rate is not above 0 and up to the line rate of {} bit/s", line_rate.0));
-    }
-    Ok(())
 }

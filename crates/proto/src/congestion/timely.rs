@@ -6,8 +6,8 @@
 //! Where algorithm 1 leaves it open: calm events are counted whatever the RTT, and an RTT above T_high ends the count.
 //!
 //! A segment is the unit of all: the sender paces segments and lets each go as a burst at line rate
-//! ([`Timely::burst_bytes`]); its RTT is from then to its last ACK, less its own time on the sender's link (section 3.1).
-//! With `segment_bytes` at 0 packets are paced, and a rate is computed once a round trip.
+//! ([`Controller::burst_bytes`]); its RTT is from then to its last ACK, less its own time on the sender's link (section 3.1).
+//! With `segment` at 0 packets are paced, and a rate is computed once a round trip.
 //!
 //! The gradient alone has no fixed point: rates depend on how the flows began (Zhu et al., "ECN or Delay: Lessons Learnt
 //! from Analysis of DCQCN and TIMELY", CoNEXT 2016). That paper's *patched TIMELY* compares
@@ -18,56 +18,49 @@
 
 use std::num::NonZeroU64;
 
-use super::{check_bounds, AckInfo, RoundTrip};
-use crate::units::{Rate, Time};
+use super::parameters::{in_words, Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, STEP, TELEMETRY};
+use super::{AckInfo, Controller, Link, Merged, OnLink, Round, Signal, Uses};
+use crate::parameters;
+use crate::units::{Bytes, Rate, Time};
 
-/// Parameters of a flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TimelyParameters {
-    /// Rate of the sender's link: the first and the highest rate.
-    pub line_rate: Rate,
-    /// Lowest rate, bit/s.
-    pub min_rate: f64,
-    /// Weight of the newest RTT difference in its average.
-    pub alpha: f64,
-    /// Strength of a decrease.
-    pub beta: f64,
-    /// delta, bit/s: additive increase.
-    pub additive: f64,
-    /// N * delta, bit/s: additive increase in hyperactive mode.
-    pub hyper_additive: f64,
-    /// Completion events in a row whose gradient is not above zero, from which on the increase is hyperactive.
-    pub hyper_after: u32,
-    /// Below it, always increase.
-    pub t_low: Time,
-    /// Above it, always decrease.
-    pub t_high: Time,
-    /// What gradients are measured in: the network's round trip without queues.
-    pub min_rtt: Time,
-    /// Bytes of a segment: one burst, and one computation when it is acknowledged; 0: packets are paced, and there is
-    /// one computation a round trip.
-    pub segment_bytes: u64,
-}
+const MITTAL: &str = "Mittal et al. (TIMELY), SIGCOMM 2015";
+const SIMULATOR: &str = "the HPCC authors' simulator";
 
-impl TimelyParameters {
-    /// # Errors
-    /// One line naming the parameter that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
-        check_bounds(self.min_rate, self.line_rate)?;
-        let checks = [
-            (self.alpha > 0.0 && self.alpha <= 1.0, "alpha is not above 0 and up to 1"),
-            (self.beta > 0.0 && self.beta <= 1.0, "beta is not above 0 and up to 1"),
-            (self.additive >= 0.0 && self.additive.is_finite(), "additive is below 0"),
-            (self.hyper_additive >= 0.0 && self.hyper_additive.is_finite(), "hyper_additive is below 0"),
-            (self.t_low <= self.t_high, "t_low is above t_high"),
-            (self.min_rtt > Time::ZERO, "min_rtt must be above 0"),
-        ];
-        match checks.iter().find(|(ok, _)| !ok) {
-            Some((_, text)) => Err((*text).to_string()),
-            None => Ok(()),
-        }
+parameters! {
+    /// TIMELY: the rate follows the gradient of the round-trip time.
+    pub struct TimelyParameters {
+        /// Weight of the newest difference of round-trip times. The paper's evaluation gives none; the simulators of Zhu
+        /// et al. (CoNEXT 2016) and of the HPCC authors have 0.875.
+        alpha: f64 = 0.02, in SHARE, source "the TIMELY authors' code (timely-code-snippet.cc): ewma_alpha";
+        /// Strength of a decrease.
+        beta: f64 = 0.8, in SHARE, source format!("{MITTAL}, section 6");
+        /// What the rate gains in a step (delta), on any link.
+        additive: Rate = Rate::from_mbps(10), in STEP, source format!("{MITTAL}, section 6, at 10 Gbit/s");
+        /// The same in hyperactive increase.
+        hyper_additive: Rate = Rate::from_mbps(50), in STEP, source format!("{MITTAL}, section 4.3: N = 5 times delta");
+        /// Steps in a row without a growing round-trip time, from which on the increase is hyperactive.
+        hyper_after: u32 = 5, in 0..=1_000_000, source format!("{MITTAL}, section 4.3");
+        /// Below this round-trip time the rate always grows.
+        t_low: Time = Time::from_us(50), in SPAN, source format!("{MITTAL}, section 6");
+        /// Above this round-trip time the rate always falls.
+        t_high: Time = Time::from_us(500), in SPAN, source format!("{MITTAL}, section 6");
+        /// What gradients are measured in.
+        min_rtt: RoundTrip = RoundTrip(Time::from_us(20)), in SPAN,
+            source "the simulator of Zhu et al. (ECN or Delay), CoNEXT 2016: MIN RTT";
+        /// A message is sent in segments of this size, rounded up to whole packets: each at line rate, with pauses between
+        /// them, and a computation of the rate when it is acknowledged. 0: packets are paced, and the rate is computed
+        /// once a round trip.
+        segment: Bytes = Bytes(16_000), in Bytes(0)..=Bytes(1_000_000_000),
+            source format!("{MITTAL}, section 6; up to 64 KB in section 3");
+        /// Lowest rate of a queue pair.
+        min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
+        /// What a timestamp adds to each data packet and each ACK.
+        telemetry: Bytes = Bytes(8), in TELEMETRY, source format!("{SIMULATOR}: 8 B");
     }
 }
+
+/// TIMELY's parameters on a link.
+pub type TimelyLaw = OnLink<TimelyParameters>;
 
 /// The sender's side of TIMELY, for one flow.
 #[derive(Clone, Debug)]
@@ -79,74 +72,95 @@ pub struct Timely {
     rtt_difference: f64,
     /// Completion events in a row with a gradient that was not above zero.
     calm_events: u32,
-    round: RoundTrip,
+    round: Round,
 }
 
-impl Timely {
-    /// A new flow: it starts at line rate, as in the simulations that this controller is compared in. (The paper starts
-    /// a flow at C / (N + 1) on a host that has N.)
-    pub fn new(p: &TimelyParameters) -> Self {
+impl Controller for Timely {
+    type Parameters = TimelyParameters;
+    type Law = TimelyLaw;
+
+    const USES: Uses = Uses { acks: true, ..Uses::NOTHING };
+    const SIGNALS: &'static [Signal<Self>] = &[Signal {
+        name: "rtt_ps",
+        unit: "ps",
+        help: "Round-trip time of the last completion event; 0 before the first.",
+        merged: Merged::Last,
+        read: |flow, _| flow.rtt().map_or(0.0, |rtt| rtt.0 as f64),
+    }];
+
+    fn law(parameters: &TimelyParameters, link: Link) -> Result<TimelyLaw, Refused> {
+        Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
+        let t_high = parameters.t_high;
+        Refused::unless(
+            parameters.t_low <= t_high,
+            "t_low",
+            format!("at most t_high, {}", in_words(t_high)),
+        )?;
+        OnLink::new(*parameters, link)
+    }
+
+    fn telemetry_bytes(law: &TimelyLaw) -> u32 {
+        law.telemetry.0 as u32
+    }
+
+    fn burst_bytes(law: &TimelyLaw) -> Option<NonZeroU64> {
+        NonZeroU64::new(law.segment.0)
+    }
+
+    /// It starts at line rate, as in the simulations that this controller is compared in. (The paper starts a flow at
+    /// C / (N + 1) on a host that has N.)
+    fn new(p: &TimelyLaw) -> Self {
         Timely {
-            rate: p.line_rate.0 as f64,
+            rate: p.line_rate,
             previous_rtt: None,
             rtt_difference: 0.0,
             calm_events: 0,
-            round: RoundTrip::default(),
+            round: Round::default(),
         }
     }
 
-    /// Rate, bit/s.
-    pub fn rate(&self) -> f64 {
+    fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// TIMELY limits the rate alone.
-    pub fn window_bytes(&self) -> Option<u64> {
-        None
+    fn on_ack(&mut self, p: &TimelyLaw, ack: &AckInfo) {
+        let complete = if p.segment.0 == 0 { self.round.ends(ack) } else { ack.completes_burst };
+        if complete {
+            self.on_completion(p, ack.rtt);
+        }
     }
+}
 
-    /// Bytes to send at line rate before the next pause; none: each packet is paced.
-    pub fn burst_bytes(p: &TimelyParameters) -> Option<NonZeroU64> {
-        NonZeroU64::new(p.segment_bytes)
-    }
-
+impl Timely {
     /// RTT of the last completion event; none before the first.
     pub fn rtt(&self) -> Option<Time> {
         self.previous_rtt
     }
 
     /// The average of the RTT's differences over `min_rtt`: above zero, queues grow.
-    pub fn gradient(&self, p: &TimelyParameters) -> f64 {
-        self.rtt_difference / p.min_rtt.0 as f64
-    }
-
-    /// An acknowledgement arrived.
-    pub fn on_ack(&mut self, p: &TimelyParameters, ack: &AckInfo) {
-        let complete = if p.segment_bytes == 0 { self.round.ends(ack) } else { ack.completes_burst };
-        if complete {
-            self.on_completion(p, ack.rtt);
-        }
+    pub fn gradient(&self, p: &TimelyLaw) -> f64 {
+        self.rtt_difference / p.min_rtt.0 .0 as f64
     }
 
     /// Algorithm 1.
-    fn on_completion(&mut self, p: &TimelyParameters, rtt: Time) {
+    fn on_completion(&mut self, p: &TimelyLaw, rtt: Time) {
         let Some(previous) = self.previous_rtt.replace(rtt) else { return };
         let difference = rtt.0 as f64 - previous.0 as f64;
         self.rtt_difference = (1.0 - p.alpha) * self.rtt_difference + p.alpha * difference;
         let gradient = self.gradient(p);
         self.calm_events = if gradient <= 0.0 { self.calm_events.saturating_add(1) } else { 0 };
         let rate = if rtt < p.t_low {
-            self.rate + p.additive
+            self.rate + p.additive.bps()
         } else if rtt > p.t_high {
             self.calm_events = 0;
             self.rate * (1.0 - p.beta * (1.0 - p.t_high.0 as f64 / rtt.0 as f64))
         } else if gradient <= 0.0 {
             let hyperactive = self.calm_events >= p.hyper_after;
-            self.rate + if hyperactive { p.hyper_additive } else { p.additive }
+            self.rate + if hyperactive { p.hyper_additive } else { p.additive }.bps()
         } else {
             // A steep gradient would make the rate negative; the bound takes that back.
             self.rate * (1.0 - p.beta * gradient)
         };
-        self.rate = rate.clamp(p.min_rate, p.line_rate.0 as f64);
+        self.rate = rate.clamp(p.min_rate.bps(), p.line_rate);
     }
 }

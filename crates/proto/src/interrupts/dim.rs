@@ -1,11 +1,12 @@
-//! Dynamic interrupt moderation: which of five profiles a device's completion queue has.
+//! Dynamic interrupt moderation: which of five profiles a completion queue uses.
 //!
 //! Source: Linux lib/dim/net_dim.c and dim.c, include/linux/dim.h. Every 64 interrupts the throughput since the last decision is compared
-//! with that before it: bytes first, then packets, then interrupts, where more than 10 % is a difference. While it gets better, the profile
-//! goes on in its direction; else it turns. When it has turned round a best one it parks there until the throughput changes, and
-//! when it has taken ten steps without finding one it parks until ten decisions later.
+//! with the one before: bytes first, then packets, then interrupts; more than 10 % counts as a difference. While throughput
+//! improves, the profile keeps moving in the same direction; otherwise it turns back. Having passed the best profile and
+//! turned back to it, it parks there until the throughput changes; after ten steps without finding a best one it parks for
+//! ten decisions.
 //!
-//! Leaves out: the work queue that sets a profile a moment later, and profiles that a user changed.
+//! Leaves out: the work queue that applies a profile a moment later, and profiles changed by the user.
 
 use crate::units::Time;
 
@@ -15,10 +16,10 @@ pub const EVENTS: u64 = 64;
 pub const PROFILES: usize = 5;
 /// Profile at the start (`NET_DIM_DEF_PROFILE_CQE`, `_EQE`).
 const FIRST: usize = 1;
-/// A difference of more than this is one, % (`IS_SIGNIFICANT_DIFF`).
+/// Smallest significant difference, % (`IS_SIGNIFICANT_DIFF`).
 const SIGNIFICANT: u64 = 10;
 
-/// Moderation of a completion queue: an interrupt comes this long after a packet, or with so many.
+/// Moderation of a completion queue: an interrupt is raised this long after a packet, or after this many packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// `ethtool -C`'s rx-usecs or tx-usecs.
@@ -31,7 +32,7 @@ const fn profile(usecs: u32, frames: u32) -> Profile {
     Profile { usecs, frames }
 }
 
-/// Receive queues whose timer starts anew with each packet (`NET_DIM_RX_CQE_PROFILES`).
+/// Receive queues whose timer restarts with every packet (`NET_DIM_RX_CQE_PROFILES`).
 pub const RX_CQE: [Profile; PROFILES] =
     [profile(2, 256), profile(8, 128), profile(16, 64), profile(32, 64), profile(64, 64)];
 /// Transmit queues whose timer starts with an interrupt (`NET_DIM_TX_EQE_PROFILES`).
@@ -172,7 +173,7 @@ impl Dim {
                 }
             }
         }
-        // What parked stays compared with what it parked at.
+        // While parked, throughput is compared with what it was when parking.
         if !(parked && self.tuning == Tuning::ParkedOnTop) {
             self.before = throughput;
         }
@@ -197,7 +198,7 @@ impl Dim {
         }
     }
 
-    /// Whether it has just turned round the best profile.
+    /// Whether it has just turned back to the best profile.
     fn is_on_top(&self) -> bool {
         match self.tuning {
             Tuning::Right => self.steps_left > 1 && self.steps_right == 1,

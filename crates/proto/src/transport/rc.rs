@@ -1,10 +1,11 @@
-//! The reliable connection (RC) transport of RoCEv2 for RDMA WRITEs: requester and responder.
+//! The reliable connection (RC) transport of RoCEv2: requester and responder.
 //!
 //! Source: InfiniBand architecture specification, volume 1, section 9.7 (PSNs, ACK coalescing, NAK on the first packet
-//! out of sequence, go-back-N, transport timer, retry counter, duplicates).
+//! out of sequence, RNR NAKs, go-back-N, transport timer, retry counters, duplicates).
 //!
-//! Packets only: which message a packet belongs to is the business of whoever posts it. PSNs are 24 bits on the wire
-//! and are widened here, so that sequence numbers never wrap inside.
+//! Packets only: which message a packet belongs to, and what is in it, is the business of whoever posts it
+//! ([`crate::nic`]). PSNs are 24 bits on the wire and are widened here, so that sequence numbers never wrap inside. A READ
+//! request takes as many of them as its responses.
 //!
 //! When the requester asks for an ACK is its own choice (9.7.5.1.2 lets the responder coalesce). Here: with every
 //! `ack_every`-th packet, and with the last packet that it may send for now, so that no tail stays unacknowledged. The
@@ -14,11 +15,14 @@
 //! starts short, doubles with each timeout up to the queue pair's own, and is short again after progress. Without
 //! progress for as long as `retry_count` retries of the full timer take, the queue pair is in error.
 //!
-//! Leaves out: RNR NAKs (a WRITE without immediate consumes no receive), selective repeat, credits in the AETH, the 1x
-//! to 4x slack that the specification allows the timer, and the NIC's slow restart after a timeout.
+//! Leaves out: selective repeat, credits in the AETH, the 1x to 4x slack that the specification allows the timer, and the
+//! NIC's slow restart after a timeout.
 
 use crate::units::Time;
-use crate::wire::PSN_MODULUS;
+use crate::wire::bth::MAX_24_BITS;
+
+/// Packet sequence numbers that there are.
+const PSN_MODULUS: u64 = MAX_24_BITS as u64 + 1;
 
 /// Settings of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +50,11 @@ impl RcParameters {
     }
 }
 
-fn wire_psn(sequence: u64) -> u32 {
+/// Number of RNR retries that stands for any number (IBTA 9.7.5.2.8; `ibv_modify_qp`, `rnr_retry`).
+pub const RNR_RETRY_FOREVER: u8 = 7;
+
+/// A sequence number as it is on the wire.
+pub fn wire_psn(sequence: u64) -> u32 {
     (sequence % PSN_MODULUS) as u32
 }
 
@@ -63,7 +71,7 @@ fn widen(psn: u32, near: u64) -> Option<u64> {
 /// A packet that the requester decided to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Position in the stream of packets, from 0.
+    /// Position in the stream of packets.
     pub sequence: u64,
     /// The same as 24 bits.
     pub psn: u32,
@@ -104,27 +112,36 @@ pub struct Requester {
     since_ack_request: u32,
     /// Timeouts in a row.
     timeouts: u32,
+    /// RNR NAKs in a row.
+    rnr_naks: u8,
     failed: bool,
 }
 
 impl Default for Requester {
     fn default() -> Self {
-        Requester {
-            una: 0,
-            next: 0,
-            sent: 0,
-            posted: 0,
-            asked: 0,
-            deadline: Time::NEVER,
-            waiting_since: Time::NEVER,
-            since_ack_request: 0,
-            timeouts: 0,
-            failed: false,
-        }
+        Requester::new(0)
     }
 }
 
 impl Requester {
+    /// A connection whose first packet has this PSN; its sequence numbers start there, too.
+    pub fn new(psn: u32) -> Self {
+        let first = psn as u64;
+        Requester {
+            una: first,
+            next: first,
+            sent: first,
+            posted: first,
+            asked: first,
+            deadline: Time::NEVER,
+            waiting_since: Time::NEVER,
+            since_ack_request: 0,
+            timeouts: 0,
+            rnr_naks: 0,
+            failed: false,
+        }
+    }
+
     /// Adds `packets` to what is to be sent.
     pub fn post(&mut self, packets: u64) {
         self.posted += packets;
@@ -135,9 +152,19 @@ impl Requester {
         self.next < self.posted && !self.failed
     }
 
-    /// Packets acknowledged: `0..acknowledged()` arrived.
+    /// First packet not acknowledged: all before it arrived.
     pub fn acknowledged(&self) -> u64 {
         self.una
+    }
+
+    /// One past the highest packet ever sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The sequence number that a PSN of an answer stands for, where it is one of a packet that was sent.
+    pub fn sequence_of(&self, psn: u32) -> Option<u64> {
+        widen(psn, self.una).filter(|&sequence| sequence < self.sent)
     }
 
     /// Next packet to send.
@@ -145,14 +172,20 @@ impl Requester {
         self.next
     }
 
-    /// Packets posted so far.
+    /// One past the last packet posted.
     pub fn posted(&self) -> u64 {
         self.posted
     }
 
-    /// Whether the retries are exhausted.
+    /// Whether the retries are exhausted, or the responder refused a request.
     pub fn is_failed(&self) -> bool {
         self.failed
+    }
+
+    /// The connection is in error: nothing is sent any more.
+    pub fn fail(&mut self) {
+        self.failed = true;
+        self.deadline = Time::NEVER;
     }
 
     /// Whether everything posted was acknowledged.
@@ -161,11 +194,19 @@ impl Requester {
     }
 
     /// Sends the next packet. Call only while `has_work()`. `ask`: it asks for an ACK, whatever its turn.
+    #[inline]
     pub fn send(&mut self, p: &RcParameters, now: Time, ask: bool) -> Outgoing {
+        self.send_spanning(p, now, ask, 1)
+    }
+
+    /// Sends the next packet, which takes `packets` sequence numbers: a READ request takes one for each response (IBTA
+    /// 9.7.3.1). Call only while `has_work()`.
+    #[inline]
+    pub fn send_spanning(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
         debug_assert!(self.has_work());
         let sequence = self.next;
         let retransmission = sequence < self.sent;
-        self.next += 1;
+        self.next += packets;
         self.sent = self.sent.max(self.next);
         self.since_ack_request += 1;
         let ack_request = ask || self.since_ack_request >= p.ack_every || self.next == self.posted;
@@ -199,6 +240,24 @@ impl Requester {
         newly
     }
 
+    /// An RNR NAK: the responder had no receive for `psn`. Goes back to it, to wait for as long as the NAK says. Returns how
+    /// many packets before it that acknowledges; `None`: that was one RNR NAK too many, and the connection is in error.
+    pub fn on_rnr_nak(&mut self, p: &RcParameters, now: Time, psn: u32, rnr_retry: u8) -> Option<u64> {
+        let in_flight = |&refused: &u64| refused >= self.una && refused < self.sent;
+        let Some(refused) = widen(psn, self.una).filter(in_flight) else { return Some(0) };
+        let newly = self.acknowledge(p, now, refused);
+        if self.rnr_naks >= rnr_retry && rnr_retry < RNR_RETRY_FOREVER {
+            self.fail();
+            return None;
+        }
+        self.rnr_naks = self.rnr_naks.saturating_add(1);
+        self.go_back();
+        // The responder is there: what the transport timer counts begins anew.
+        self.timeouts = 0;
+        self.waiting_since = Time::NEVER;
+        Some(newly)
+    }
+
     /// When the transport timer is due.
     pub fn next_timeout(&self) -> Option<Time> {
         (self.deadline != Time::NEVER).then_some(self.deadline)
@@ -210,8 +269,7 @@ impl Requester {
             return Timeout::None;
         }
         if now.saturating_sub(self.waiting_since) >= p.patience() {
-            self.failed = true;
-            self.deadline = Time::NEVER;
+            self.fail();
             return Timeout::Failed;
         }
         self.timeouts += 1;
@@ -229,6 +287,7 @@ impl Requester {
         // After a go-back an ACK may still arrive for what is about to be sent again.
         self.next = self.next.max(upto);
         self.timeouts = 0;
+        self.rnr_naks = 0;
         let open = self.asked > self.una;
         (self.waiting_since, self.deadline) =
             if open { (now, now + p.timeout_after(0)) } else { (Time::NEVER, Time::NEVER) };
@@ -272,7 +331,12 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Packets that arrived in order.
+    /// A connection whose first packet has this PSN.
+    pub fn new(psn: u32) -> Self {
+        Responder { expected: psn as u64, nak_sent: false }
+    }
+
+    /// The packet expected: all before it arrived in order.
     pub fn received(&self) -> u64 {
         self.expected
     }
@@ -292,11 +356,28 @@ impl Responder {
         widen(psn, self.expected) == Some(self.expected)
     }
 
+    /// The sequence number that a request's PSN stands for; none: one from before the connection.
+    pub fn sequence_of(&self, psn: u32) -> Option<u64> {
+        widen(psn, self.expected)
+    }
+
+    /// The packet expected was answered with an RNR NAK. What follows it is discarded in silence until it comes again.
+    pub fn on_not_ready(&mut self) {
+        self.nak_sent = true;
+    }
+
     /// A data packet arrived.
+    #[inline]
     pub fn on_data(&mut self, psn: u32, ack_request: bool) -> Verdict {
+        self.on_request(psn, 1, ack_request)
+    }
+
+    /// A request arrived that takes `packets` sequence numbers.
+    #[inline]
+    pub fn on_request(&mut self, psn: u32, packets: u64, ack_request: bool) -> Verdict {
         match widen(psn, self.expected) {
             Some(sequence) if sequence == self.expected => {
-                self.expected += 1;
+                self.expected += packets;
                 self.nak_sent = false;
                 Verdict::Accepted { ack: ack_request }
             }
@@ -321,5 +402,8 @@ mod tests {
         assert_eq!(widen(0xff_ffff, 5), None, "before the first packet");
         assert_eq!(widen(2, (1 << 24) - 1), Some((1 << 24) + 2));
         assert_eq!(widen(0xff_fffe, 1 << 24), Some((1 << 24) - 2));
+        // Half of all PSNs lie before the one that is expected (9.7.1): just as far is behind.
+        assert_eq!(widen(1 << 23, 1 << 24), Some(1 << 23));
+        assert_eq!(wire_psn((1 << 24) + 5), 5);
     }
 }

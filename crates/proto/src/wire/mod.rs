@@ -1,114 +1,98 @@
-//! RoCEv2, CNP, PFC and TCP frames: how many bytes each takes.
+//! Frames of RoCEv2 and PFC as bytes, and how many bytes each takes.
 //!
-//! Sources: InfiniBand architecture specification, annex A17 (RoCEv2) and section 9.2 (BTH, RETH, AETH);
-//! IEEE 802.3 (preamble, gap, FCS, minimum frame); IEEE 802.1Qbb (PFC).
+//! A file a header. Each is a plain struct: `parse` reads it from the front of some bytes and hands back what follows, `emit`
+//! writes it. Lengths and checksums are not fields: they follow from what a frame holds, and [`Frame`], which is a whole
+//! RoCEv2 frame, fills them in and checks them. Reserved bits are written as 0 and ignored when read. Nothing allocates, and
+//! no input makes `parse` panic.
 //!
-//! Leaves out: VLAN tags, IPv6, and the bytes themselves: frames have sizes here, no contents.
+//! Sources: InfiniBand architecture specification, volume 1 ("IBTA" in this module), chapter 9, and its annex A17 (RoCEv2);
+//! IEEE 802.3; 802.1Q with 802.1Qbb (PFC); RFC 791, 8200 and 768.
+//!
+//! Leaves out: the FCS, which NICs add and strip; more than one VLAN tag; IPv4 options and IPv6 extension headers; reading TCP,
+//! which has sizes here and no contents; and of IBTA's extended headers those of datagrams and of invalidation.
 
-/// Preamble and start-of-frame delimiter.
-pub const PREAMBLE_BYTES: u32 = 8;
-/// Inter-frame gap.
-pub const GAP_BYTES: u32 = 12;
-/// What a frame takes on the wire beyond its own bytes.
-pub const PREAMBLE_AND_GAP_BYTES: u32 = PREAMBLE_BYTES + GAP_BYTES;
-/// Ethernet header without VLAN tag.
-pub const ETHERNET_BYTES: u32 = 14;
-/// Frame check sequence.
-pub const FCS_BYTES: u32 = 4;
-/// Shortest frame, FCS included.
-pub const MIN_FRAME_BYTES: u32 = 64;
-/// IPv4 header without options.
-pub const IPV4_BYTES: u32 = 20;
-/// UDP header.
-pub const UDP_BYTES: u32 = 8;
-/// TCP header without options.
-pub const TCP_BYTES: u32 = 20;
-/// Timestamp option, padded.
-pub const TCP_TIMESTAMP_BYTES: u32 = 12;
-/// Base transport header.
-pub const BTH_BYTES: u32 = 12;
-/// RDMA extended transport header: on the first or only packet of a WRITE.
-pub const RETH_BYTES: u32 = 16;
-/// ACK extended transport header: on an ACK or NAK.
-pub const AETH_BYTES: u32 = 4;
-/// Invariant CRC.
-pub const ICRC_BYTES: u32 = 4;
-/// Reserved bytes that a CNP carries (annex A17.9.3).
-pub const CNP_PAYLOAD_BYTES: u32 = 16;
+pub mod aeth;
+pub mod atomic;
+pub mod bth;
+pub mod cnp;
+pub mod ethernet;
+pub mod frame;
+pub mod icrc;
+pub mod immdt;
+pub mod ipv4;
+pub mod ipv6;
+pub mod opcode;
+pub mod pfc;
+pub mod reth;
+mod sizes;
+pub mod transport;
+pub mod udp;
+pub mod vlan;
 
-const ROCE_BYTES: u32 = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + BTH_BYTES + ICRC_BYTES + FCS_BYTES;
+pub use aeth::{Aeth, NakCode, Syndrome};
+pub use atomic::{AtomicAckEth, AtomicEth};
+pub use bth::Bth;
+pub use ethernet::{EtherType, Ethernet, MacAddress};
+pub use frame::{Frame, Ip, Tag};
+pub use immdt::ImmDt;
+pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
+pub use opcode::Opcode;
+pub use pfc::Pfc;
+pub use reth::Reth;
+pub use sizes::*;
+pub use transport::{Extension, ExtensionKind, TransportHeaders};
+pub use udp::Udp;
+pub use vlan::Vlan;
 
-/// Largest 24-bit packet sequence number plus one.
-pub const PSN_MODULUS: u64 = 1 << 24;
+use core::fmt;
 
-const fn frame(bytes: u32) -> u32 {
-    if bytes < MIN_FRAME_BYTES {
-        MIN_FRAME_BYTES
-    } else {
-        bytes
+/// Why bytes are not a frame, or a frame cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// They end inside a header, or before what a length field says.
+    Truncated,
+    /// The buffer is shorter than the frame.
+    BufferTooShort,
+    /// Not one of the headers that this module knows, or a version or option of it that it does not.
+    Unsupported,
+    /// A length field, or the pad count, does not fit the rest.
+    Length,
+    /// The header checksum of IPv4 is wrong.
+    Checksum,
+    /// The invariant CRC is wrong.
+    Icrc,
+    /// The extended headers are not those that the opcode calls for.
+    Opcode,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::Truncated => "the frame ends too early",
+            Error::BufferTooShort => "the buffer is too short for the frame",
+            Error::Unsupported => "a header or option that is not read here",
+            Error::Length => "a length field disagrees with the frame",
+            Error::Checksum => "the IPv4 header checksum is wrong",
+            Error::Icrc => "the invariant CRC is wrong",
+            Error::Opcode => "the extended headers are not those of the opcode",
+        })
     }
 }
 
-/// Frame of an RDMA WRITE packet from destination address to FCS, in bytes. The payload is padded to a multiple
-/// of 4 (BTH PadCnt). `first`: the first or only packet of its message, which carries the RETH.
-pub const fn write_frame_bytes(payload: u32, first: bool) -> u32 {
-    let reth = if first { RETH_BYTES } else { 0 };
-    frame(ROCE_BYTES + reth + payload.next_multiple_of(4))
+impl core::error::Error for Error {}
+
+/// The first `N` bytes, and the rest.
+fn split<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), Error> {
+    bytes.split_first_chunk().ok_or(Error::Truncated)
 }
 
-/// Frame of a TCP segment over IPv4 with a timestamp option, in bytes. Options are padded to words: 12 bytes for the
-/// timestamp, and 4 and 8 for each of `sack_blocks` (RFC 2018, 3; RFC 7323, appendix A).
-pub const fn tcp_frame_bytes(payload: u32, sack_blocks: u32) -> u32 {
-    let sack = if sack_blocks > 0 { 4 + 8 * sack_blocks } else { 0 };
-    frame(ETHERNET_BYTES + IPV4_BYTES + TCP_BYTES + TCP_TIMESTAMP_BYTES + sack + payload + FCS_BYTES)
+/// Big-endian number in `N` bytes from `at` on.
+fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + N].iter().fold(0, |number, &byte| number << 8 | byte as u64)
 }
 
-/// Frame of an ACK or NAK, in bytes.
-pub const ACK_FRAME_BYTES: u32 = frame(ROCE_BYTES + AETH_BYTES);
-
-/// Frame of a congestion notification packet, in bytes.
-pub const CNP_FRAME_BYTES: u32 = frame(ROCE_BYTES + CNP_PAYLOAD_BYTES);
-
-/// Frame of an RHCC probe and of its answer, in bytes. Its format is not published; assumption: as a CNP, with
-/// timestamps in place of the reserved bytes.
-pub const PROBE_FRAME_BYTES: u32 = CNP_FRAME_BYTES;
-
-/// A PFC frame is a minimum-size MAC control frame.
-pub const PFC_FRAME_BYTES: u32 = MIN_FRAME_BYTES;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_middle_packet_of_4096_takes_4178_on_the_wire() {
-        // 82 B of overhead a packet: 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12.
-        assert_eq!(write_frame_bytes(4096, false) + PREAMBLE_AND_GAP_BYTES, 4096 + 82);
-        assert_eq!(write_frame_bytes(4096, true) + PREAMBLE_AND_GAP_BYTES, 4096 + 98);
-    }
-
-    #[test]
-    fn sixteen_packets_of_a_64_kib_write_average_4179() {
-        let total: u32 = (0..16).map(|i| write_frame_bytes(4096, i == 0) + PREAMBLE_AND_GAP_BYTES).sum();
-        assert_eq!(total, 16 * 4179);
-    }
-
-    #[test]
-    fn a_full_segment_at_mtu_1500_carries_1448_of_1538() {
-        assert_eq!(tcp_frame_bytes(1448, 0) + PREAMBLE_AND_GAP_BYTES, 1538);
-        assert_eq!(tcp_frame_bytes(0, 0), 70);
-        assert_eq!(tcp_frame_bytes(0, 3), 98);
-    }
-
-    #[test]
-    fn cnp_is_74_bytes_without_fcs() {
-        assert_eq!(CNP_FRAME_BYTES - FCS_BYTES, 74);
-    }
-
-    #[test]
-    fn short_frames_are_padded() {
-        assert_eq!(write_frame_bytes(1, false), 66);
-        assert_eq!(ACK_FRAME_BYTES, 66);
-        assert_eq!(frame(20), 64);
-    }
+/// Writes the low `N` bytes of a number, big-endian, from `at` on.
+fn put<const N: usize>(bytes: &mut [u8], at: usize, number: u64) {
+    bytes[at..at + N].copy_from_slice(&number.to_be_bytes()[8 - N..]);
 }

@@ -11,7 +11,7 @@ use tailback_proto::units::{Rate, Time};
 pub const PACKET: u64 = 1000;
 
 /// A controller with its parameters.
-pub trait Controller {
+pub trait Driven {
     fn on_ack(&mut self, ack: &AckInfo);
     fn rate(&self) -> f64;
     fn window_bytes(&self) -> Option<u64>;
@@ -75,12 +75,7 @@ struct Sender<C> {
 }
 
 /// Runs until `until`; each sender starts at its time and never stops.
-pub fn run<C: Controller>(
-    link: &Bottleneck,
-    senders: Vec<(Time, C)>,
-    from: Time,
-    until: Time,
-) -> (Seen, Vec<C>) {
+pub fn run<C: Driven>(link: &Bottleneck, senders: Vec<(Time, C)>, from: Time, until: Time) -> (Seen, Vec<C>) {
     let mut events = BinaryHeap::new();
     let mut order = 0u64;
     let mut schedule = |events: &mut BinaryHeap<_>, at: Time, event: Event| {
@@ -134,6 +129,8 @@ pub fn run<C: Controller>(
                     acknowledged_bytes: s.acked,
                     sent_bytes: s.sent,
                     marked,
+                    receiver_delay: Time::ZERO,
+                    hop_count: 1,
                     hops: &[hop],
                 };
                 s.controller.on_ack(&ack);

@@ -97,10 +97,9 @@ impl World {
     fn waits_for(&self, at: usize, stuck: &[usize]) -> Vec<usize> {
         let (port, class) = port_and_class(at);
         let peer = self.ports[port].peer as usize;
-        let node = self.ports[peer].owner;
         let Some(switch) = self.switch_of(peer) else { return Vec::new() };
-        let first = self.switches[switch].first_port as usize;
-        let own = (first..self.ports.len()).take_while(|&port| self.ports[port].owner == node);
+        let own = self.ports_of(switch);
+        let first = own.start;
         own.map(|port| lane(port, class))
             .filter(|lane| stuck.binary_search(lane).is_ok())
             .filter(|&lane| {

@@ -65,6 +65,9 @@ impl World {
 
     /// One end of a link that failed: nothing more comes out of this port.
     fn fail(&mut self, port: usize) {
+        if self.is_bridge(port) {
+            self.ports[port].wire_bytes -= self.unsent_bytes(port);
+        }
         while let Some(packet) = self.ports[port].in_flight.pop(&self.packets) {
             self.drop_packet(port, packet, DropReason::LinkDown);
         }

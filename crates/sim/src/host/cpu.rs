@@ -60,11 +60,6 @@ impl CpuModel {
         }
     }
 
-    /// Cycles as a share of a core's time up to `now`.
-    pub fn share(&self, cycles: f64, now: Time) -> f64 {
-        cycles * self.ps_per_cycle / (now.0 as f64).max(1.0)
-    }
-
     fn time(&self, cycles: f64) -> Time {
         Time((cycles * self.ps_per_cycle + 0.5) as u64)
     }
@@ -96,6 +91,13 @@ impl Batch {
     pub fn now(&self, model: &CpuModel) -> Time {
         self.start + model.time(self.cycles.iter().sum())
     }
+
+    /// What it took by purpose: whole picoseconds, which add up.
+    fn times(&self, model: &CpuModel) -> [Time; 3] {
+        let [irq, softirq, system] = self.cycles;
+        let until = [irq, irq + softirq, irq + softirq + system].map(|cycles| model.time(cycles));
+        [until[0], until[1] - until[0], until[2] - until[1]]
+    }
 }
 
 /// A core.
@@ -107,8 +109,10 @@ pub(crate) struct Core {
     busy_until: Time,
     /// Time busy, the whole batch under way included.
     busy: Time,
-    /// Cycles spent, by [`Purpose`].
-    pub cycles: [f64; 3],
+    /// Of it, by [`Purpose`].
+    spent: [Time; 3],
+    /// The latest batch, by [`Purpose`].
+    batch: [Time; 3],
     /// Receive ring.
     pub ring: Fifo,
     pub ring_packets: u32,
@@ -202,7 +206,8 @@ impl Core {
             running: false,
             busy_until: Time::ZERO,
             busy: Time::ZERO,
-            cycles: [0.0; 3],
+            spent: [Time::ZERO; 3],
+            batch: [Time::ZERO; 3],
             ring: Fifo::EMPTY,
             ring_packets: 0,
             unannounced: 0,
@@ -223,6 +228,16 @@ impl Core {
     /// Time busy up to `now`, whatever for.
     pub fn busy_until_now(&self, now: Time) -> Time {
         self.busy - self.busy_until.saturating_sub(now)
+    }
+
+    /// Shares of the time up to `now`, by [`Purpose`].
+    pub fn shares(&self, now: Time) -> [f64; 3] {
+        let length = self.batch.iter().map(|time| time.0).sum::<u64>().max(1);
+        let left = self.busy_until.saturating_sub(now).0 as f64 / length as f64;
+        std::array::from_fn(|purpose| {
+            let ahead = self.batch[purpose].0 as f64 * left;
+            (self.spent[purpose].0 as f64 - ahead) / (now.0 as f64).max(1.0)
+        })
     }
 }
 
@@ -330,10 +345,12 @@ impl World {
         }
         let cpu = self.cpus.of(core);
         let end = batch.now(&cpu.model);
+        let parts = batch.times(&cpu.model);
         let c = &mut self.cpus.cores[core as usize];
         let spent = end - self.now;
-        for (sum, cycles) in c.cycles.iter_mut().zip(batch.cycles) {
-            *sum += cycles;
+        c.batch = parts;
+        for (sum, part) in c.spent.iter_mut().zip(parts) {
+            *sum += part;
         }
         c.busy += spent;
         c.lead += if takes_softirq { spent.0 as i64 } else { -(spent.0 as i64) };

@@ -43,6 +43,8 @@ pub(crate) struct TxBurst {
     pub whole: u32,
     /// Its timestamp.
     pub sent_at: Time,
+    /// Whether it was sent before.
+    pub retransmission: bool,
     /// Of its next packet.
     pub flags: u8,
 }

@@ -71,6 +71,8 @@ pub(crate) struct Connection {
     pub start: Time,
     pub end: Time,
     pub packets_sent: u64,
+    /// Of these, such as were sent before.
+    pub packets_retransmitted: u64,
     /// What its application read.
     pub bytes_read: u64,
     pub duplicate_packets: u64,
@@ -201,6 +203,7 @@ impl World {
                     start: Time::ZERO,
                     end: Time::ZERO,
                     packets_sent: 0,
+                    packets_retransmitted: 0,
                     bytes_read: 0,
                     duplicate_packets: 0,
                 });
@@ -315,6 +318,7 @@ impl World {
                 bytes: burst.bytes,
                 whole: burst.bytes,
                 sent_at: now,
+                retransmission: burst.retransmission,
                 flags: (burst.cwr as u8 * CWR) | (burst.ect as u8 * ECT),
             });
             let descriptor = Descriptor { ready_at: batch.now(model), work };
@@ -328,6 +332,7 @@ impl World {
     pub(crate) fn data_packet(&mut self, burst: &TxBurst, payload: u32, class: u8) -> u32 {
         let c = &mut self.sockets.connections[burst.connection as usize];
         c.packets_sent += 1;
+        c.packets_retransmitted += burst.retransmission as u64;
         self.data.sent += 1;
         let index = self.packets.add(Packet {
             arrival: Time::ZERO,

@@ -1,12 +1,12 @@
 //! A Linux bridge: a host that forwards Ethernet frames between its ports, in softirq.
 //!
 //! Sources: Linux net/bridge/br_input.c, br_forward.c (a frame from one port goes out by another, by its address),
-//! net/core/dev.c (`netdev_pick_tx`: XPS gives a transmit queue of the core that sends, else the number of the queue that
-//! a packet was received by), Documentation/networking/scaling.rst (RSS, XPS).
+//! net/core/dev.c (`netdev_pick_tx`: the transmit queue that XPS maps to the sending core, else the number of the queue that
+//! received the packet), Documentation/networking/scaling.rst (RSS, XPS).
 //!
-//! A packet comes into the receive ring of a channel of its port, is polled by the core that takes this channel's interrupts, goes
-//! through the queueing discipline of the other port, and into a transmit ring there, whose completions another
-//! core may serve. ACKs and CNPs go the same way back. Addresses are known from the start.
+//! A packet arrives in the receive ring of one of its port's channels, is polled by the core that takes that channel's interrupts, goes
+//! through the queueing discipline of the other port and into a transmit ring there; completions may be served by another
+//! core. ACKs and CNPs return the same way. Addresses are known from the start.
 //!
 //! Leaves out: learning and ageing of addresses, spanning tree, VLANs, firewall hooks, GRO and forwarding in the
 //! driver (XDP), flow control of the ports (a bridge passes no pause on), and more than one host's worth of memory
@@ -35,7 +35,7 @@ pub(crate) struct Bridge {
     pub first_core: u32,
 }
 
-/// What a packet that leaves by a port costs on a core.
+/// What sending a packet by a port costs a core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendCosts {
     /// To queue it and take it again.
@@ -64,7 +64,7 @@ pub(crate) struct BridgePort {
     pub tx_backlog: Gauge,
 }
 
-/// What RSS and queueing disciplines make of a packet's addresses and ports.
+/// The hash of a packet's addresses and ports, for RSS and queueing disciplines.
 pub(super) fn flow_hash(packet: &Packet) -> u32 {
     let forward = matches!(packet.kind, Kind::Data | Kind::Probe | Kind::Tcp);
     let flow = (packet.qp as u64) << 17 | (packet.dst as u64) << 1 | forward as u64;
@@ -72,7 +72,7 @@ pub(super) fn flow_hash(packet: &Packet) -> u32 {
 }
 
 impl World {
-    /// Builds the bridges of a plan, whose ports are the last ones.
+    /// Builds the bridges of a plan. Their ports come after all others.
     pub(crate) fn add_bridges(&mut self, plan: &Plan, first_ports: &[usize]) -> Result<(), PlanError> {
         self.linux.first_bridge_port = first_ports.first().copied().unwrap_or(self.ports.len());
         for (number, bridge) in plan.bridges.iter().enumerate() {
@@ -195,7 +195,7 @@ impl World {
         self.channel_receive(channel, index);
     }
 
-    /// A core has received a packet by a channel: it goes to the port that it leaves by.
+    /// A core has taken a packet from a channel and forwards it to its output port.
     pub(super) fn forward(&mut self, core: u32, channel: u32, index: u32) {
         let c = &self.linux.channels[channel as usize];
         let (in_port, number) = (c.port as usize, c.number);

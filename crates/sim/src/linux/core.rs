@@ -1,17 +1,17 @@
-//! A CPU core of a Linux host, with a time line: hard interrupts, softirqs, threads.
+//! A CPU core of a Linux host: hard interrupts, softirqs and threads, one after the other.
 //!
 //! Sources: Linux `kernel/softirq.c` (`__do_softirq`: pending vectors in turn, again while more are raised, for 2 ms and
 //! 10 rounds at most, then `ksoftirqd`), `net/core/dev.c` (`net_rx_action`: each NAPI instance of the list once, up to
 //! `netdev_budget` packets and `netdev_budget_usecs`; an instance that used up its weight of 64 is polled again by the
 //! next; `net_tx_action`: the transmit queues that wait when it begins), `include/linux/netdevice.h` (`NAPI_POLL_WEIGHT`).
 //!
-//! A core does one unit of work after the other, an event each: a hard interrupt, a packet of a poll, a stopped queue that
+//! A core does one unit of work after another, one event each: a hard interrupt, a packet of a poll, a stopped queue that
 //! runs again, a piece of a thread's work. What a unit does takes effect at its end. A hard interrupt waits for the end
-//! of the unit under way, then comes before everything else; a virtual CPU, whose units do nothing and are long, it ends
-//! at once. Softirqs come before threads until `ksoftirqd` takes
-//! them over: it is a thread and shares the core with the others equally. While it is to run, softirqs wait for it.
+//! of the current unit, then goes before everything else; only the long, empty units of a virtual CPU are cut short
+//! by it. Softirqs go before threads until `ksoftirqd` takes
+//! them over: a thread that shares the core equally with the others. While it is runnable, softirqs wait for it.
 //!
-//! What a unit means is not known here: `napi.rs` says.
+//! What a unit means is decided in `napi.rs`.
 //!
 //! Leaves out: hyper-threads, frequency changes, caches, the scheduler's granularity (threads take turns a unit each),
 //! moving threads between cores, and that kernels from 6.5 on run softirqs after an interrupt even when `ksoftirqd` is to.
@@ -46,11 +46,11 @@ pub(crate) enum Purpose {
 /// Kinds of [`Purpose`].
 pub(crate) const PURPOSES: usize = 4;
 
-/// A piece of work that a core begins.
+/// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
     pub cost: Time,
-    /// How much it counts for in a poll's weight: 1 for a packet received, 0 for what the weight does not limit.
+    /// Its share of the poll's weight: 1 for a received packet, 0 for work that the weight does not limit.
     pub weight: u32,
     /// Of a thread's work; polls are always [`Purpose::Soft`].
     pub purpose: Purpose,
@@ -67,10 +67,10 @@ pub(crate) struct CoreModel {
     pub poll: Time,
 }
 
-/// What a core is at.
+/// What a core is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// It sleeps, or is between two units.
+    /// Sleeping, or between two units.
     Nothing,
     /// The hard interrupt of a NAPI instance.
     Interrupt(u32),
@@ -89,7 +89,7 @@ enum Work {
 struct Softirq {
     since: Time,
     rounds_left: u32,
-    /// What the round under way has still to do: transmit queues, then a `net_rx_action`.
+    /// What is left of this round: transmit queues, then a `net_rx_action`.
     outputs: usize,
     receives: bool,
 }
@@ -99,7 +99,7 @@ struct Softirq {
 struct RxAction {
     since: Time,
     budget: u32,
-    /// The instance polled, and the weight it used so far; none: the next is to be chosen.
+    /// The instance being polled and the weight it has used; `None`: the next one has to be chosen.
     polled: Option<(u32, u32)>,
 }
 
@@ -108,33 +108,33 @@ struct RxAction {
 pub(crate) struct Core {
     model: CoreModel,
     work: Work,
-    /// Its own code runs: it will look for work by itself.
+    /// The core's own code is running and will look for work itself.
     entered: bool,
-    /// It woke and has not begun: what that takes.
+    /// It has woken but not started: the wake-up cost still to pay.
     waking: Time,
-    /// The unit under way: when it ends, what it costs and what for.
+    /// The current unit: its end, its cost and its purpose.
     busy_until: Time,
     cost: Time,
     purpose: Purpose,
     /// Time by [`Purpose`], the unit under way included.
     spent: [Time; PURPOSES],
-    /// NAPI instances whose hard interrupt waits.
+    /// NAPI instances with a pending hard interrupt.
     interrupts: VecDeque<u32>,
-    /// NAPI instances to be polled; those that the `net_rx_action` under way has still to poll; and those that it leaves
-    /// to the next because they used up their weight.
+    /// NAPI instances to poll; those left for the current `net_rx_action`; and those it puts off
+    /// because they used up their weight.
     poll_list: VecDeque<u32>,
     list: VecDeque<u32>,
     repoll: VecDeque<u32>,
-    /// Transmit queues to run again, and the one that is run.
+    /// Transmit queues to run again, and the one being run.
     output_queue: VecDeque<u32>,
     output: Option<u32>,
     softirq: Option<Softirq>,
     rx_action: Option<RxAction>,
-    /// `ksoftirqd` is to run.
+    /// `ksoftirqd` is runnable.
     ksoftirqd: bool,
     /// Threads that want the core.
     threads: VecDeque<u32>,
-    /// Time of softirqs beyond that of threads since `ksoftirqd` and threads both want the core, picoseconds.
+    /// By how much softirqs have had more time than threads since both want the core, picoseconds.
     lead: i64,
     /// Hard interrupts, polls.
     pub interrupts_taken: u64,
@@ -192,7 +192,7 @@ impl Core {
         self.spent[purpose as usize] += cost;
     }
 
-    /// Ends the unit of a thread under way before its time; the thread had the core and has it again after what comes now.
+    /// Cuts the current unit of a thread short. The thread gets the core back after the interruption.
     fn interrupt_thread(&mut self, now: Time, thread: u32) {
         let left = self.busy_until.saturating_sub(now).min(self.cost);
         let spent = &mut self.spent[self.purpose as usize];
@@ -215,14 +215,14 @@ impl World {
         self.kick_core(core);
     }
 
-    /// Puts a NAPI instance on a core's list (`napi_schedule`), which that core's softirq then polls. The instance must
-    /// not be on any.
+    /// Puts a NAPI instance on a core's poll list (`napi_schedule`) for that core's softirq. It must
+    /// not be on a list already.
     pub(crate) fn schedule_napi(&mut self, core: u32, napi: u32) {
         self.linux.cores[core as usize].poll_list.push_back(napi);
         self.kick_core(core);
     }
 
-    /// A core is to run a transmit queue again (`__netif_schedule`). The queue must not wait for any.
+    /// Has a core run a transmit queue again (`__netif_schedule`). The queue must not be waiting for a core already.
     pub(crate) fn schedule_output(&mut self, core: u32, queue: u32) {
         self.linux.cores[core as usize].output_queue.push_back(queue);
         self.kick_core(core);
@@ -234,7 +234,7 @@ impl World {
         self.kick_core(core);
     }
 
-    /// A core that sleeps looks for work, and so does one at a virtual CPU.
+    /// Makes a core look for work if it sleeps or runs a virtual CPU.
     fn kick_core(&mut self, core: u32) {
         let now = self.now;
         let c = &mut self.linux.cores[core as usize];
@@ -247,7 +247,7 @@ impl World {
         self.next_unit(core);
     }
 
-    /// A core's unit of work ends.
+    /// The current unit of a core ends.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_linux_core(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// A step towards the next unit. `true`: it has begun, or there is none.
+    /// One step towards the next unit. `true`: a unit has begun, or there is no work.
     fn begin_unit(&mut self, core: u32) -> bool {
         let now = self.now;
         let c = &mut self.linux.cores[core as usize];
@@ -345,7 +345,7 @@ impl World {
         let Some((napi, used)) = action.polled else {
             let over = action.budget == 0 || now >= action.since + NETDEV_BUDGET_TIME;
             if c.list.is_empty() && c.repoll.is_empty() {
-                // What was scheduled meanwhile.
+                // Take what was scheduled in the meantime.
                 std::mem::swap(&mut c.list, &mut c.poll_list);
             }
             if over || c.list.is_empty() {
@@ -376,18 +376,18 @@ impl World {
         false
     }
 
-    /// A `net_rx_action` ends: what it left is polled by the next, in another round or by `ksoftirqd`.
+    /// A `net_rx_action` ends. What it left is polled by the next one, in another round or in `ksoftirqd`.
     fn end_rx_action(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
         c.rx_action = None;
-        // What is left of the list, then what came meanwhile, then what is polled again.
+        // In the kernel's order: the rest of the list, new arrivals, then those to be polled again.
         c.list.append(&mut c.poll_list);
         c.list.append(&mut c.repoll);
         std::mem::swap(&mut c.list, &mut c.poll_list);
     }
 
-    /// A round of softirqs is over. Where there is more another begins; after many of them, or a long time, `ksoftirqd`
-    /// goes on.
+    /// A round of softirqs is over. If work is left, another begins; after many rounds or a long time, `ksoftirqd`
+    /// takes over.
     fn end_round(&mut self, core: u32) {
         let now = self.now;
         let c = &mut self.linux.cores[core as usize];

@@ -5,7 +5,7 @@
 //! enabled and moderation is tuned), en_tx.c (`mlx5e_poll_tx_cq`: byte queue limits hear of all completions of a poll at
 //! once; a stopped queue is woken), en.h (`MLX5E_TX_CQ_POLL_BUDGET`).
 //!
-//! Descriptors of packets that were polled are the device's again when their poll ends: a ring is refilled in bursts.
+//! Descriptors of polled packets return to the device when the poll ends: a ring is refilled in bursts.
 //! The device sends packets of all its transmit rings in the order of their doorbells.
 //!
 //! Leaves out: descriptors that hold several packets, segmentation, and the completion of several packets by one entry.
@@ -18,7 +18,7 @@ use tailback_proto::wire::FCS_BYTES;
 use super::core::{Purpose, Unit, NAPI_WEIGHT};
 use super::moderation::Moderation;
 use crate::event::Event;
-use crate::fabric::packet::Fifo;
+use crate::fabric::packet::{Fifo, Packet};
 use crate::fabric::port::DropReason;
 use crate::world::World;
 
@@ -35,11 +35,11 @@ enum Doing {
     Completion,
     /// A packet.
     Receive(u32),
-    /// A packet that its egress hands to a device.
+    /// Handing a packet to a device.
     Send(u32),
 }
 
-/// What a packet costs on the core of a channel.
+/// What a packet costs the core of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     pub receive: Time,
@@ -57,25 +57,25 @@ pub(crate) struct Channel {
     pub napi: u32,
     pub costs: Costs,
     doing: Doing,
-    /// Interrupts are off: it is on a list, or polled.
+    /// Interrupts are off: the channel is on a poll list or being polled.
     scheduled: bool,
-    /// When its pending interrupt event is due; others are stale.
+    /// When its interrupt event is due; any other event is stale.
     irq_at: Time,
-    /// Received, not polled yet; descriptors that the poll under way has used.
+    /// Packets received but not polled; descriptors used by the current poll.
     pub ring: Fifo,
     pub waiting: u32,
     taken: u32,
     descriptors: u32,
-    /// First and last of what waits, and the one that filled up the frames of the moderation.
+    /// Arrival of the first and last waiting packet, and of the one that completed the moderation's frame count.
     first_at: Time,
     last_at: Time,
     full_at: Option<Time>,
     since_interrupt: u32,
     pub rx: Moderation,
     pub rx_out_of_buffer: u64,
-    /// The egress that the poll under way runs.
+    /// The egress that the current poll runs.
     pub running: Option<u32>,
-    /// Whether the poll under way still looks for completions, and how many it found.
+    /// Whether the current poll still looks for completions, and how many it has found.
     completing: bool,
     completed: u32,
     completed_bytes: u32,
@@ -85,7 +85,7 @@ pub(crate) struct Channel {
 /// A transmit queue.
 #[derive(Debug)]
 pub(crate) struct TxQueue {
-    /// Handed to the device and not completed: when each has left, and its length.
+    /// Packets handed to the device but not completed: when each left, and its length.
     sent: VecDeque<(Time, u32)>,
     descriptors: usize,
     pub dql: Option<Dql>,
@@ -93,9 +93,9 @@ pub(crate) struct TxQueue {
     over_limit: bool,
     full: bool,
     pub moderation: Moderation,
-    /// Egress that it is woken for.
+    /// The egress to run when the queue wakes.
     pub egress: u32,
-    /// How often BQL stopped it, and how often a full ring did.
+    /// Stops by BQL, and stops by a full ring.
     pub bql_stops: u64,
     pub ring_stops: u64,
 }
@@ -119,7 +119,7 @@ impl TxQueue {
         self.over_limit | self.full
     }
 
-    /// Bytes that wait for their completion.
+    /// Bytes awaiting completion.
     pub fn bytes(&self) -> u64 {
         self.sent.iter().map(|&(_, bytes)| bytes as u64).sum()
     }
@@ -170,7 +170,7 @@ impl Channel {
         }
     }
 
-    /// The packet that its core is at, if any.
+    /// The packet its core is working on, if any.
     pub fn in_hand(&self) -> Option<u32> {
         match self.doing {
             Doing::Receive(packet) | Doing::Send(packet) => Some(packet),
@@ -178,7 +178,7 @@ impl Channel {
         }
     }
 
-    /// What byte queue limits count as in flight: the completions of the poll under way are not told yet.
+    /// Bytes in flight as BQL sees them: completions of the current poll are not reported yet.
     pub fn charged(&self) -> u64 {
         self.tx.bytes() + self.completed_bytes as u64
     }
@@ -192,7 +192,7 @@ impl Channel {
 }
 
 impl World {
-    /// A packet for a channel's ring came over the wire.
+    /// A packet arrives from the wire for a channel's ring.
     pub(super) fn channel_receive(&mut self, channel: u32, index: u32) {
         let now = self.now;
         let c = &mut self.linux.channels[channel as usize];
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Interrupts the core of a channel, if that is due, or sees to it that it will be.
+    /// Interrupts the core of a channel if that is due, or schedules it.
     fn moderate(&mut self, channel: u32) {
         let now = self.now;
         let c = &mut self.linux.channels[channel as usize];
@@ -253,7 +253,7 @@ impl World {
     pub(super) fn on_moderation(&mut self, channel: u32) {
         let c = &mut self.linux.channels[channel as usize];
         if c.irq_at != self.now {
-            return; // stale: an earlier one took its place
+            return; // stale: replaced by an earlier one
         }
         c.irq_at = Time::NEVER;
         if !c.scheduled {
@@ -318,7 +318,7 @@ impl World {
         }
     }
 
-    /// A poll has taken all completions there were: BQL hears of them, and a queue that may go on does.
+    /// A poll has taken all completions: report them to BQL, and wake the queue if it may go on.
     fn end_completions(&mut self, core: u32, channel: u32) {
         let now = self.now;
         let c = &mut self.linux.channels[channel as usize];
@@ -338,13 +338,13 @@ impl World {
         }
     }
 
-    /// A poll is over. `true`: there is more.
+    /// A poll ends. `true`: there is more to poll.
     pub(super) fn channel_poll_ends(&mut self, channel: u32, used: u32) -> bool {
         let now = self.now;
         let c = &mut self.linux.channels[channel as usize];
         let more = used == NAPI_WEIGHT || c.completed == TX_BUDGET;
         c.taken = 0;
-        // What was polled with interrupts off counts for none: the next packets fill up the frames anew.
+        // Packets polled with interrupts off do not count towards the next interrupt.
         c.since_interrupt = c.waiting;
         c.full_at = None;
         c.tx.moderation.sample.packets += c.completed as u64;
@@ -393,14 +393,25 @@ impl World {
         }
     }
 
-    /// Puts a packet on the link behind a port, where it has left by `left`; nothing may be sent to leave earlier.
+    /// Bytes that a port of a bridge was given and has not put on the wire yet: its device takes packets ahead.
+    pub(crate) fn unsent_bytes(&self, port: usize) -> u64 {
+        let p = &self.ports[port];
+        let begun = |packet: &Packet| {
+            let left = packet.arrival.saturating_sub(p.arrival_delay);
+            left.saturating_sub(self.serialization(port, packet.wire_bytes as u32)) <= self.now
+        };
+        let waiting = p.in_flight.iter(&self.packets).filter(|&packet| !begun(packet));
+        waiting.map(|packet| packet.wire_bytes as u64).sum()
+    }
+
+    /// Puts a packet on the link behind a port; it has left completely at `left`. Calls must come in the order of `left`.
     fn send_at(&mut self, port: usize, index: u32, left: Time) {
         let packet = &mut self.packets[index];
         let (class, wire_bytes, kind, frame) =
             (packet.class, packet.wire_bytes, packet.kind, packet.frame_bytes());
         let p = &mut self.ports[port];
         p.busy_until = left;
-        p.wire_bytes += wire_bytes as u64;
+        p.wire_bytes += if p.up { wire_bytes as u64 } else { 0 };
         let arrival = left + p.arrival_delay;
         packet.arrival = arrival;
         let (first, up) = (p.in_flight.is_empty(), p.up);

@@ -2,12 +2,12 @@
 //!
 //! Sources: Linux net/core/dev.c (`__dev_xmit_skb`, `net_tx_action`), net/sched/sch_generic.c (`__qdisc_run` and its quota
 //! of `dev_tx_weight`, `sch_direct_xmit`, `dev_requeue_skb`, `TCQ_F_CAN_BYPASS`). Only one core runs a discipline at
-//! a time (`__QDISC_STATE_RUNNING`); another that queues a packet meanwhile leaves it to that one. A discipline in front of one transmit
-//! queue is not asked for a packet while that is stopped (`TCQ_F_ONETXQUEUE`). Otherwise, and where it is bypassed, a packet that finds
-//! its transmit queue stopped goes back, which counts as a requeue, and waits there until the queue is woken. The core that wakes the
-//! queue, by a completion, goes on with the discipline.
+//! a time (`__QDISC_STATE_RUNNING`); others that queue a packet meanwhile leave it to that core. A discipline with a single transmit
+//! queue is not dequeued while that queue is stopped (`TCQ_F_ONETXQUEUE`). Otherwise, and when it is bypassed, a packet that finds
+//! its transmit queue stopped is put back (a requeue) and waits until the queue is woken. The core that wakes the
+//! queue, on a completion, continues the discipline.
 //!
-//! Leaves out: the time that cores wait for each other's locks, and dequeuing in bulk.
+//! Leaves out: lock contention between cores, and bulk dequeue.
 
 use rand_core::Rng;
 use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
@@ -22,7 +22,7 @@ use crate::fabric::packet::{CE, ECT};
 use crate::fabric::port::DropReason;
 use crate::world::World;
 
-/// Packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
+/// Most packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
 const QUOTA: u32 = 64;
 
 /// A queueing discipline in front of one or several transmit queues of a port.
@@ -33,30 +33,30 @@ pub(crate) struct Egress {
     pub port: u32,
     /// Its transmit queue, if it has only one.
     only_queue: Option<u32>,
-    /// As cores know it.
+    /// Its index among the cores' transmit queues.
     output: u32,
-    /// As timers know it.
+    /// Its index among the timers.
     timer: u32,
     /// A packet that finds it empty goes straight to the device.
     bypass: bool,
     random: Stream,
-    /// Some core runs it, and how much it may still do.
+    /// Being run by a core: packets left of its quota.
     running: bool,
     quota: u32,
-    /// The packet under way did not wait.
+    /// The current packet bypassed the queue.
     direct: bool,
-    /// It waits for some core (`__QDISC_STATE_SCHED`).
+    /// Scheduled on a core (`__QDISC_STATE_SCHED`).
     scheduled: bool,
     /// The core whose softirq runs it.
     output_core: Option<u32>,
-    /// What that softirq hands to the device.
+    /// The packet that this softirq hands to the device.
     sending: Option<u32>,
-    /// Transmit queue of the packet that went back.
+    /// Transmit queue of the packet that was put back.
     held_for: Option<u32>,
     /// When its timer is due, and the core that armed it, which it interrupts (`HRTIMER_MODE_ABS_PINNED`).
     watchdog_at: Time,
     watchdog_core: u32,
-    /// Packets of data that wait: for the books.
+    /// Data packets waiting, for the audit.
     pub data_packets: u64,
     pub marked: u64,
 }
@@ -100,14 +100,14 @@ impl Egress {
         }
     }
 
-    /// The packet that a softirq hands to the device, if any.
+    /// The packet that a softirq is handing to the device, if any.
     pub fn in_hand(&self) -> Option<u32> {
         self.sending
     }
 }
 
 impl World {
-    /// Offers a packet to an egress. `true`: the core that did is to run it.
+    /// Offers a packet to an egress. `true`: the calling core must run it.
     pub(super) fn egress_enqueue(&mut self, egress: u32, index: u32) -> bool {
         let now = self.now;
         let packet = &self.packets[index];
@@ -147,7 +147,7 @@ impl World {
         true
     }
 
-    /// What a discipline dropped of what it held is gone.
+    /// Accounts for packets that a discipline dropped from its queue.
     fn drop_victims(&mut self, egress: u32, drops: &mut Vec<(Skb, tailback_proto::aqm::skb::DropReason)>) {
         for (skb, _) in drops.drain(..) {
             self.leave_egress(egress, &skb);
@@ -164,7 +164,7 @@ impl World {
         self.linux.bridge_ports[port].qdisc_backlog.change(self.now, -(skb.bytes as i64));
     }
 
-    /// A core that runs an egress takes the next packet, and what it takes to hand it to the device. `None`: the run is
+    /// A core running an egress takes the next packet, with the cost of handing it to the device. `None`: the run is
     /// over.
     pub(super) fn egress_unit(&mut self, core: u32, egress: u32) -> Option<(u32, Time)> {
         let now = self.now;
@@ -225,7 +225,7 @@ impl World {
         self.post_to_device(queue, packet);
     }
 
-    /// A core is to run an egress, unless some is to already (`__netif_schedule`).
+    /// Schedules an egress on a core unless it is scheduled already (`__netif_schedule`).
     pub(super) fn schedule_egress(&mut self, core: u32, egress: u32) {
         let e = &mut self.linux.egresses[egress as usize];
         if std::mem::replace(&mut e.scheduled, true) {
@@ -251,7 +251,7 @@ impl World {
         let e = &mut self.linux.egresses[egress as usize];
         if e.output_core != Some(core) {
             e.scheduled = false;
-            // Another core runs it, and goes on until it is empty (`qdisc_run_begin`).
+            // Another core runs it and continues until it is empty (`qdisc_run_begin`).
             if e.running {
                 return None;
             }
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// A unit of an egress that a softirq runs ends.
+    /// A softirq has handed its packet to the device.
     pub(super) fn output_egress_unit_ends(&mut self, egress: u32) {
         let packet = self.linux.egresses[egress as usize].sending.take().expect("it sends");
         self.egress_unit_ends(packet);
@@ -288,7 +288,7 @@ mod tests {
     use crate::Simulation;
     use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
-    /// What BQL counts of a packet here: neither preamble and gap nor FCS.
+    /// Bytes that BQL counts for a packet: without preamble, gap and FCS.
     const WIRE_BYTES: u16 = 1500;
     const BYTES: u64 = (WIRE_BYTES as u32 - PREAMBLE_AND_GAP_BYTES - FCS_BYTES) as u64;
 

@@ -1,4 +1,4 @@
-//! The Linux path: cores, NAPI, and what forwards by them.
+//! The Linux path: cores, NAPI, and what forwards packets on them.
 
 pub(crate) mod bridge;
 pub(crate) mod core;
@@ -28,12 +28,12 @@ pub(crate) struct Linux {
     pub first_bridge_port: usize,
     pub channels: Vec<Channel>,
     pub egresses: Vec<Egress>,
-    /// What a queueing discipline dropped of what it held, on its way to the books.
+    /// Packets that a queueing discipline dropped from its queue, not yet accounted for.
     drops: Vec<(Skb, DropReason)>,
     pub veths: veth::Veths,
 }
 
-/// A timer that is no core's: what [`crate::event::Event::LinuxTimer`] names.
+/// What a [`crate::event::Event::LinuxTimer`] stands for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
     /// The watchdog of an end of a veth pair.

@@ -1,14 +1,14 @@
-//! When the completions of a queue interrupt.
+//! Interrupt moderation: when the completions of a queue raise an interrupt.
 //!
 //! Sources: `ethtool -C` (usecs and frames, whichever is first; adaptive: lib/dim), Linux mlx5 (two modes of the timer: of
-//! receive queues it starts anew with each packet, CQE mode, of transmit queues with each interrupt, EQE mode).
+//! receive queues restart it with every packet, CQE mode; transmit queues with every interrupt, EQE mode).
 
 use tailback_proto::interrupts::dim::{Dim, Profile, Sample, RX_CQE, TX_EQE};
 use tailback_proto::units::Time;
 
 use crate::plan::CoalescingPlan;
 
-/// From when the timer counts.
+/// What starts the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The last packet.
@@ -53,8 +53,8 @@ impl Moderation {
         }
     }
 
-    /// When a queue interrupts whose first and last completion came at these times, and the one that fills up `frames`,
-    /// if there are so many.
+    /// When a queue interrupts, given the times of its first and last completion, and of the one that completes `frames`,
+    /// if there are that many.
     pub fn due(&self, first: Time, last: Time, full: Option<Time>) -> Time {
         let span = Time::from_us(self.profile.usecs as u64);
         let timer = match self.mode {

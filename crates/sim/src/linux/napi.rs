@@ -1,4 +1,4 @@
-//! What a core's units of work mean: by the kind of NAPI instance, transmit queue or thread that they belong to.
+//! What a core's units of work do, by the kind of NAPI instance, transmit queue or thread they belong to.
 
 use super::core::{Purpose, Unit};
 use crate::world::World;
@@ -37,7 +37,7 @@ pub(crate) enum Thread {
 const TICK: Time = Time::from_us(1_000);
 
 impl World {
-    /// Begins the next unit of a poll that has used so much of its weight. `None`: the poll is over.
+    /// Begins the next unit of a poll that has used `used` of its weight. `None`: the poll is over.
     pub(super) fn napi_unit(&mut self, core: u32, napi: u32, used: u32) -> Option<Unit> {
         match self.linux.napis[napi as usize] {
             Napi::Channel(channel) => self.channel_unit(core, channel, used),
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Begins the next unit of a transmit queue that runs again. `None`: it has nothing more, or may do no more.
+    /// Begins the next unit of a transmit queue that runs again. `None`: it is empty, or its quota is used up.
     pub(super) fn output_unit(&mut self, core: u32, queue: u32) -> Option<Unit> {
         match self.linux.outputs[queue as usize] {
             Output::Bridge(egress) => self.output_egress_unit(core, egress),

@@ -4,17 +4,18 @@
 //! NIC never runs out of receive buffer and never asks for a pause itself. Leaves out: the NIC's caches, and the time to
 //! fetch a packet again.
 
-mod congestion;
+mod burst;
 mod probe;
 mod qp;
 mod receive;
 mod transmit;
 
-pub(crate) use congestion::{Congestion, Controller};
+pub(crate) use burst::Burst;
 pub(crate) use probe::Prober;
 pub(crate) use qp::{QpState, RecvQp, SendQp};
 
 use std::collections::VecDeque;
+use tailback_proto::congestion::builtin::Congestion;
 use tailback_proto::congestion::rhcc::sender::SenderParameters;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;

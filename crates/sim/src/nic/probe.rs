@@ -7,6 +7,7 @@
 //! Leaves out: two timestamps in place of their difference; retransmission (a lost probe is only missed).
 
 use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
+use tailback_proto::congestion::Controller;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{PREAMBLE_AND_GAP_BYTES, PROBE_FRAME_BYTES};
 
@@ -36,7 +37,8 @@ impl Prober {
     /// allows `rate`.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub fn on_sent(&mut self, p: &SenderParameters, now: Time, payload: u64, rate: f64) -> (bool, f64) {
-        (self.sender.on_sent(p, now, payload), self.sender.limit(rate))
+        self.sender.on_sent(p, now, payload);
+        (self.sender.takes_probe(), self.sender.limit(rate))
     }
 }
 
@@ -92,7 +94,7 @@ impl World {
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
         let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) else { return };
         prober.answers += 1;
-        prober.sender.on_answer(p, Time::from_ns(packet.psn as u64));
+        prober.sender.on_probe_answer(p, Time::from_ns(packet.psn as u64));
         self.arm_probe_timer(packet.qp);
     }
 
@@ -105,7 +107,8 @@ impl World {
         if s.state != QpState::Running {
             return;
         }
-        if prober.sender.on_timeout(p, self.now) {
+        prober.sender.on_timeout(p, self.now);
+        if prober.sender.takes_probe() {
             let port = self.nics[s.src as usize].port as usize;
             self.queue_probe(qp);
             self.kick(port);

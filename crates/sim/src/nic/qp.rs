@@ -1,9 +1,11 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
+use tailback_proto::congestion::builtin::Flow;
+use tailback_proto::congestion::Uses;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
-use super::{Controller, Prober};
+use super::{Burst, Prober};
 use crate::workload::latency::QpNumber;
 use crate::workload::Writer;
 
@@ -35,7 +37,11 @@ impl QpState {
 #[derive(Debug)]
 pub(crate) struct SendQp {
     pub requester: Requester,
-    pub controller: Controller,
+    pub controller: Flow,
+    /// What its controller uses.
+    pub uses: Uses,
+    /// What it has sent of a burst. Boxed: most are paced packet by packet.
+    pub burst: Option<Box<Burst>>,
     /// Where it probes its receiver. Boxed: most do not.
     pub prober: Option<Box<Prober>>,
     /// Earliest time of its next packet.
@@ -67,7 +73,7 @@ impl SendQp {
     #[inline]
     pub fn may_send(&self, writers: &[Writer]) -> bool {
         self.requester.has_work()
-            && (!self.controller.may_have_window() || self.window_is_open(&writers[self.writer as usize]))
+            && (!self.uses.window || self.window_is_open(&writers[self.writer as usize]))
     }
 
     #[inline(never)] // what most runs never need stays out of the way of what they do

@@ -3,12 +3,12 @@
 //! An ACK or NAK echoes what the packet that it answers brought: its CE mark, and the timestamp and telemetry of NICs whose
 //! controllers use them.
 
-use tailback_proto::congestion::AckInfo;
+use tailback_proto::congestion::{AckInfo, Loss};
 use tailback_proto::transport::rc::{Timeout, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
-use super::{Congestion, Controller, QpState};
+use super::QpState;
 use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
 use crate::host::path::IDEAL;
 use crate::world::World;
@@ -60,7 +60,7 @@ impl World {
         if marked {
             r.np_ecn_marked_roce_packets += 1;
             nic.counters.np_ecn_marked_roce_packets += 1;
-            if matches!(model.congestion, Congestion::Dcqcn(_)) {
+            if model.congestion.uses().cnps {
                 let point = &mut self.notification_points[r.notification_point as usize];
                 cnp = point.on_ecn_marked(self.now, model.min_time_between_cnps);
             }
@@ -90,7 +90,7 @@ impl World {
             }
         };
         let telemetry_bytes = model.telemetry_bytes;
-        let echoes = model.congestion.hears_acks();
+        let echoes = model.congestion.uses().acks;
         if cnp {
             self.send_cnp(host, packet.qp, packet.code_point);
         }
@@ -164,7 +164,7 @@ impl World {
         }
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
         let rc = &model.rc;
-        let hears_acks = model.congestion.hears_acks();
+        let hears_acks = s.uses.acks;
         let unsent = s.requester.posted() - s.requester.next_sequence();
         let newly = if packet.kind == Kind::Ack {
             s.requester.on_ack(rc, self.now, packet.psn)
@@ -175,6 +175,7 @@ impl World {
             let newly = s.requester.on_nak(rc, self.now, packet.psn);
             if s.requester.next_sequence() < next {
                 s.next_at = s.next_at.max(self.now + model.nak_reaction);
+                s.controller.on_loss(&model.congestion, self.now, Loss::Nak);
             }
             newly
         };
@@ -200,6 +201,7 @@ impl World {
         let ack = AckInfo {
             now: self.now,
             rtt: self.now - sent_at,
+            receiver_delay: Time::ZERO,
             completes_burst: packet.kind == Kind::Ack
                 && newly > 0
                 && (model.congestion.burst_bytes())
@@ -208,6 +210,7 @@ impl World {
             acknowledged_bytes,
             sent_bytes: writer.position(s.requester.next_sequence()),
             marked: packet.flags & CE_ECHO != 0,
+            hop_count: 0,
             hops,
         };
         s.controller.on_ack(&model.congestion, &ack);
@@ -216,14 +219,13 @@ impl World {
     fn on_cnp(&mut self, host: usize, packet: &Packet) {
         let s = &mut self.send_qps[packet.qp as usize];
         let nic = &mut self.nics[host];
-        match (&mut s.controller, &self.nic_models[nic.model as usize].congestion) {
-            (Controller::Dcqcn(reaction), Congestion::Dcqcn(parameters)) if s.state == QpState::Running => {
-                s.rp_cnp_handled += 1;
-                nic.counters.rp_cnp_handled += 1;
-                nic.counters.cnp_delay_ns += nanoseconds(self.now).wrapping_sub(packet.psn) as u64;
-                reaction.on_cnp(parameters, self.now);
-            }
-            _ => nic.counters.rp_cnp_ignored += 1,
+        if s.uses.cnps && s.state == QpState::Running {
+            s.rp_cnp_handled += 1;
+            nic.counters.rp_cnp_handled += 1;
+            nic.counters.cnp_delay_ns += nanoseconds(self.now).wrapping_sub(packet.psn) as u64;
+            s.controller.on_cnp(&self.nic_models[nic.model as usize].congestion, self.now);
+        } else {
+            nic.counters.rp_cnp_ignored += 1;
         }
     }
 
@@ -235,13 +237,15 @@ impl World {
             return;
         }
         let nic = &mut self.nics[s.src as usize];
-        let rc = &self.nic_models[nic.model as usize].rc;
+        let model = &self.nic_models[nic.model as usize];
+        let rc = &model.rc;
         let unsent = s.requester.posted() - s.requester.next_sequence();
         match s.requester.on_timeout(rc, self.now) {
             Timeout::None => {}
             Timeout::Retry => {
                 s.local_ack_timeout_err += 1;
                 nic.counters.local_ack_timeout_err += 1;
+                s.controller.on_loss(&model.congestion, self.now, Loss::Timeout);
             }
             Timeout::Failed => {
                 s.local_ack_timeout_err += 1;

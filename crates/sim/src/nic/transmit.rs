@@ -111,7 +111,7 @@ impl World {
         let nic = &mut self.nics[s.src as usize];
         let model = &self.nic_models[nic.model as usize];
         let (host, fetches) = (s.src as usize, nic.path != IDEAL);
-        let hears_acks = model.congestion.hears_acks();
+        let hears_acks = s.uses.acks;
         let ends_burst = hears_acks
             && model
                 .congestion
@@ -124,7 +124,7 @@ impl World {
         s.packets_sent += 1;
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64, model.line_rate);
+        let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64);
         let (probe, rate) = match (&mut s.prober, &model.rhcc) {
             (Some(prober), Some(p)) => prober.on_sent(p, self.now, payload as u64, rate),
             _ => (false, rate),
@@ -134,7 +134,7 @@ impl World {
         s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as i64 as u64);
         let mut stamp = self.now;
         if hears_acks {
-            if let Some(burst) = s.controller.burst(&model.congestion) {
+            if let Some(burst) = &mut s.burst {
                 (s.next_at, stamp) =
                     burst.on_sent(self.now, out.sequence, wire_bytes, ends_burst, rate, model.line_rate);
             }

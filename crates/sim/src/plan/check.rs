@@ -64,8 +64,11 @@ impl NicPlan {
         if let Some(problem) = self.host_path.as_ref().and_then(|path| path.problem()) {
             return Err(impossible(format!("{place}.host_path"), problem));
         }
-        if self.congestion.needs_each_ack() && self.transport.ack_every_packets != 1 {
-            return Err(impossible(place, "with hpcc and dctcp, ack_every_packets must be 1"));
+        if self.congestion.uses().each_ack && self.transport.ack_every_packets != 1 {
+            return Err(impossible(
+                place,
+                "its congestion control takes an ACK of each packet: ack_every_packets must be 1",
+            ));
         }
         let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
         if (receiver.is_some() || self.hostcc.is_some()) && self.host_path.is_none() {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tailback_proto::congestion::host::LadderParameters;
 use tailback_proto::congestion::hostcc::HostCcParameters;
 use tailback_proto::congestion::rhcc::receiver::ReceiverParameters;
-use tailback_proto::congestion::rhcc::sender::{Law, SenderParameters};
+use tailback_proto::congestion::rhcc::sender::RhccParameters;
 use tailback_proto::units::{Rate, Time};
 
 /// RHCC; a half that is none is off.
@@ -12,29 +12,8 @@ use tailback_proto::units::{Rate, Time};
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct RhccPlan {
-    pub sender: Option<RhccSenderPlan>,
+    pub sender: Option<RhccParameters>,
     pub receiver: Option<RhccReceiverPlan>,
-}
-
-/// RHCC's sender; see [`SenderParameters`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct RhccSenderPlan {
-    pub probe_bytes: u64,
-    pub threshold_ps: u64,
-    pub law: RhccLawPlan,
-    pub floor_bps: u64,
-    pub idle_probe_ps: Option<u64>,
-}
-
-/// How an answer changes the rate; see [`Law`].
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-#[allow(missing_docs)]
-pub enum RhccLawPlan {
-    Pid { alpha_per_ns: f64, beta_per_ns: f64 },
-    Aimd { additive_bps: u64, decrease: f64 },
 }
 
 /// RHCC's receiver; see [`ReceiverParameters`].
@@ -80,31 +59,6 @@ impl LadderPlan {
             write_time: Time(self.write_time_ps),
             raise_interval: Time(self.raise_interval_ps),
         }
-    }
-}
-
-impl RhccSenderPlan {
-    /// Parameters of a queue pair on a link of `line_rate`.
-    ///
-    /// # Errors
-    /// One line naming what makes no sense.
-    pub fn parameters(&self, line_rate: Rate) -> Result<SenderParameters, String> {
-        let parameters = SenderParameters {
-            line_rate,
-            floor: self.floor_bps as f64,
-            probe_bytes: self.probe_bytes,
-            threshold: Time(self.threshold_ps),
-            law: match self.law {
-                RhccLawPlan::Pid { alpha_per_ns, beta_per_ns } => {
-                    Law::Pid { alpha: alpha_per_ns, beta: beta_per_ns }
-                }
-                RhccLawPlan::Aimd { additive_bps, decrease } => {
-                    Law::Aimd { additive: additive_bps as f64, decrease }
-                }
-            },
-            idle_probe: self.idle_probe_ps.map(Time),
-        };
-        parameters.check().map(|()| parameters)
     }
 }
 

@@ -91,15 +91,11 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         }
     }
     for (index, switch) in world.switches.iter().enumerate() {
-        let groups = world.groups.iter().skip(switch.first_port as usize * CLASSES);
-        let own = world.ports.iter().filter(|port| port.owner as usize == world.nics.len() + index).count();
+        let own = world.ports_of(index);
         let mut headroom = [0u64; 2];
-        for (at, group) in groups.take(own * CLASSES).enumerate() {
-            headroom[switch.pool((at % CLASSES) as u8)] += group.headroom as u64;
-        }
-        let first = switch.first_port as usize * CLASSES;
         let (mut came, mut went) = ((0, 0), (0, 0));
-        for at in first..first + own * CLASSES {
+        for at in lane(own.start, 0)..lane(own.end, 0) {
+            headroom[switch.pool(port_and_class(at).1)] += world.groups[at].headroom as u64;
             came = (came.0 + world.groups[at].rx_packets, came.1 + world.groups[at].rx_bytes);
             went = (went.0 + world.queues[at].rx_packets, went.1 + world.queues[at].rx_bytes);
             for reason in

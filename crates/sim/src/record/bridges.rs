@@ -129,7 +129,12 @@ pub(super) fn read(world: &mut World, source: BridgeSource, before: &mut u64, sp
         QdiscMax(port) => return ports[port].qdisc_backlog.take_max() as f64,
         SentMean(port) => return ports[port].tx_backlog.take_mean(now, span),
         SentMax(port) => return ports[port].tx_backlog.take_max() as f64,
-        RingDropped(port) => out_of_buffer(world, port),
+        // What came out of a ring and had nowhere to go counts there, too.
+        RingDropped(port) => {
+            let classes = (0..CLASSES as u8).map(|class| lane(first + port, class));
+            let no_route = |at: usize| world.drops[at][DropReason::NoRoute as usize].packets;
+            out_of_buffer(world, port) + classes.map(no_route).sum::<u64>()
+        }
         Marked(port) => egresses(world, port).map(|egress| egress.marked).sum(),
         QdiscDropped(port) => world.drops[lane(first + port, 0)][DropReason::Qdisc as usize].packets,
         Core(core, purpose) => world.linux.cores[core].spent(purpose, now).0,

@@ -22,6 +22,8 @@ const PICOSECONDS_TO_MICROSECONDS: u64 = 1_000_000;
 
 pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
     let mut rows = Vec::new();
+    let control = HostControl::of_hosts(world);
+    let tcp = super::tcp::HostTotals::of_hosts(world);
     for (host, host_plan) in plan.hosts.iter().enumerate() {
         let c = &world.nics[host].counters;
         for (name, value) in [
@@ -45,14 +47,12 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
         if let Some(path) = world.paths.get(world.nics[host].path as usize) {
             super::paths::counters(world, path, &host_plan.name, &mut rows);
         }
-        host_control(world, host, &host_plan.name, &mut rows);
-        super::tcp::counters(host, &host_plan.name, world, &mut rows);
+        control[host].counters(&host_plan.name, &mut rows);
+        super::tcp::counters(host, &host_plan.name, world, &tcp[host], &mut rows);
         port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
     }
     for (index, switch) in plan.switches.iter().enumerate() {
-        let node = (plan.hosts.len() + index) as u32;
-        let first = world.switches[index].first_port as usize;
-        for port in (first..world.ports.len()).take_while(|&port| world.ports[port].owner == node) {
+        for port in world.ports_of(index) {
             let name = world.links[port].name.clone();
             port_counters(world, &switch.name, &name, port, &mut rows);
         }
@@ -62,20 +62,42 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
     rows
 }
 
-/// What RHCC's sender and the agent did, at hosts that have them.
-fn host_control(world: &World, host: usize, name: &str, rows: &mut Vec<Counter>) {
-    let own = world.send_qps.iter().filter(|s| s.src as usize == host);
-    let mut probers = own.filter_map(|s| s.prober.as_ref()).peekable();
-    let mut add = |counter: &str, value| {
-        rows.push(Counter { node: name.into(), port: String::new(), counter: counter.into(), value });
-    };
-    if probers.peek().is_some() {
-        let (sent, answers) = probers.fold((0, 0), |(a, b), p| (a + p.probes_sent, b + p.answers));
-        add("rhcc_probes_sent", sent);
-        add("rhcc_probe_answers", answers);
+/// What RHCC's senders and the agent of a host did, where it has them.
+#[derive(Clone, Default)]
+struct HostControl {
+    /// Probes sent, and answers.
+    probes: Option<(u64, u64)>,
+    level_changes: Option<u64>,
+}
+
+impl HostControl {
+    /// By host.
+    fn of_hosts(world: &World) -> Vec<HostControl> {
+        let mut found = vec![HostControl::default(); world.nics.len()];
+        for s in &world.send_qps {
+            if let Some(prober) = &s.prober {
+                let (sent, answers) = found[s.src as usize].probes.get_or_insert_default();
+                *sent += prober.probes_sent;
+                *answers += prober.answers;
+            }
+        }
+        for agent in &world.agents {
+            found[agent.host as usize].level_changes = Some(agent.level_changes);
+        }
+        found
     }
-    if let Some(agent) = world.agents.iter().find(|agent| agent.host as usize == host) {
-        add("mba_level_changes", agent.level_changes);
+
+    fn counters(&self, name: &str, rows: &mut Vec<Counter>) {
+        let mut add = |counter: &str, value| {
+            rows.push(Counter { node: name.into(), port: String::new(), counter: counter.into(), value });
+        };
+        if let Some((sent, answers)) = self.probes {
+            add("rhcc_probes_sent", sent);
+            add("rhcc_probe_answers", answers);
+        }
+        if let Some(changes) = self.level_changes {
+            add("mba_level_changes", changes);
+        }
     }
 }
 

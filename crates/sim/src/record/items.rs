@@ -34,6 +34,8 @@ pub(crate) struct Items {
     done: Vec<u64>,
     /// Bytes in all, by part, as of the last update.
     delivered: Vec<u64>,
+    /// The same by item.
+    delivered_of_item: Vec<u64>,
 }
 
 impl Items {
@@ -76,7 +78,16 @@ impl Items {
         waiting.sort_unstable();
         waiting.reverse();
         let none = vec![0; parts.len()];
-        Some(Items { names, parts, waiting, running: Vec::new(), done: none.clone(), delivered: none })
+        let delivered_of_item = vec![0; names.len()];
+        Some(Items {
+            names,
+            parts,
+            waiting,
+            running: Vec::new(),
+            done: none.clone(),
+            delivered: none,
+            delivered_of_item,
+        })
     }
 
     /// Adds up what has been delivered until now.
@@ -102,12 +113,15 @@ impl Items {
             }
             !ended
         });
+        self.delivered_of_item.fill(0);
+        for (part, bytes) in self.parts.iter().zip(&self.delivered) {
+            self.delivered_of_item[part.item as usize] += bytes;
+        }
     }
 
     /// Bytes of an item, of all hosts together.
     pub fn of_item(&self, item: u32) -> u64 {
-        let own = self.parts.iter().zip(&self.delivered).filter(|(part, _)| part.item == item);
-        own.map(|(_, bytes)| bytes).sum()
+        self.delivered_of_item[item as usize]
     }
 
     /// Bytes of one part.

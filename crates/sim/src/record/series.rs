@@ -5,15 +5,18 @@
 //! add up, means are averaged, maxima stay maxima. Counters are read at the end of a bin; nothing is done per packet
 //! but what the counters and the queues' integrals over time cost anyway.
 
+use std::collections::HashMap;
+use tailback_proto::congestion::builtin::signals;
+use tailback_proto::congestion::rhcc::sender::Sender;
+use tailback_proto::congestion::{Merged, SignalInfo};
 use tailback_proto::units::Time;
 
 use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths;
-use super::source::{Column, Kind, Source};
+use super::source::{Column, Kind, QpSignal, Source};
 use super::veth;
 use crate::fabric::lane;
-use crate::nic::SendQp;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -121,6 +124,15 @@ impl Recorder {
             merge_by_five: true,
         };
         let classes = used_classes(plan);
+        let agent_of: HashMap<u32, usize> =
+            world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
+        // The class of the first queue pair to each host, where hosts have paths.
+        let mut class_to: HashMap<u16, u8> = HashMap::new();
+        if !world.paths.is_empty() {
+            for s in &world.send_qps {
+                class_to.entry(s.dst).or_insert(s.class);
+            }
+        }
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             use Source::*;
             let port = world.nics[host].port as usize;
@@ -140,7 +152,7 @@ impl Recorder {
             if has_cpu {
                 sources.push(CpuShare(host));
             }
-            if let Some(agent) = world.agents.iter().position(|agent| agent.host as usize == host) {
+            if let Some(&agent) = agent_of.get(&(host as u32)) {
                 sources.extend([IioOccupancy(agent), MbaLevel(agent)]);
             }
             recorder.add(host_plan.name.clone(), &sources);
@@ -149,8 +161,7 @@ impl Recorder {
             }
         }
         for (number, path) in world.paths.iter().enumerate() {
-            let of_host = |s: &&SendQp| s.dst as u32 == path.host;
-            let class = world.send_qps.iter().find(of_host).map(|s| s.class);
+            let class = class_to.get(&(path.host as u16)).copied();
             for row in paths::ROWS {
                 let pausing = class.filter(|_| row == "nic-rx").map(|c| lane(path.port as usize, c));
                 let sources = paths::sources(path, row, class).into_iter();
@@ -194,12 +205,7 @@ impl Recorder {
             }
         }
         for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
-            let sources = [Source::QpRate(qp), Source::QpAlpha(qp), Source::QpGoodput(qp), Source::QpRtt(qp)];
-            let measures_rtt = world.send_qps[qp].controller.measures_rtt();
-            recorder.add(qp_name(plan, world, qp), if measures_rtt { &sources } else { &sources[..3] });
-            if world.send_qps[qp].prober.is_some() {
-                recorder.extend(&[Source::ReceiverRate(qp), Source::ReceiverDelay(qp)]);
-            }
+            recorder.add(qp_name(plan, world, qp), &qp_sources(world, qp));
         }
         for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
@@ -340,6 +346,29 @@ pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
     classes.sort_unstable();
     classes.dedup();
     classes
+}
+
+/// What is recorded of a queue pair.
+fn qp_sources(world: &World, qp: usize) -> Vec<Source> {
+    let s = &world.send_qps[qp];
+    let model = &world.nic_models[world.nics[s.src as usize].model as usize];
+    let signal = |(number, shown): (usize, SignalInfo)| QpSignal {
+        qp: qp as u32,
+        number: number as u8,
+        kind: match shown.merged {
+            Merged::Mean => Kind::Mean,
+            Merged::Last => Kind::Last,
+        },
+        name: shown.name,
+    };
+    let mut sources = vec![Source::QpRate(qp)];
+    let own = model.congestion.signals();
+    sources.extend(own.into_iter().enumerate().map(signal).map(Source::QpSignal));
+    sources.push(Source::QpGoodput(qp));
+    if s.prober.is_some() {
+        sources.extend(signals::<Sender>().enumerate().map(signal).map(Source::BesideSignal));
+    }
+    sources
 }
 
 /// Spreads `wanted` picks over `count` queue pairs.

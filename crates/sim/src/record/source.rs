@@ -1,5 +1,7 @@
 //! What a series reads: its source, its name, and how its bins are merged.
 
+use tailback_proto::congestion::rhcc::sender::Sender;
+use tailback_proto::congestion::Controller;
 use tailback_proto::units::Time;
 
 use super::bridges::{self, BridgeSource};
@@ -8,6 +10,7 @@ use super::paths::{self, PathSource};
 use super::veth::{self, VethSource};
 use crate::fabric::port::mean_of_ticks;
 use crate::fabric::port_and_class;
+use crate::nic::{NicModel, SendQp};
 use crate::world::World;
 
 /// Where a value comes from.
@@ -39,17 +42,16 @@ pub(super) enum Source {
     BacklogMean(usize, u8),
     BacklogMax(usize, u8),
     QpRate(usize),
-    QpAlpha(usize),
-    /// RHCC: the rate that a receiver's delay allows, and that delay.
-    ReceiverRate(usize),
-    ReceiverDelay(usize),
+    /// Of a queue pair: by number, a signal that its controller shows.
+    QpSignal(QpSignal),
+    /// The same of what acts beside its controller.
+    BesideSignal(QpSignal),
     /// By agent.
     IioOccupancy(usize),
     MbaLevel(usize),
     Path(usize, PathSource),
     /// Of a bridge.
     Bridge(BridgeSource),
-    QpRtt(usize),
     QpGoodput(usize),
     /// Of a traffic item, all receivers together.
     ItemGoodput(u32),
@@ -63,6 +65,15 @@ pub(super) enum Source {
     ConnectionGoodput(usize),
     /// Of an end, a ping or a namespace.
     Veth(usize, VethSource),
+}
+
+/// A signal of a queue pair's controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QpSignal {
+    pub qp: u32,
+    pub number: u8,
+    pub kind: Kind,
+    pub name: &'static str,
 }
 
 /// How a value is read, and how bins are merged.
@@ -126,12 +137,13 @@ impl Source {
             | Dropped(_)
             | IngressDropped(_)
             | RxDropped(_) => Kind::Count,
-            ReceiverRate(_) | ReceiverDelay(_) | IioOccupancy(_) | MbaLevel(_) => Kind::Mean,
+            QpSignal(signal) | BesideSignal(signal) => signal.kind,
+            IioOccupancy(_) | MbaLevel(_) => Kind::Mean,
             PausedShare(_) | PausingShare(_) | CpuShare(_) => Kind::Share,
-            QueueMean(_) | GroupMean(_) | BacklogMean(..) | Xoff(_) | QpRate(_) | QpAlpha(_) | RxMean(_)
-            | Cwnd(_) => Kind::Mean,
+            QueueMean(_) | GroupMean(_) | BacklogMean(..) | Xoff(_) | QpRate(_) | RxMean(_) | Cwnd(_) => {
+                Kind::Mean
+            }
             QueueMax(_) | GroupMax(_) | BacklogMax(..) | RxMax(_) => Kind::Max,
-            QpRtt(_) => Kind::Last,
         }
     }
 
@@ -156,15 +168,12 @@ impl Source {
             Xoff(_) => "xoff_bytes",
             PausingShare(_) => "pausing_share",
             QpRate(_) => "rate_bps",
-            QpAlpha(_) => "alpha",
-            ReceiverRate(_) => "receiver_rate_bps",
-            ReceiverDelay(_) => "receiver_delay_ns",
+            QpSignal(signal) | BesideSignal(signal) => signal.name,
             IioOccupancy(_) => "iio_occupancy_lines",
             MbaLevel(_) => "mba_level",
             Path(_, source) => source.metric(),
             Veth(_, source) => source.metric(),
             Bridge(source) => source.metric(),
-            QpRtt(_) => "rtt_ps",
             QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
             Cwnd(_) => "cwnd_bytes",
@@ -191,6 +200,7 @@ impl Column {
         let counter = match self.source {
             GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
             GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
+            WireRx(port) if world.is_bridge(port) => world.ports[port].wire_bytes - world.unsent_bytes(port),
             WireTx(port) | WireRx(port) => world.ports[port].wire_bytes,
             PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
             OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
@@ -238,17 +248,18 @@ impl Column {
             RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
             RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
             Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
-            QpRate(qp) => return peek(world, qp).0,
-            QpAlpha(qp) => return peek(world, qp).1,
+            QpRate(qp) => return rate(world, qp),
+            QpSignal(signal) => {
+                let (s, model) = queue_pair(world, signal.qp as usize);
+                return s.controller.signal(&model.congestion, now, signal.number as usize);
+            }
+            BesideSignal(signal) => return beside(world, signal),
             ConnectionGoodput(connection) => world.sockets.connections[connection].bytes_read,
-            ReceiverRate(qp) => return probed(world, qp).0,
-            ReceiverDelay(qp) => return probed(world, qp).1,
             IioOccupancy(agent) => return world.agents[agent].occupancy(),
             MbaLevel(agent) => return world.agents[agent].level() as f64,
             Path(path, source) => return paths::read(world, path, source, before, span),
             Bridge(source) => return bridges::read(world, source, before, span),
             Veth(index, source) => return veth::read(world, index, source, before, span),
-            QpRtt(qp) => return world.send_qps[qp].controller.rtt().0 as f64,
             QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
             ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
             PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
@@ -258,16 +269,20 @@ impl Column {
     }
 }
 
-/// Rate and alpha of a queue pair now.
-pub(super) fn peek(world: &World, qp: usize) -> (f64, f64) {
+fn queue_pair(world: &World, qp: usize) -> (&SendQp, &NicModel) {
     let s = &world.send_qps[qp];
-    let model = &world.nic_models[world.nics[s.src as usize].model as usize];
-    let (rate, alpha) = s.controller.peek(&model.congestion, world.now, model.line_rate);
-    (s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate)), alpha)
+    (s, &world.nic_models[world.nics[s.src as usize].model as usize])
 }
 
-/// What RHCC's probes say: the rate that the receiver's delay allows, and that delay in ns.
-fn probed(world: &World, qp: usize) -> (f64, f64) {
-    let Some(prober) = &world.send_qps[qp].prober else { return (0.0, 0.0) };
-    (prober.sender.rate(), prober.sender.delay().map_or(0.0, |delay| delay.0 as f64 / 1e3))
+/// The rate of a queue pair now.
+pub(super) fn rate(world: &World, qp: usize) -> f64 {
+    let (s, model) = queue_pair(world, qp);
+    let rate = s.controller.rate_at(&model.congestion, world.now);
+    s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate))
+}
+
+fn beside(world: &World, signal: QpSignal) -> f64 {
+    let (s, model) = queue_pair(world, signal.qp as usize);
+    let (Some(prober), Some(law)) = (&s.prober, &model.rhcc) else { return 0.0 };
+    (Sender::SIGNALS[signal.number as usize].read)(&prober.sender, law)
 }

@@ -18,8 +18,8 @@ pub struct Cpu {
     pub cores: Vec<CoreShares>,
 }
 
-/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. A batch of work counts
-/// when it begins.
+/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. Of a batch of work
+/// under way as much counts as is done, evenly of all that it consists of.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CoreShares {
     /// Interrupts.
@@ -34,10 +34,11 @@ pub struct CoreShares {
 pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
     let mut rows = Vec::new();
     for (host, cpu) in world.cpus.hosts.iter().enumerate() {
-        let Some(cpu) = cpu else { continue };
-        let share = |cycles: f64| cpu.model.share(cycles, world.now);
+        if cpu.is_none() {
+            continue;
+        }
         let cores = world.cpus.cores_of(host).iter().map(|core| {
-            let [irq, softirq, system] = core.cycles.map(share);
+            let [irq, softirq, system] = core.shares(world.now);
             CoreShares { irq, softirq, system }
         });
         rows.push(Cpu { host: plan.hosts[host].name.clone(), cores: cores.collect() });
@@ -68,8 +69,8 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
             fct_ps: (done && item.bytes.is_some()).then(|| (c.end - c.start).0),
             goodput_bps: super::bits_per_second(c.bytes_read, end.saturating_sub(c.start)),
             packets_sent: c.packets_sent,
-            packets_retransmitted: statistics.retransmitted_segments,
-            retransmitted_segments: statistics.retransmitted_segments,
+            packets_retransmitted: c.packets_retransmitted,
+            retransmitted_segments: c.packets_retransmitted,
             timeouts: statistics.timeouts,
             fast_recoveries: statistics.fast_recoveries,
             ece_received: statistics.ece_received,
@@ -87,22 +88,44 @@ pub(super) fn connection_name(plan: &Plan, world: &World, connection: usize) -> 
     format!("{}-{}/tcp{}", plan.hosts[c.src as usize].name, plan.hosts[c.dst as usize].name, c.number)
 }
 
+/// What the connections of a host add up to.
+#[derive(Clone, Default)]
+pub(super) struct HostTotals {
+    packets_sent: u64,
+    retransmitted_segments: u64,
+    timeouts: u64,
+    out_of_order_segments: u64,
+}
+
+impl HostTotals {
+    /// By host.
+    pub fn of_hosts(world: &World) -> Vec<HostTotals> {
+        let mut found = vec![HostTotals::default(); world.nics.len()];
+        for c in &world.sockets.connections {
+            let (statistics, sender) = (c.sender.statistics(), &mut found[c.src as usize]);
+            sender.packets_sent += c.packets_sent;
+            sender.retransmitted_segments += c.packets_retransmitted;
+            sender.timeouts += statistics.timeouts;
+            found[c.dst as usize].out_of_order_segments += c.receiver.out_of_order_segments();
+        }
+        found
+    }
+}
+
 /// Counters of a host that speaks TCP, under the names of `nstat` and of `ethtool -S`.
-pub(super) fn counters(host: usize, name: &str, world: &World, rows: &mut Vec<Counter>) {
+pub(super) fn counters(host: usize, name: &str, world: &World, totals: &HostTotals, rows: &mut Vec<Counter>) {
     let cores = world.cpus.cores_of(host);
     if cores.is_empty() {
         return;
     }
-    let sent = || world.sockets.connections.iter().filter(|c| c.src as usize == host);
-    let received = || world.sockets.connections.iter().filter(|c| c.dst as usize == host);
     for (counter, value) in [
         ("rx_packets", cores.iter().map(|core| core.rx_packets).sum::<u64>()),
         ("rx_bytes", cores.iter().map(|core| core.rx_bytes).sum()),
         ("rx_out_of_buffer", cores.iter().map(|core| core.rx_out_of_buffer).sum()),
-        ("TcpOutDataSegs", sent().map(|c| c.packets_sent).sum()),
-        ("TcpRetransSegs", sent().map(|c| c.sender.statistics().retransmitted_segments).sum()),
-        ("TcpExtTCPTimeouts", sent().map(|c| c.sender.statistics().timeouts).sum()),
-        ("TcpExtTCPOFOQueue", received().map(|c| c.receiver.out_of_order_segments()).sum()),
+        ("TcpOutDataSegs", totals.packets_sent),
+        ("TcpRetransSegs", totals.retransmitted_segments),
+        ("TcpExtTCPTimeouts", totals.timeouts),
+        ("TcpExtTCPOFOQueue", totals.out_of_order_segments),
     ] {
         rows.push(Counter { node: name.into(), port: String::new(), counter: counter.into(), value });
     }

@@ -1,14 +1,15 @@
 //! What a plan's traffic is built from: queue pairs, writers, messages, and traffic of cores.
 
 use std::collections::HashMap;
-use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::builtin::Settings;
+use tailback_proto::congestion::dcqcn::{CnpInterval, NotificationPoint};
 use tailback_proto::transport::rc::Requester;
 use tailback_proto::units::Time;
 
 use crate::event::MAX_INDEX;
 use crate::host::path::{LoadChange, LINE_BYTES};
-use crate::nic::{NicModel, Prober, QpState, RecvQp, SendQp};
-use crate::plan::{CnpInterval, CongestionPlan, Plan, PlanError};
+use crate::nic::{Burst, NicModel, Prober, QpState, RecvQp, SendQp};
+use crate::plan::{Plan, PlanError};
 use crate::workload::Writer;
 use crate::world::World;
 
@@ -39,7 +40,7 @@ impl World {
         let mut numbers = HashMap::new();
         for (qp, s) in self.send_qps.iter().enumerate() {
             let holds_for = match &plan.nics[plan.hosts[s.dst as usize].nic].congestion {
-                CongestionPlan::Dcqcn(dcqcn) => dcqcn.cnp_interval_per,
+                Settings::Dcqcn(dcqcn) => dcqcn.cnp_interval_per,
                 _ => CnpInterval::Qp,
             };
             let share = match holds_for {
@@ -120,7 +121,9 @@ impl World {
         let NicModel { congestion, class_of, rhcc, .. } = &self.nic_models[self.nics[src].model as usize];
         self.send_qps.push(SendQp {
             requester: Requester::default(),
-            controller: congestion.controller(),
+            controller: congestion.flow(),
+            uses: congestion.uses(),
+            burst: congestion.burst_bytes().map(|_| Box::new(Burst::default())),
             prober: rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
             next_at: Time::ZERO,
             scheduled: false,

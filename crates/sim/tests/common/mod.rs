@@ -4,9 +4,10 @@
 pub mod bridge;
 pub mod fabric;
 pub mod host;
+pub mod seeds;
 pub mod tcp;
 
-use tailback_proto::congestion::dcqcn::MlnxParameters;
+use tailback_proto::congestion::dcqcn::DcqcnParameters;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -100,31 +101,8 @@ pub fn star(hosts: usize) -> Plan {
 }
 
 /// DCQCN's defaults (NVIDIA, "DCQCN CC Parameters").
-pub fn connectx() -> DcqcnPlan {
-    DcqcnPlan {
-        reaction: MlnxParameters {
-            dce_tcp_g: 1019,
-            dce_tcp_rtt: 1,
-            initial_alpha_value: 1023,
-            rate_to_set_on_first_cnp: 0,
-            rpg_min_dec_fac: 50,
-            rpg_min_rate: 1,
-            rpg_gd: 11,
-            rate_reduce_monitor_period: 4,
-            clamp_tgt_rate: false,
-            clamp_tgt_rate_after_time_inc: true,
-            rpg_time_reset: 300,
-            rpg_byte_reset: 32767,
-            rpg_threshold: 1,
-            rpg_ai_rate: 5,
-            rpg_hai_rate: 50,
-            rpg_max_rate: 0,
-            byte_reset_unit_bytes: 1,
-            release_at_max_rate: true,
-        },
-        min_time_between_cnps: 4,
-        cnp_interval_per: CnpInterval::Qp,
-    }
+pub fn connectx() -> DcqcnParameters {
+    DcqcnParameters::default()
 }
 
 /// Writers from `src` to `dst` that never stop, 1 KiB messages.

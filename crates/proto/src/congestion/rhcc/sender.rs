@@ -20,9 +20,55 @@
 //!
 //! Leaves out: the resolution of timestamps, and the firmware's time to compute.
 
-use crate::units::{Rate, Time};
+use std::ops::RangeInclusive;
+
+use crate::congestion::parameters::{Declared, Refused, POSITIVE_RATE, SPAN, STEP};
+use crate::congestion::{Controller, Link, Merged, Signal, Uses};
+use crate::units::{Bytes, Rate, Time};
+use crate::{choice, parameters};
 
 const PS_PER_NS: f64 = 1e3;
+
+const WAN: &str = "Wan et al. (RHCC), APNet 2024";
+const NO_NUMBERS: &str = "assumption: the paper names AIMD without numbers";
+const GAIN: RangeInclusive<f64> = 0.0..=1.0;
+
+parameters! {
+    /// RHCC's sender: a rate that follows the receiver's delay.
+    pub struct RhccParameters {
+        /// Data of a queue pair between two probes.
+        probe_bytes: Bytes = Bytes(32_000), in Bytes(1)..=Bytes(1_000_000_000), source format!("{WAN}, section 4");
+        /// D_thr: processing delay of the receiver to aim at.
+        threshold_delay: Time = Time::from_ns(200), in SPAN, source format!("{WAN}, section 4");
+        /// How an answer changes the rate: by equation (1), or by fixed steps.
+        law: LawName = LawName::Pid, of LawName::ALL, source format!("{WAN}, section 3.3");
+        /// Of pid: share of the rate that each ns above threshold_delay takes.
+        alpha: f64 = 0.0005, in GAIN, source format!("{WAN}, section 4");
+        /// Of pid: share of the rate that each ns more than the answer before takes.
+        beta: f64 = 0.0005, in GAIN, source format!("{WAN}, section 4");
+        /// Of aimd: what an answer at threshold_delay or below adds.
+        additive: Rate = Rate::from_mbps(40), in STEP,
+            source format!("{NO_NUMBERS}; R_AI of Zhu et al. (DCQCN), SIGCOMM 2015");
+        /// Of aimd: share of the rate that an answer above threshold_delay takes.
+        decrease: f64 = 0.5, in GAIN, source format!("{NO_NUMBERS}; half, as TCP");
+        /// Lowest rate. From zero, which the paper allows, a rate that is only multiplied never comes back.
+        floor: Rate = Rate::from_mbps(100), in POSITIVE_RATE,
+            source "assumption: as the lowest rate of HPCC, TIMELY and DCTCP here";
+        /// Longest time without a probe while the rate is below the line's; null: probes follow data alone.
+        idle_probe: Option<Time> = Some(Time::from_us(100)), in SPAN,
+            source "assumption: 32 KB in that time are 2.6 Gbit/s; a slower queue pair would hear little";
+    }
+}
+
+choice! {
+    /// The name of a [`Law`].
+    pub enum LawName {
+        /// Equation (1).
+        Pid = "pid",
+        /// Fixed steps.
+        Aimd = "aimd",
+    }
+}
 
 /// How an answer changes the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,33 +106,6 @@ pub struct SenderParameters {
     pub idle_probe: Option<Time>,
 }
 
-impl SenderParameters {
-    /// # Errors
-    /// One line naming the parameter that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
-        let gain = |value: f64| (0.0..=1.0).contains(&value);
-        let checks = [
-            (
-                self.floor > 0.0 && self.floor <= self.line_rate.0 as f64,
-                "floor is not above 0 and up to the line rate",
-            ),
-            (self.probe_bytes > 0, "probe_bytes must be above 0"),
-            (self.idle_probe != Some(Time::ZERO), "idle_probe must be above 0"),
-            match self.law {
-                Law::Pid { alpha, beta } => (gain(alpha) && gain(beta), "alpha or beta is not in 0 to 1"),
-                Law::Aimd { additive, decrease } => (
-                    gain(decrease) && additive >= 0.0 && additive.is_finite(),
-                    "decrease is not in 0 to 1, or additive is below 0",
-                ),
-            },
-        ];
-        match checks.iter().find(|(ok, _)| !ok) {
-            Some((_, text)) => Err((*text).to_string()),
-            None => Ok(()),
-        }
-    }
-}
-
 /// The sender's half, for one queue pair.
 #[derive(Clone, Debug)]
 pub struct Sender {
@@ -97,44 +116,81 @@ pub struct Sender {
     /// Data sent since the last probe that followed data.
     unprobed_bytes: u64,
     probed_at: Time,
+    probe_is_due: bool,
 }
 
-impl Sender {
-    /// A new queue pair: at line rate.
-    pub fn new(p: &SenderParameters) -> Self {
-        Sender { rate: p.line_rate.0 as f64, delay: None, unprobed_bytes: 0, probed_at: Time::ZERO }
+impl Controller for Sender {
+    type Parameters = RhccParameters;
+    type Law = SenderParameters;
+
+    const USES: Uses = Uses { timer: true, ..Uses::NOTHING };
+    const SIGNALS: &'static [Signal<Self>] = &[
+        Signal {
+            name: "receiver_rate_bps",
+            unit: "bit/s",
+            help: "RHCC: the rate that the receiver's delay allows.",
+            merged: Merged::Mean,
+            read: |flow, _| flow.rate,
+        },
+        Signal {
+            name: "receiver_delay_ns",
+            unit: "ns",
+            help: "RHCC: the receiver's processing delay, by the latest answer; 0 before the first.",
+            merged: Merged::Mean,
+            read: |flow, _| flow.delay.map_or(0.0, |delay| delay.0 as f64 / PS_PER_NS),
+        },
+    ];
+
+    fn law(parameters: &RhccParameters, link: Link) -> Result<SenderParameters, Refused> {
+        parameters.check()?;
+        Refused::above_link(parameters.floor, "floor", link.rate)?;
+        let RhccParameters { alpha, beta, decrease, .. } = *parameters;
+        Ok(SenderParameters {
+            line_rate: link.rate,
+            floor: parameters.floor.bps(),
+            probe_bytes: parameters.probe_bytes.0,
+            threshold: parameters.threshold_delay,
+            law: match parameters.law {
+                LawName::Pid => Law::Pid { alpha, beta },
+                LawName::Aimd => Law::Aimd { additive: parameters.additive.bps(), decrease },
+            },
+            idle_probe: parameters.idle_probe,
+        })
     }
 
-    /// R_rev, bit/s.
-    pub fn rate(&self) -> f64 {
+    /// At line rate.
+    fn new(p: &SenderParameters) -> Self {
+        Sender {
+            rate: p.line_rate.bps(),
+            delay: None,
+            unprobed_bytes: 0,
+            probed_at: Time::ZERO,
+            probe_is_due: false,
+        }
+    }
+
+    /// R_rev.
+    #[inline]
+    fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Equation (2): the rate to send at, where the network's controller allows `network_rate`.
     #[inline]
-    pub fn limit(&self, network_rate: f64) -> f64 {
-        self.rate.min(network_rate)
-    }
-
-    /// The receiver's processing delay, by the latest answer.
-    pub fn delay(&self) -> Option<Time> {
-        self.delay
-    }
-
-    /// A packet with `payload` bytes was sent. `true`: send a probe.
-    #[inline]
-    pub fn on_sent(&mut self, p: &SenderParameters, now: Time, payload: u64) -> bool {
+    fn on_sent(&mut self, p: &SenderParameters, now: Time, payload: u64) {
         self.unprobed_bytes += payload;
-        let due = self.unprobed_bytes >= p.probe_bytes;
-        if due {
+        if self.unprobed_bytes >= p.probe_bytes {
             self.unprobed_bytes %= p.probe_bytes;
             self.probed_at = now;
+            self.probe_is_due = true;
         }
-        due
     }
 
-    /// The answer to a probe arrived: the receiver took `delay`.
-    pub fn on_answer(&mut self, p: &SenderParameters, delay: Time) {
+    #[inline]
+    fn takes_probe(&mut self) -> bool {
+        std::mem::take(&mut self.probe_is_due)
+    }
+
+    fn on_probe_answer(&mut self, p: &SenderParameters, delay: Time) {
         let old = self.delay.replace(delay).unwrap_or(delay);
         let rate = match p.law {
             Law::Pid { alpha, beta } => {
@@ -144,21 +200,32 @@ impl Sender {
             Law::Aimd { decrease, .. } if delay > p.threshold => self.rate * (1.0 - decrease),
             Law::Aimd { additive, .. } => self.rate + additive,
         };
-        self.rate = rate.clamp(p.floor, p.line_rate.0 as f64);
+        self.rate = rate.clamp(p.floor, p.line_rate.bps());
     }
 
     /// When a probe is due although no data asks for one.
-    pub fn next_timeout(&self, p: &SenderParameters) -> Option<Time> {
-        let slowed = self.rate < p.line_rate.0 as f64;
+    fn next_timeout(&self, p: &SenderParameters) -> Option<Time> {
+        let slowed = self.rate < p.line_rate.bps();
         p.idle_probe.filter(|_| slowed).map(|idle| self.probed_at + idle)
     }
 
-    /// The timer's time may have come. `true`: send a probe.
-    pub fn on_timeout(&mut self, p: &SenderParameters, now: Time) -> bool {
-        let due = self.next_timeout(p).is_some_and(|deadline| now >= deadline);
-        if due {
+    fn on_timeout(&mut self, p: &SenderParameters, now: Time) {
+        if self.next_timeout(p).is_some_and(|deadline| now >= deadline) {
             self.probed_at = now;
+            self.probe_is_due = true;
         }
-        due
+    }
+}
+
+impl Sender {
+    /// Equation (2): the rate to send at, where the network's controller allows `network_rate`.
+    #[inline]
+    pub fn limit(&self, network_rate: f64) -> f64 {
+        self.rate.min(network_rate)
+    }
+
+    /// The receiver's processing delay, by the latest answer.
+    pub fn delay(&self) -> Option<Time> {
+        self.delay
     }
 }

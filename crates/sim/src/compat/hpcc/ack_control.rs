@@ -3,64 +3,61 @@
 //! Results with them are not that simulator's own: its controllers keep rates in whole bit/s, telemetry in the
 //! header's units, and some choices of their own. What they are told, and when a new rate counts, is as there.
 
+use tailback_proto::congestion::builtin::{Congestion, Flow as Controller, Settings};
 use tailback_proto::congestion::dctcp::DctcpParameters;
 use tailback_proto::congestion::hpcc::HpccParameters;
+use tailback_proto::congestion::parameters::RoundTrip;
 use tailback_proto::congestion::timely::TimelyParameters;
-use tailback_proto::congestion::{AckInfo, HopTelemetry};
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::congestion::{AckInfo, HopTelemetry, Link};
+use tailback_proto::units::{Bytes, Rate, Time};
 
 use super::plan::{Cc, Dctcp, Hpcc, Timely};
 use crate::fabric::telemetry::Telemetry;
-use crate::nic::{Congestion, Controller};
 
 /// The congestion control of flows from a NIC of `line_rate`: one line where it cannot be.
 pub(super) fn congestion(cc: &Cc, line_rate: u64, base_rtt_ns: u64) -> Result<Congestion, String> {
-    let line_rate = Rate(line_rate);
-    Ok(match cc {
-        Cc::None {} | Cc::Dcqcn(_) => Congestion::None,
-        Cc::Hpcc(Hpcc { target_utilization, max_stage, rate_ai_bps, min_rate_bps }) => {
-            let base_rtt = Time(base_rtt_ns * 1000);
-            let p = HpccParameters {
-                base_rtt,
-                line_rate,
+    let base_rtt = Time(base_rtt_ns * 1000);
+    let settings = match cc {
+        Cc::None {} | Cc::Dcqcn(_) => Settings::None(Default::default()),
+        Cc::Hpcc(Hpcc { target_utilization, max_stage, min_rate_bps, .. }) => {
+            Settings::Hpcc(HpccParameters {
+                base_rtt: RoundTrip(base_rtt),
                 eta: *target_utilization,
                 max_stage: *max_stage,
-                additive_bytes: *rate_ai_bps as f64 * base_rtt.as_secs_f64() / 8.0,
-                min_rate: *min_rate_bps as f64,
-            };
-            p.check()?;
-            Congestion::Hpcc(p)
+                min_rate: Rate(*min_rate_bps),
+                ..Default::default()
+            })
         }
         // The figures that no file sets are that simulator's (rdma-hw.cc, attributes Timely*).
         Cc::Timely(Timely { rate_ai_bps, rate_hai_bps, min_rate_bps }) => {
-            let p = TimelyParameters {
-                line_rate,
-                min_rate: *min_rate_bps as f64,
+            Settings::Timely(TimelyParameters {
+                min_rate: Rate(*min_rate_bps),
                 alpha: 0.875,
                 beta: 0.8,
-                additive: *rate_ai_bps as f64,
-                hyper_additive: *rate_hai_bps as f64,
+                additive: Rate(*rate_ai_bps),
+                hyper_additive: Rate(*rate_hai_bps),
                 hyper_after: 5,
                 t_low: Time::from_us(50),
                 t_high: Time::from_us(500),
-                min_rtt: Time::from_us(20),
-                segment_bytes: 0,
-            };
-            p.check()?;
-            Congestion::Timely(p)
+                min_rtt: RoundTrip(Time::from_us(20)),
+                segment: Bytes(0),
+                ..Default::default()
+            })
         }
-        Cc::Dctcp(Dctcp { ewma_gain, rate_ai_bps, min_rate_bps }) => {
-            let p = DctcpParameters {
-                line_rate,
-                min_rate: *min_rate_bps as f64,
-                g: *ewma_gain,
-                additive: *rate_ai_bps as f64,
-                window_rtt: None,
-            };
-            p.check()?;
-            Congestion::Dctcp(p)
-        }
-    })
+        Cc::Dctcp(Dctcp { ewma_gain, rate_ai_bps, min_rate_bps }) => Settings::Dctcp(DctcpParameters {
+            min_rate: Rate(*min_rate_bps),
+            g: *ewma_gain,
+            additive: Rate(*rate_ai_bps),
+            window_rtt: None,
+        }),
+    };
+    // Packets are told apart by their numbers: the size of one matters to none of these.
+    let link = Link { rate: Rate(line_rate), mtu_bytes: 1000 };
+    let mut congestion = settings.on(link).map_err(|refused| refused.to_string())?;
+    if let (Congestion::Hpcc(law), Cc::Hpcc(hpcc)) = (&mut congestion, cc) {
+        law.additive_bytes = hpcc.rate_ai_bps as f64 * base_rtt.as_secs_f64() / 8.0;
+    }
+    Ok(congestion)
 }
 
 /// A flow's controller, and the congestion control that it belongs to.
@@ -68,7 +65,6 @@ pub(super) fn congestion(cc: &Cc, line_rate: u64, base_rtt_ns: u64) -> Result<Co
 struct Flow {
     congestion: Congestion,
     controller: Controller,
-    line_rate: u64,
 }
 
 /// The controllers of all flows, and beside each packet what it collects. An ACK is its data packet, turned round.
@@ -99,7 +95,7 @@ impl AckControl {
         }
         self.flows[flow] = congestion(cc, line_rate, base_rtt_ns)
             .ok()
-            .map(|congestion| Box::new(Flow { controller: congestion.controller(), congestion, line_rate }));
+            .map(|congestion| Box::new(Flow { controller: congestion.flow(), congestion }));
     }
 
     /// A flow is done.
@@ -123,6 +119,6 @@ impl AckControl {
         let (sent_at, hops) = self.telemetry.of(packet);
         let flow = self.flows[flow as usize].as_deref_mut()?;
         flow.controller.on_ack(&flow.congestion, &AckInfo { rtt: ack.now - sent_at, hops, ..*ack });
-        Some((flow.controller.rate(flow.line_rate as f64) as u64).max(1))
+        Some((flow.controller.rate() as u64).max(1))
     }
 }

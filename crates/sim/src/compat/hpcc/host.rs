@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::clock::serialization;
 use super::packet::{Kind, Packet, CNP, NONE};
-use super::plan::{Flow, DATA_HEADER_BYTES};
+use super::plan::DATA_HEADER_BYTES;
 use super::qp::{RecvQp, SendQp};
 use super::reaction::ReactionPoint;
 use super::routing::{murmur3, NIC_SEED};
@@ -57,11 +57,11 @@ impl World {
         qp.next_avail = self.now;
         let window = self.plan.window;
         if window.enabled {
-            let bdp = if window.global { self.largest_bdp } else { self.routes.pair(qp.src, qp.dst).bdp };
+            let bdp = if window.global { self.largest_bdp } else { self.pairs[flow as usize].bdp };
             qp.window = bdp as u32;
         }
+        let base_rtt = self.base_rtt(flow as usize);
         if let Some(acks) = &mut self.acks {
-            let base_rtt = self.routes.base_rtt(window.global, qp.src, qp.dst);
             acks.begin(flow, &self.plan.cc, qp.line_rate, base_rtt);
         }
         qp.data_path = self.add_path(port, qp.key(false), qp.dst);
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// The port that a host uses for a flow.
-    pub fn nic_of(&self, node: u32, key: [u32; 3], towards: u32) -> u32 {
+    pub fn nic_of(&mut self, node: u32, key: [u32; 3], towards: u32) -> u32 {
         match self.routes.next_ports(node, towards) {
             [] => NONE,
             ports => ports[murmur3(key, NIC_SEED) as usize % ports.len()],
@@ -317,7 +317,9 @@ impl World {
             newly_acked_bytes: (qp.snd_una - before) as u64,
             acknowledged_bytes: qp.snd_una as u64,
             sent_bytes: qp.snd_nxt as u64,
+            receiver_delay: Time::ZERO,
             marked,
+            hop_count: 0,
             hops: &[],
         };
         let Some(rate) = acks.on_ack(flow, packet, &info) else { return };
@@ -412,24 +414,24 @@ impl World {
 
     /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted.
     pub fn standalone_ns(&self, flow: usize) -> u64 {
-        let &Flow(src, dst, _, _, bytes, _) = &self.plan.flows[flow];
-        let pair = self.routes.pair(self.routes.host(src), self.routes.host(dst));
-        let size = bytes as u32;
+        let pair = self.pairs[flow];
+        let size = self.plan.flows[flow].4 as u32;
         let packets = (size - 1) / self.plan.payload_bytes + 1;
         let total = size.wrapping_add(packets.wrapping_mul(DATA_HEADER_BYTES)) as u64;
         pair.rtt_ns + total.wrapping_mul(8_000_000_000) / pair.rate.max(1)
     }
 
     /// The ports that a flow's data leave by, from the sender on; none where there is no way.
-    pub fn path(&self, flow: usize) -> Option<Vec<usize>> {
+    pub fn path(&mut self, flow: usize) -> Option<Vec<usize>> {
         let qp = &self.send[flow];
+        let (key, dst) = (qp.key(false), qp.dst);
         let mut hops = vec![qp.port as usize];
         while let Some(&last) = hops.last().filter(|&&last| last != NONE as usize) {
             let peer = &self.ports[self.ports[last].peer as usize];
             if !peer.is_switch {
                 return Some(hops);
             }
-            hops.push(self.choose_for(peer.node, qp.key(false), qp.dst) as usize);
+            hops.push(self.choose_for(peer.node, key, dst) as usize);
         }
         None
     }

@@ -13,9 +13,12 @@ impl World {
     pub fn on_link_down(&mut self) {
         let Some(down) = self.plan.link_down else { return };
         self.rerouted = true;
-        let mut routes = Routes::new(&self.plan, Some(down));
-        routes.keep_figures(&self.routes);
-        self.routes = routes;
+        self.routes = Routes::new(&self.plan, Some(down));
+        // Round trips, and products with them, are not worked out anew there.
+        for (flow, pair) in self.plan.flows.iter().zip(&mut self.pairs) {
+            let rate = self.routes.pair(self.routes.host(flow.0), self.routes.host(flow.1)).rate;
+            pair.rate = if rate == 0 { pair.rate } else { rate };
+        }
         // Of several links between two nodes only the last is known by name and goes down.
         let ends = self
             .plan
@@ -32,8 +35,9 @@ impl World {
         }
         for flow in 0..self.send.len() {
             let qp = &self.send[flow];
-            let back = self.nic_of(qp.dst_node, qp.key(true), qp.src);
-            if qp.started && back != NONE {
+            let (started, node, key, src) = (qp.started, qp.dst_node, qp.key(true), qp.src);
+            let back = self.nic_of(node, key, src);
+            if started && back != NONE {
                 self.recv[flow].port = back;
             }
             self.send[flow].slot = NONE;
@@ -41,7 +45,8 @@ impl World {
         for host in 0..self.qp_tables.len() {
             for flow in self.qp_tables[host].flows() {
                 let qp = &self.send[flow as usize];
-                let port = self.nic_of(qp.src_node, qp.key(false), qp.dst);
+                let (node, key, dst) = (qp.src_node, qp.key(false), qp.dst);
+                let port = self.nic_of(node, key, dst);
                 if port != NONE {
                     self.send[flow as usize].port = port;
                     self.join(flow);

@@ -105,15 +105,14 @@ impl HpccSimulation {
         }
         let mut world = World::new(plan);
         for (index, flow) in plan.flows.iter().enumerate() {
-            let (src, dst) = (world.routes.host(flow.0), world.routes.host(flow.1));
-            if world.routes.pair(src, dst).rate == 0 {
+            if world.pairs[index].rate == 0 {
                 let text = format!("no way from {} to {}", flow.0, flow.1);
                 return Err(impossible(&format!("flows[{index}]"), text));
             }
-            let base_rtt = world.routes.base_rtt(plan.window.global, src, dst);
-            for rate in
-                world.routes.next_ports(flow.0, dst).iter().map(|&port| world.ports[port as usize].rate)
-            {
+            let base_rtt = world.base_rtt(index);
+            let dst = world.routes.host(flow.1);
+            for &port in world.routes.next_ports(flow.0, dst) {
+                let rate = world.ports[port as usize].rate;
                 ack_control::congestion(&plan.cc, rate, base_rtt).map_err(|text| impossible("cc", text))?;
             }
         }
@@ -180,9 +179,10 @@ impl HpccSimulation {
     }
 
     /// Next hops of a node towards a host, as (node, port) pairs in the order in which the hash chooses among them.
-    pub fn next_hops(&self, node: u32, host: u32) -> Vec<(u32, u16)> {
-        let world = &self.world;
-        let ports = world.routes.next_ports(node, world.routes.host(host)).iter();
+    pub fn next_hops(&mut self, node: u32, host: u32) -> Vec<(u32, u16)> {
+        let world = &mut self.world;
+        let host = world.routes.host(host);
+        let ports = world.routes.next_ports(node, host).iter();
         ports
             .map(|&port| &world.ports[port as usize])
             .map(|port| (world.ports[port.peer as usize].node, port.number))

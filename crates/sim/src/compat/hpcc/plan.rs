@@ -16,6 +16,9 @@ const MIN_FRAME_BYTES: u32 = 60;
 /// Header bytes of a data packet: Ethernet 14, IPv4 20, UDP 8, sequence number and priority 6.
 pub(super) const DATA_HEADER_BYTES: u32 = 48;
 
+/// Most different rates of links: there is a table of times for each, with an entry for every size of a packet.
+const MOST_RATES: usize = 256;
+
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,16 +90,10 @@ pub struct Link(pub u32, pub u32, pub u64, pub u64, pub f64);
 pub struct Flow(pub u32, pub u32, pub u32, pub u32, pub u64, pub u64);
 
 impl Flow {
-    /// When it starts, in ps. That simulator's clock goes further than ours: what starts past the end of any run is put
-    /// at the end of ours.
+    /// Its start. A flow may start long after the end of any run: never.
     pub(super) fn start_ps(&self) -> u64 {
-        picoseconds(self.5)
+        self.5.saturating_mul(1000).min(EventQueue::HORIZON.0)
     }
-}
-
-/// As many ps, at most the end of the clock.
-pub(super) fn picoseconds(ns: u64) -> u64 {
-    ns.saturating_mul(1000).min(EventQueue::HORIZON.0)
 }
 
 /// When (ns), and which two nodes lose their link.
@@ -350,6 +347,8 @@ impl HpccPlan {
 
     fn check_links(&self, switches: &HashSet<u32>) -> Result<(), PlanError> {
         require(self.links.len() <= 1 << 20, "links", "more than 1,048,576")?;
+        let rates: HashSet<u64> = self.links.iter().map(|link| link.2).collect();
+        require(rates.len() <= MOST_RATES, "links", format!("more than {MOST_RATES} different rates"))?;
         let mut ports = vec![0u32; self.nodes as usize];
         let probability = |p: f64| (0.0..=1.0).contains(&p);
         for (index, &Link(a, b, rate, delay, error)) in self.links.iter().enumerate() {

@@ -55,7 +55,7 @@ impl World {
         self.queue_lengths.ports = ports.map(|(at, port)| (port.node, port.number, at)).collect();
         self.queue_lengths.ports.sort_unstable();
         self.queue_lengths.counts = vec![Vec::new(); self.queue_lengths.ports.len()];
-        self.schedule(self.queue_lengths.start_ns * 1000, Event::QueueSample, 0);
+        self.schedule(self.queue_lengths.start_ns.saturating_mul(1000), Event::QueueSample, 0);
     }
 
     pub fn on_queue_sample(&mut self) {

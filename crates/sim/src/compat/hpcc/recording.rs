@@ -78,6 +78,7 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         }
     }
     let series = recorder.into_series(world);
+    let queues = queues(world);
     let (conservation, errors) = audit(world);
     let mut faults = lossless_drops(world);
     faults.extend(errors.into_iter().map(|(place, text)| Fault {
@@ -87,7 +88,7 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
     }));
     let sent = |kind: Kind| world.transmissions.iter().map(|kinds| kinds[kind as usize]).sum();
     let kinds = [("data", Kind::Data), ("ack", Kind::Ack), ("nak", Kind::Nack), ("pfc", Kind::Pfc)];
-    let line_rate = |node: u32| world.ports.iter().find(|port| port.node == node).map_or(0, |port| port.rate);
+    let line_rate = |node: u32| world.first_port(node).map_or(0, |port| world.ports[port].rate);
     let meta = Meta {
         name: world.plan.name.clone(),
         seed: world.plan.seed,
@@ -105,7 +106,7 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         conservation,
         pauses: pauses(world),
         storms: Vec::new(),
-        queues: queues(world),
+        queues,
         cpu: Vec::new(),
         veth: None,
         latency: Vec::new(),
@@ -216,14 +217,17 @@ fn pauses(world: &World) -> Vec<Pause> {
 }
 
 /// Every queue that lies on the path of a flow, receivers first.
-fn queues(world: &World) -> Vec<Queue> {
+fn queues(world: &mut World) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
-    for (flow, qp) in world.send.iter().enumerate().filter(|(_, qp)| qp.started) {
-        let Some(hops) = world.path(flow) else { continue };
+    for flow in 0..world.send.len() {
+        let qp = &world.send[flow];
+        let (priority, hops) = (qp.priority, if qp.started { world.path(flow) } else { None });
+        let Some(hops) = hops else { continue };
+        let world: &World = world;
         let mut order = 0;
         let mut add = |kind: &'static str, port: usize, order: u32| {
-            let at = port * LANES + qp.priority as usize;
-            found.entry((order, at, kind)).or_insert_with(|| queue(world, kind, port, qp.priority, order));
+            let at = port * LANES + priority as usize;
+            found.entry((order, at, kind)).or_insert_with(|| queue(world, kind, port, priority, order));
         };
         for window in (1..hops.len()).rev() {
             add("egress", hops[window], order + 1);

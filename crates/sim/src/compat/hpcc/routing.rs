@@ -1,6 +1,18 @@
 //! Shortest paths, the hashes that choose among them, and the figures of a pair of hosts that follow from its path.
+//!
+//! Hosts pass nothing on, so those with the same links to the same switches are reached by the same paths: there is one
+//! tree for all of them, over switches only, and none for hosts that nobody asks for. What is held grows with the links
+//! and never with the pairs of hosts.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::packet::NONE;
 use super::plan::{HpccPlan, Link, LinkDown};
+
+/// Most switches in all trees that are held at a time, 40 B each; beyond it they are made anew. A fat tree of 8,192
+/// hosts that all send has 655,360.
+const MOST_REACHED: usize = 1 << 24;
 
 /// Where a node's links lead.
 #[derive(Clone, Copy, Debug)]
@@ -24,135 +36,263 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    fn new(rtt_ns: u64, rate: u64) -> Self {
-        Pair { rtt_ns, rate, bdp: rtt_ns.wrapping_mul(rate) / 1_000_000_000 / 8 }
+    fn new(way: Way) -> Self {
+        let rtt_ns = way.delay_ns * 2 + way.sending_ns;
+        Pair { rtt_ns, rate: way.rate, bdp: rtt_ns.wrapping_mul(way.rate) / 1_000_000_000 / 8 }
     }
+}
+
+/// What adds up along a way.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    delay_ns: u64,
+    sending_ns: u64,
+    rate: u64,
+}
+
+impl Way {
+    const NONE: Way = Way { delay_ns: 0, sending_ns: 0, rate: u64::MAX };
+
+    fn over(self, link: &Neighbour, payload_bytes: u64) -> Way {
+        Way {
+            delay_ns: self.delay_ns + link.delay_ns,
+            sending_ns: self.sending_ns + payload_bytes * 1_000_000_000 * 8 / link.rate,
+            rate: self.rate.min(link.rate),
+        }
+    }
+}
+
+/// A switch as the walk from a host found it.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    /// Links to the host; 0 if there is no way.
+    distance: u32,
+    /// Its turn in the walk.
+    turn: u32,
+    /// From the host to here.
+    way: Way,
+    /// Where its next hops begin and end in the ports of the tree.
+    ports: (u32, u32),
+}
+
+/// All switches as the walk from one host found them, by their number.
+#[derive(Clone, Debug, Default)]
+struct Tree {
+    reached: Vec<Reached>,
+    ports: Vec<u32>,
 }
 
 /// Next hops of every node towards every host, and the figures of every pair.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Routes {
-    hosts: usize,
-    /// Host number of a node.
-    host_of: Vec<u32>,
-    /// By node and host: where its ports begin in `ports`.
-    spans: Vec<u32>,
+    payload_bytes: u64,
+    /// Nodes of the hosts.
+    hosts: Vec<u32>,
+    /// Number of a node among the hosts or among the switches.
+    number: Vec<u32>,
+    is_switch: Vec<bool>,
+    neighbours: Vec<Vec<Neighbour>>,
+    /// By host: hosts with the same links to the same switches are of one kind.
+    kinds: Vec<u32>,
+    /// By kind; empty until it is asked for.
+    trees: Vec<Tree>,
+    /// How many are not empty.
+    made: usize,
+    /// The next hops of a host, which are in no tree.
     ports: Vec<u32>,
-    pairs: Vec<Pair>,
-    largest_rtt_ns: u64,
 }
 
 impl Routes {
-    /// Breadth-first from every host, over switches only.
+    /// The network of a plan, `without` the link that has failed.
+    pub fn new(plan: &HpccPlan, without: Option<LinkDown>) -> Routes {
+        let nodes = plan.nodes as usize;
+        let mut number = vec![NONE; nodes];
+        for (switch, &id) in (0..).zip(&plan.switches) {
+            number[id as usize] = switch;
+        }
+        let is_switch: Vec<bool> = number.iter().map(|&number| number != NONE).collect();
+        let hosts: Vec<u32> = (0..plan.nodes).filter(|&id| !is_switch[id as usize]).collect();
+        for (host, &id) in (0..).zip(&hosts) {
+            number[id as usize] = host;
+        }
+        let neighbours = neighbours(plan, without);
+        let mut known: BTreeMap<Vec<(u32, u64, u64)>, u32> = BTreeMap::new();
+        let kinds = hosts.iter().map(|&host| {
+            let links = neighbours[host as usize].iter().filter(|link| is_switch[link.node as usize]);
+            let links = links.map(|link| (link.node, link.delay_ns, link.rate)).collect();
+            let next = known.len() as u32;
+            *known.entry(links).or_insert(next)
+        });
+        let kinds = kinds.collect();
+        Routes {
+            payload_bytes: plan.payload_bytes as u64,
+            hosts,
+            number,
+            is_switch,
+            neighbours,
+            kinds,
+            trees: vec![Tree::default(); known.len()],
+            ..Routes::default()
+        }
+    }
+
+    /// Number of a host's node among the hosts.
+    pub fn host(&self, node: u32) -> u32 {
+        self.number[node as usize]
+    }
+
+    /// The link between two nodes, as the first has it.
+    fn link(&self, node: u32, other: u32) -> Option<Neighbour> {
+        let links = &self.neighbours[node as usize];
+        links.binary_search_by_key(&Reverse(other), |link| Reverse(link.node)).ok().map(|at| links[at])
+    }
+
+    /// Number of the tree of a host: breadth-first from it, over switches only.
     ///
     /// Neighbours are visited in the order of the node objects' addresses; those of switches fall with their number,
     /// since each is large enough for a mapping of its own and mappings grow downwards. So equal next hops stand in
     /// falling order of their node wherever they were found from one node, and in order of discovery otherwise.
     /// Hosts' addresses do not matter: nothing passes through them. Of several links between two nodes the last counts.
-    pub fn new(plan: &HpccPlan, without: Option<LinkDown>) -> Routes {
-        let nodes = plan.nodes as usize;
-        let mut is_switch = vec![false; nodes];
-        for &id in &plan.switches {
-            is_switch[id as usize] = true;
-        }
-        let hosts: Vec<u32> = (0..plan.nodes).filter(|&id| !is_switch[id as usize]).collect();
-        let mut host_of = vec![u32::MAX; nodes];
-        for (number, &id) in hosts.iter().enumerate() {
-            host_of[id as usize] = number as u32;
-        }
-        let neighbours = neighbours(plan, without);
-        let mut routes = Routes {
-            hosts: hosts.len(),
-            host_of,
-            pairs: vec![Pair::default(); hosts.len() * hosts.len()],
-            ..Routes::default()
-        };
-        let mut next: Vec<Vec<u32>> = vec![Vec::new(); nodes * hosts.len()];
-        for (number, &host) in hosts.iter().enumerate() {
-            let mut reached: Vec<Option<(u32, u64, u64, u64)>> = vec![None; nodes];
-            reached[host as usize] = Some((0, 0, 0, u64::MAX));
-            let mut queue = vec![host];
-            let mut head = 0;
-            while head < queue.len() {
-                let at = queue[head];
-                head += 1;
-                let (distance, delay, sending, rate) = reached[at as usize].unwrap_or_default();
-                for link in &neighbours[at as usize] {
-                    let there = link.node as usize;
-                    if reached[there].is_none() {
-                        let packet = plan.payload_bytes as u64 * 1_000_000_000 * 8 / link.rate;
-                        reached[there] = Some((
-                            distance + 1,
-                            delay + link.delay_ns,
-                            sending + packet,
-                            rate.min(link.rate),
-                        ));
-                        if is_switch[there] {
-                            queue.push(link.node);
-                        }
-                    }
-                    if reached[there].is_some_and(|to| to.0 == distance + 1) {
-                        let back = neighbours[there].iter().find(|way| way.node == at);
-                        next[there * hosts.len() + number].extend(back.map(|way| way.port));
-                    }
-                }
+    fn tree(&mut self, host: u32) -> usize {
+        let kind = self.kinds[host as usize] as usize;
+        if self.trees[kind].reached.is_empty() {
+            let switches = self.number.len() - self.hosts.len();
+            if (self.made + 1) * switches > MOST_REACHED {
+                self.trees.fill(Tree::default());
+                self.made = 0;
             }
-            for (from, &id) in hosts.iter().enumerate() {
-                if let Some((_, delay, sending, rate)) = reached[id as usize] {
-                    routes.pairs[from * hosts.len() + number] = Pair::new(delay * 2 + sending, rate);
+            self.trees[kind] = self.walk(self.hosts[host as usize], switches);
+            self.made += 1;
+        }
+        kind
+    }
+
+    fn walk(&self, from: u32, switches: usize) -> Tree {
+        let unknown = Reached { distance: 0, turn: 0, way: Way::NONE, ports: (0, 0) };
+        let mut reached = vec![unknown; switches];
+        let mut queue = vec![from];
+        let mut head = 0;
+        while let Some(&at) = queue.get(head) {
+            let here = if head == 0 { unknown } else { reached[self.number[at as usize] as usize] };
+            head += 1;
+            for link in self.neighbours[at as usize].iter().filter(|link| self.is_switch[link.node as usize])
+            {
+                let there = &mut reached[self.number[link.node as usize] as usize];
+                if there.distance == 0 {
+                    there.distance = here.distance + 1;
+                    there.turn = queue.len() as u32;
+                    there.way = here.way.over(link, self.payload_bytes);
+                    queue.push(link.node);
                 }
             }
         }
-        routes.largest_rtt_ns = routes.pairs.iter().map(|pair| pair.rtt_ns).max().unwrap_or(0);
-        routes.spans = std::iter::once(0)
-            .chain(next.iter().scan(0, |end, ports| {
-                *end += ports.len() as u32;
-                Some(*end)
-            }))
-            .collect();
-        routes.ports = next.concat();
-        routes
+        let mut tree = Tree { reached, ports: Vec::new() };
+        let mut found = Vec::new();
+        for &node in &queue[1..] {
+            let number = self.number[node as usize] as usize;
+            let nearer = tree.reached[number].distance - 1;
+            // The next hop of those at distance 1 is the host itself.
+            in_turn(&mut found, &self.neighbours[node as usize], |link| {
+                self.reached(&tree, link).filter(|at| at.distance == nearer)
+            });
+            let begin = tree.ports.len() as u32;
+            tree.ports.extend(found.iter().map(|&(_, port)| port));
+            tree.reached[number].ports = (begin, tree.ports.len() as u32);
+        }
+        tree
     }
 
-    /// Number of a node among the hosts.
-    pub fn host(&self, node: u32) -> u32 {
-        self.host_of[node as usize]
+    /// The switch at the other end of a link, if there is a way from it.
+    fn reached<'a>(&self, tree: &'a Tree, link: &Neighbour) -> Option<&'a Reached> {
+        let node = link.node as usize;
+        let at = self.is_switch[node].then(|| &tree.reached[self.number[node] as usize]);
+        at.filter(|at| at.distance > 0)
     }
 
-    /// Ports of `node` that lead to a host by a shortest path.
-    #[inline]
-    pub fn next_ports(&self, node: u32, host: u32) -> &[u32] {
-        let at = node as usize * self.hosts + host as usize;
-        &self.ports[self.spans[at] as usize..self.spans[at + 1] as usize]
+    /// Ports of `node` that lead to a host by a shortest path, in the order in which the hash chooses among them.
+    pub fn next_ports(&mut self, node: u32, host: u32) -> &[u32] {
+        let to = self.hosts[host as usize];
+        self.ports.clear();
+        if let Some(link) = self.link(node, to) {
+            self.ports.push(link.port);
+            return &self.ports;
+        }
+        let number = self.number[node as usize] as usize;
+        let tree = self.tree(host);
+        let tree = &self.trees[tree];
+        if self.is_switch[node as usize] {
+            let (begin, end) = tree.reached[number].ports;
+            return &tree.ports[begin as usize..end as usize];
+        }
+        if node != to {
+            let links = &self.neighbours[node as usize];
+            let at = |link: &Neighbour| self.reached(tree, link);
+            let least = links.iter().filter_map(at).map(|at| at.distance).min();
+            let mut found = Vec::new();
+            in_turn(&mut found, links, |link| at(link).filter(|at| Some(at.distance) == least));
+            self.ports.extend(found.iter().map(|&(_, port)| port));
+        }
+        &self.ports
     }
 
     /// Figures of the way from one host to another, by their numbers among the hosts.
-    pub fn pair(&self, from: u32, to: u32) -> Pair {
-        self.pairs[from as usize * self.hosts + to as usize]
-    }
-
-    /// What that simulator does not work out anew when a link fails: round trips, and products with them.
-    pub fn keep_figures(&mut self, before: &Routes) {
-        self.largest_rtt_ns = before.largest_rtt_ns;
-        for (pair, before) in self.pairs.iter_mut().zip(&before.pairs) {
-            let rate = if pair.rate == 0 { before.rate } else { pair.rate };
-            *pair = Pair { rate, ..*before };
+    pub fn pair(&mut self, from: u32, to: u32) -> Pair {
+        let payload = self.payload_bytes;
+        let node = self.hosts[from as usize];
+        if let Some(link) = self.link(node, self.hosts[to as usize]) {
+            return Pair::new(Way::NONE.over(&link, payload));
         }
+        let tree = self.tree(to);
+        let tree = &self.trees[tree];
+        let ways =
+            self.neighbours[node as usize].iter().filter_map(|link| Some((self.reached(tree, link)?, link)));
+        // The walk came here from the first switch that it found.
+        let first = ways.min_by_key(|(at, _)| at.turn);
+        first.map_or(Pair::default(), |(at, link)| Pair::new(at.way.over(link, payload)))
     }
 
-    /// Round trip that a flow's controller goes by: its pair's, or the largest of all.
-    pub fn base_rtt(&self, global: bool, from: u32, to: u32) -> u64 {
-        if global {
-            self.largest_rtt_ns
-        } else {
-            self.pair(from, to).rtt_ns
+    /// The largest round trip and the largest bandwidth-delay product of all pairs of hosts.
+    pub fn largest(&mut self) -> (u64, u64) {
+        let mut largest = (0, 0);
+        // Hosts of one kind are alike, but for those that have a link to another host.
+        let mut known = vec![0u8; self.trees.len()];
+        let mut asked = Vec::new();
+        let mut seconds = Vec::new();
+        for host in 0..self.hosts.len() as u32 {
+            let links = &self.neighbours[self.hosts[host as usize] as usize];
+            let kind = &mut known[self.kinds[host as usize] as usize];
+            if links.iter().any(|link| !self.is_switch[link.node as usize]) {
+                asked.push(host);
+            } else if !links.is_empty() && *kind < 2 {
+                *kind += 1;
+                if *kind == 1 { &mut asked } else { &mut seconds }.push(host);
+            }
         }
+        // Of one kind one after the other: the tree is the same.
+        asked.sort_by_key(|&host| self.kinds[host as usize]);
+        seconds.sort_by_key(|&host| self.kinds[host as usize]);
+        let mut seconds = seconds.into_iter().peekable();
+        for &to in &asked {
+            let kind = self.kinds[to as usize];
+            let second = seconds.next_if(|&other| self.kinds[other as usize] == kind);
+            for from in asked.iter().copied().chain(second).filter(|&from| from != to) {
+                let pair = self.pair(from, to);
+                largest = (largest.0.max(pair.rtt_ns), largest.1.max(pair.bdp));
+            }
+        }
+        largest
     }
+}
 
-    /// The largest bandwidth-delay product of all pairs.
-    pub fn largest_bdp(&self) -> u64 {
-        self.pairs.iter().map(|pair| pair.bdp).max().unwrap_or(0)
-    }
+/// The links to switches that `at` gives, in the order of their turns: turn and port.
+fn in_turn<'a>(
+    found: &mut Vec<(u32, u32)>,
+    links: &[Neighbour],
+    at: impl Fn(&Neighbour) -> Option<&'a Reached>,
+) {
+    found.clear();
+    found.extend(links.iter().filter_map(|link| at(link).map(|at| (at.turn, link.port))));
+    found.sort_unstable();
 }
 
 /// For each node its neighbours in falling order of their number.
@@ -163,16 +303,15 @@ fn neighbours(plan: &HpccPlan, without: Option<LinkDown>) -> Vec<Vec<Neighbour>>
             continue;
         }
         for (end, node, other) in [(0, a, b), (1, b, a)] {
-            let link = Neighbour { node: other, port: (index * 2 + end) as u32, delay_ns, rate };
-            let known = &mut found[node as usize];
-            match known.iter_mut().find(|neighbour| neighbour.node == other) {
-                Some(neighbour) => *neighbour = link,
-                None => known.push(link),
-            }
+            let port = (index * 2 + end) as u32;
+            found[node as usize].push(Neighbour { node: other, port, delay_ns, rate });
         }
     }
     for links in &mut found {
-        links.sort_unstable_by_key(|link| std::cmp::Reverse(link.node));
+        // The last of several links comes first, and stays.
+        links.reverse();
+        links.sort_by_key(|link| Reverse(link.node));
+        links.dedup_by_key(|link| link.node);
     }
     found
 }
@@ -203,3 +342,6 @@ pub(super) fn murmur3(key: [u32; 3], seed: u32) -> u32 {
     hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
     hash ^ hash >> 16
 }
+
+#[cfg(test)]
+mod tests;

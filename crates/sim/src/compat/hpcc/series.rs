@@ -105,7 +105,7 @@ impl Recorder {
                 ],
             );
             // Of several NICs the first: the series has one value for a host.
-            if let Some(port) = world.ports.iter().position(|port| port.node == node) {
+            if let Some(port) = world.first_port(node) {
                 let peer = world.ports[port].peer as usize;
                 let entity = self.entities.len() - 1;
                 self.add_to(entity, (WireTx(port), Kind::Rate, "wire_tx_bps"));

@@ -208,13 +208,13 @@ impl World {
     }
 
     /// Next port of a packet, by the hash of its addresses and ports; none where there is no way.
-    pub fn choose(&self, node: u32, packet: u32) -> u32 {
+    pub fn choose(&mut self, node: u32, packet: u32) -> u32 {
         let Packet { flow, kind, .. } = self.packets[packet];
         let qp = &self.send[flow as usize];
         self.choose_for(node, qp.key(kind != Kind::Data), if kind == Kind::Data { qp.dst } else { qp.src })
     }
 
-    pub fn choose_for(&self, node: u32, key: [u32; 3], host: u32) -> u32 {
+    pub fn choose_for(&mut self, node: u32, key: [u32; 3], host: u32) -> u32 {
         match self.routes.next_ports(node, host) {
             [] => NONE,
             [only] => *only,

@@ -6,13 +6,13 @@ use super::ack_control::AckControl;
 use super::clock::serialization;
 use super::hash_order::HashOrder;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
-use super::plan::{picoseconds, HpccPlan, Link, PFC_BYTES};
+use super::plan::{Flow, HpccPlan, Link, PFC_BYTES};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::reaction;
-use super::routing::Routes;
+use super::routing::{Pair, Routes};
 use crate::engine::{prefetch, EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
 
@@ -112,6 +112,8 @@ pub(super) struct World {
     pub events: EventQueue,
     pub packets: Packets,
     pub ports: Vec<Port>,
+    /// By node: its port of the first link.
+    first_ports: Vec<u32>,
     pub lanes: Vec<Lane>,
     pub lane_counters: Vec<LaneCounters>,
     pub heard: Vec<Heard>,
@@ -125,7 +127,10 @@ pub(super) struct World {
     pub reaction: Option<reaction::Parameters>,
     pub acks: Option<AckControl>,
     pub routes: Routes,
-    /// Largest bandwidth-delay product of all pairs, in bytes.
+    /// By flow: figures of the way from its sender to its receiver.
+    pub pairs: Vec<Pair>,
+    /// Largest round trip (ns) and bandwidth-delay product (bytes) of all pairs of hosts, where the plan goes by them.
+    pub largest_rtt: u64,
     pub largest_bdp: u64,
     /// Ports that flows leave switches by, path after path.
     pub paths: Vec<u32>,
@@ -170,13 +175,18 @@ impl World {
         let largest = (plan.payload_bytes + data_overhead).max(ack_bytes).max(PFC_BYTES);
         let own_errors = plan.links.iter().filter(|link| link.4 > 0.0).count() as u64;
         let error_stream = || Stream::explicit(plan.rng.seed, plan.rng.run, ERROR_STREAM);
-        let routes = Routes::new(plan, None);
+        let mut routes = Routes::new(plan, None);
+        let ends = |flow: &Flow| (routes.host(flow.0), routes.host(flow.1));
+        let ends: Vec<_> = plan.flows.iter().map(ends).collect();
+        let pairs = ends.into_iter().map(|(src, dst)| routes.pair(src, dst)).collect();
+        let (largest_rtt, largest_bdp) = if plan.window.global { routes.largest() } else { (0, 0) };
         let mut world = World {
             now: 0,
             stop: plan.stop_ns * 1000,
             events: EventQueue::for_ports(plan.links.len() * 2),
             packets: Packets::default(),
             ports: Vec::with_capacity(plan.links.len() * 2),
+            first_ports: vec![NONE; plan.nodes as usize],
             lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
             lane_counters: vec![LaneCounters::default(); plan.links.len() * 2 * LANES],
             heard: vec![Heard::default(); plan.links.len() * 2 * LANES],
@@ -191,8 +201,10 @@ impl World {
                 _ => None,
             },
             acks: AckControl::new(&plan.cc),
-            largest_bdp: routes.largest_bdp(),
             routes,
+            pairs,
+            largest_rtt,
+            largest_bdp,
             paths: Vec::new(),
             rerouted: false,
             qp_tables: vec![HashOrder::default(); tables],
@@ -207,7 +219,7 @@ impl World {
             fct: Vec::new(),
             pfc: Vec::new(),
             pause_logs: PauseLogs::default(),
-            origin: plan.flows.first().map_or(0, |flow| flow.start_ps()),
+            origin: plan.flows.first().map_or(0, Flow::start_ps),
             transmissions: [[0; 4]; 2],
             ecn_draws: 0,
             delivered: 0,
@@ -242,6 +254,9 @@ impl World {
             let threshold = plan.ecn.thresholds.iter().rev().find(|known| known.0 == rate);
             for (end, node) in [(0, a), (1, b)] {
                 numbers[node as usize] += 1;
+                if numbers[node as usize] == 1 {
+                    world.first_ports[node as usize] = world.ports.len() as u32;
+                }
                 let owner = match is_switch[node as usize] {
                     NONE => {
                         world.nics.push(Nic::default());
@@ -264,7 +279,7 @@ impl World {
                     owner,
                     times,
                     flight: Fifo::default(),
-                    delay: picoseconds(delay_ns),
+                    delay: delay_ns * 1000,
                     headroom: ((rate as u128 * delay_ns as u128 / 8 / 1_000_000_000) as u32).wrapping_mul(3),
                     kmin: threshold.map_or(0, |t| t.1 * 1000),
                     kmax: threshold.map_or(0, |t| t.2 * 1000),
@@ -281,10 +296,24 @@ impl World {
         world
     }
 
+    /// A node's port of the first link, if it has one.
+    pub fn first_port(&self, node: u32) -> Option<usize> {
+        Some(self.first_ports[node as usize] as usize).filter(|&port| port != NONE as usize)
+    }
+
+    /// Round trip that a flow's controller goes by: its pair's, or the largest of all.
+    pub fn base_rtt(&self, flow: usize) -> u64 {
+        if self.plan.window.global {
+            self.largest_rtt
+        } else {
+            self.pairs[flow].rtt_ns
+        }
+    }
+
     /// Headroom and reserve come off the buffer; thresholds follow a port's rate against the first host's NIC.
     fn size_buffers(&mut self) {
         let first = self.hosts.first().copied().unwrap_or_default();
-        let nic_rate = self.ports.iter().find(|port| port.node == first).map_or(u64::MAX, |port| port.rate);
+        let nic_rate = self.first_port(first).map_or(u64::MAX, |port| self.ports[port].rate);
         for switch in &mut self.switches {
             switch.shareable = (self.plan.buffer_mib as u64 * 1024 * 1024) as u32;
         }

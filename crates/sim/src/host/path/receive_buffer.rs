@@ -17,7 +17,6 @@ use crate::event::Event;
 use crate::fabric::packet::{Fifo, Kind};
 use crate::fabric::port::DropReason;
 use crate::fabric::CLASSES;
-use crate::nic::Congestion;
 use crate::plan::ReceiveBufferPlan;
 use crate::world::World;
 
@@ -252,7 +251,7 @@ impl World {
         let nic = &mut self.nics[host];
         debug_assert_ne!(nic.path, IDEAL);
         let model = &self.nic_models[nic.model as usize];
-        if !matches!(model.congestion, Congestion::Dcqcn(_)) {
+        if !model.congestion.uses().cnps {
             return;
         }
         let number = self.recv_qps[qp as usize].notification_point;

@@ -4,12 +4,12 @@
 //! `net_tx_action`, `napi_threaded_poll`), net/core/gro.c (`gro_normal_one`: the stack sees packets in lists of
 //! `gro_normal_batch`, and what is left of them when a poll ends), net/sched/sch_generic.c (`__qdisc_run`).
 //!
-//! A packet: the sender's call puts it into the qdisc and runs that; what the ring takes is polled by the peer, up to 64
-//! packets, and collected in lists of 8; then each packet of the list goes up the stack, which compares it with every
-//! rule. Echo requests are answered there and then, over the other direction of the pair.
+//! The life of a packet: the sender's call puts it into the qdisc and runs it; the peer polls what the ring took, up to 64
+//! packets, and collects it in lists of 8; then each packet of a list goes up the stack, which compares it with every
+//! rule. Echo requests are answered on the spot, over the other direction of the pair.
 //!
 //! Leaves out: more than one queue of a device, packets that the peer's NAPI does not take because the sender's TSO is
-//! on, what two cores that run the same qdisc lose by its lock, caches, and the processes behind the receiver's sockets.
+//! on, contention for the qdisc's lock, caches, and the processes behind the receiver's sockets.
 
 mod receive;
 mod sources;
@@ -34,7 +34,7 @@ use sources::{Flood, Frames, Ping};
 /// Index of no packet.
 const NONE: u32 = u32::MAX;
 
-/// What a packet is, and the index of its source.
+/// What a packet belongs to: the kind and index of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Datagram(u32),
@@ -50,7 +50,7 @@ pub(crate) struct Datagram {
     /// Of a ping: its number.
     sequence: u32,
     bytes: u32,
-    /// What it takes of its socket's buffer; 0 once the receiver has it.
+    /// Bytes it occupies in its socket's buffer; 0 once the receiver has it.
     charged: u32,
     next_free: u32,
 }
@@ -128,15 +128,15 @@ pub(crate) struct Poll {
     scheduled: bool,
     /// Packets taken in the poll under way.
     used: u32,
-    /// What GRO holds, and where in it the stack is; `in_stack`: it is at it.
+    /// The list that GRO holds, and the stack's position in it; `in_stack`: the stack is working on it.
     list: Vec<u32>,
     at: usize,
     in_stack: bool,
     /// The list is the last of the poll.
     last: bool,
-    /// What a packet's way up the stack takes in this poll, in parts of what it takes on average.
+    /// Cost of a packet's way up the stack in this poll, relative to the average.
     factor: f64,
-    /// A completion let the queue go on: the softirq that runs the qdisc waits for the end of the poll.
+    /// A completion restarted the queue: the softirq that runs the qdisc waits for the end of the poll.
     goes_on: bool,
 }
 
@@ -182,7 +182,7 @@ pub(crate) struct End {
     shaper: u32,
     shaper_at: Time,
     shaper_core: u32,
-    /// Draws of the qdisc, and of the peer's polls.
+    /// Random streams of the qdisc and of the peer's polls.
     random: Stream,
     jitter: Stream,
     pub waiting: Occupancy,
@@ -243,7 +243,7 @@ pub(crate) struct Veths {
     pub pings: Vec<Ping>,
     pub frames: Vec<Frames>,
     packets: Packets,
-    /// Packets that a qdisc drops: memory that is used again.
+    /// Scratch space for packets that a qdisc drops.
     drops: Vec<(Skb, DropReason)>,
     /// Packets put into rings.
     pub hops: u64,
@@ -255,7 +255,7 @@ impl Veths {
         packets.map(|index| self.packets.packets[index as usize].bytes as u64).sum()
     }
 
-    /// Memory that the packets of a flood take of its socket's buffer.
+    /// Bytes that a flood's packets occupy in its socket's buffer.
     pub fn charged_bytes(&self, flood: u32) -> u64 {
         let packets = &self.packets.packets;
         let mut free = vec![false; packets.len()];
@@ -268,7 +268,7 @@ impl Veths {
         own.map(|(p, _)| p.charged as u64).sum()
     }
 
-    /// Packets and bytes that the stack has still to see of what a poll took.
+    /// Packets and bytes taken by a poll that the stack has not seen yet.
     pub fn held(&self, end: usize) -> (u64, u64) {
         let poll = &self.ends[end].poll;
         let left = &poll.list[poll.at..];
@@ -297,7 +297,7 @@ impl Linux {
     /// Builds the namespaces of a checked plan.
     ///
     /// # Errors
-    /// A queueing discipline that cannot be.
+    /// A queueing discipline with impossible settings.
     pub fn add_veths(&mut self, plan: &VethNetworkPlan, seed: u64) -> Result<(), PlanError> {
         let number: HashMap<&str, u32> =
             plan.namespaces.iter().enumerate().map(|(index, n)| (n.name.as_str(), index as u32)).collect();
@@ -342,7 +342,7 @@ impl Linux {
         Ok(())
     }
 
-    /// The end over which a namespace reaches another.
+    /// The end by which a namespace reaches another.
     fn end_between(&self, src: u32, dst: u32) -> u32 {
         let ends = &self.veths.ends;
         let joins = |&end: &usize| ends[end].namespace == src && ends[end ^ 1].namespace == dst;

@@ -8,7 +8,7 @@ use crate::linux::core::{Purpose, Unit, NAPI_WEIGHT};
 use crate::world::World;
 
 impl World {
-    /// Wakes what polls the ring of an end; `core` sent to it (`__veth_xdp_flush`).
+    /// Schedules the poll of an end's ring after `core` sent to it (`__veth_xdp_flush`).
     pub(super) fn veth_schedule_poll(&mut self, core: u32, end: u32) {
         let veths = &mut self.linux.veths;
         let threaded = veths.namespaces[veths.ends[end as usize ^ 1].namespace as usize].threaded;
@@ -48,7 +48,7 @@ impl World {
         Some(Unit { cost: self.veth_stack_cost(end), weight: 0, purpose: Purpose::Sys })
     }
 
-    /// What the stack takes for the next packet of its list.
+    /// The cost of the next packet of the list in the stack.
     fn veth_stack_cost(&self, end: u32) -> Time {
         let veths = &self.linux.veths;
         let namespace = &veths.namespaces[veths.ends[end as usize ^ 1].namespace as usize];
@@ -64,7 +64,7 @@ impl World {
     pub(in crate::linux) fn veth_thread_unit(&mut self, core: u32, end: u32) -> Option<Unit> {
         let unit = self.veth_poll_unit(end);
         if unit.is_none() && self.veth_poll_ends(core, end) {
-            // It enables softirqs between two polls: a qdisc that may go on comes first.
+            // The thread enables softirqs between two polls, so a restarted qdisc goes first.
             let thread = self.linux.veths.ends[end as usize].thread;
             self.wake_linux_thread(core, thread);
         }
@@ -133,7 +133,7 @@ impl World {
         more
     }
 
-    /// The stack has done with a packet.
+    /// The stack has finished a packet.
     fn veth_deliver(&mut self, core: u32, end: u32, packet: u32) {
         let now = self.now;
         let veths = &mut self.linux.veths;

@@ -1,10 +1,10 @@
-//! What sends: threads that flood, pings, batches of XDP frames.
+//! Traffic sources: threads that flood, pings, batches of XDP frames.
 //!
 //! A flood's thread calls `sendto` again and again. What it sent counts for its socket (`sk_wmem_alloc`) until it is
 //! dropped or the receiver's stack has it; at `sk_sndbuf` the call waits until half of that is free (net/core/sock.c,
 //! `sock_def_write_space`), or, with MSG_DONTWAIT in a loop, fails until there is room for one.
 //!
-//! Leaves out: what a loop of failing calls costs its core, which nothing else wants here.
+//! Leaves out: the cost of failing calls in a loop; nothing else wants that core here.
 
 use std::collections::HashMap;
 use tailback_proto::units::Time;
@@ -50,7 +50,7 @@ pub(crate) struct Flood {
     pub sent: u64,
     pub delivered: u64,
     pub dropped: u64,
-    /// How often it had to wait for room.
+    /// How often it waited for room.
     pub waits: u64,
 }
 
@@ -211,7 +211,7 @@ impl World {
         Some(Unit { cost: f.send, weight: 0, purpose: Purpose::Sys })
     }
 
-    /// The call has made a packet.
+    /// The call has built a packet.
     pub(in crate::linux) fn flood_unit_ends(&mut self, core: u32, flood: u32) {
         let f = &mut self.linux.veths.floods[flood as usize];
         f.sent += 1;

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::linux::core::{Purpose, Unit};
 use crate::world::World;
 
-/// Of the flow that a packet belongs to: well mixed, as `skb_get_hash` is.
+/// Hash of the flow that a packet belongs to, well mixed as `skb_get_hash` is.
 fn flow_hash(kind: Kind) -> u32 {
     let (class, index) = match kind {
         Kind::Datagram(index) => (1u64, index),
@@ -55,7 +55,7 @@ impl World {
         self.veth_run_qdisc(core, end);
     }
 
-    /// Gives packets of the qdisc to the device while that takes them (`__qdisc_run`).
+    /// Hands packets from the qdisc to the device while it accepts them (`__qdisc_run`).
     fn veth_run_qdisc(&mut self, core: u32, end: u32) {
         while self.veth_restart_qdisc(core, end) {}
         self.veth_record_qdisc(end);
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// A qdisc that shapes goes on when it may let go of a packet: the timer is of the core that found none
+    /// Arms the timer of a shaping qdisc for its next packet, on the core that found none
     /// (`qdisc_watchdog`).
     fn veth_arm_shaper(&mut self, core: u32, end: u32) {
         let e = &mut self.linux.veths.ends[end as usize];
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// A qdisc that shapes may let go of a packet.
+    /// A shaping qdisc may release a packet.
     pub(in crate::linux) fn on_veth_shaper(&mut self, end: u32) {
         let e = &mut self.linux.veths.ends[end as usize];
         if e.shaper_at != self.now {
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// A batch of XDP frames goes past the qdisc into the ring; what finds no room is freed (`veth_xdp_xmit`).
+    /// A batch of XDP frames bypasses the qdisc; frames that find no room in the ring are freed (`veth_xdp_xmit`).
     pub(super) fn veth_send_frames(&mut self, core: u32, end: u32, source: u32, count: u32, bytes: u32) {
         let now = self.now;
         for _ in 0..count {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// A packet is gone, and whoever sent it may go on.
+    /// A packet is freed, and its sender may continue.
     fn veth_drop(&mut self, end: u32, packet: u32) {
         let Datagram { kind, bytes, .. } = self.linux.veths.packets.packets[packet as usize];
         self.linux.veths.ends[end as usize].tally.dropped_bytes += bytes as u64;
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// A queue that is stopped is looked at when the watchdog would wake it.
+    /// Schedules the watchdog of a stopped queue.
     fn veth_arm_watchdog(&mut self, end: u32) {
         let e = &mut self.linux.veths.ends[end as usize];
         if let (false, Some(at)) = (e.watchdog_armed, e.queue.next_timeout()) {

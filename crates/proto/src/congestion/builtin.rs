@@ -1,0 +1,240 @@
+//! The controllers that there are, and the dispatch to them: a `match`, never a trait object.
+
+use std::num::NonZeroU64;
+
+use super::parameters::{Declared, Parameter, Profile, Refused};
+use super::{AckInfo, Controller, Link, Loss, SignalInfo, Uses};
+use crate::units::Time;
+
+/// A controller as people read it.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Description {
+    /// Name in scenarios and plans.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// What it can be set to.
+    pub parameters: Vec<Parameter>,
+    /// Settings of its parameters together.
+    pub profiles: &'static [Profile],
+    /// What it uses of a NIC.
+    pub uses: Uses,
+    /// What it shows.
+    pub signals: Vec<SignalInfo>,
+}
+
+/// Those that act beside one of the others: the slower of the two rates counts.
+pub fn beside() -> Vec<Description> {
+    vec![describe::<super::rhcc::sender::Sender>("Rhcc")]
+}
+
+fn describe<C: Controller>(name: &str) -> Description {
+    Description {
+        name: name.to_lowercase(),
+        about: C::Parameters::ABOUT.trim().to_string(),
+        parameters: C::Parameters::describe(),
+        profiles: C::PROFILES,
+        uses: C::USES,
+        signals: signals::<C>().collect(),
+    }
+}
+
+/// What a controller shows.
+pub fn signals<C: Controller>() -> impl Iterator<Item = SignalInfo> {
+    C::SIGNALS.iter().map(|s| SignalInfo { name: s.name, unit: s.unit, help: s.help, merged: s.merged })
+}
+
+/// The first one is what most runs have: its packets are dispatched by one comparison.
+macro_rules! controllers {
+    ($First:ident: $first:ty, $($Name:ident: $controller:ty,)*) => {
+        /// A controller and what it is set to: in a plan its name, in lower case, with its parameters.
+        #[derive(Clone, Debug)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+        #[allow(missing_docs)]
+        pub enum Settings {
+            $First(<$first as Controller>::Parameters),
+            $($Name(<$controller as Controller>::Parameters),)*
+        }
+
+        /// A controller on a kind of NIC: what its flows there share.
+        #[derive(Debug)]
+        #[repr(u8)] // a tag of its own is quicker to read than one hidden in a field's spare values
+        #[allow(missing_docs)]
+        pub enum Congestion {
+            $First(<$first as Controller>::Law),
+            $($Name(<$controller as Controller>::Law),)*
+        }
+
+        /// The controller of a flow: the state that belongs to a [`Congestion`], which each of its functions is given.
+        #[derive(Clone, Debug)]
+        #[repr(u8)]
+        #[allow(missing_docs)]
+        pub enum Flow {
+            $First($first),
+            $($Name($controller),)*
+        }
+
+        /// All controllers.
+        pub fn descriptions() -> Vec<Description> {
+            vec![describe::<$first>(stringify!($First)), $(describe::<$controller>(stringify!($Name)),)*]
+        }
+
+        impl Settings {
+            /// All controllers at their defaults.
+            pub fn defaults() -> Vec<Settings> {
+                vec![Settings::$First(Default::default()), $(Settings::$Name(Default::default()),)*]
+            }
+
+            /// What it uses of a NIC.
+            pub fn uses(&self) -> Uses {
+                match self {
+                    Settings::$First(_) => <$first>::USES,
+                    $(Settings::$Name(_) => <$controller>::USES,)*
+                }
+            }
+
+            /// On a link.
+            ///
+            /// # Errors
+            /// The parameter that cannot be.
+            pub fn on(&self, link: Link) -> Result<Congestion, Refused> {
+                Ok(match self {
+                    Settings::$First(p) => Congestion::$First(<$first>::law(p, link)?),
+                    $(Settings::$Name(p) => Congestion::$Name(<$controller>::law(p, link)?),)*
+                })
+            }
+        }
+
+        impl Congestion {
+            /// What it uses of a NIC.
+            pub fn uses(&self) -> Uses {
+                match self {
+                    Congestion::$First(_) => <$first>::USES,
+                    $(Congestion::$Name(_) => <$controller>::USES,)*
+                }
+            }
+
+            /// What it adds to each data packet and each answer, bytes.
+            pub fn telemetry_bytes(&self) -> u32 {
+                match self {
+                    Congestion::$First(law) => <$first>::telemetry_bytes(law),
+                    $(Congestion::$Name(law) => <$controller>::telemetry_bytes(law),)*
+                }
+            }
+
+            /// Bytes of a burst, where bursts are paced and not packets.
+            pub fn burst_bytes(&self) -> Option<NonZeroU64> {
+                match self {
+                    Congestion::$First(law) => <$first>::burst_bytes(law),
+                    $(Congestion::$Name(law) => <$controller>::burst_bytes(law),)*
+                }
+            }
+
+            /// What its flows show.
+            pub fn signals(&self) -> Vec<SignalInfo> {
+                match self {
+                    Congestion::$First(_) => signals::<$first>().collect(),
+                    $(Congestion::$Name(_) => signals::<$controller>().collect(),)*
+                }
+            }
+
+            /// The controller of a new flow.
+            pub fn flow(&self) -> Flow {
+                match self {
+                    Congestion::$First(law) => Flow::$First(<$first>::new(law)),
+                    $(Congestion::$Name(law) => Flow::$Name(<$controller>::new(law)),)*
+                }
+            }
+        }
+
+        /// See [`Controller`].
+        #[allow(missing_docs)]
+        impl Flow {
+            /// A packet is being sent: the rate that paces the next one.
+            #[inline]
+            pub fn on_sent(&mut self, congestion: &Congestion, now: Time, payload: u64) -> f64 {
+                if let (Flow::$First(flow), Congestion::$First(law)) = (&mut *self, congestion) {
+                    flow.on_sent(law, now, payload);
+                    return flow.rate();
+                }
+                self.on_sent_by_others(congestion, now, payload)
+            }
+
+            #[inline(never)] // what most runs never need stays out of the way of what they do
+            fn on_sent_by_others(&mut self, congestion: &Congestion, now: Time, payload: u64) -> f64 {
+                match (self, congestion) {
+                    $((Flow::$Name(flow), Congestion::$Name(law)) => {
+                        flow.on_sent(law, now, payload);
+                        flow.rate()
+                    })*
+                    _ => unreachable!("a flow belongs to its congestion control"),
+                }
+            }
+
+            #[inline(never)]
+            pub fn window_bytes(&self) -> Option<u64> {
+                match self {
+                    Flow::$First(flow) => flow.window_bytes(),
+                    $(Flow::$Name(flow) => flow.window_bytes(),)*
+                }
+            }
+
+            pub fn rate(&self) -> f64 {
+                match self {
+                    Flow::$First(flow) => flow.rate(),
+                    $(Flow::$Name(flow) => flow.rate(),)*
+                }
+            }
+
+            pub fn on_ack(&mut self, congestion: &Congestion, ack: &AckInfo) {
+                controllers!(@each self, congestion, flow, law => flow.on_ack(law, ack); $First $($Name)*)
+            }
+
+            pub fn on_cnp(&mut self, congestion: &Congestion, now: Time) {
+                controllers!(@each self, congestion, flow, law => flow.on_cnp(law, now); $First $($Name)*)
+            }
+
+            pub fn on_loss(&mut self, congestion: &Congestion, now: Time, loss: Loss) {
+                controllers!(@each self, congestion, flow, law => flow.on_loss(law, now, loss); $First $($Name)*)
+            }
+
+            pub fn next_timeout(&self, congestion: &Congestion) -> Option<Time> {
+                controllers!(@each self, congestion, flow, law => flow.next_timeout(law); $First $($Name)*)
+            }
+
+            pub fn on_timeout(&mut self, congestion: &Congestion, now: Time) {
+                controllers!(@each self, congestion, flow, law => flow.on_timeout(law, now); $First $($Name)*)
+            }
+
+            /// Its rate, as it would be if an input came now.
+            pub fn rate_at(&self, congestion: &Congestion, now: Time) -> f64 {
+                controllers!(@each self, congestion, flow, law => flow.caught_up(law, now).rate(); $First $($Name)*)
+            }
+
+            /// The value now of a signal, by its number in [`Congestion::signals`].
+            pub fn signal(&self, congestion: &Congestion, now: Time, number: usize) -> f64 {
+                controllers!(@each self, congestion, flow, law =>
+                    signal(flow, law, now, number); $First $($Name)*)
+            }
+        }
+    };
+    (@each $self:ident, $congestion:ident, $flow:ident, $law:ident => $body:expr; $($Name:ident)*) => {
+        match ($self, $congestion) {
+            $((Flow::$Name($flow), Congestion::$Name($law)) => $body,)*
+            _ => unreachable!("a flow belongs to its congestion control"),
+        }
+    };
+}
+
+fn signal<C: Controller>(flow: &C, law: &C::Law, now: Time, number: usize) -> f64 {
+    (C::SIGNALS[number].read)(&flow.caught_up(law, now), law)
+}
+
+controllers! {
+    Dcqcn: super::dcqcn::ReactionPoint,
+    Hpcc: super::hpcc::Hpcc,
+    Timely: super::timely::Timely,
+    Dctcp: super::dctcp::Dctcp,
+    None: super::line_rate::LineRate,
+}

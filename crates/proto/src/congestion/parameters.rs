@@ -1,0 +1,349 @@
+//! What a controller can be set to: declared once, beside its algorithm.
+//!
+//! [`parameters!`](crate::parameters) makes from one declaration the struct that a plan holds, its defaults, the check of
+//! its bounds, and a [`Parameter`] a field for people. Scenario keys, their schema and their reference are made from those.
+
+use std::ops::{Bound, RangeBounds};
+
+use crate::units::{Bytes, Rate, Time};
+
+/// Why settings cannot be: "found *the value of* `field`, expected `expected`".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Name of the parameter.
+    pub field: &'static str,
+    /// What would have been right.
+    pub expected: String,
+}
+
+impl Refused {
+    /// `field` is refused.
+    pub fn new(field: &'static str, expected: impl Into<String>) -> Self {
+        Refused { field, expected: expected.into() }
+    }
+
+    /// `Ok` where `ok`.
+    pub fn unless(ok: bool, field: &'static str, expected: impl Into<String>) -> Result<(), Self> {
+        if ok {
+            Ok(())
+        } else {
+            Err(Refused::new(field, expected))
+        }
+    }
+
+    /// `Ok` where a rate is at most the link's.
+    pub fn above_link(rate: Rate, field: &'static str, link: Rate) -> Result<(), Self> {
+        Refused::unless(rate <= link, field, format!("at most the link's rate, {}", in_words(link)))
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: expected {}", self.field, self.expected)
+    }
+}
+
+/// A value as scenarios have it, such as `500us`, `16KB` or `100Gbps`: in the largest unit that it is a multiple of.
+pub fn in_words<V: Value>(value: V) -> String {
+    let units = match V::QUANTITY {
+        "duration" | "round-trip" => ["ps", "ns", "us", "ms", "s"],
+        "rate" => ["bps", "Kbps", "Mbps", "Gbps", "Tbps"],
+        "size" => ["B", "KB", "MB", "GB", "TB"],
+        _ => [""; 5],
+    };
+    match value.plain() {
+        Plain::Whole(whole) => {
+            let divides = |&step: &usize| whole > 0 && whole % 1000u64.pow(step as u32) == 0;
+            let step = if units[1].is_empty() { 0 } else { (0..5).rev().find(divides).unwrap_or(0) };
+            format!("{}{}", whole / 1000u64.pow(step as u32), units[step])
+        }
+        Plain::Number(number) => number.to_string(),
+        Plain::Flag(flag) => flag.to_string(),
+        Plain::Word(word) => word.to_string(),
+        Plain::Null => "null".to_string(),
+    }
+}
+
+/// A value in base units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
+#[allow(missing_docs)]
+pub enum Plain {
+    Null,
+    Flag(bool),
+    Whole(u64),
+    Number(f64),
+    Word(&'static str),
+}
+
+/// A type that a parameter may have.
+pub trait Value: Copy {
+    /// What bounds are given in.
+    type Bound: PartialOrd + Value;
+    /// Its name in [`Parameter::quantity`].
+    const QUANTITY: &'static str;
+    /// Whether there may be none.
+    const OPTIONAL: bool = false;
+    /// In base units.
+    fn plain(self) -> Plain;
+    /// Whether it lies in these bounds; what is absent does.
+    fn is_within(&self, bounds: &impl RangeBounds<Self::Bound>) -> bool;
+}
+
+macro_rules! value {
+    ($($type:ty: $quantity:literal, $plain:expr;)*) => {$(
+        impl Value for $type {
+            type Bound = Self;
+            const QUANTITY: &'static str = $quantity;
+            fn plain(self) -> Plain {
+                let plain: fn(Self) -> Plain = $plain;
+                plain(self)
+            }
+            fn is_within(&self, bounds: &impl RangeBounds<Self>) -> bool {
+                bounds.contains(self)
+            }
+        }
+    )*};
+}
+
+value! {
+    Time: "duration", |value| Plain::Whole(value.0);
+    Rate: "rate", |value| Plain::Whole(value.0);
+    Bytes: "size", |value| Plain::Whole(value.0);
+    u32: "count", |value| Plain::Whole(value as u64);
+    f64: "number", Plain::Number;
+    bool: "flag", Plain::Flag;
+}
+
+impl<T: Value> Value for Option<T> {
+    type Bound = T::Bound;
+    const QUANTITY: &'static str = T::QUANTITY;
+    const OPTIONAL: bool = true;
+    fn plain(self) -> Plain {
+        self.map_or(Plain::Null, Value::plain)
+    }
+    fn is_within(&self, bounds: &impl RangeBounds<T::Bound>) -> bool {
+        self.as_ref().is_none_or(|value| value.is_within(bounds))
+    }
+}
+
+/// The network's round trip without queues: a time, or [`RoundTrip::AUTO`] until the network is known. A plan has a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RoundTrip(pub Time);
+
+impl RoundTrip {
+    /// The longest between two hosts of the network, to be worked out by who makes the plan.
+    pub const AUTO: RoundTrip = RoundTrip(Time::ZERO);
+}
+
+impl Value for RoundTrip {
+    type Bound = Time;
+    const QUANTITY: &'static str = "round-trip";
+    fn plain(self) -> Plain {
+        if self == RoundTrip::AUTO {
+            Plain::Word("auto")
+        } else {
+            self.0.plain()
+        }
+    }
+    fn is_within(&self, bounds: &impl RangeBounds<Time>) -> bool {
+        bounds.contains(&self.0)
+    }
+}
+
+/// A parameter as people read it.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Parameter {
+    /// Name in scenarios and plans.
+    pub name: &'static str,
+    /// `duration` (ps), `round-trip` (ps, or auto), `rate` (bit/s), `size` (bytes), `count`, `number`, `flag` or `choice`.
+    pub quantity: &'static str,
+    /// Whether it may be absent.
+    pub optional: bool,
+    /// Default, in base units.
+    pub default: Plain,
+    /// Smallest value, if there is one.
+    pub least: Option<Plain>,
+    /// Whether the smallest value is itself too small.
+    pub least_is_excluded: bool,
+    /// Largest value, if there is one.
+    pub most: Option<Plain>,
+    /// All values, where there are few.
+    pub choices: Vec<Plain>,
+    /// What it does.
+    pub help: String,
+    /// Where the default comes from.
+    pub source: String,
+}
+
+impl Parameter {
+    /// With bounds.
+    pub fn within<B: Value>(mut self, bounds: &impl RangeBounds<B>) -> Self {
+        let plain = |bound: Bound<&B>| match bound {
+            Bound::Included(bound) | Bound::Excluded(bound) => Some(bound.plain()),
+            Bound::Unbounded => None,
+        };
+        self.least = plain(bounds.start_bound());
+        self.least_is_excluded = matches!(bounds.start_bound(), Bound::Excluded(_));
+        self.most = plain(bounds.end_bound());
+        self
+    }
+}
+
+/// A setting of many parameters together, under a name. The first profile of a controller has the declared defaults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Profile {
+    /// Name in scenarios.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Source of every value without one of its own.
+    pub source: &'static str,
+    /// Values that differ from the defaults.
+    pub values: &'static [(&'static str, Plain)],
+    /// Sources of single values.
+    pub sources: &'static [(&'static str, &'static str)],
+    /// Rates that hold for a link of 25 Gbit/s and grow with the link.
+    pub per_25_gbps: &'static [&'static str],
+}
+
+/// What [`parameters!`](crate::parameters) makes.
+pub trait Declared: Clone + Default + std::fmt::Debug {
+    /// What the section is about.
+    const ABOUT: &'static str;
+    /// All parameters, in the order in which they are declared.
+    fn describe() -> Vec<Parameter>;
+    /// Whether each is within its bounds.
+    ///
+    /// # Errors
+    /// The first that is not.
+    fn check(&self) -> Result<(), Refused>;
+}
+
+/// Above zero and up to one.
+pub const SHARE: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Included(1.0));
+/// From nothing to 100 Tbit/s.
+pub const STEP: std::ops::RangeInclusive<Rate> = Rate(0)..=MAX_RATE;
+/// More than nothing, up to 100 Tbit/s.
+pub const POSITIVE_RATE: std::ops::RangeInclusive<Rate> = Rate(1)..=MAX_RATE;
+const MAX_RATE: Rate = Rate::from_gbps(100_000);
+/// From a picosecond to a second.
+pub const SPAN: std::ops::RangeInclusive<Time> = Time(1)..=Time::from_ms(1000);
+/// Bytes that telemetry may add to a packet: the largest packet stays below the 16 bits of its size.
+pub const TELEMETRY: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1024);
+
+/// Declares a parameter's type that is one of a few words.
+#[macro_export]
+macro_rules! choice {
+    ($(#[$about:meta])* pub enum $Name:ident { $($(#[$help:meta])* $Word:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        pub enum $Name {
+            $($(#[$help])* #[cfg_attr(feature = "serde", serde(rename = $word))] $Word,)+
+        }
+
+        impl $Name {
+            /// All of them.
+            pub const ALL: &'static [$Name] = &[$($Name::$Word),+];
+        }
+
+        impl $crate::congestion::parameters::Value for $Name {
+            type Bound = Self;
+            const QUANTITY: &'static str = "choice";
+            fn plain(self) -> $crate::congestion::parameters::Plain {
+                $crate::congestion::parameters::Plain::Word(match self { $($Name::$Word => $word,)+ })
+            }
+            fn is_within(&self, bounds: &impl std::ops::RangeBounds<Self>) -> bool {
+                bounds.contains(self)
+            }
+        }
+    };
+}
+
+/// Declares the parameters of a controller. Each has a help text (its doc comment), a type, a default, bounds
+/// (`in` a range, or `of` a list of choices, or neither), and the source of the default:
+///
+/// ```
+/// use tailback_proto::congestion::parameters::{Declared, SHARE};
+/// tailback_proto::parameters! {
+///     /// A controller of an example.
+///     pub struct ExampleParameters {
+///         /// Share of the rate that a mark takes.
+///         decrease: f64 = 0.5, in SHARE, source "RFC 3168, section 6.1.2: half";
+///     }
+/// }
+/// assert!(ExampleParameters { decrease: 2.0 }.check().is_err());
+/// assert_eq!(ExampleParameters::describe()[0].name, "decrease");
+/// ```
+#[macro_export]
+macro_rules! parameters {
+    (
+        $(#[doc = $about:literal])+
+        pub struct $Name:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident: $type:ty = $default:expr,
+                $(in $range:expr,)?
+                $(of $choices:expr,)?
+                source $source:expr;
+            )*
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+        pub struct $Name {
+            $( $(#[doc = $help])+ pub $field: $type, )*
+        }
+
+        impl Default for $Name {
+            fn default() -> Self {
+                $Name { $( $field: $default, )* }
+            }
+        }
+
+        impl $crate::congestion::parameters::Declared for $Name {
+            const ABOUT: &'static str = concat!($($about),+);
+
+            fn describe() -> Vec<$crate::congestion::parameters::Parameter> {
+                #[allow(unused_imports)]
+                use $crate::congestion::parameters::{Parameter, Value};
+                vec![$({
+                    #[allow(unused_mut)]
+                    let mut parameter = Parameter {
+                        name: stringify!($field),
+                        quantity: <$type as Value>::QUANTITY,
+                        optional: <$type as Value>::OPTIONAL,
+                        default: { let value: $type = $default; value.plain() },
+                        least: None,
+                        least_is_excluded: false,
+                        most: None,
+                        choices: Vec::new(),
+                        help: concat!($($help),+).trim().to_string(),
+                        source: $source.to_string(),
+                    };
+                    $( parameter = parameter.within::<<$type as Value>::Bound>(&$range); )?
+                    $(
+                        parameter.quantity = "choice";
+                        parameter.choices = $choices.iter().map(|choice| choice.plain()).collect();
+                    )?
+                    parameter
+                },)*]
+            }
+
+            fn check(&self) -> Result<(), $crate::congestion::parameters::Refused> {
+                #[allow(unused_imports)]
+                use $crate::congestion::parameters::{Refused, Value};
+                $(
+                    $( Refused::unless(self.$field.is_within(&$range), stringify!($field), "a value within its bounds")?; )?
+                    $( Refused::unless($choices.contains(&self.$field), stringify!($field), "one of its choices")?; )?
+                )*
+                Ok(())
+            }
+        }
+    };
+}

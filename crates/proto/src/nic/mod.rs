@@ -1,0 +1,358 @@
+//! A RoCE NIC: queue pairs with WRITE, WRITE with immediate, SEND and READ, their answers, and who sends next.
+//!
+//! Sans-I/O, as quinn-proto and [`TcpSender`](crate::transport::tcp) are. Decoded headers go in ([`Nic::on_packet`]), and
+//! headers with a description of their payload come out ([`Nic::poll_transmit`]). Bytes are for [`crate::wire`], memory and the
+//! clock for the driver: it asks `poll_transmit` whenever its link is free, again at [`Nic::next_timeout`] and after each
+//! input, copies payload from and to the addresses that it is told, and takes the ends of work requests from
+//! [`Nic::poll_event`].
+//!
+//! The transport is [`crate::transport::rc`]; on top of it lie messages:
+//!
+//! - [`work`]: work requests and their ends, under the names of the verbs.
+//! - `send_queue`: messages into packets; ACKs, NAKs and READ responses to completions.
+//! - `receive_queue`: packets to messages, checked against memory regions and posted receives; answers in their order.
+//! - `pacing`: the rate of a queue pair.
+//!
+//! Arbitration: ACKs, NAKs and CNPs go before data. Queue pairs whose rate allows a data packet take turns, a packet each; in
+//! one, READ responses and requests take turns. READ requests are paced as data is.
+//!
+//! Controllers hear of CNPs, of losses, and of ACKs with the round-trip time by this NIC's clock from the packet that asked. What
+//! an ACK answers carried a CE mark, if its BECN is set (IBTA 9.2: "the packet indicated by this header was subject to forward
+//! congestion"; other NICs leave the bit 0). A window is for requests; READ responses have only the rate.
+//!
+//! Sources: InfiniBand architecture specification, volume 1 ("IBTA"), sections 9.7, 10.2 and 10.8; annex A17.9 (CNPs); the
+//! verbs' manual pages (`ibv_modify_qp`, `ibv_post_send`) for names.
+//!
+//! Leaves out: atomic operations (refused as invalid requests), invalidation, the unreliable and datagram services, shared
+//! receive queues, end-to-end credits, the MSN on its way back (nothing here needs it), path migration, partitions, keys for the
+//! local memory of sends, and the NIC's caches.
+
+mod memory;
+mod pacing;
+mod queue_pair;
+mod receive_queue;
+mod send_queue;
+pub mod work;
+
+pub use memory::{Access, Region};
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::congestion::builtin::Congestion;
+use crate::transport::rc::RcParameters;
+use crate::units::Time;
+use crate::wire::bth::MAX_24_BITS;
+use crate::wire::TransportHeaders;
+use memory::Regions;
+use queue_pair::{Context, QueuePair};
+use work::{Event, PostError, ReceiveRequest, SendRequest, MAX_MESSAGE_BYTES};
+
+/// Settings of a NIC.
+#[derive(Debug)]
+pub struct NicSettings {
+    /// Congestion control of its queue pairs, on its link. One that listens to CNPs also makes them.
+    pub congestion: Congestion,
+    /// Least time between two CNPs of a queue pair.
+    pub min_time_between_cnps: Time,
+    /// Number of its first queue pair; the others follow. 0 and 1 are for management (IBTA 3.9.5).
+    pub first_qpn: u32,
+}
+
+/// What a queue pair is told when it is connected (`ibv_modify_qp`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The peer's queue pair, 24 bits.
+    pub dest_qp: u32,
+    /// PSN of the first packet to send, 24 bits.
+    pub sq_psn: u32,
+    /// PSN of the first packet to receive, 24 bits.
+    pub rq_psn: u32,
+    /// Payload of a full packet, bytes; 256 to 4096 by powers of two.
+    pub path_mtu: u32,
+    /// Requests for ACKs, timer and retries.
+    pub rc: RcParameters,
+    /// RNR NAKs in a row that are followed by a retry; 7: any number.
+    pub rnr_retry: u8,
+    /// Code of the time that this end's RNR NAKs ask for, 5 bits ([`crate::wire::aeth::rnr_timer`]).
+    pub min_rnr_timer: u8,
+    /// READs that this end may have under way.
+    pub max_rd_atomic: u8,
+    /// READs of the peer that this end answers at a time.
+    pub max_dest_rd_atomic: u8,
+    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
+    pub nak_reaction: Time,
+}
+
+/// Memory that is the payload of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes; 0: there is none.
+    pub length: u32,
+}
+
+impl Payload {
+    const NONE: Payload = Payload { address: 0, length: 0 };
+}
+
+/// A packet to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Queue pair that sends it.
+    pub qpn: u32,
+    /// Its headers.
+    pub headers: TransportHeaders,
+    /// Its payload.
+    pub payload: Payload,
+}
+
+/// Counters of a NIC, under their mlx5 names where those exist (`rdma statistic`, `ethtool -S`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counters {
+    pub np_ecn_marked_roce_packets: u64,
+    pub np_cnp_sent: u64,
+    pub rp_cnp_handled: u64,
+    pub rp_cnp_ignored: u64,
+    /// Gaps, at the responder.
+    pub out_of_sequence: u64,
+    /// NAKs of gaps, at the requester.
+    pub packet_seq_err: u64,
+    /// READ responses that were found missing.
+    pub implied_nak_seq_err: u64,
+    pub local_ack_timeout_err: u64,
+    pub duplicate_request: u64,
+    /// Queue pairs that ran out of RNR retries.
+    pub rnr_nak_retry_err: u64,
+    pub rnr_naks_sent: u64,
+    pub rnr_naks_received: u64,
+    pub retransmitted_packets: u64,
+}
+
+/// A NIC.
+#[derive(Debug)]
+pub struct Nic {
+    settings: NicSettings,
+    regions: Regions,
+    /// By number, from the first on; none: it is not connected yet.
+    queue_pairs: Vec<Option<QueuePair>>,
+    /// Queue pairs with an ACK, NAK or CNP to send.
+    control: VecDeque<u32>,
+    /// Queue pairs that may send data.
+    ready: VecDeque<u32>,
+    /// When to look at which queue pair again. Of those of one, only that of its `wake_at` counts.
+    wakes: BinaryHeap<Reverse<(Time, u32)>>,
+    events: VecDeque<Event>,
+    counters: Counters,
+}
+
+impl Nic {
+    /// A NIC without queue pairs.
+    ///
+    /// # Errors
+    /// The controller needs what RoCEv2 packets do not carry, or bursts.
+    pub fn new(settings: NicSettings) -> Result<Self, &'static str> {
+        if settings.congestion.uses().telemetry || settings.congestion.uses().hop_count {
+            return Err("the controller needs telemetry, which RoCEv2 packets do not carry");
+        }
+        if settings.congestion.burst_bytes().is_some() {
+            return Err("the controller paces bursts, which this NIC does not");
+        }
+        Ok(Nic {
+            settings,
+            regions: Regions::default(),
+            queue_pairs: Vec::new(),
+            control: VecDeque::new(),
+            ready: VecDeque::new(),
+            wakes: BinaryHeap::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Opens memory to peers that know the key, and to receives.
+    pub fn register(&mut self, key: u32, region: Region) {
+        self.regions.insert(key, region);
+    }
+
+    /// Makes a queue pair: its number, for the peer.
+    pub fn create_queue_pair(&mut self) -> u32 {
+        self.queue_pairs.push(None);
+        self.settings.first_qpn + self.queue_pairs.len() as u32 - 1
+    }
+
+    /// Connects a queue pair, which was made and is not connected, to its peer.
+    ///
+    /// # Errors
+    /// [`PostError::NoQueuePair`].
+    ///
+    /// # Panics
+    /// The path MTU is none, or a number has more than 24 bits.
+    pub fn connect(&mut self, qpn: u32, connection: Connection) -> Result<(), PostError> {
+        let Connection { path_mtu, dest_qp, sq_psn, rq_psn, .. } = connection;
+        assert!(path_mtu.is_power_of_two() && (256..=4096).contains(&path_mtu), "path MTU {path_mtu}");
+        assert!(dest_qp.max(sq_psn).max(rq_psn) <= MAX_24_BITS, "24 bits");
+        let place = self.place(qpn).ok_or(PostError::NoQueuePair)?;
+        let free = &mut self.queue_pairs[place];
+        if free.is_some() {
+            return Err(PostError::NoQueuePair);
+        }
+        *free = Some(QueuePair::new(qpn, connection, &self.settings));
+        Ok(())
+    }
+
+    /// Posts a send work request.
+    ///
+    /// # Errors
+    /// It cannot be posted.
+    pub fn post_send(&mut self, now: Time, qpn: u32, request: SendRequest) -> Result<(), PostError> {
+        if request.length > MAX_MESSAGE_BYTES {
+            return Err(PostError::TooLong);
+        }
+        let place = self.usable(qpn)?;
+        self.with(place, |qp, _| qp.post_send(request));
+        self.schedule(place, now);
+        Ok(())
+    }
+
+    /// Posts a receive work request.
+    ///
+    /// # Errors
+    /// It cannot be posted.
+    pub fn post_receive(&mut self, qpn: u32, request: ReceiveRequest) -> Result<(), PostError> {
+        let place = self.usable(qpn)?;
+        self.with(place, |qp, _| qp.post_receive(request));
+        Ok(())
+    }
+
+    /// A packet came whose ICRC is good, with so much payload; `is_marked`: CE. Where its payload goes, if it goes anywhere.
+    /// What is for no queue pair of this NIC is ignored.
+    pub fn on_packet(
+        &mut self,
+        now: Time,
+        headers: &TransportHeaders,
+        payload_len: u32,
+        is_marked: bool,
+    ) -> Option<u64> {
+        let place = self.place(headers.bth.dest_qp)?;
+        self.queue_pairs[place].as_ref()?;
+        let address =
+            self.with(place, |qp, context| qp.on_packet(context, now, headers, payload_len, is_marked));
+        self.schedule(place, now);
+        address
+    }
+
+    /// The next packet, if one may leave now. Call when the link is free: after each input, after each packet, and at
+    /// [`Self::next_timeout`].
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        self.wake(now);
+        while let Some(number) = self.control.pop_front() {
+            let place = number as usize;
+            let sent = self.with(place, |qp, context| {
+                qp.in_control = false;
+                qp.send_control(context)
+            });
+            self.schedule(place, now);
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        while let Some(number) = self.ready.pop_front() {
+            let place = number as usize;
+            let sent = self.with(place, |qp, context| {
+                qp.in_ready = false;
+                // An ACK may have taken its work away while it waited, or a NAK may hold it up.
+                let may = qp.data_at().is_some_and(|at| at <= now);
+                may.then(|| qp.send_data(context, now)).flatten()
+            });
+            self.schedule(place, now);
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        None
+    }
+
+    /// When [`Self::poll_transmit`] is to be asked even if nothing comes; it may then have nothing, too.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.wakes.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The next thing to know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Runs what is due.
+    fn wake(&mut self, now: Time) {
+        while let Some(&Reverse((at, number))) = self.wakes.peek() {
+            if at > now {
+                break;
+            }
+            self.wakes.pop();
+            let place = number as usize;
+            let is_due = self.with(place, |qp, context| {
+                let is_due = qp.wake_at == at;
+                if is_due {
+                    qp.wake_at = Time::NEVER;
+                    qp.on_timeout(context, now);
+                }
+                is_due
+            });
+            if is_due {
+                self.schedule(place, now);
+            }
+        }
+    }
+
+    /// Puts a queue pair where its state says that it belongs.
+    fn schedule(&mut self, place: usize, now: Time) {
+        let Some(qp) = &mut self.queue_pairs[place] else { return };
+        let number = place as u32;
+        if qp.has_control() && !qp.in_control {
+            qp.in_control = true;
+            self.control.push_back(number);
+        }
+        let mut wake_at = qp.next_timeout(&self.settings).unwrap_or(Time::NEVER);
+        match qp.data_at() {
+            Some(at) if at > now => wake_at = wake_at.min(at),
+            Some(_) if !qp.in_ready => {
+                qp.in_ready = true;
+                self.ready.push_back(number);
+            }
+            _ => {}
+        }
+        if wake_at < qp.wake_at {
+            qp.wake_at = wake_at;
+            self.wakes.push(Reverse((wake_at, number)));
+        }
+    }
+
+    /// Does something with a queue pair that is connected.
+    fn with<T>(&mut self, place: usize, act: impl FnOnce(&mut QueuePair, &mut Context) -> T) -> T {
+        let Nic { settings, regions, counters, events, queue_pairs, .. } = self;
+        let qp = queue_pairs[place].as_mut().expect("it is connected");
+        act(qp, &mut Context { settings, regions, counters, events })
+    }
+
+    fn place(&self, qpn: u32) -> Option<usize> {
+        let place = qpn.checked_sub(self.settings.first_qpn)? as usize;
+        (place < self.queue_pairs.len()).then_some(place)
+    }
+
+    fn usable(&self, qpn: u32) -> Result<usize, PostError> {
+        let place = self.place(qpn).ok_or(PostError::NoQueuePair)?;
+        match &self.queue_pairs[place] {
+            None => Err(PostError::NoQueuePair),
+            Some(qp) if qp.is_failed() => Err(PostError::Failed),
+            Some(_) => Ok(place),
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! One NIC, packet by packet: what it sends for what it is given.
+
+mod nic_link;
+
+use nic_link::{CONNECTION, KEY, MEMORY};
+use tailback_proto::nic::work::*;
+use tailback_proto::nic::*;
+use tailback_proto::units::Time;
+use tailback_proto::wire::cnp::cnp;
+use tailback_proto::wire::*;
+
+const PEER: u32 = 0x99;
+/// First PSN of either direction.
+const SENDS_FROM: u32 = 100;
+const RECEIVES_FROM: u32 = 500;
+
+/// A NIC with queue pairs to a peer that the test plays.
+struct Alone {
+    nic: Nic,
+    now: Time,
+}
+
+impl Alone {
+    fn with(connections: &[Connection]) -> Alone {
+        Alone::under(nic_link::dcqcn(), connections)
+    }
+
+    fn under(settings: NicSettings, connections: &[Connection]) -> Alone {
+        let mut nic = Nic::new(settings).unwrap();
+        let access = Access { remote_write: true, remote_read: true };
+        nic.register(KEY, Region { address: 0, length: MEMORY as u64, access });
+        nic.register(KEY + 1, Region { address: 0, length: 4096, access: Access::default() });
+        for &connection in connections {
+            let qpn = nic.create_queue_pair();
+            nic.connect(qpn, connection).unwrap();
+        }
+        Alone { nic, now: Time::ZERO }
+    }
+
+    fn new() -> Alone {
+        Alone::with(&[connection()])
+    }
+
+    fn post(&mut self, operation: Operation, length: u32) {
+        let request = SendRequest { wr_id: length as u64, operation, address: 0x8000, length };
+        self.nic.post_send(self.now, 0x11, request).unwrap();
+    }
+
+    fn post_receive(&mut self, l_key: u32, length: u32) {
+        let receive = ReceiveRequest { wr_id: 1, l_key, address: 0x4000, length };
+        self.nic.post_receive(0x11, receive).unwrap();
+    }
+
+    /// All that it sends by now and as soon as its pacing allows, up to a microsecond from now.
+    fn sends(&mut self) -> Vec<String> {
+        let mut sent = Vec::new();
+        let until = self.now + Time::from_us(1);
+        loop {
+            while let Some(transmit) = self.nic.poll_transmit(self.now) {
+                sent.push(shown(&transmit));
+            }
+            match self.nic.next_timeout() {
+                Some(at) if at <= until => self.now = self.now.max(at),
+                _ => return sent,
+            }
+        }
+    }
+
+    /// A packet of the peer comes: where its payload goes.
+    fn gets(&mut self, opcode: Opcode, psn: u32, extension: Extension, payload_len: u32) -> Option<u64> {
+        let bth = Bth { ack_req: true, ..Bth::new(opcode, 0x11, psn, payload_len as usize) };
+        self.nic.on_packet(self.now, &TransportHeaders { bth, extension }, payload_len, false)
+    }
+
+    fn gets_syndrome(&mut self, psn: u32, syndrome: Syndrome) {
+        self.gets(Opcode::Acknowledge, psn, Extension::Aeth(Aeth { syndrome, msn: 0 }), 0);
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.nic.poll_event()).collect()
+    }
+
+    fn passes(&mut self, span: Time) {
+        self.now += span;
+    }
+}
+
+fn connection() -> Connection {
+    Connection { dest_qp: PEER, sq_psn: SENDS_FROM, rq_psn: RECEIVES_FROM, ..CONNECTION }
+}
+
+fn write(immediate: Option<ImmDt>) -> Operation {
+    Operation::Write { remote_address: 0x10_0000, r_key: 7, immediate }
+}
+
+const READ: Operation = Operation::Read { remote_address: 0x10_0000, r_key: 7 };
+const SEND: Operation = Operation::Send { immediate: None };
+
+fn reth(va: u64, r_key: u32, dma_len: u32) -> Extension {
+    Extension::Reth(Reth { va, r_key, dma_len })
+}
+
+const AETH: Extension = Extension::Aeth(Aeth { syndrome: Syndrome::ACK, msn: 0 });
+
+fn sent(wr_id: u64, status: Status) -> Event {
+    Event::Sent { qpn: 0x11, wr_id, status }
+}
+
+/// A packet in a line: opcode, PSN, extended headers, payload, and whether it asks for an ACK.
+fn shown(transmit: &Transmit) -> String {
+    let TransportHeaders { bth, extension } = transmit.headers;
+    let mut text = format!("{:?} {}", bth.opcode, bth.psn);
+    match extension {
+        Extension::Reth(Reth { va, r_key, dma_len }) => {
+            text += &format!(" to {va:#x} key {r_key} of {dma_len}")
+        }
+        Extension::RethImmDt(_, ImmDt(n)) | Extension::ImmDt(ImmDt(n)) => text += &format!(" immediate {n}"),
+        Extension::Aeth(Aeth { syndrome, msn }) => text += &format!(" {:#04x} msn {msn}", u8::from(syndrome)),
+        _ => {}
+    }
+    if transmit.payload.length > 0 {
+        text += &format!(", {} B at {:#x}", transmit.payload.length, transmit.payload.address);
+    }
+    text + if bth.becn { ", BECN" } else { "" } + if bth.ack_req { ", ask" } else { "" }
+}
+
+#[test]
+fn a_write_goes_back_to_what_a_nak_names() {
+    let mut end = Alone::with(&[Connection { nak_reaction: Time::from_us(16), ..connection() }]);
+    end.post(write(None), 3000);
+    assert_eq!(
+        end.sends(),
+        [
+            "WriteFirst 100 to 0x100000 key 7 of 3000, 1024 B at 0x8000",
+            "WriteMiddle 101, 1024 B at 0x8400",
+            "WriteLast 102, 952 B at 0x8800, ask",
+        ]
+    );
+    end.gets_syndrome(101, Syndrome::Nak(NakCode::PsnSequenceError));
+    assert_eq!(end.sends(), [""; 0], "it takes its time");
+    end.passes(Time::from_us(16));
+    assert_eq!(end.sends(), ["WriteMiddle 101, 1024 B at 0x8400", "WriteLast 102, 952 B at 0x8800, ask"]);
+    end.gets_syndrome(100, Syndrome::Nak(NakCode::PsnSequenceError));
+    assert_eq!(end.sends(), [""; 0], "an old NAK");
+    assert_eq!(end.events(), []);
+    end.gets_syndrome(102, Syndrome::ACK);
+    assert_eq!(end.events(), [sent(3000, Status::Success)]);
+    assert_eq!(end.nic.counters().packet_seq_err, 1);
+}
+
+#[test]
+fn each_kind_of_message_has_its_opcodes() {
+    let mut end = Alone::new();
+    end.post(write(Some(ImmDt(5))), 1);
+    end.post(write(Some(ImmDt(6))), 1025);
+    end.post(SEND, 0);
+    end.post(Operation::Send { immediate: Some(ImmDt(8)) }, 2049);
+    end.post(Operation::Send { immediate: Some(ImmDt(9)) }, 1024);
+    end.post(READ, 2049);
+    end.post(write(None), 1024);
+    assert_eq!(
+        end.sends(),
+        [
+            "WriteOnlyWithImmediate 100 immediate 5, 1 B at 0x8000",
+            "WriteFirst 101 to 0x100000 key 7 of 1025, 1024 B at 0x8000",
+            "WriteLastWithImmediate 102 immediate 6, 1 B at 0x8400",
+            "SendOnly 103, ask",
+            "SendFirst 104, 1024 B at 0x8000",
+            "SendMiddle 105, 1024 B at 0x8400",
+            "SendLastWithImmediate 106 immediate 8, 1 B at 0x8800",
+            "SendOnlyWithImmediate 107 immediate 9, 1024 B at 0x8000, ask",
+            "ReadRequest 108 to 0x100000 key 7 of 2049, ask",
+            "WriteOnly 111 to 0x100000 key 7 of 1024, 1024 B at 0x8000, ask",
+        ]
+    );
+}
+
+#[test]
+fn a_send_waits_as_long_as_an_rnr_nak_says() {
+    let mut end = Alone::with(&[Connection { rnr_retry: 1, ..connection() }]);
+    end.post(SEND, 10);
+    end.post(SEND, 11);
+    assert_eq!(end.sends(), ["SendOnly 100, 10 B at 0x8000", "SendOnly 101, 11 B at 0x8000, ask"]);
+    end.gets_syndrome(100, Syndrome::RnrNak { timer: 14 });
+    end.passes(Time::from_us(1278));
+    assert_eq!(end.sends(), [""; 0]);
+    end.passes(Time::from_us(2));
+    assert_eq!(end.sends(), ["SendOnly 100, 10 B at 0x8000", "SendOnly 101, 11 B at 0x8000, ask"]);
+    end.gets_syndrome(101, Syndrome::RnrNak { timer: 14 });
+    assert_eq!(
+        end.events(),
+        [sent(10, Status::Success)],
+        "what came before was received, and the count begins anew"
+    );
+    end.passes(Time::from_us(1280));
+    assert_eq!(end.sends(), ["SendOnly 101, 11 B at 0x8000, ask"]);
+    end.gets_syndrome(101, Syndrome::RnrNak { timer: 14 });
+    let failure = Failure::RnrRetriesExceeded;
+    assert_eq!(end.events(), [Event::Failed { qpn: 0x11, failure }, sent(11, Status::Failed(failure))]);
+    end.passes(Time::from_ms(100));
+    assert_eq!(end.sends(), [""; 0]);
+}
+
+#[test]
+fn a_read_asks_again_from_the_response_that_is_missing() {
+    let mut end = Alone::new();
+    end.post(READ, 3000);
+    end.post(write(None), 1);
+    assert_eq!(end.sends().len(), 2);
+    assert_eq!(end.gets(Opcode::ReadResponseFirst, 100, AETH, 1024), Some(0x8000));
+    assert_eq!(end.gets(Opcode::ReadResponseLast, 102, AETH, 952), None, "101 is missing");
+    let again = [
+        "ReadRequest 101 to 0x100400 key 7 of 1976, ask",
+        "WriteOnly 103 to 0x100000 key 7 of 1, 1 B at 0x8000, ask",
+    ];
+    assert_eq!(end.sends(), again);
+    end.gets_syndrome(103, Syndrome::ACK);
+    assert_eq!(end.sends(), [""; 0], "once for each");
+    assert_eq!(end.events(), [], "an ACK is no answer to a READ");
+    assert_eq!(end.gets(Opcode::ReadResponseFirst, 101, AETH, 1024), Some(0x8400));
+    assert_eq!(end.gets(Opcode::ReadResponseFirst, 101, AETH, 1024), None, "twice");
+    assert_eq!(end.gets(Opcode::ReadResponseLast, 102, AETH, 952), Some(0x8800));
+    end.gets_syndrome(103, Syndrome::ACK);
+    assert_eq!(end.events(), [sent(3000, Status::Success), sent(1, Status::Success)]);
+    assert_eq!(end.nic.counters().implied_nak_seq_err, 1);
+}
+
+#[test]
+fn a_response_that_does_not_fit_fails_the_queue_pair() {
+    for (opcode, psn, len) in [
+        (Opcode::ReadResponseFirst, 100, 1000),
+        (Opcode::ReadResponseOnly, 100, 1024),
+        (Opcode::ReadResponseOnly, 102, 1),
+    ] {
+        let mut end = Alone::new();
+        end.post(READ, 2000);
+        end.post(write(None), 1);
+        end.sends();
+        end.gets(opcode, psn, AETH, len);
+        let events = end.events();
+        if psn == 102 {
+            assert_eq!(events, [], "a response to a WRITE says that those of the READ before are lost");
+        } else {
+            assert_eq!(events[0], Event::Failed { qpn: 0x11, failure: Failure::BadResponse });
+        }
+    }
+    let mut end = Alone::new();
+    end.post(write(None), 1);
+    end.sends();
+    end.gets(Opcode::ReadResponseOnly, 100, AETH, 1);
+    assert_eq!(
+        end.events()[0],
+        Event::Failed { qpn: 0x11, failure: Failure::BadResponse },
+        "nothing was read"
+    );
+}
+
+#[test]
+fn no_more_reads_are_under_way_than_agreed() {
+    let mut end = Alone::with(&[Connection { max_rd_atomic: 2, ..connection() }]);
+    for _ in 0..3 {
+        end.post(READ, 1024);
+    }
+    let request = |psn| format!("ReadRequest {psn} to 0x100000 key 7 of 1024, ask");
+    assert_eq!(end.sends(), [request(100), request(101)]);
+    end.gets(Opcode::ReadResponseOnly, 100, AETH, 1024);
+    assert_eq!(end.sends(), [request(102)]);
+}
+
+#[test]
+fn acks_become_one_and_wait_behind_the_responses_of_a_read() {
+    let mut end = Alone::new();
+    end.post_receive(KEY, 5000);
+    assert_eq!(end.gets(Opcode::WriteOnly, 500, reth(0x1000, KEY, 10), 10), Some(0x1000));
+    assert_eq!(end.gets(Opcode::SendFirst, 501, Extension::None, 1024), Some(0x4000));
+    assert_eq!(end.gets(Opcode::SendLast, 502, Extension::None, 2), Some(0x4400));
+    end.gets(Opcode::ReadRequest, 503, reth(0x2000, KEY, 2000), 0);
+    end.gets(Opcode::WriteFirst, 505, reth(0x1000, KEY, 2000), 1024);
+    assert_eq!(end.gets(Opcode::WriteLast, 506, Extension::None, 976), Some(0x1400));
+    assert_eq!(
+        end.sends(),
+        [
+            "Acknowledge 502 0x1f msn 2",
+            "ReadResponseFirst 503 0x1f msn 3, 1024 B at 0x2000",
+            "ReadResponseLast 504 0x1f msn 3, 976 B at 0x2400",
+            "Acknowledge 506 0x1f msn 4",
+        ]
+    );
+    let (qpn, status) = (0x11, Status::Success);
+    assert_eq!(end.events(), [Event::Received { qpn, wr_id: 1, status, length: 1026, immediate: None }]);
+    // The requester saw none of it.
+    assert_eq!(end.gets(Opcode::WriteOnly, 500, reth(0x1000, KEY, 10), 10), None);
+    end.gets(Opcode::ReadRequest, 504, reth(0x2400, KEY, 976), 0);
+    assert_eq!(
+        end.sends(),
+        ["ReadResponseOnly 504 0x1f msn 4, 976 B at 0x2400", "Acknowledge 506 0x1f msn 4"]
+    );
+    assert_eq!(end.nic.counters().duplicate_request, 2);
+}
+
+#[test]
+fn a_gap_is_named_once() {
+    let mut end = Alone::new();
+    end.gets(Opcode::WriteOnly, 502, reth(0, KEY, 1), 1);
+    end.gets(Opcode::WriteOnly, 503, reth(0, KEY, 1), 1);
+    assert_eq!(end.sends(), ["Acknowledge 500 0x60 msn 0"]);
+    end.gets(Opcode::WriteOnly, 500, reth(0, KEY, 1), 1);
+    end.gets(Opcode::WriteOnly, 502, reth(0, KEY, 1), 1);
+    assert_eq!(end.sends(), ["Acknowledge 501 0x60 msn 1"]);
+    assert_eq!(end.nic.counters().out_of_sequence, 2);
+}
+
+#[test]
+fn without_a_receive_an_rnr_nak_says_so_and_silence_follows() {
+    let mut end = Alone::new();
+    end.gets(Opcode::SendOnly, 500, Extension::None, 1);
+    end.gets(Opcode::SendOnly, 501, Extension::None, 1);
+    assert_eq!(end.sends(), ["Acknowledge 500 0x21 msn 0"], "10 us");
+    end.post_receive(KEY, 10);
+    assert_eq!(end.gets(Opcode::SendOnly, 501, Extension::None, 1), None);
+    assert_eq!(end.gets(Opcode::SendOnly, 500, Extension::None, 1), Some(0x4000));
+    assert_eq!(end.sends(), ["Acknowledge 500 0x1f msn 1"]);
+    // A WRITE with immediate takes its receive at its end.
+    let write_first = end.gets(Opcode::WriteFirst, 501, reth(0, KEY, 1025), 1024);
+    assert_eq!(write_first, Some(0));
+    assert_eq!(end.gets(Opcode::WriteLastWithImmediate, 502, Extension::ImmDt(ImmDt(3)), 1), None);
+    assert_eq!(end.sends(), ["Acknowledge 502 0x21 msn 1"]);
+    end.post_receive(KEY, 0);
+    assert_eq!(end.gets(Opcode::WriteLastWithImmediate, 502, Extension::ImmDt(ImmDt(3)), 1), Some(0x400));
+    let (qpn, status, immediate) = (0x11, Status::Success, Some(ImmDt(3)));
+    assert_eq!(end.events()[1], Event::Received { qpn, wr_id: 1, status, length: 1025, immediate });
+}
+
+#[test]
+fn what_may_not_be_is_refused_with_its_code() {
+    use NakCode::*;
+    use Opcode::*;
+    let none = Extension::None;
+    let cases = [
+        ("a key that nobody has", WriteOnly, reth(0, 3, 1), 1, RemoteAccessError),
+        ("a region that is closed", WriteOnly, reth(0, KEY + 1, 1), 1, RemoteAccessError),
+        ("one byte too many", WriteFirst, reth(MEMORY as u64 - 2000, KEY, 2001), 1024, RemoteAccessError),
+        ("the end of all addresses", WriteOnly, reth(u64::MAX, KEY, 2), 2, RemoteAccessError),
+        ("reading there", ReadRequest, reth(0, KEY + 1, 1), 0, RemoteAccessError),
+        ("no first packet", WriteMiddle, none, 1024, InvalidRequest),
+        ("no first packet", SendLast, none, 1, InvalidRequest),
+        ("a short first packet", WriteFirst, reth(0, KEY, 2000), 1000, InvalidRequest),
+        ("a message that ends too early", WriteOnly, reth(0, KEY, 5), 4, InvalidRequest),
+        ("a message that goes on too long", WriteOnly, reth(0, KEY, 5), 6, InvalidRequest),
+        ("a first packet that is all", WriteFirst, reth(0, KEY, 1024), 1024, InvalidRequest),
+        ("above the MTU", SendOnly, none, 1025, InvalidRequest),
+        ("above 2 GiB", ReadRequest, reth(0, KEY, (1 << 31) + 1), 0, InvalidRequest),
+        ("longer than its receive", SendOnly, none, 101, InvalidRequest),
+        ("no atomics here", FetchAdd, Extension::AtomicEth(AtomicEth::default()), 0, InvalidRequest),
+    ];
+    for (what, opcode, extension, payload_len, code) in cases {
+        let mut end = Alone::new();
+        end.post_receive(KEY, 100);
+        end.post(SEND, 1);
+        assert_eq!(end.gets(opcode, 500, extension, payload_len), None, "{what}");
+        assert_eq!(end.sends(), [format!("Acknowledge 500 {:#04x} msn 0", 0x60 | code as u8)], "{what}");
+        let (qpn, status) = (0x11, Status::Flushed);
+        let expected = [
+            Event::Failed { qpn, failure: Failure::RefusedPeer(code) },
+            sent(1, status),
+            Event::Received { qpn, wr_id: 1, status, length: 0, immediate: None },
+        ];
+        assert_eq!(end.events(), expected, "{what}");
+        assert_eq!(end.gets(WriteOnly, 500, reth(0, KEY, 1), 1), None, "{what}: it is in error");
+        assert_eq!(end.sends(), [""; 0]);
+    }
+    // A receive that lies outside its region is this end's fault, not the peer's.
+    let mut end = Alone::new();
+    end.post_receive(KEY + 1, 1 << 20);
+    end.gets(SendOnly, 500, none, 1);
+    assert_eq!(end.sends(), ["Acknowledge 500 0x63 msn 0"]);
+}
+
+#[test]
+fn an_empty_write_or_read_needs_no_key() {
+    let mut end = Alone::new();
+    end.gets(Opcode::WriteOnly, 500, reth(u64::MAX, 3, 0), 0);
+    end.gets(Opcode::ReadRequest, 501, reth(u64::MAX, 3, 0), 0);
+    assert_eq!(end.sends(), ["Acknowledge 500 0x1f msn 1", "ReadResponseOnly 501 0x1f msn 2"]);
+}
+
+#[test]
+fn psns_wrap() {
+    let psn = 0xff_ffff;
+    let mut end = Alone::with(&[Connection { sq_psn: psn, rq_psn: psn, ..connection() }]);
+    end.post(READ, 2048);
+    end.post(write(None), 1);
+    let psn_of = |text: &String| text.split(' ').nth(1).unwrap().to_string();
+    assert_eq!(end.sends().iter().map(psn_of).collect::<Vec<_>>(), ["16777215", "1"]);
+    assert_eq!(end.gets(Opcode::ReadResponseFirst, psn, AETH, 1024), Some(0x8000));
+    assert_eq!(end.gets(Opcode::ReadResponseLast, 0, AETH, 1024), Some(0x8400));
+    end.gets_syndrome(1, Syndrome::ACK);
+    assert_eq!(end.events().len(), 2);
+    end.gets(Opcode::ReadRequest, psn, reth(0, KEY, 2048), 0);
+    assert_eq!(end.sends().iter().map(psn_of).collect::<Vec<_>>(), ["16777215", "0"]);
+}
+
+#[test]
+fn marks_become_cnps_and_cnps_slow_a_queue_pair_down() {
+    let mut end = Alone::new();
+    let mark = |end: &mut Alone, psn| {
+        let bth = Bth::new(Opcode::WriteOnly, 0x11, psn, 4);
+        let headers = TransportHeaders { bth, extension: reth(0, KEY, 4) };
+        end.nic.on_packet(end.now, &headers, 4, true);
+    };
+    mark(&mut end, 500);
+    mark(&mut end, 501);
+    assert_eq!(end.sends(), ["Cnp 0, BECN"]);
+    end.passes(Time::from_us(4));
+    mark(&mut end, 502);
+    mark(&mut end, 509);
+    assert_eq!(end.sends(), ["Cnp 0, BECN", "Acknowledge 503 0x60 msn 3, BECN"], "the CNP first");
+    let expected =
+        Counters { np_ecn_marked_roce_packets: 4, np_cnp_sent: 2, out_of_sequence: 1, ..Counters::default() };
+    assert_eq!(*end.nic.counters(), expected);
+
+    // A middle packet of 1024 B: 1106 B on the wire, 88.48 ns at 100 Gbit/s; after a first CNP half of that rate, about.
+    let gap = |end: &mut Alone| {
+        end.post(write(None), 3 * 1024);
+        let mut at = Vec::new();
+        while at.len() < 3 {
+            match end.nic.poll_transmit(end.now) {
+                Some(_) => at.push(end.now.0),
+                None => end.now = end.nic.next_timeout().unwrap(),
+            }
+        }
+        at[2] - at[1]
+    };
+    assert_eq!(gap(&mut end), 88_480);
+    end.nic.on_packet(end.now, &cnp(0x11), 0, false);
+    end.passes(Time::from_us(5));
+    let slow = gap(&mut end);
+    assert!((170_000..180_000).contains(&slow), "{slow} ps");
+    assert_eq!(end.nic.counters().rp_cnp_handled, 1);
+}
+
+#[test]
+fn a_window_waits_for_acks_and_marks_come_back_with_them() {
+    let dctcp = nic_link::settings(nic_link::congestion(nic_link::dctcp()));
+    let mut end = Alone::under(dctcp, &[connection()]);
+    let mark = |end: &mut Alone, psn, is_marked| {
+        let bth = Bth { ack_req: true, ..Bth::new(Opcode::WriteOnly, 0x11, psn, 4) };
+        let headers = TransportHeaders { bth, extension: reth(0, KEY, 4) };
+        end.nic.on_packet(end.now, &headers, 4, is_marked);
+    };
+    mark(&mut end, 500, true);
+    mark(&mut end, 501, false);
+    assert_eq!(end.sends(), ["Acknowledge 501 0x1f msn 2, BECN"], "no CNP; one of those answered was marked");
+    mark(&mut end, 502, false);
+    assert_eq!(end.sends(), ["Acknowledge 502 0x1f msn 3"]);
+
+    // 5 us at 100 Gbit/s are 62,500 B: so many packets, each of which asks, and then one for each that is acknowledged.
+    end.post(SEND, 1 << 20);
+    let mut sent = Vec::new();
+    while end.now < Time::from_us(90) {
+        match end.nic.poll_transmit(end.now) {
+            Some(transmit) => sent.push(shown(&transmit)),
+            None => end.now = end.nic.next_timeout().unwrap(),
+        }
+    }
+    assert_eq!(sent.len(), 62_500usize.div_ceil(1024));
+    assert!(sent.iter().all(|packet| packet.ends_with(", ask")));
+    end.gets_syndrome(SENDS_FROM, Syndrome::ACK);
+    assert!(end.nic.poll_transmit(end.now).is_some(), "it opened");
+}
+
+#[test]
+fn a_controller_that_needs_more_than_packets_carry_is_refused() {
+    assert!(Nic::new(nic_link::settings(nic_link::congestion(nic_link::hpcc())))
+        .is_err_and(|text| text.contains("telemetry")));
+}
+
+#[test]
+fn queue_pairs_take_turns_and_acks_go_first() {
+    let mut end = Alone::with(&[connection(), Connection { sq_psn: 200, ..connection() }]);
+    end.post(SEND, 2048);
+    let request = SendRequest { wr_id: 0, operation: SEND, address: 0, length: 2048 };
+    end.nic.post_send(end.now, 0x12, request).unwrap();
+    end.gets(Opcode::WriteOnly, 500, reth(0, KEY, 1), 1);
+    let opcodes: Vec<_> =
+        end.sends().iter().map(|text| text.split(',').next().unwrap().to_string()).collect();
+    assert_eq!(
+        opcodes,
+        ["Acknowledge 500 0x1f msn 1", "SendFirst 100", "SendFirst 200", "SendLast 101", "SendLast 201"]
+    );
+}
+
+#[test]
+fn responses_and_requests_of_a_queue_pair_take_turns() {
+    let mut end = Alone::new();
+    end.gets(Opcode::ReadRequest, 500, reth(0, KEY, 3000), 0);
+    end.post(SEND, 2048);
+    let opcodes: Vec<_> =
+        end.sends().iter().map(|text| text.split(' ').next().unwrap().to_string()).collect();
+    let expected = ["ReadResponseFirst", "SendFirst", "ReadResponseMiddle", "SendLast", "ReadResponseLast"];
+    assert_eq!(opcodes, expected);
+}
+
+#[test]
+fn silence_is_followed_by_a_retry_that_waits_longer_each_time() {
+    let mut end = Alone::new();
+    end.post(SEND, 1);
+    let mut at = Vec::new();
+    while end.events().is_empty() {
+        at.extend(end.sends().iter().map(|_| end.now.0 / 1_000_000));
+        end.now = end.nic.next_timeout().unwrap_or(end.now).max(end.now);
+    }
+    assert_eq!(at[..6], [0, 100, 300, 700, 1500, 2500], "100 us, doubled up to 1 ms");
+    assert_eq!(*at.last().unwrap(), 7500, "and given up after 8 ms");
+    assert_eq!(end.nic.counters().local_ack_timeout_err, at.len() as u64);
+}
+
+#[test]
+fn what_is_for_nobody_is_ignored() {
+    let mut end = Alone::new();
+    let lonely = end.nic.create_queue_pair();
+    for dest_qp in [0, 0x10, lonely, lonely + 1, 0xff_ffff] {
+        let bth = Bth::new(Opcode::SendOnly, dest_qp, 500, 1);
+        let headers = TransportHeaders { bth, extension: Extension::None };
+        assert_eq!(end.nic.on_packet(end.now, &headers, 1, true), None);
+    }
+    end.gets(Opcode::Other(0x24), 500, Extension::None, 1);
+    assert_eq!(end.sends(), [""; 0]);
+    let receive = ReceiveRequest { wr_id: 1, l_key: KEY, address: 0, length: 1 };
+    assert_eq!(end.nic.post_receive(lonely, receive), Err(PostError::NoQueuePair));
+    let request = SendRequest { wr_id: 0, operation: SEND, address: 0, length: MAX_MESSAGE_BYTES + 1 };
+    assert_eq!(end.nic.post_send(end.now, 0x11, request), Err(PostError::TooLong));
+    assert_eq!(end.nic.connect(0x11, connection()), Err(PostError::NoQueuePair), "it is connected");
+}

@@ -1,0 +1,241 @@
+//! The largest numbers of a plan. With them no sum of times passes 64 bits, no piece of work takes for ever at one instant,
+//! and what memory is set aside for is in proportion to what such things have in the world.
+//!
+//! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
+//! declared.
+
+use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, TargetPlan, WriterPlan};
+use super::{BridgeModelPlan, HostPathPlan, LadderPlan, TcpConnectionPlan, VethNetworkPlan};
+use crate::engine::EventQueue;
+
+/// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
+const LONGEST_PS: u64 = EventQueue::HORIZON.0 / 2;
+/// Longest latency, and longest piece of work: what passes it has a mistaken unit.
+const LATENCY_PS: u64 = 100_000_000_000_000;
+/// Most queue pairs of all writers, and as many TCP connections: each takes about a kilobyte.
+const MOST_CONNECTIONS: u64 = 1 << 20;
+/// Most descriptors of a ring of a device, more than drivers offer (`ethtool -g`; mlx5: 8192).
+const MOST_DESCRIPTORS: u64 = 1 << 16;
+/// Most packets that a receive ring of a host holds.
+const MOST_RECEIVED: u64 = 1 << 20;
+/// Most packets that one interrupt, poll or batch is for.
+const MOST_AT_ONCE: u64 = 1 << 16;
+/// Most bytes of a threshold or of what is on its way in a host: 1 TiB.
+const MOST_BYTES: u64 = 1 << 40;
+/// Most bins of a time series, and queue pairs that have some.
+const MOST_BINS: u64 = 1_000_000;
+
+/// Refuses numbers above `most`.
+fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanError> {
+    match numbers.iter().find(|(_, number)| *number > most) {
+        Some((name, number)) => Err(impossible(place, format!("{name} is {number}, above {most}"))),
+        None => Ok(()),
+    }
+}
+
+impl Plan {
+    /// Refuses numbers that are too large for any run.
+    pub(super) fn check_limits(&self) -> Result<(), PlanError> {
+        let record = &self.record;
+        let (bins, tracked) = (record.max_bins as u64, record.tracked_qps as u64);
+        check("record", MOST_BINS, &[("max_bins", bins), ("tracked_qps", tracked)])?;
+        for (index, nic) in self.nics.iter().enumerate() {
+            nic.check_limits(&format!("nics[{index}]"))?;
+        }
+        for (index, model) in self.switch_models.iter().enumerate() {
+            model.check_limits(&format!("switch_models[{index}]"))?;
+        }
+        for (index, model) in self.bridge_models.iter().enumerate() {
+            model.check_limits(&format!("bridge_models[{index}]"))?;
+        }
+        for (index, link) in self.links.iter().enumerate() {
+            check(&format!("links[{index}]"), LATENCY_PS, &[("delay_ps", link.delay_ps)])?;
+        }
+        let mut qps = 0u64;
+        for (index, writer) in self.writers.iter().enumerate() {
+            writer.check_limits(&format!("writers[{index}]"))?;
+            qps += writer.qps as u64;
+            check("writers", MOST_CONNECTIONS, &[("sum of qps", qps)])?;
+        }
+        let mut connections = 0u64;
+        for (index, item) in self.tcp_connections.iter().enumerate() {
+            item.check_limits(&format!("tcp_connections[{index}]"))?;
+            connections += item.connections as u64;
+            check("tcp_connections", MOST_CONNECTIONS, &[("sum of connections", connections)])?;
+        }
+        for (index, flow) in self.flows.list.iter().enumerate() {
+            check(&format!("flows[{index}]"), LONGEST_PS, &[("start", flow.start().0)])?;
+        }
+        for (index, event) in self.link_events.iter().enumerate() {
+            check(&format!("link_events[{index}]"), LONGEST_PS, &[("at_ps", event.0)])?;
+        }
+        for (index, load) in self.memory_loads.iter().enumerate() {
+            let times = [("start_ps", load.start_ps), ("stop_ps", load.stop_ps.unwrap_or(0))];
+            check(&format!("memory_loads[{index}]"), LONGEST_PS, &times)?;
+        }
+        self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check_limits)
+    }
+}
+
+impl NicPlan {
+    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
+        check(place, LATENCY_PS, &[("rx_latency_ps", self.rx_latency_ps)])?;
+        if let Some(rhcc) = &self.rhcc {
+            let at = format!("{place}.rhcc");
+            if let Some(receiver) = &rhcc.receiver {
+                check(&at, LONGEST_PS, &[("sample_interval_ps", receiver.sample_interval_ps)])?;
+                receiver.ladder.check_limits(&at)?;
+            }
+        }
+        if let Some(hostcc) = &self.hostcc {
+            let at = format!("{place}.hostcc");
+            check(&at, LONGEST_PS, &[("sample_interval_ps", hostcc.sample_interval_ps)])?;
+            hostcc.ladder.check_limits(&at)?;
+        }
+        if let Some(path) = &self.host_path {
+            path.check_limits(&format!("{place}.host_path"))?;
+        }
+        if let Some(tcp) = &self.tcp {
+            let at = format!("{place}.tcp");
+            let times = [("max_rto_ps", tcp.max_rto_ps), ("delayed_ack_ps", tcp.delayed_ack_ps)];
+            check(&at, LONGEST_PS, &times)?;
+            check(&at, MOST_BYTES, &[("receive_buffer_bytes", tcp.receive_buffer_bytes)])?;
+        }
+        if let Some(cpu) = &self.cpu {
+            let at = format!("{place}.cpu");
+            check(&at, LONGEST_PS, &[("interrupt_delay_ps", cpu.interrupt_delay_ps)])?;
+            let counts = [
+                ("interrupt_packets", cpu.interrupt_packets as u64),
+                ("napi_budget", cpu.napi_budget as u64),
+            ];
+            check(&at, MOST_AT_ONCE, &counts)?;
+            check(&at, MOST_RECEIVED, &[("rx_ring", cpu.rx_ring as u64)])?;
+        }
+        Ok(())
+    }
+}
+
+impl LadderPlan {
+    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
+        let times = [("write_time_ps", self.write_time_ps), ("raise_interval_ps", self.raise_interval_ps)];
+        check(&format!("{place}.ladder"), LONGEST_PS, &times)
+    }
+}
+
+impl HostPathPlan {
+    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
+        check(place, LATENCY_PS, &[("pfc_response_delay_ps", self.pfc_response_delay_ps)])?;
+        check(place, MOST_BYTES, &[("cnp_threshold_bytes", self.cnp_threshold_bytes.unwrap_or(0))])?;
+        if let Some(reads) = &self.reads {
+            check(place, MOST_BYTES, &[("reads.outstanding_bytes", reads.outstanding_bytes)])?;
+        }
+        match &self.target {
+            TargetPlan::Memory(memory) => match &memory.ddio {
+                Some(ddio) => {
+                    let working_set = ddio.working_set_bytes.unwrap_or(0);
+                    check(
+                        place,
+                        MOST_BYTES,
+                        &[("ddio.bytes", ddio.bytes), ("working_set_bytes", working_set)],
+                    )
+                }
+                None => Ok(()),
+            },
+            TargetPlan::Gpu(gpu) => {
+                check(place, MOST_BYTES, &[("gpu.outstanding_bytes", gpu.outstanding_bytes)])?;
+                let Some(stalls) = &gpu.stalls else { return Ok(()) };
+                let times = [("interval_ps", stalls.interval_ps), ("duration_ps", stalls.duration_ps)];
+                check(&format!("{place}.target.gpu.stalls"), LONGEST_PS, &times)
+            }
+        }
+    }
+}
+
+impl SwitchModelPlan {
+    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
+        let latencies =
+            [("latency_ps", self.latency_ps), ("pfc.response_delay_ps", self.pfc.response_delay_ps)];
+        check(place, LATENCY_PS, &latencies)
+    }
+}
+
+impl BridgeModelPlan {
+    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
+        let costs = &self.costs;
+        let times = [
+            ("idle_exit_ps", self.idle_exit_ps),
+            ("interrupt_ps", self.interrupt_ps),
+            ("poll_ps", self.poll_ps),
+            ("rx_latency_ps", self.rx_latency_ps),
+            ("tx_latency_ps", self.tx_latency_ps),
+            ("costs.receive_ps", costs.receive_ps),
+            ("costs.qdisc_ps", costs.qdisc_ps),
+            ("costs.transmit_ps", costs.transmit_ps),
+            ("costs.complete_ps", costs.complete_ps),
+        ];
+        check(place, LATENCY_PS, &times)?;
+        check(place, LONGEST_PS, &[("bql.hold_ps", self.bql.map_or(0, |bql| bql.hold_ps))])?;
+        let rings = [("rx_ring", self.rx_ring as u64), ("tx_ring", self.tx_ring as u64)];
+        check(place, MOST_DESCRIPTORS, &rings)
+    }
+}
+
+impl WriterPlan {
+    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
+        let times = [
+            ("start_ps", self.start_ps),
+            ("start_spread_ps", self.start_spread_ps),
+            ("stop_ps", self.stop_ps.unwrap_or(0)),
+        ];
+        check(place, LONGEST_PS, &times)
+    }
+}
+
+impl TcpConnectionPlan {
+    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
+        let times = [
+            ("start_ps", self.start_ps),
+            ("start_spread_ps", self.start_spread_ps),
+            ("stop_ps", self.stop_ps.unwrap_or(0)),
+        ];
+        check(place, LONGEST_PS, &times)
+    }
+}
+
+impl VethNetworkPlan {
+    fn check_limits(&self) -> Result<(), PlanError> {
+        for (index, space) in self.namespaces.iter().enumerate() {
+            let batch = [("gro_batch", space.gro_batch as u64)];
+            check(&format!("veth.namespaces[{index}]"), MOST_AT_ONCE, &batch)?;
+        }
+        for (index, item) in self.datagrams.iter().enumerate() {
+            let place = format!("veth.datagrams[{index}]");
+            let times = [
+                ("interval_ps", item.interval_ps),
+                ("start_ps", item.start_ps),
+                ("stop_ps", item.stop_ps.unwrap_or(0)),
+            ];
+            check(&place, LONGEST_PS, &times)?;
+            check(&place, MOST_BYTES, &[("sndbuf_bytes", item.sndbuf_bytes)])?;
+        }
+        for (index, item) in self.pings.iter().enumerate() {
+            let times = [
+                ("interval_ps", item.interval_ps),
+                ("start_ps", item.start_ps),
+                ("stop_ps", item.stop_ps.unwrap_or(0)),
+            ];
+            check(&format!("veth.pings[{index}]"), LONGEST_PS, &times)?;
+        }
+        for (index, item) in self.frames.iter().enumerate() {
+            let place = format!("veth.frames[{index}]");
+            let times = [
+                ("interval_ps", item.interval_ps),
+                ("start_ps", item.start_ps),
+                ("stop_ps", item.stop_ps.unwrap_or(0)),
+            ];
+            check(&place, LONGEST_PS, &times)?;
+            check(&place, MOST_AT_ONCE, &[("batch", item.batch as u64)])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! Plans as JSON, each part of a plan in one of them: what fuzzing of plans begins with.
+
+use serde_json::{json, Value};
+use tailback_sim::plan::*;
+
+use super::bridge::{self, bridged};
+use super::fabric::FatTree;
+use super::{ecn, host, star, tcp, writer, MS, US};
+
+/// Two hosts that write to a third, a plan for each controller; round trips that are to be worked out are 13 us.
+fn controllers() -> Vec<Value> {
+    let plan = |congestion: CongestionPlan| {
+        let mut plan = star(3);
+        let name = match serde_json::to_value(&congestion).expect("it is plain data") {
+            Value::Object(settings) => settings.keys().next().expect("its name").clone(),
+            other => panic!("{other} has no name"),
+        };
+        plan.nics[0].congestion = congestion;
+        plan.nics[0].transport.ack_every_packets = 1;
+        plan.writers = vec![writer(0, 2, 2), writer(1, 2, 1)];
+        let mut plan = serde_json::to_value(plan).expect("it is plain data");
+        for key in ["base_rtt", "window_rtt"] {
+            if let Some(rtt) = plan["nics"][0]["congestion"][&name].get_mut(key) {
+                *rtt = (13 * US).into();
+            }
+        }
+        plan
+    };
+    CongestionPlan::defaults().into_iter().map(plan).collect()
+}
+
+/// DCQCN over a small buffer, where links lose packets and fail, with messages of all sizes.
+fn lossy() -> Plan {
+    let mut plan = star(4);
+    plan.writers = vec![writer(0, 3, 2), writer(1, 3, 2)];
+    plan.writers[1].code_point = 0;
+    plan.writers[1].start_spread_ps = 10 * US;
+    plan.flows.tags = vec!["flows".into()];
+    plan.flows.list = (0..3).map(|n| FlowPlan(n, 3, 0, 3, 1 << (4 * n), n as u64 * US)).collect();
+    plan.links[0].loss = 0.01;
+    plan.link_events = vec![LinkEventPlan(50 * US, 1, false), LinkEventPlan(90 * US, 1, true)];
+    let model = &mut plan.switch_models[0];
+    (model.buffer_bytes, model.shared_bytes) = (300_000, 150_000);
+    model.pools = Some(PoolsPlan { lossless_bytes: 100_000, lossy_bytes: 50_000 });
+    model.weights = Some([30, 10, 10, 50, 0, 0, 0, 0]);
+    model.pfc.xoff_bytes = Some(20_000);
+    model.pfc.xon_bytes = Some(10_000);
+    model.watchdog = Some(WatchdogPlan { detect_ps: 100 * US, restore_ps: 50 * US });
+    model.ecn.push(ecn(Some(100_000_000_000), 20_000));
+    plan
+}
+
+fn tcp_and_rdma() -> Plan {
+    let mut plan = tcp::tcp_star(3);
+    plan.tcp_connections = vec![tcp::connections(0, 2, 2), tcp::connections(1, 2, 1)];
+    plan.tcp_connections[1].bytes = Some(100_000);
+    plan.tcp_connections[1].stop_ps = Some(MS);
+    plan.writers = vec![writer(0, 1, 1)];
+    plan
+}
+
+fn controlled_host() -> Plan {
+    let mut plan = host::memory_pair(true, 65_536, 2, 64);
+    let ladder = LadderPlan {
+        levels_bps: vec![265_600_000_000, 160_000_000_000, 80_000_000_000],
+        write_time_ps: 20 * US,
+        raise_interval_ps: 150 * US,
+    };
+    let sender = Default::default();
+    plan.nics[0].rhcc = Some(RhccPlan { sender: Some(sender), receiver: None });
+    plan.nics[1].hostcc = Some(HostCcPlan {
+        sample_interval_ps: US,
+        iio_clock_hz: 500_000_000,
+        iio_threshold_lines: 70.0,
+        iio_weight: 0.125,
+        pcie_threshold_bps: 84_000_000_000,
+        pcie_weight: 1.0 / 256.0,
+        ladder: ladder.clone(),
+        mark: true,
+    });
+    let receiver = RhccReceiverPlan {
+        sample_interval_ps: US,
+        iio_clock_hz: 500_000_000,
+        iio_threshold_lines: 70.0,
+        ladder,
+    };
+    let mut nic = plan.nics[1].clone();
+    nic.hostcc = None;
+    nic.rhcc = Some(RhccPlan { sender: None, receiver: Some(receiver) });
+    plan.nics.push(nic);
+    plan
+}
+
+fn bridges() -> [Plan; 2] {
+    let mut writing = bridged(bridge::model());
+    writing.writers = vec![bridge::write_bw()];
+    let mut answering = bridged(BridgeModelPlan { qdisc: QdiscPlan::Red(bridge::RED), ..bridge::model() });
+    answering.writers = bridge::write_lat(100);
+    [writing, answering]
+}
+
+fn codel() -> CodelPlan {
+    CodelPlan { target_us: 5_000, interval_us: 100_000, mtu_bytes: 1514, ecn: true, stale_when_empty: false }
+}
+
+fn veth(qdisc: QdiscPlan, bql: VethBqlPlan, threaded: bool) -> Plan {
+    let namespace = |name: &str| NamespacePlan {
+        name: name.into(),
+        take_ps: 300_000,
+        stack_ps: 300_000,
+        rules: 100,
+        rule_ps: 7_500,
+        echo_ps: 300_000,
+        jitter_per_mille: 77,
+        wakeup_ps: 5 * US,
+        threaded,
+        gro_batch: 8,
+    };
+    let (src, dst) = ("a".to_string(), "b".to_string());
+    let veth = VethNetworkPlan {
+        namespaces: vec![namespace("a"), namespace("b")],
+        veths: vec![VethPlan {
+            a: src.clone(),
+            b: dst.clone(),
+            ring: 256,
+            stops_when_full: true,
+            bql,
+            tx_usecs_ps: 10 * US,
+            qdisc,
+            output_ps: 500_000,
+        }],
+        datagrams: vec![DatagramsPlan {
+            name: "flood".into(),
+            src: src.clone(),
+            dst: dst.clone(),
+            frame_bytes: 1442,
+            send_ps: 1_500_000,
+            interval_ps: 0,
+            sndbuf_bytes: 2 << 20,
+            blocks: true,
+            start_ps: 0,
+            stop_ps: None,
+        }],
+        pings: vec![PingsPlan {
+            name: "ping".into(),
+            src: src.clone(),
+            dst: dst.clone(),
+            frame_bytes: 98,
+            interval_ps: 500 * US,
+            spread_ps: 40 * US,
+            start_ps: 10 * US,
+            stop_ps: None,
+        }],
+        frames: vec![FramesPlan {
+            name: "xdp".into(),
+            src,
+            dst,
+            frame_bytes: 60,
+            batch: 16,
+            interval_ps: 100 * US,
+            start_ps: 0,
+            stop_ps: Some(MS),
+        }],
+    };
+    let mut plan = star(0);
+    (plan.hosts, plan.links, plan.switches) = (vec![], vec![], vec![]);
+    plan.veth = Some(veth);
+    plan
+}
+
+fn veths() -> [Plan; 3] {
+    let below = QdiscPlan::Sfq {
+        limit_packets: 127,
+        depth_packets: 127,
+        flows: 128,
+        divisor: 1024,
+        quantum_bytes: 1514,
+    };
+    let shaped = QdiscPlan::Tbf {
+        rate_bps: 100_000_000,
+        burst_bytes: 10_000,
+        limit_bytes: 1_000_000,
+        child: Some(Box::new(below)),
+    };
+    let fair = QdiscPlan::FqCodel(FqCodelPlan {
+        limit_packets: 10_240,
+        flows: 1024,
+        quantum_bytes: 1514,
+        memory_limit_bytes: 32 << 20,
+        drop_batch_packets: 64,
+        codel: codel(),
+    });
+    [
+        veth(shaped, VethBqlPlan::Packets, true),
+        veth(fair, VethBqlPlan::Bytes, false),
+        veth(QdiscPlan::Codel { limit_packets: 100, codel: codel() }, VethBqlPlan::Off, false),
+    ]
+}
+
+/// Plans of Tailback's own models.
+pub fn native() -> Vec<Value> {
+    let mut tree = FatTree::k_ary(4).plan();
+    tree.writers = vec![writer(0, 15, 1), writer(4, 8, 1)];
+    let mut plans = vec![lossy(), tcp_and_rdma(), controlled_host(), tree];
+    plans.push(host::point_to_point());
+    plans.push(host::point_to_point_gpu([2, 0], [Some((100 * US, 20 * US)), None]));
+    plans.extend(bridges());
+    plans.extend(veths());
+    let plans = plans.iter().map(|plan| serde_json::to_value(plan).expect("it is plain data"));
+    plans.chain(controllers()).collect()
+}
+
+/// Plans of the HPCC simulator's profile: two hosts at a switch, by congestion control.
+pub fn hpcc() -> Vec<Value> {
+    let plan = |cc: Value| {
+        json!({
+            "name": "hpcc", "seed": 1, "nodes": 4, "switches": [3],
+            "links": [[0, 3, 100_000_000_000u64, 1000, 0.0], [1, 3, 100_000_000_000u64, 1000, 0.0],
+                      [2, 3, 100_000_000_000u64, 1000, 0.001]],
+            "flows": [[0, 2, 3, 100, 100_000, 0], [1, 2, 3, 100, 1_000_000, 1000], [2, 0, 3, 100, 1000, 2000]],
+            "stop_ns": 10_000_000, "payload_bytes": 1000, "telemetry_bytes": 42, "cc": cc, "rate_bound": true,
+            "window": {"enabled": true, "global": true, "variable": true}, "ack_high_priority": true,
+            "l2_chunk_bytes": 4000, "l2_ack_interval_bytes": 1, "back_to_zero": false,
+            "ecn": {"enabled": true, "thresholds": [[100_000_000_000u64, 100, 400, 0.2]]},
+            "buffer_mib": 16, "pause_time_us": 5, "link_down": [5_000_000, 0, 3], "queue_monitor": [0, 100_000],
+            "rng": {"seed": 1, "run": 1}, "error_rate_per_link": 0.0,
+            "departures": {"exact_time": false, "cnp_interval_ns": 0, "retransmission_timeout_ns": 100_000,
+                           "wire_overhead_bytes": 0},
+            "record": {"max_bins": 100, "tracked_qps": 4},
+        })
+    };
+    vec![
+        plan(
+            json!({"kind": "dcqcn", "alpha_resume_us": 1, "rate_decrease_us": 4, "clamp_target_rate": false,
+                    "rp_timer_us": 300, "ewma_gain": 0.00390625, "fast_recovery_times": 1,
+                    "rate_ai_bps": 50_000_000, "rate_hai_bps": 100_000_000, "min_rate_bps": 100_000_000}),
+        ),
+        plan(json!({"kind": "hpcc", "target_utilization": 0.95, "max_stage": 5, "rate_ai_bps": 50_000_000,
+                    "min_rate_bps": 100_000_000})),
+        plan(json!({"kind": "timely", "rate_ai_bps": 50_000_000, "rate_hai_bps": 100_000_000,
+                    "min_rate_bps": 100_000_000})),
+        plan(
+            json!({"kind": "dctcp", "ewma_gain": 0.0625, "rate_ai_bps": 50_000_000, "min_rate_bps": 100_000_000}),
+        ),
+        plan(json!({"kind": "none"})),
+    ]
+}

@@ -1,0 +1,94 @@
+//! What `from_json` takes can run, and numbers that no run can have are refused in a line that names them.
+
+mod common;
+
+use common::seeds;
+use serde_json::Value;
+use tailback_sim::compat::hpcc::{HpccPlan, HpccSimulation};
+use tailback_sim::plan::{Plan, PlanError};
+use tailback_sim::Simulation;
+
+#[test]
+fn seeds_of_the_fuzzing_can_run() {
+    for plan in seeds::native() {
+        let plan = Plan::from_json(&plan.to_string()).expect("a seed is a plan");
+        Simulation::new(plan).expect("a seed can run");
+    }
+    for plan in seeds::hpcc() {
+        let plan = HpccPlan::from_json(&plan.to_string()).expect("a seed is a plan");
+        HpccSimulation::new(&plan).expect("a seed can run");
+    }
+}
+
+/// Where the fields are whose names end so, as JSON pointers (RFC 6901).
+fn fields(value: &Value, at: &str, ends: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, item)| fields(item, &format!("{at}/{n}"), ends, found));
+        }
+        Value::Object(object) => {
+            for (name, field) in object {
+                let at = format!("{at}/{name}");
+                fields(field, &at, ends, found);
+                if name.ends_with(ends) && (field.is_u64() || field.is_null()) {
+                    found.push(at);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Why each plan is refused in which one number with such a name is this.
+fn refused(ends: &str, number: u64) -> Vec<String> {
+    let mut texts = Vec::new();
+    for seed in seeds::native() {
+        let mut places = Vec::new();
+        fields(&seed, "", ends, &mut places);
+        for place in places {
+            let mut plan = seed.clone();
+            *plan.pointer_mut(&place).expect("it was there") = number.into();
+            let error = Plan::from_json(&plan.to_string()).and_then(Simulation::new).err();
+            let error = error.unwrap_or_else(|| panic!("{place} may be {number}"));
+            assert!(matches!(error, PlanError::Impossible { .. }), "{place}: {error}");
+            texts.push(error.to_string());
+        }
+    }
+    texts
+}
+
+#[test]
+fn no_time_is_too_long_for_the_clock() {
+    let texts = refused("_ps", u64::MAX);
+    assert!(texts.len() > 300, "{}", texts.len());
+    assert!(texts.contains(&"links[0]: delay_ps is 18446744073709551615, above 100000000000000".into()));
+    // A little beyond the longest run.
+    refused("start_ps", 1 << 55);
+}
+
+#[test]
+fn what_memory_is_set_aside_for_has_a_limit() {
+    let most = u32::MAX as u64;
+    assert!(refused("qps", most).contains(&"writers: sum of qps is 4294967295, above 1048576".into()));
+    for name in ["connections", "tx_ring", "rx_ring", "cores", "flows", "ring", "batch"] {
+        refused(name, most);
+    }
+    for name in ["max_bins", "receive_buffer_bytes", "probe_bytes", "outstanding_bytes"] {
+        refused(name, 1 << 41);
+    }
+}
+
+/// A flow of the HPCC simulator's files that begins long after the end never does.
+#[test]
+fn an_hpcc_flow_may_start_after_the_end() {
+    let mut plan = seeds::hpcc().swap_remove(0);
+    for flow in plan["flows"].as_array_mut().expect("a list") {
+        flow[5] = u64::MAX.into();
+    }
+    let plan = HpccPlan::from_json(&plan.to_string()).expect("it is a plan");
+    let mut simulation = HpccSimulation::new(&plan).expect("it can run");
+    while !simulation.advance(1000).done {}
+    let recording = simulation.finish();
+    assert!(recording.recording.meta.conservation.ok);
+    assert_eq!((recording.fct.len(), recording.totals.host_data), (0, 0));
+}

@@ -1,0 +1,11 @@
+//! Fuzz targets. `make fuzz` runs them; `cargo bolero test -p tailback-fuzz --sanitizer NONE congestion::dcqcn` runs one by
+//! coverage for as long as one lets it.
+
+mod aqm;
+#[path = "../../../crates/sim/tests/common/mod.rs"]
+mod common;
+mod congestion;
+mod flow_control;
+mod plans;
+mod scheduling;
+mod transport;

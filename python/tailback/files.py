@@ -1,0 +1,64 @@
+"""Reading what somebody names: regular files of a size that can be meant, whole and at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from tailback.units import format_size
+
+_MORE = 1 << 16
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class FileRefusedError(ValueError):
+    """A file that is not read; `found` and `expected` are what a message says after these words."""
+
+    def __init__(self, found: str, most: int) -> None:
+        """`most` is the limit in bytes."""
+        self.found = found
+        self.expected = f"a regular file of at most {format_size(most)}"
+        super().__init__(f"found {found}, expected {self.expected}")
+
+
+def read_file(path: str | os.PathLike[str], most: int) -> bytes:
+    """The content of a regular file of at most `most` bytes.
+
+    Devices and pipes have no size, and may never end: none of them is read.
+
+    Raises:
+        FileRefusedError: it is something else, or larger.
+        OSError, ValueError: as `open` has them.
+    """
+    _check(Path(path).stat(), most)
+    with open(path, "rb", opener=_open) as file:
+        status = os.fstat(file.fileno())
+        _check(status, most)
+        # It may grow, or be of a file system that knows no sizes. Room is made for what is asked for.
+        parts, left = [], most + 1
+        while left and (part := file.read(min(left, status.st_size + _MORE))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
+        raise FileRefusedError(f"more than {format_size(most)}", most)
+    return b"".join(parts)
+
+
+def _open(name: str, flags: int) -> int:
+    # Whatever has come into its place since: opening a pipe waits for nobody.
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _check(status: os.stat_result, most: int) -> None:
+    for is_kind, name in _KINDS:
+        if is_kind(status.st_mode):
+            raise FileRefusedError(name, most)
+    if status.st_size > most:
+        raise FileRefusedError(format_size(status.st_size), most)

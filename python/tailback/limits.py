@@ -1,0 +1,110 @@
+"""Every limit on what is handed in, in one place; the book's page of them is made from it.
+
+A few bytes can ask for terabytes: a range, a count, an alias, a hole in a file. So each of these is looked
+at before anything is made of what it bounds, and whoever meets one reads it in the line that refuses. What is
+left grows with the input, and tests bound by how much. Limits of a single setting are with the setting, in
+the scenario reference.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Limit(NamedTuple):
+    """A row of the page: the most there may be of something, and why no more."""
+
+    group: str
+    what: str
+    most: int
+    unit: str
+    why: str
+
+
+LIMITS: list[Limit] = []
+"""All of them, in the order of the page."""
+
+
+def _limit(group: str, what: str, most: int, unit: str, why: str) -> int:
+    LIMITS.append(Limit(group, what, most, unit, why))
+    return most
+
+
+_FILES = "Files"
+SCENARIO_BYTES = _limit(
+    _FILES, "A scenario, and a YAML file with a network", 1 << 20, "bytes", "the longest have a few kilobytes"
+)
+SIZES_BYTES = _limit(_FILES, "A distribution of sizes", 1 << 20, "bytes", "the longest have a hundred lines")
+FLOWS_BYTES = _limit(
+    _FILES, "A list of flows: CSV, Parquet, flow.txt", 128 << 20, "bytes", "three million lines of a flow.txt"
+)
+HPCC_CONFIG_BYTES = _limit(_FILES, "config.txt and trace.txt", 1 << 20, "bytes", "65,536 nodes take 400 KB")
+HPCC_TOPOLOGY_BYTES = _limit(_FILES, "topology.txt", 64 << 20, "bytes", "a million links take 40 MB")
+RESULT_BYTES = _limit(
+    _FILES,
+    "A file in the folder of a run, as it is and unpacked",
+    1 << 30,
+    "bytes",
+    "counters of 8,192 hosts take 10 MB",
+)
+RESOLVED_BYTES = _limit(
+    _FILES,
+    "scenario.yaml in the folder of a run",
+    16 << 20,
+    "bytes",
+    "a scenario with every default filled in",
+)
+RESULT_VALUES = _limit(
+    _FILES, "Values of a Parquet file in the folder of a run", 1 << 27, "values", "3.8 million flows"
+)
+RESULT_BINS = _limit(
+    _FILES, "Bins of a time series in the folder of a run", 1_000_000, "bins", "the most of record.max_bins"
+)
+
+_TEXT = "YAML and JSON"
+MAX_DEPTH = _limit(_TEXT, "Nesting of a scenario", 32, "levels", "the deepest that has a meaning is 4")
+MAX_VALUES = _limit(
+    _TEXT, "Values of a scenario, aliases counted as what they stand for", 100_000, "values", "see its bytes"
+)
+MAX_PROBLEMS = _limit(_TEXT, "Problems that are named at a time", 100, "lines", "nobody reads more of them")
+
+_NETWORK = "Networks"
+MAX_HOSTS = _limit(_NETWORK, "Hosts", 65_535, "hosts", "the engine names them by 16 bits")
+MAX_STAR_HOSTS = _limit(_NETWORK, "Hosts of a star", 1024, "hosts", "no switch has more ports")
+MOST_PORTS = _limit(_NETWORK, "Ports of a switch in a form of network", 1024, "ports", "no switch has more")
+MAX_LINKS = _limit(
+    _NETWORK, "Links, those of ranges included", 1 << 18, "links", "the largest fat tree has 178,746"
+)
+HPCC_NODES = _limit(
+    _NETWORK, "Nodes of a topology.txt", 65_536, "nodes", "addresses there are 11.(id / 256).(id % 256).1"
+)
+HPCC_RATES = _limit(
+    _NETWORK, "Different rates in a topology.txt", 256, "rates", "the engine has a table of times for each"
+)
+
+_TRAFFIC = "Traffic"
+MAX_QPS = _limit(
+    _TRAFFIC,
+    "Queue pairs, connections and messages of a run",
+    1_000_000,
+    "in all",
+    "each takes a few hundred bytes in the engine",
+)
+MAX_NAMED_HOSTS = _limit(
+    _TRAFFIC,
+    "Hosts named by all from, to and hosts of a scenario, ranges and all counted as what they stand for",
+    1 << 21,
+    "names",
+    "32 times the largest network",
+)
+MAX_OUTSTANDING = _limit(
+    _TRAFFIC,
+    "Packets outstanding on a queue pair",
+    1 << 22,
+    "packets",
+    "a quarter of all PSNs leaves no doubt about which are old",
+)
+MAX_CODE_POINTS = _limit(
+    _TRAFFIC, "Different pairs of DSCP and priority", 64, "pairs", "the engine's tables have so many places"
+)
+MAX_SEEDS = _limit(_TRAFFIC, "Seeds of one command", 1000, "seeds", "each is a run")

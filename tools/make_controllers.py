@@ -1,0 +1,188 @@
+"""Writes python/tailback/scenario/controllers.py: the congestion controllers as the engine declares them.
+
+Each controller is declared once, in its file in crates/proto/src/congestion. The module made from that is
+what editors, mypy and the scenario model read. `make controllers` writes it; `--check` fails where it is not
+current.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tailback._engine import controllers
+from tailback.units import DURATION, RATE, SIZE, Quantity
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "python/tailback/scenario/controllers.py"
+
+QUANTITIES: dict[str, tuple[str, Quantity]] = {
+    "duration": ("DURATION", DURATION),
+    "round-trip": ("DURATION", DURATION),
+    "rate": ("RATE", RATE),
+    "size": ("SIZE", SIZE),
+}
+AUTO = (
+    "auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its "
+    "ACK back, rounded up to 100 ns."
+)
+
+HEAD = '''"""Congestion controllers and what they can be set to, as the engine declares them.
+
+Made by tools/make_controllers.py from crates/proto/src/congestion; not to be edited.
+"""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tailback.scenario.fields import Flag, Part, setting
+from tailback.scenario.profiles import About, Profile, Signal
+from tailback.units import DURATION, RATE, SIZE
+
+'''
+
+
+def main() -> int:
+    """Writes the module, or compares it."""
+    text = module()
+    if "--check" in sys.argv:
+        if TARGET.read_text() != text:
+            print(f"{TARGET.relative_to(ROOT)} is not what the engine declares: run make controllers")
+            return 1
+        return 0
+    TARGET.write_text(text)
+    return 0
+
+
+def module() -> str:
+    """The text of the module."""
+    own, beside = json.loads(controllers())
+    settable = [control for control in own if control["parameters"]]
+    text = HEAD
+    text += f"Kind = Literal[{', '.join(repr(control['name']) for control in own)}]\n"
+    text += '"""The controllers that a queue pair may run."""\n\n\n'
+    text += "".join(section(control, class_name(control)) for control in settable)
+    text += "".join(section(control, f"{class_name(control)}Sender") for control in beside)
+    text += "class Controllers(Part):\n"
+    text += '    """A section for each controller that can be set."""\n\n'
+    for control in settable:
+        name, title = control["name"], control["about"].split()[0].rstrip(":")
+        about = f"{title}'s parameters, where congestion is {name}."
+        text += (
+            f"    {name}: {class_name(control)} = "
+            f"Field(default_factory={class_name(control)}, description={about!r})\n"
+        )
+    text += "\n\nABOUT: dict[str, About] = {\n"
+    for control in [*own, *beside]:
+        uses = control["uses"]
+        shows = "".join(
+            f"Signal({signal['name']!r}, {signal['unit']!r}, {signal['help']!r}), "
+            for signal in control["signals"]
+        )
+        text += (
+            f"    {control['name']!r}: About({control['about']!r}, each_ack={uses['each_ack']}, "
+            f"reads_switches={uses['telemetry']}, marks={uses['cnps']}, signals=({shows})),\n"
+        )
+    text += '}\n"""What else is known of each, and of what acts beside one of them."""\n'
+    return formatted(text)
+
+
+def class_name(control: dict[str, Any]) -> str:
+    """The name of a section's class."""
+    return str(control["name"].capitalize())
+
+
+def section(control: dict[str, Any], name: str) -> str:
+    """The class of a section."""
+    profiles = control["profiles"]
+    text = f"class {name}(Part):\n" + f'    """{control["about"]}"""\n\n'
+    if profiles:
+        text += f"    PROFILES: ClassVar[dict[str, Profile]] = {profiles_text(control)}\n\n"
+        names = ", ".join(repr(profile["name"]) for profile in profiles)
+        which = "; ".join(f"{profile['name']}: {profile['about']}" for profile in profiles)
+        about = f"Which setting the parameters start from: {which}."
+        text += (
+            f"    profile: Literal[{names}] = "
+            f"setting({profiles[0]['name']!r}, {about!r}, 'the NIC as it is shipped')\n"
+        )
+    for parameter in control["parameters"]:
+        text += f"    {parameter['name']}: {field(parameter, of_profile=bool(profiles))}\n"
+    return text + "\n\n"
+
+
+def field(parameter: dict[str, Any], *, of_profile: bool) -> str:
+    """The type and the declaration of a field."""
+    quantity, optional = parameter["quantity"], parameter["optional"] or of_profile
+    least, most, help_text = parameter["least"], parameter["most"], parameter["help"]
+    default, rules = repr(parameter["default"]), ""
+    if quantity in QUANTITIES:
+        name, unit = QUANTITIES[quantity]
+        bounds = [f"{unit.format(least)!r}"] if least else []
+        bounds += [f"maximum={unit.format(most)!r}"] if most is not None else []
+        kind = f"{name}.between({', '.join(bounds)})"
+        base = "int"
+        if quantity == "round-trip":
+            kind, base = f"{kind}.or_word('auto')", "int | Literal['auto']"
+            help_text = f"{help_text} {AUTO}"
+        kind = f"Annotated[{base}, {kind}]"
+        if isinstance(parameter["default"], int):
+            default = f"{name}.parse({unit.format(parameter['default'])!r})"
+    elif quantity == "choice":
+        kind = f"Literal[{', '.join(map(repr, parameter['choices']))}]"
+    elif quantity == "flag":
+        kind = "Flag"
+    else:
+        kind = "int" if quantity == "count" else "float"
+        if least is not None:
+            rules += f", {'gt' if parameter['least_is_excluded'] else 'ge'}={least!r}"
+        if most is not None:
+            rules += f", le={most!r}"
+        if quantity == "number":
+            rules += ", allow_inf_nan=False"
+    if optional:
+        kind += " | None"
+    source = parameter["source"]
+    if of_profile:
+        default, source = "None", "the profile"
+    return f"{kind} = setting({default}, {help_text!r}, {source!r}{rules})"
+
+
+def profiles_text(control: dict[str, Any]) -> str:
+    """The profiles, each with all its values."""
+    first = control["profiles"][0]
+    text = "{\n"
+    for profile in control["profiles"]:
+        values = {parameter["name"]: parameter["default"] for parameter in control["parameters"]}
+        values |= dict(profile["values"])
+        sources = dict(profile["sources"])
+        if profile is first:
+            sources = {
+                parameter["name"]: parameter["source"]
+                for parameter in control["parameters"]
+                if parameter["source"] != profile["source"]
+            }
+        text += (
+            f"        {profile['name']!r}: Profile(about={profile['about']!r}, source={profile['source']!r}, "
+            f"values={values!r}, sources={sources!r}, "
+            f"per_25_gbps=frozenset({profile['per_25_gbps']!r})),\n"
+        )
+    return text + "    }"
+
+
+def formatted(text: str) -> str:
+    """As `ruff format` would leave it."""
+    ruff = Path(sys.executable).parent / "ruff"
+    command = [str(ruff), "format", "--stdin-filename", str(TARGET), "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
