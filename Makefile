@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak checked failure-points controllers docs \
+.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked failure-points controllers docs \
 	bench mutants lock clean help
 
 help: ## this list
@@ -81,6 +81,9 @@ fuzz-rust:
 
 fuzz-python: $(VENV)/.fuzz
 	$(BIN)/python fuzz/readers.py
+
+headroom: $(VENV)/.test ## no lossless drop in 2,000 drawn fabrics, each also with a packet less
+	$(BIN)/python tests/drawn_fabrics.py 2000
 
 # CHECKED=dev compares the debug build.
 CHECKED ?= checked

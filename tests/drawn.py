@@ -120,8 +120,8 @@ def draw(seed: int, number: int, refusals: list[str] | None = None) -> Drawn:
         attempt += 1
 
 
-GROWS = ("buffer", "lossless_size", "lossy_size", "duration")
-"""Sizes that are doubled where they are too small for the rest."""
+GROWS = ("buffer", "lossless_size", "lossy_size", "duration", "quanta")
+"""What is doubled where they are too small for the rest."""
 
 
 def _mended(drawn: Drawn, refusals: list[str] | None) -> Drawn | None:
@@ -139,6 +139,9 @@ def _mended(drawn: Drawn, refusals: list[str] | None) -> Drawn | None:
             name = problem.path[-1] if problem.path else ""
             if name not in GROWS or not isinstance(holder, dict) or name not in holder:
                 return None
+            if isinstance(holder[name], int):
+                holder[name] *= 2
+                continue
             holder[name] = f"{2 * int(holder[name].rstrip('Bps'))}{holder[name].lstrip('0123456789')}"
     return None
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from tailback.results import Result
 from tailback.scenario import Scenario
 
-TICK_PS = 256
-"""Means of queues count time in steps of this."""
+ROUNDED_BYTES = 1.0
+"""What is half over PCIe is rounded to whole bytes in maxima."""
 LEAST_FRAME_BITS = 84 * 8
 """Of the shortest frame on the wire."""
 PFC_BYTES = 84
@@ -87,35 +87,16 @@ def _close(a: float, b: float, slack: float = 0.5) -> bool:
 def _may_drop_lossless(run: Run, where: str) -> bool:
     """Whether what the scenario itself sets allows drops there."""
     scenario, network = run.scenario, run.scenario.network
-    pfc = scenario.switch.pfc
-    from tailback.scenario.headroom import largest_packet
     from tailback.scenario.path_plan import paths_of
 
     node = where.split(":")[0].split("/")[0]
-    # A pause must outlast the largest packet that its refresh waits for.
     if node in network.switches:
-        peer = where.split(":")[1].split("/")[0]
-        wire = next(wire for wire in network.wires if {wire.a, wire.b} == {node, peer})
-        if not isinstance(pfc.headroom, str):
-            return True
-        quanta = pfc.quanta
-    else:
-        wire = network.wires_of[node][0]
-        path = paths_of(scenario)[node]
-        assert path is not None
-        if not isinstance(path.receive_buffer.xoff, str):
-            return True
-        quanta = path.receive_buffer.quanta
-        # A bridge's ports take no pauses. The sum of the mlx5 driver knows of no delay of the link.
-        if network.bridges or path.receive_buffer.cable_len is not None:
-            return True
-    if quanta * 64 // 2 <= largest_packet(scenario) + PFC_BYTES:
-        return True
-    # A link that comes back has forgotten its pauses, whatever the buffers behind it still hold.
-    return any(
-        failure.repair is not None and failure.link in (wire.name, f"{wire.b}-{wire.a}")
-        for failure in scenario.failures
-    )
+        return not isinstance(scenario.switch.pfc.headroom, str)
+    path = paths_of(scenario)[node]
+    assert path is not None
+    buffer = path.receive_buffer
+    # A bridge's ports take no pauses. The sum of the mlx5 driver knows of no delay of the link.
+    return not isinstance(buffer.xoff, str) or bool(network.bridges) or buffer.cable_len is not None
 
 
 def faults(run: Run) -> Lines:
@@ -248,7 +229,7 @@ def queues(run: Run) -> Lines:
     for (entity, metric), means in run.series.items():
         if metric != "queue_mean_bytes" or (most := run.series.get((entity, "queue_max_bytes"))) is None:
             continue
-        over = means * widths - most * (widths + TICK_PS) - 1e-6 * means
+        over = means - most * (1 + 1e-9) - ROUNDED_BYTES
         if over.max(initial=-1.0) > 0:
             at = int(over.argmax())
             yield f"mean above maximum: {entity} {means[at]} of {most[at]} in bin {at} of {widths[at]} ps"

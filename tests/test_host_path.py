@@ -39,7 +39,8 @@ def counter(result: tailback.Result, node: str, name: str) -> int:
 def test_three_lines_are_a_whole_path() -> None:
     plan = make_plan(loads(THREE_LINES))
     assert len(plan["nics"]) == 1
-    xoff = 262_144 - 25_466 - 2 * (4096 + 98) - 84  # 2 * 10 ns + 2.01728 us at 12.5 B/ns: 25,466 B
+    # 2 * 10 ns + 2.01728 us + 300 ns at 12.5 B/ns are 29,216 B; with 84 B and a packet 7 packets and 4,136 B.
+    xoff = 262_144 - 9 * (4194 - 20) - (4136 - 20)
     assert plan["nics"][0]["host_path"] == {
         "receive_buffers": [
             {
@@ -160,7 +161,7 @@ def test_agents_watch_hosts_with_a_path() -> None:
         ),
         (
             ["host.path.receive_buffer={lossless_size: 20KB}"],
-            "host.path.receive_buffer.lossless_size: found 20KB, expected more than 33",
+            "host.path.receive_buffer.lossless_size: found 20KB, expected more than 41.682KB",
         ),
         (
             ["host.path.receive_buffer={xoff: 1MB}"],
@@ -172,7 +173,7 @@ def test_agents_watch_hosts_with_a_path() -> None:
         ),
         (
             ["host.path.receive_buffer={xon: 250KB}"],
-            "host.path.receive_buffer.xon: found 250KB, expected less than xoff, 228",
+            "host.path.receive_buffer.xon: found 250KB, expected less than xoff, 220.462KB",
         ),
         (
             ["host.path.receive_buffer={lossy_size: 20KB}"],

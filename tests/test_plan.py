@@ -26,7 +26,7 @@ switch:
   ecn: null
   ingress_alpha: 0.5
   egress_alpha: 4
-  pfc: {headroom: 40KB, xoff: 100KB, xon: 90KB, xon_offset: 0, quanta: 100, response_delay: 1us}
+  pfc: {headroom: 40KB, xoff: 100KB, xon: 90KB, xon_offset: 0, quanta: 200, response_delay: 1us}
 traffic:
   - {kind: write, from: [h0, h2], to: h1..h2, priority: 4, qps: 2, message: 4KB, depth: 3, messages: 9}
   - {kind: write, from: h0, to: h1, start: 1ms, start_spread: 500us, stop: 2ms, bidirectional: true}
@@ -122,7 +122,7 @@ def test_everything_set() -> None:
                     "xoff_bytes": 100_000,
                     "xon_bytes": 90_000,
                     "xon_offset_bytes": 0,
-                    "quanta": 100,
+                    "quanta": 200,
                     "response_delay_ps": 10**6,
                 },
                 "watchdog": None,
@@ -161,12 +161,12 @@ def test_defaults() -> None:
         }
     ]
     assert plan["switch_models"][0]["pfc"]["xoff_bytes"] is None
-    # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 2 * (1024 + 98) B + 84 B
-    assert plan["links"][0]["headroom_bytes"] == 43794
+    # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 1122 B + 84 B are 38 packets of 1122 B and 36 B.
+    assert plan["links"][0]["headroom_bytes"] == (38 + 2) * 1102 + 36 - 20
 
 
 def test_shared_is_what_headroom_leaves() -> None:
-    for sets, shared in (([], 16_000_000 - 2 * 43794), (["switch.lossless=[]"], 16_000_000)):
+    for sets, shared in (([], 16_000_000 - 2 * 44096), (["switch.lossless=[]"], 16_000_000)):
         assert make_plan(load("first-flow", sets=sets))["switch_models"][0]["shared_bytes"] == shared
     assert make_plan(load("roce-incast-lossless"))["switch_models"][0]["shared_bytes"] == 4 << 20
 

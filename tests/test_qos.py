@@ -209,7 +209,7 @@ DATA: dict[str, Any] = {
     st.sampled_from(paths(DATA)[1:]),
     st.one_of(nested, scalars, st.integers(-1, 64), st.dictionaries(st.sampled_from(WORDS), scalars)),
 )
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_of_a_class_key(path: tuple[Any, ...], value: Any) -> None:
     data = copy.deepcopy(DATA)
     holder: Any = data

@@ -192,6 +192,19 @@ def test_a_run_of_few_bins_has_a_report(bins: int) -> None:
     assert "Findings" in render(run(senders=2, bins=bins, qps=1))
 
 
+@pytest.mark.filterwarnings("error")
+def test_queue_pairs_that_start_late_have_a_plot() -> None:
+    """In its close-up none of them runs."""
+    data = {
+        "name": "late",
+        "run": {"duration": "20ms"},
+        "topology": {"kind": "star", "hosts": 2},
+        "traffic": [{"kind": "write", "from": "h0", "to": "h1", "qps": 12, "start": "15ms"}],
+    }
+    (plot,) = queue_pairs(tailback.run(data))
+    assert plot.id == "pairs"
+
+
 def test_figures_are_json_of_finite_numbers(html: str) -> None:
     found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', html, re.DOTALL)
     assert found is not None

@@ -165,7 +165,7 @@ traffic:
         ("switch: {pfc: {xoff: 2KiB}}", "switch.pfc.xon_offset: found 3KiB, expected at most xoff, 2KiB"),
         (
             "switch: {pfc: {xoff: 15.99MB}}",
-            "switch.pfc.xoff: found 15.99MB, expected at most 15.912412MB, what is shared of the buffer",
+            "switch.pfc.xoff: found 15.99MB, expected at most 15.911808MB, what is shared of the buffer",
         ),
         (
             "switch: {pfc: {headroom: lots}}",
@@ -178,7 +178,7 @@ traffic:
         ),
         (
             "switch: {shared: 15.95MB}",
-            "switch.shared: found 15.95MB, expected at most 15.912412MB, the buffer without headroom",
+            "switch.shared: found 15.95MB, expected at most 15.911808MB, the buffer without headroom",
         ),
         ("switch: {shared: 0}", "switch.shared: found 0, expected more than 0"),
         (

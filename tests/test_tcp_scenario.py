@@ -195,6 +195,8 @@ def test_headroom_is_for_the_longest_packet_of_a_port() -> None:
         plan = make_plan(load({**data, "host": {"mtu": mtu}, "traffic": traffic}))
         return int(plan["links"][0]["headroom_bytes"])
 
-    # Two packets: of 1500 + 38 B with TCP, of 1024 + 98 B without; a RoCE packet of 4096 + 98 B is longer.
-    assert headroom("1KiB", "tcp") - headroom("1KiB", "write") == 2 * (1538 - 1122)
+    # Packets of 1500 + 38 B with TCP, of 1024 + 98 B without; a RoCE packet of 4096 + 98 B is longer.
+    # 41,466 B in flight, 84 B of PFC and a packet: 28 of 1,538 B and 24 B, 38 of 1,122 B and 36 B.
+    assert headroom("1KiB", "tcp") == 30 * 1518 + 4
+    assert headroom("1KiB", "write") == 40 * 1102 + 16
     assert headroom("4KiB", "tcp") == headroom("4KiB", "write")

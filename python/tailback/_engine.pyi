@@ -83,3 +83,8 @@ class Simulation:
         """Executes up to `max_events` events, without the interpreter's lock."""
     def finish(self) -> Recording:
         """Ends the run where it stands and hands over what was recorded; once."""
+
+def headroom_bytes(
+    rate_bps: int, delay_ps: int, response_delay_ps: int, latency_ps: int, largest_packet_bytes: int
+) -> int:
+    """Bytes that a lossless priority of a port needs above xoff; packets are counted as on the wire."""

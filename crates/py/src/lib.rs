@@ -9,6 +9,7 @@ use arrow::pyarrow::ToPyArrow;
 use arrow::record_batch::RecordBatch;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use tailback_proto::units::{Rate, Time};
 use tailback_sim::plan::Plan;
 
 #[global_allocator]
@@ -123,6 +124,24 @@ fn finished() -> PyErr {
     PyRuntimeError::new_err("the run is finished")
 }
 
+/// Bytes that a lossless priority of a port needs above xoff: [`tailback_proto::flow_control::pfc::headroom_bytes`].
+#[pyfunction]
+fn headroom_bytes(
+    rate_bps: u64,
+    delay_ps: u64,
+    response_delay_ps: u64,
+    latency_ps: u64,
+    largest_packet_bytes: u32,
+) -> u64 {
+    tailback_proto::flow_control::pfc::headroom_bytes(
+        Rate(rate_bps),
+        Time(delay_ps),
+        Time(response_delay_ps),
+        Time(latency_ps),
+        largest_packet_bytes,
+    )
+}
+
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
@@ -130,6 +149,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;
+    module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
     module.add_class::<hpcc::HpccRecording>()?;
     module.add_class::<hpcc::HpccSimulation>()
 }

@@ -181,3 +181,67 @@ fn two_thresholds_for_one_rate_are_refused() {
     let error = plan.check().unwrap_err().to_string();
     assert_eq!(error, "switch_models[0]: two entries of ecn have the same rate_bps and priority");
 }
+
+/// The value of a switch's or a host's counter at the port to a neighbour.
+fn at_port(recording: &tailback_sim::record::Recording, port: &str, counter: &str) -> u64 {
+    let row = recording.counters.iter().find(|row| row.port == port && row.counter == counter);
+    row.map_or(0, |row| row.value)
+}
+
+/// A link that fails is no PFC frame.
+#[test]
+fn a_failed_link_counts_no_pauses() {
+    for lossless in [vec![], vec![3]] {
+        let mut plan = leaf_spine(2, 1, 1, 100);
+        plan.switch_models[0].lossless = lossless;
+        plan.flows.list = vec![FlowPlan(0, 1, 0, 3, 100_000, 0)];
+        plan.link_events = vec![LinkEventPlan(3 * US, 1, false)];
+        plan.duration_ps = MS;
+        let recording = run(plan);
+        let named = recording.counters.iter().filter(|row| row.counter.ends_with("_pause") && row.value > 0);
+        assert_eq!(named.count(), 0);
+    }
+}
+
+/// `tc_no_buffer_discard` is of packets that found no buffer, not of those that the wire lost.
+#[test]
+fn what_the_wire_loses_is_no_discard() {
+    let discards = |loss: f64, senders: usize| {
+        let mut plan = star(5);
+        plan.duration_ps = 2 * MS;
+        plan.nics[0].congestion = CongestionPlan::None;
+        plan.switch_models[0].lossless.clear();
+        plan.switch_models[0].ecn.clear();
+        plan.switch_models[0].shared_bytes = 200_000;
+        plan.links[4].loss = loss;
+        plan.writers = (0..senders).map(|src| common::writer(src, 4, 1)).collect();
+        let recording = run(plan);
+        let dropped: u64 = recording.meta.drops.iter().map(|drop| drop.packets).sum();
+        (at_port(&recording, "sw0:h4", "tc_no_buffer_discard_uc_tc_3"), dropped)
+    };
+    let (found, dropped) = discards(0.01, 1);
+    assert!(found == 0 && dropped > 10, "{found} of {dropped}");
+    let (found, dropped) = discards(0.0, 4);
+    assert!(found == dropped && dropped > 50, "{found} of {dropped}");
+}
+
+/// A sender that gave up before what it had on the way arrived: no more counts than was acknowledged by then.
+#[test]
+fn goodput_of_a_failed_flow_is_at_most_its_link() {
+    let mut plan = star(5);
+    plan.duration_ps = 5 * MS;
+    plan.nics[0].congestion = CongestionPlan::None;
+    plan.nics[0].transport.ack_timeout_ps = 20 * US;
+    plan.nics[0].transport.adaptive_timeout_ps = None;
+    plan.nics[0].transport.retry_count = 0;
+    plan.links[4].rate_bps = 10_000_000_000;
+    plan.flows.tags = vec!["flows".into()];
+    plan.flows.list = (0..4).map(|src| FlowPlan(src, 4, 0, 3, 1_000_000, 0)).collect();
+    plan.flows.list.push(FlowPlan(0, 1, 0, 3, 1000, 4 * MS)); // until then the run goes on
+    let recording = run(plan);
+    for flow in &recording.flows[..4] {
+        assert_eq!(flow.state, "error");
+        assert!(flow.bytes_delivered as f64 * 8.0 / 20e-6 > 10e9, "more than the link carries until then");
+        assert!(flow.goodput_bps <= 10e9, "{} bit/s", flow.goodput_bps);
+    }
+}

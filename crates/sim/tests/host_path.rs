@@ -311,3 +311,57 @@ proptest! {
         prop_assert_eq!(counter(&recording, "h1", "rx_discards_phy"), 0);
     }
 }
+
+/// TCP's packets wait in the receive buffer like RoCE's: the books count both.
+#[test]
+fn books_balance_with_tcp_in_the_receive_buffer() {
+    let mut plan = memory_pair(true, 65_536, 1, 0);
+    let path = plan.nics[1].host_path.as_mut().unwrap();
+    path.pcie.header_credits = 1;
+    path.iio_latency_ps = 20 * US;
+    for nic in &mut plan.nics {
+        nic.tcp = Some(common::tcp::tcp());
+        nic.cpu = Some(common::tcp::cpu());
+    }
+    plan.tcp_connections = vec![common::tcp::connections(0, 1, 1), common::tcp::connections(1, 0, 1)];
+    for us in [40, 80, 200] {
+        plan.duration_ps = us * US;
+        run(plan.clone());
+    }
+}
+
+/// No mean is above the maximum of its bin, whatever stalls: credits and the IIO are booked ahead.
+#[test]
+fn no_mean_is_above_the_maximum() {
+    let with_few_credits = |mut plan: Plan| {
+        let path = plan.nics[1].host_path.as_mut().unwrap();
+        path.pcie.header_credits = 4;
+        path.iio_latency_ps = 3 * US;
+        plan
+    };
+    let stalls = [None, Some((50 * US, 40 * US))];
+    for plan in [
+        memory_pair(true, 65_536, 4, 80),
+        with_few_credits(memory_pair(true, 65_536, 4, 0)),
+        point_to_point_gpu([0, 2], stalls),
+    ] {
+        let recording = run_for(plan, 1);
+        let series = &recording.series;
+        let mut bins = 0;
+        for (entity, metric, means) in &series.columns {
+            if *metric != "queue_mean_bytes" {
+                continue;
+            }
+            let of = |column: &&(usize, &'static str, Vec<f64>)| {
+                (column.0, column.1) == (*entity, "queue_max_bytes")
+            };
+            let most = &series.columns.iter().find(of).expect("a maximum beside each mean").2;
+            for (at, (mean, most)) in means.iter().zip(most).enumerate() {
+                // Both are whole bytes but for those that are half over PCIe.
+                assert!(*mean <= most + 1.0, "{} bin {at}: {mean} above {most}", series.entities[*entity]);
+                bins += 1;
+            }
+        }
+        assert!(bins > 1000, "{bins}");
+    }
+}

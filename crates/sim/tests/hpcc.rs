@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use std::collections::HashMap;
-use tailback_sim::compat::hpcc::plan::Cc;
+use tailback_sim::compat::hpcc::plan::{Cc, Flow};
 use tailback_sim::compat::hpcc::reaction::{Parameters, ReactionPoint};
 use tailback_sim::compat::hpcc::HpccSimulation;
 
@@ -194,5 +194,19 @@ fn the_books_add_up_at_any_time() {
             let meta = simulation.finish().recording.meta;
             assert!(meta.conservation.ok && !meta.complete, "{case}: {:?}", meta.faults);
         }
+    }
+}
+
+/// That simulator's clock holds 292 years, ours weeks: a flow after the end of the run never starts, however late it is.
+#[test]
+fn a_start_past_our_clock_is_no_start() {
+    // The second one is 384 ps, if 64 bits were all that is kept of it.
+    for start in [999_999_999_000_000_000, 18_446_744_073_709_552, i64::MAX as u64] {
+        let mut plan = plan("single_flow");
+        let late = Flow(plan.flows[0].1, plan.flows[0].0, 3, 100, 1000, start);
+        plan.flows.push(late);
+        assert_eq!(run(&plan).fct.len(), 1, "{start} ns");
+        plan.flows = vec![late];
+        assert_eq!(run(&plan).fct.len(), 0, "{start} ns");
     }
 }

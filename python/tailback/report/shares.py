@@ -88,7 +88,8 @@ def queue_pairs(result: Result) -> list[Plot]:
     if np.isnan(rows).all():
         return []
     grouped: dict[str, Array] = {view.part: np.stack([_means(view, row) for row in rows]) for view in panels}
-    highest = max(float(np.nanmax(values)) for values in grouped.values())
+    # None of them may run in what a close-up shows.
+    highest = max(float(values.max(initial=0.0, where=np.isfinite(values))) for values in grouped.values())
     # The first to start has the link for itself: beside that nothing of the rest would be seen.
     most_shown = MOST_OF_MEDIAN * float(np.nanmedian(grouped["whole"]))
     top = round_top(min(highest * 1.05, most_shown) if most_shown > 0 else highest * 1.05)

@@ -11,7 +11,7 @@ from tailback.scenario.congestion import congestion_conflicts
 from tailback.scenario.controllers import ABOUT
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
-from tailback.scenario.headroom import headrooms, reserved, shared
+from tailback.scenario.headroom import headrooms, least_quanta, reserved, shared, too_few_quanta
 from tailback.scenario.host_control import host_control_conflicts
 from tailback.scenario.hosts import ALL, TOO_MANY_NAMED, count_of, names
 from tailback.scenario.model import Scenario
@@ -56,6 +56,7 @@ def conflicts(scenario: Scenario) -> Problems:
         return
     if network.switches:
         yield from _buffer(scenario)
+        yield from _quanta(scenario)
     else:
         yield from _no_switch(scenario)
     yield from _thresholds(scenario)
@@ -200,6 +201,12 @@ def _buffer(scenario: Scenario) -> Problems:
             f"found {format_size(switch.pfc.xoff)}, expected at most {format_size(most)}, "
             f"what {'lossless priorities share' if switch.pools else 'is shared'} of the buffer",
         )
+
+
+def _quanta(scenario: Scenario) -> Problems:
+    quanta, least = scenario.switch.pfc.quanta, least_quanta(scenario)
+    if scenario.switch.lossless and quanta < least:
+        yield ("switch", "pfc", "quanta"), too_few_quanta(quanta, least)
 
 
 def _thresholds(scenario: Scenario) -> Problems:

@@ -9,31 +9,42 @@ from tailback.scenario.tcp import ETHERNET_BYTES
 
 DATA_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 8 + 12
 """The most that a packet has beyond its payload: Ethernet, IPv4, UDP, BTH, RETH, ICRC, FCS, preamble, gap."""
-PFC_FRAME_BYTES = 64 + 8 + 12
-"""A PFC frame on the wire, preamble and gap included."""
+
+GAP_BYTES = 8 + 12
+"""Preamble and gap, which take time on the wire and no buffer."""
+QUANTUM_BYTES = 512 // 8
+"""What a link carries in a quantum of a pause (IEEE 802.1Qbb)."""
 
 
-def bytes_in(span_ps: int, rate_bps: int) -> int:
-    """Bytes that a link carries in a time, a part of a byte counted as one."""
-    return -(-span_ps * rate_bps // (8 * 10**12))
+def above_xoff(scenario: Scenario, wire: Wire, response_delay: int, latency: int) -> int:
+    """Bytes that may still come in on a link once a priority has to ask for a pause.
 
-
-def auto_headroom(scenario: Scenario, wire: Wire) -> int:
-    """Bytes for each lossless priority of a port at this link.
-
-    The pause waits for one packet in transmission, is itself a frame, travels, and takes effect after the
-    peer's response delay and the end of the packet that the peer had begun; what was then under way still
-    travels, and passes the switch's pipeline before it is accounted.
+    response_delay: of the peer, ps. latency: from a packet's last bit to its being counted, ps. The
+    derivation is at the engine's function.
     """
-    pfc = scenario.switch.pfc
-    in_flight = bytes_in(2 * wire.delay + pfc.response_delay + scenario.switch.latency, wire.rate)
-    return in_flight + 2 * largest_packet(scenario) + PFC_FRAME_BYTES
+    from tailback._engine import headroom_bytes
+
+    return headroom_bytes(wire.rate, wire.delay, response_delay, latency, largest_packet(scenario))
 
 
 def largest_packet(scenario: Scenario) -> int:
     """Bytes on the wire of the largest packet of a scenario, in whichever priority: a pause waits for it."""
     packet = scenario.host.mtu + telemetry_bytes(scenario.host) + DATA_OVERHEAD_BYTES
     return max(packet, scenario.host.tcp.mtu + ETHERNET_BYTES) if scenario.has_tcp else packet
+
+
+def least_quanta(scenario: Scenario) -> int:
+    """Quanta below which a pause may end before the frame that repeats it is obeyed.
+
+    A pause is repeated at half of its time, and then the frame may wait for a packet that the first one had
+    not to wait for. So the other half must be longer than the largest packet takes.
+    """
+    return 2 * largest_packet(scenario) // QUANTUM_BYTES + 1
+
+
+def too_few_quanta(quanta: int, least: int) -> str:
+    """What is wrong with a pause of so few."""
+    return f"found {quanta}, expected at least {least}: else a pause ends before its repetition is obeyed"
 
 
 def headrooms(scenario: Scenario) -> list[int]:
@@ -48,7 +59,8 @@ def headrooms(scenario: Scenario) -> list[int]:
     if not isinstance(fixed, str):
         return [fixed] * len(wires)
     kinds = {(wire.rate, wire.delay): wire for wire in wires}
-    known = {kind: auto_headroom(scenario, wire) for kind, wire in kinds.items()}
+    pfc, latency = scenario.switch.pfc, scenario.switch.latency
+    known = {kind: above_xoff(scenario, wire, pfc.response_delay, latency) for kind, wire in kinds.items()}
     return [known[wire.rate, wire.delay] for wire in wires]
 
 

@@ -102,9 +102,9 @@ class ReceiveBuffer(Part):
     )
     xoff: _Threshold = setting(
         "auto",
-        "A pause is asked for from this fill on. auto: lossless_size less what the link carries in twice its "
-        "delay and the response delay, two packets of the greatest length and one PFC frame; or, with "
-        "cable_len, as the mlx5 driver has it.",
+        "A pause is asked for from this fill on. auto: below lossless_size as much as switch.pfc.headroom is "
+        "where auto, with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver "
+        "has it.",
         "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c",
     )
     xon: _Threshold = setting(

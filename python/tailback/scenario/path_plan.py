@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tailback.scenario.errors import Path, found
-from tailback.scenario.headroom import PFC_FRAME_BYTES, bytes_in, largest_packet
+from tailback.scenario.headroom import above_xoff, least_quanta, too_few_quanta
 from tailback.scenario.host_path import (
     CACHE_LINE_BYTES,
     CELL_BYTES,
@@ -45,8 +45,8 @@ def thresholds(scenario: Scenario, buffer: ReceiveBuffer, wire: Wire) -> tuple[i
     if isinstance(buffer.xoff, int):
         xoff = buffer.xoff
     else:
-        in_flight = bytes_in(2 * wire.delay + buffer.response_delay, wire.rate)
-        xoff = buffer.lossless_size - in_flight - 2 * largest_packet(scenario) - PFC_FRAME_BYTES
+        latency = scenario.host.rx_latency
+        xoff = buffer.lossless_size - above_xoff(scenario, wire, buffer.response_delay, latency)
     return xoff, buffer.xon if isinstance(buffer.xon, int) else max(xoff - XON_OFFSET_BYTES, 0)
 
 
@@ -206,6 +206,9 @@ def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                         f"which the mlx5 driver asks for at {name}",
                     )
                     break
+            if buffer.quanta < (least := least_quanta(scenario)):
+                yield (*place, "receive_buffer", "quanta"), too_few_quanta(buffer.quanta, least)
+                break
             if xoff < 1:
                 given = buffer.lossless_size
                 yield (

@@ -88,10 +88,11 @@ class Pfc(Part):
 
     headroom: _Headroom = setting(
         "auto",
-        "Buffer kept for each port and lossless priority, for what arrives after a pause was asked for. "
-        "auto: what the link carries in twice its delay, the response delay and the switch's latency, two "
-        "packets of the greatest length (one delays the pause, one was begun before it) and one PFC frame.",
-        "IEEE 802.1Q annex N (the terms of the sum)",
+        "Buffer kept for each port and lossless priority, for what arrives once a pause has to be asked for. "
+        "auto: frames of the packet that passes xoff, of what the link carries in twice its delay, the "
+        "response delay, the switch's latency, a packet of the greatest length that delays the pause and the "
+        "PFC frame, and of one more packet that was begun before it.",
+        "IEEE 802.1Q annex N (the terms of the sum); docs/models/pfc.md",
     )
     xoff: _Threshold | None = setting(
         None,

@@ -7,6 +7,7 @@
 //! Leaves out: 802.3 pause of the whole link, and the DCBX negotiation of what is lossless.
 
 use crate::units::{Rate, Time};
+use crate::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 /// Length of one pause quantum in bit times (802.3 annex 31B, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
@@ -16,6 +17,42 @@ pub const QUANTUM_BITS: u64 = 512;
 /// 65,535 quanta, the most that a frame can ask for, last 1.342 ms at 25 Gbit/s.
 pub fn pause_span(quanta: u16, rate: Rate) -> Time {
     rate.serialization(quanta as u64 * QUANTUM_BITS / 8)
+}
+
+/// Bytes that may still come into an ingress buffer of one priority once it has to ask for a pause: what it must keep
+/// free above xoff so that nothing is lost. Frames are counted from address to FCS, as in a buffer.
+///
+/// `delay`: of the link, one way. `response_delay`: from the end of the pause frame to the moment its receiver begins no
+/// further packet. `latency`: from a packet's last bit to its being counted. `largest_packet`: bytes on the wire,
+/// preamble and gap included, in whichever priority.
+///
+/// The terms are those of IEEE 802.1Q annex N, each at its worst:
+///
+/// 1. The packet that passes xoff does not fit below it, however little is missing: it is kept here whole.
+/// 2. From that instant on the peer sends for as long as the pause frame waits for a packet that has just begun the other
+///    way, is itself on the wire and on the link, and is obeyed. What it had sent before is on the link and in
+///    the pipeline, too. All of that is time at the link's rate.
+/// 3. At the last moment the peer begins one more packet, and completes it.
+///
+/// Preambles and gaps take time but no buffer, so the worst is the largest packets, and one for what is left of the time.
+/// That is tight: see the exhaustive check in `tailback-sim`, `tests/headroom.rs`.
+pub fn headroom_bytes(
+    rate: Rate,
+    delay: Time,
+    response_delay: Time,
+    latency: Time,
+    largest_packet: u32,
+) -> u64 {
+    let pause_frame = PFC_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;
+    let sent = rate.serialization(largest_packet as u64) + rate.serialization(pause_frame as u64);
+    let span = sent + delay + delay + latency + response_delay;
+    // Serialization is rounded down: a packet may be up to a picosecond shorter than its bytes.
+    let rounding =
+        if 8_000_000_000_000 % rate.0 == 0 { 0 } else { rate.bytes_in(span) / largest_packet as u64 + 2 };
+    let bytes = (rate.0 as u128 * (span.0 + rounding) as u128 / 8_000_000_000_000) as u64;
+    let (whole, rest) = (bytes / largest_packet as u64, bytes % largest_packet as u64);
+    let frame = (largest_packet - PREAMBLE_AND_GAP_BYTES) as u64;
+    (whole + 2) * frame + rest.saturating_sub(PREAMBLE_AND_GAP_BYTES as u64)
 }
 
 /// The end that asks for the pause: one priority group of an ingress port.
@@ -89,11 +126,16 @@ impl PauseSink {
         if span == Time::ZERO {
             return self.end(now);
         }
+        self.hold(now, span);
+        None
+    }
+
+    /// Quiet for `span` from now, whoever asked for it.
+    fn hold(&mut self, now: Time, span: Time) {
         if self.until.is_none() {
             self.since = now;
         }
         self.until = Some(now + span);
-        None
     }
 
     /// When the quanta run out, if paused.
@@ -108,6 +150,16 @@ impl PauseSink {
             return self.end(now);
         }
         None
+    }
+
+    /// The link failed: nobody asks for a pause any more. Returns the pause that this ended, if it did.
+    pub fn on_link_failure(&mut self, now: Time) -> Option<PausedSpan> {
+        self.end(now)
+    }
+
+    /// The link works again, and its other end still asks for a pause: quiet for `span` from now.
+    pub fn on_link_repair(&mut self, now: Time, span: Time) {
+        self.hold(now, span);
     }
 
     /// Time spent paused up to `now`, a pause that still lasts included.
@@ -140,6 +192,30 @@ mod tests {
     fn quanta_last_512_bit_times() {
         assert_eq!(pause_span(1, Rate::from_gbps(25)), Time(20_480));
         assert_eq!(pause_span(65_535, Rate::from_gbps(25)), Time(1_342_156_800));
+    }
+
+    /// 100 Gbit/s, 80 ps a byte; 500 ns, 2.01728 us and 300 ns; MTU 1024: packets of 1,122 B, frames of 1,102 B.
+    #[test]
+    fn headroom_by_hand() {
+        let headroom = |largest| {
+            let (delay, response, latency) = (Time(500_000), Time(2_017_280), Time(300_000));
+            headroom_bytes(Rate::from_gbps(100), delay, response, latency, largest)
+        };
+        // The pause is obeyed after 1,122 + 84 + 41,466 = 42,672 B: 38 packets and 36 B, of which 16 B are frame. And the
+        // one that passed xoff, and the last one.
+        assert_eq!(headroom(1122), 40 * 1102 + 16);
+        // 9,038 + 84 + 41,466 = 50,588 B: five packets and 5,398 B.
+        assert_eq!(headroom(9038), 7 * 9018 + 5378);
+    }
+
+    #[test]
+    fn headroom_where_no_byte_takes_whole_picoseconds() {
+        // 300 Gbit/s: 26.67 ps a byte. A packet of 1,000 B takes 26,666 ps instead of 26,666.67.
+        let rate = Rate::from_gbps(300);
+        let headroom = headroom_bytes(rate, Time::ZERO, Time(10_000 * 26_666 - 28_906), Time::ZERO, 1000);
+        // 26,666 + 2,240 + the rest are 10,000 such packets: with that which passed xoff and the last, 10,002.
+        assert!(headroom >= 10_002 * 980, "{headroom}");
+        assert!(headroom <= 10_002 * 980 + 200, "{headroom}");
     }
 
     #[test]

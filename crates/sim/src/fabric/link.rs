@@ -48,7 +48,9 @@ impl World {
                 continue;
             }
             self.ports[port].up = up;
-            if !up {
+            if up {
+                self.recall_pauses(port);
+            } else {
                 self.fail(port);
             }
         }
@@ -83,7 +85,7 @@ impl World {
                 self.drop_packet(port, packet, DropReason::PortDown);
             }
             let at = lane(port, class);
-            let ended = self.pauses[at].on_frame(self.now, Time::ZERO);
+            let ended = self.pauses[at].on_link_failure(self.now);
             self.end_pause(at, ended);
         }
     }

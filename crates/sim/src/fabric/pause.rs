@@ -154,12 +154,39 @@ impl World {
             let on = paused & (1 << class) != 0;
             let lane = lane(port, class);
             let ended = self.pauses[lane].on_frame(self.now, if on { span } else { Time::ZERO });
-            if let Some(until) = self.pauses[lane].next_timeout() {
-                self.ports[port].paused |= 1 << class;
-                self.watch_pause(lane);
-                self.schedule(until, Event::PauseExpiry(lane as u32));
-            }
+            self.hold_pause(lane);
             self.end_pause(lane, ended);
+        }
+    }
+
+    /// A lane is paused from now on, if its pause is held.
+    fn hold_pause(&mut self, lane: usize) {
+        if let Some(until) = self.pauses[lane].next_timeout() {
+            let (port, class) = port_and_class(lane);
+            self.ports[port].paused |= 1 << class;
+            self.watch_pause(lane);
+            self.schedule(until, Event::PauseExpiry(lane as u32));
+        }
+    }
+
+    /// The link behind `port` works again: what it still wants paused, its peer does not begin to send, and is told first
+    /// thing. (Assumption: priorities are lossless from the start, as where DCBX brings PFC up before there is traffic.
+    /// Without it, what comes until the next repetition would find the headroom full.)
+    pub(crate) fn recall_pauses(&mut self, port: usize) {
+        let told = self.ports[port].busy_until.max(self.now)
+            + self.serialization(port, PFC_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES)
+            + self.links[port].delay
+            + self.pfc_response_delay[port];
+        let span = told - self.now + self.pause_span_of(port);
+        let peer = self.ports[port].peer as usize;
+        for class in 0..CLASSES as u8 {
+            if !self.groups[(port, class)].asserted {
+                continue;
+            }
+            let lane = lane(peer, class);
+            self.pauses[lane].on_link_repair(self.now, span);
+            self.hold_pause(lane);
+            self.ports[port].pfc_pending |= 1 << class;
         }
     }
 

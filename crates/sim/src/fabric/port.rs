@@ -92,6 +92,12 @@ pub(crate) fn ticks_between(from: Time, to: Time) -> u64 {
     to.0 / TICK - from.0 / TICK
 }
 
+/// The mean over a bin of `span` that ends now, from its integral in ticks: over as many as it has, so that no mean is
+/// above the maximum.
+pub(crate) fn mean_of_ticks(integral: u64, now: Time, span: Time) -> f64 {
+    integral as f64 / ticks_between(now - span, now).max(1) as f64
+}
+
 /// One egress queue: a cache line, counters included.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
@@ -373,6 +379,12 @@ impl DropReason {
     /// Whether the packet had been queued at the port.
     pub fn was_queued(self) -> bool {
         matches!(self, DropReason::PortDown | DropReason::StormQueued)
+    }
+
+    /// Whether a switch had no buffer left for it.
+    pub fn lacks_buffer(self) -> bool {
+        use DropReason::*;
+        matches!(self, EgressThreshold | IngressThreshold | BufferFull | HeadroomOverflow)
     }
 
     /// Whether a PFC watchdog dropped it.

@@ -245,7 +245,7 @@ impl World {
             if overflows {
                 let overflow = &mut self.pausing[(in_port, class)].overflow;
                 *overflow += bytes as u64;
-                let enough = self.links[in_port].headroom_bytes + *overflow;
+                let enough = group.headroom as u64 + *overflow;
                 let asserted = group.asserted;
                 self.lossless_drop(in_port, class, enough);
                 self.drop_packet(in_port, index, DropReason::HeadroomOverflow);

@@ -2,7 +2,7 @@
 
 use tailback_proto::units::Time;
 
-use crate::fabric::port::{ticks_between, TICK};
+use crate::fabric::port::{mean_of_ticks, ticks_between};
 
 /// Bytes or packets that wait: their mean and their greatest number in a bin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ impl Gauge {
     /// Mean since the last call, over `span`.
     pub fn take_mean(&mut self, now: Time, span: Time) -> f64 {
         self.set(now, self.value);
-        std::mem::take(&mut self.value_ticks) as f64 * TICK as f64 / span.0 as f64
+        mean_of_ticks(std::mem::take(&mut self.value_ticks), now, span)
     }
 
     /// Most since the last call.

@@ -108,10 +108,11 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
         let (queue, group, pause, pausing) =
             (&world.queues[at], &world.groups[at], &world.pauses[at], &world.pausing[at]);
         let tallies = || world.drops[at].iter().zip(DropReason::ALL);
-        let dropped: u64 = tallies().map(|(tally, _)| tally.packets).sum();
-        let in_storms: u64 =
-            tallies().filter(|(_, reason)| reason.is_storm()).map(|(tally, _)| tally.packets).sum();
-        if queue.tx_packets + group.rx_packets + pause.frames + pausing.frames + dropped == 0 {
+        let dropped = |count: fn(DropReason) -> bool| -> u64 {
+            tallies().filter(|&(_, reason)| count(reason)).map(|(tally, _)| tally.packets).sum()
+        };
+        let in_storms = dropped(DropReason::is_storm);
+        if queue.tx_packets + group.rx_packets + pause.frames + pausing.frames + dropped(|_| true) == 0 {
             continue;
         }
         let held = pausing.held_until(world.now);
@@ -129,7 +130,7 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
         ];
         if !port_name.is_empty() {
             values.push((format!("ecn_marked_tc_{class}"), world.marked[at]));
-            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped - in_storms));
+            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped(DropReason::lacks_buffer)));
         }
         if let Some(watchdog) = world.watchdogs.get(&at).filter(|watchdog| watchdog.detected > 0) {
             // As SONiC's counters database has them, by queue.

@@ -33,7 +33,7 @@ pub struct Flow {
     pub fct_ps: Option<u64>,
     /// What that would be with nothing else in the network, on the same path. None for writers.
     pub ideal_fct_ps: Option<u64>,
-    /// Of the payload delivered, from start to end.
+    /// Of the payload delivered, from start to end; of a queue pair that gave up, of what was acknowledged by then.
     pub goodput_bps: f64,
     pub packets_sent: u64,
     pub packets_retransmitted: u64,
@@ -92,6 +92,11 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
             world.nic_models[world.nics[s.src as usize].model as usize].rc.patience(),
         )
     });
+    // What a queue pair that gave up had on the way may still arrive, in the end more than the link carries up to then.
+    let counted = match s.state {
+        QpState::Error => writer.position(s.requester.acknowledged()),
+        _ => r.bytes_delivered,
+    };
     Flow {
         writer: match message {
             Some(message) => plan.flows.tags[plan.flows.list[message].tag()].clone(),
@@ -112,7 +117,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         bytes_delivered: r.bytes_delivered,
         fct_ps: (message.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
         ideal_fct_ps: message.map(|message| world.ideal_fct[message].0),
-        goodput_bps: super::bits_per_second(r.bytes_delivered, end.saturating_sub(s.start)),
+        goodput_bps: super::bits_per_second(counted, end.saturating_sub(s.start)),
         packets_sent: s.packets_sent,
         packets_retransmitted: s.packets_retransmitted,
         packet_seq_err: s.packet_seq_err,

@@ -5,8 +5,7 @@ use tailback_proto::units::Time;
 use super::counters::Counter;
 use super::source::Kind;
 use crate::fabric::lane;
-use crate::fabric::packet;
-use crate::fabric::port::TICK;
+use crate::fabric::port::{mean_of_ticks, TICK};
 use crate::host::path::{HostPath, Target};
 use crate::plan::Plan;
 use crate::world::World;
@@ -106,7 +105,7 @@ pub(super) fn read(world: &mut World, path: usize, source: PathSource, before: &
     let counter = match source {
         BufferMean => {
             path.buffers.level.integrate(now);
-            return std::mem::take(&mut path.buffers.level.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+            return mean_of_ticks(std::mem::take(&mut path.buffers.level.byte_ticks), now, span);
         }
         BufferMax => {
             let bytes = path.buffers.level.bytes;
@@ -114,18 +113,12 @@ pub(super) fn read(world: &mut World, path: usize, source: PathSource, before: &
         }
         CreditsMean => return mean(path.pcie.away.byte_time(now)),
         IioMean => return mean(path.iio.byte_time(now)),
-        CreditsMax => {
-            let held = path.pcie.away.occupancy(now);
-            return std::mem::replace(&mut path.pcie.away.max_bytes, held) as f64;
-        }
-        IioMax => {
-            let held = path.iio.occupancy(now);
-            return std::mem::replace(&mut path.iio.max_bytes, held) as f64;
-        }
+        CreditsMax => return path.pcie.away.take_max(now) as f64,
+        IioMax => return path.iio.take_max(now) as f64,
         TargetMean => {
             let level = path.target.level();
             level.integrate(now);
-            return std::mem::take(&mut level.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+            return mean_of_ticks(std::mem::take(&mut level.byte_ticks), now, span);
         }
         TargetMax => {
             let level = path.target.level();
@@ -207,7 +200,7 @@ pub(super) fn audit(world: &World, plan_name: &str, path: &HostPath) -> (u64, Ve
         for packet in part.fifo.iter(&world.packets) {
             bytes += packet.frame_bytes() as u64;
             held += 1;
-            data += (packet.kind == packet::Kind::Data) as u64;
+            data += packet.kind.is_data() as u64;
         }
         held_bytes += bytes;
         let name = || format!("{plan_name}/nic-rx");

@@ -8,7 +8,7 @@ use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths::{self, PathSource};
 use super::veth::{self, VethSource};
-use crate::fabric::port::TICK;
+use crate::fabric::port::mean_of_ticks;
 use crate::fabric::port_and_class;
 use crate::nic::{NicModel, SendQp};
 use crate::world::World;
@@ -216,7 +216,7 @@ impl Column {
             QueueMean(at) => {
                 let queue = &mut world.queues[at];
                 queue.integrate(now);
-                return std::mem::take(&mut queue.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+                return mean_of_ticks(std::mem::take(&mut queue.byte_ticks), now, span);
             }
             QueueMax(at) => {
                 let queue = &mut world.queues[at];
@@ -225,7 +225,7 @@ impl Column {
             GroupMean(at) => {
                 let group = &mut world.groups[at];
                 group.integrate(now);
-                return std::mem::take(&mut group.byte_ticks) as f64 * TICK as f64 / span.0 as f64;
+                return mean_of_ticks(std::mem::take(&mut group.byte_ticks), now, span);
             }
             GroupMax(at) => {
                 let group = &mut world.groups[at];

@@ -12,6 +12,8 @@ struct Burst {
     bytes: u64,
     arrival: (Time, Time),
     end: (Time, Time),
+    /// What is there when the last byte has come.
+    occupancy: u64,
 }
 
 /// Bytes that stay somewhere for a while: those in the IIO; those whose credits are away.
@@ -23,13 +25,20 @@ pub(crate) struct Residence {
     booked: u128,
     /// Bytes that came.
     pub passed_bytes: u64,
-    /// Largest occupancy since the last sample.
-    pub max_bytes: u64,
+    /// Largest occupancy since the last sample, of bursts that have left.
+    max_bytes: u64,
+    sampled_at: Time,
 }
 
 impl Default for Residence {
     fn default() -> Self {
-        Residence { bursts: VecDeque::with_capacity(64), booked: 0, passed_bytes: 0, max_bytes: 0 }
+        Residence {
+            bursts: VecDeque::with_capacity(64),
+            booked: 0,
+            passed_bytes: 0,
+            max_bytes: 0,
+            sampled_at: Time::ZERO,
+        }
     }
 }
 
@@ -60,15 +69,27 @@ fn passed(bytes: u64, span: (Time, Time), at: Time) -> u64 {
 impl Residence {
     /// A burst passes.
     pub fn pass(&mut self, now: Time, bytes: u64, arrival: (Time, Time), end: (Time, Time)) {
-        while self.bursts.front().is_some_and(|burst| burst.end.1 <= now) {
+        while let Some(&left) = self.bursts.front().filter(|burst| burst.end.1 <= now) {
             self.bursts.pop_front();
+            if left.arrival.1 > self.sampled_at {
+                self.max_bytes = self.max_bytes.max(left.occupancy);
+            }
         }
         let residence = end.0 .0 + end.1 .0 - arrival.0 .0 - arrival.1 .0;
         self.booked += bytes as u128 * residence as u128 / 2;
         self.passed_bytes += bytes;
-        self.bursts.push_back(Burst { bytes, arrival, end });
-        let most = self.occupancy(arrival.1);
-        self.max_bytes = self.max_bytes.max(most);
+        let occupancy = self.occupancy(arrival.1) + bytes - passed(bytes, end, arrival.1);
+        self.bursts.push_back(Burst { bytes, arrival, end, occupancy });
+    }
+
+    /// Largest occupancy since the last sample. What is to come counts when it has come: a burst may be booked long before.
+    pub fn take_max(&mut self, now: Time) -> u64 {
+        let since = self.sampled_at;
+        let peaks = self.bursts.iter().filter(|burst| burst.arrival.1 > since && burst.arrival.1 <= now);
+        let held = self.occupancy(now);
+        let most = peaks.map(|burst| burst.occupancy).fold(self.max_bytes.max(held), u64::max);
+        (self.max_bytes, self.sampled_at) = (held, now);
+        most
     }
 
     /// Bytes in the buffer at an instant that is not before the last packet's beginning.

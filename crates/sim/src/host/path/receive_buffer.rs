@@ -119,7 +119,8 @@ impl World {
         if part.bytes + bytes > part.size {
             path.buffers.dropped += 1;
             part.overflow += bytes;
-            let (lossless, enough, unpaused) = (part.xoff.is_some(), part.size + part.overflow, !part.paused);
+            let (lossless, enough, unpaused) =
+                (part.xoff.is_some(), part.bytes + part.overflow, !part.paused);
             let port = path.port as usize;
             if lossless {
                 self.lossless_drop(port, packet.class, enough);
