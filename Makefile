@@ -12,7 +12,8 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked failure-points controllers docs \
+.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked failure-points \
+	controllers docs \
 	bench mutants lock clean help
 
 help: ## this list
