@@ -209,7 +209,7 @@ fn what_the_wire_loses_is_no_discard() {
     let discards = |loss: f64, senders: usize| {
         let mut plan = star(5);
         plan.duration_ps = 2 * MS;
-        plan.nics[0].congestion = CongestionPlan::None;
+        plan.nics[0].congestion = CongestionPlan::None(Default::default());
         plan.switch_models[0].lossless.clear();
         plan.switch_models[0].ecn.clear();
         plan.switch_models[0].shared_bytes = 200_000;
@@ -230,7 +230,7 @@ fn what_the_wire_loses_is_no_discard() {
 fn goodput_of_a_failed_flow_is_at_most_its_link() {
     let mut plan = star(5);
     plan.duration_ps = 5 * MS;
-    plan.nics[0].congestion = CongestionPlan::None;
+    plan.nics[0].congestion = CongestionPlan::None(Default::default());
     plan.nics[0].transport.ack_timeout_ps = 20 * US;
     plan.nics[0].transport.adaptive_timeout_ps = None;
     plan.nics[0].transport.retry_count = 0;
