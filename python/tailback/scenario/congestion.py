@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback.scenario.controllers import ABOUT
 from tailback.scenario.errors import Path, found
 from tailback.scenario.fields import Part
+from tailback.scenario.model import Host
 from tailback.scenario.profiles import profiles_of, resolve
-
-if TYPE_CHECKING:
-    from tailback.scenario.model import Host
 
 
 def section_of(host: Host, kind: str) -> Part | None:
