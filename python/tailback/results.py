@@ -31,6 +31,7 @@ from tailback.lines import in_lines, read_json
 from tailback.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
 from tailback.parquet import read_parquet
 from tailback.scenario import Scenario, show
+from tailback.scenario.congestion import kinds
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.show import INPUTS, input_names
 from tailback.setup import ScenarioSetup, Setup, read_setup
@@ -365,6 +366,8 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
     if scenario.has_tcp and not scenario.has_roce:
         unused = ("host.mtu", "host.transport.", *(f"host.{name}." for name in Controllers.model_fields))
+    used = kinds(scenario)
+    unused += tuple(f"host.{name}." for name in Controllers.model_fields if name not in used)
     if not scenario.network.hosts:
         unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]

@@ -80,6 +80,7 @@ def render(result: Result) -> str:
                 veth.table(result),
                 completion_table(result),
                 tables.senders(result),
+                tables.by_congestion(result),
                 tcp_table(result),
                 cpu_table(result),
                 *tables.all_tables(result),
