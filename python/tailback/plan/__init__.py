@@ -11,7 +11,14 @@ from tailback.plan.host_control import hostcc_plan, rhcc_plan
 from tailback.plan.path import memory_loads, path_plan
 from tailback.plan.veth import veth_plan
 from tailback.scenario.checks import one_way, pairs
-from tailback.scenario.congestion import ack_every, congestion_plan, needs_round_trip
+from tailback.scenario.congestion import (
+    ack_every,
+    congestion_plan,
+    kind_of_hosts,
+    kinds,
+    needs_round_trip,
+    own,
+)
 from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_path import HostPath
@@ -54,22 +61,23 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     nics = dict(zip(reversed(alike), zip(reversed(wires), reversed(paths), strict=True), strict=True))
     nic_of = {kind: number for number, kind in enumerate(dict.fromkeys(alike))}
     link_rates = {wire.rate for wire in network.wires}
-    round_trip = longest_round_trip(scenario).time if needs_round_trip(scenario.host) else None
+    round_trip = longest_round_trip(scenario).time if needs_round_trip(scenario) else None
     pools = shared(scenario)
-    kinds = list(dict.fromkeys(pools.values()))
-    kind_of = {pool: number for number, pool in enumerate(kinds)}
-    marks = code_points(scenario)
+    models = list(dict.fromkeys(pools.values()))
+    model_of = {pool: number for number, pool in enumerate(models)}
+    marks, order = code_points(scenario), kinds(scenario)
     bridges, bridge_models = bridge_plans(scenario)
     return {
         "name": scenario.name,
         "seed": scenario.run.seed,
         "duration_ps": scenario.run.duration,
         "hosts": [
-            {"name": name, "nic": nic_of[kind]} for name, kind in zip(network.hosts, alike, strict=True)
+            {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
+            for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)
         ],
         "nics": [_nic(scenario, marks, *nics[kind], round_trip) for kind in nic_of],
-        "switches": [{"name": name, "model": kind_of[pool]} for name, pool in pools.items()],
-        "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in kinds],
+        "switches": [{"name": name, "model": model_of[pool]} for name, pool in pools.items()],
+        "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in models],
         "bridges": bridges,
         "bridge_models": bridge_models,
         "links": [
@@ -125,7 +133,7 @@ def _nic(
             "retry_count": host.transport.retry_count,
             "nak_reaction_ps": host.transport.nak_reaction,
         },
-        "congestion": congestion_plan(host, rate_bps, round_trip),
+        "congestion": [congestion_plan(host, kind, rate_bps, round_trip) for kind in kinds(scenario)],
         "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),
         "hostcc": None if path is None else hostcc_plan(host, rate_bps),
         "host_path": path_plan(scenario, path, wire),
@@ -168,9 +176,13 @@ def _all_writers(scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, A
     writers: list[dict[str, Any]] = []
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, WriteLatency):
-            writers += _latency_test(item, index, len(writers), scenario.network.hosts, marks)
+            added = _latency_test(item, index, len(writers), scenario.network.hosts, marks)
         else:
-            writers += _writers_of(scenario, index, marks)
+            added = _writers_of(scenario, index, marks)
+        if (kind := own(item)) is not None:
+            number = kinds(scenario).index(kind)
+            added = [{**one, "congestion": number} for one in added]
+        writers += added
     return writers
 
 
@@ -283,6 +295,7 @@ def _connections(
 def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
     """Single messages, item by item, each by start: rows of src, dst, tag, code point, bytes, start."""
     tags: list[str] = []
+    congestion: list[int | None] = []
     rows: list[list[int]] = []
     number = {mark: number for number, mark in enumerate(marks)}
     for index, item in enumerate(scenario.traffic):
@@ -299,7 +312,9 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
         columns = (table.src, table.dst, tag, mark_of[table.priority], table.size, table.start)
         rows += np.column_stack(columns).tolist()
         tags.append(f"{item.kind}{index}")
-    return {"tags": tags, "list": rows}
+        kind = own(item)
+        congestion.append(None if kind is None else kinds(scenario).index(kind))
+    return {"tags": tags, "congestion": congestion, "list": rows}
 
 
 def _link_events(scenario: Scenario) -> list[list[Any]]:

@@ -14,6 +14,7 @@ from tailback.recorded.bins import Bins
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario import Scenario, show
 from tailback.scenario.assumptions import assumptions
+from tailback.scenario.congestion import kinds
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.show import input_names, resolved_yaml
 from tailback.text import natural
@@ -217,6 +218,8 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
     if scenario.has_tcp and not scenario.has_roce:
         unused = ("host.mtu", "host.transport.", *(f"host.{name}." for name in Controllers.model_fields))
+    used = kinds(scenario)
+    unused += tuple(f"host.{name}." for name in Controllers.model_fields if name not in used)
     if not scenario.network.hosts:
         unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]

@@ -81,6 +81,7 @@ def render(result: Recorded) -> str:
                 veth.table(result),
                 completion_table(result),
                 tables.senders(result),
+                tables.by_congestion(result),
                 tcp_table(result),
                 cpu_table(result),
                 *tables.all_tables(result),

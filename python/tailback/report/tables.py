@@ -108,6 +108,56 @@ def senders(result: Recorded) -> TextTable:
     )
 
 
+def by_congestion(result: Recorded) -> TextTable:
+    """A row a congestion control and traffic item, where a run has several of the former."""
+    flows, rows = result.flows, []
+    if "congestion" in flows.column_names:
+        flows = flows.filter(pc.is_valid(flows.column("congestion")))
+        keys = ["congestion", "writer"]
+        parts_of = flows.select(keys).group_by(keys, use_threads=False).aggregate([]).to_pylist()
+        for key in sorted(parts_of, key=lambda key: (key["congestion"], text.natural(key["writer"]))):
+            mine = flows.filter(
+                pc.and_(*(pc.equal(flows.column(name), value) for name, value in key.items()))
+            )
+            sums = {
+                name: int(pc.sum(mine.column(name)).as_py())
+                for name in ("bytes_delivered", "packets_sent", "packets_retransmitted", "rp_cnp_handled")
+            }
+            rates = mine.column("goodput_bps").to_numpy()
+            rows.append(
+                [
+                    key["congestion"],
+                    key["writer"],
+                    text.count(len(mine.column("src").unique())),
+                    text.count(mine.num_rows),
+                    text.size(sums.pop("bytes_delivered")),
+                    *(text.rate(float(np.quantile(rates, q))) for q in (0, 0.5, 1)),
+                    *map(text.count, sums.values()),
+                ]
+            )
+    return TextTable(
+        "congestion",
+        "Flows, by congestion control",
+        "What ran which: the column congestion of flows.parquet says it of each queue pair (QP). Goodput of "
+        "each over its own time.",
+        [
+            "Congestion control",
+            "Traffic",
+            "Senders",
+            "QPs",
+            "Delivered",
+            "Least QP",
+            "Median QP",
+            "Most QP",
+            "Packets sent",
+            "Retransmitted",
+            "CNPs",
+        ],
+        rows,
+        [False, False] + [True] * 9,
+    )
+
+
 def _most(hosts: list[str], goodputs: dict[str, float]) -> list[str]:
     """All hosts, or the slowest and the fastest where there are too many for a table."""
     if len(hosts) <= MOST_ROWS:

@@ -29,7 +29,7 @@ def above_xoff(scenario: Scenario, wire: Wire, response_delay: int, latency: int
 
 def largest_packet(scenario: Scenario) -> int:
     """Bytes on the wire of the largest packet of a scenario, in whichever priority: a pause waits for it."""
-    packet = scenario.host.mtu + telemetry_bytes(scenario.host) + DATA_OVERHEAD_BYTES
+    packet = scenario.host.mtu + telemetry_bytes(scenario) + DATA_OVERHEAD_BYTES
     return max(packet, scenario.host.tcp.mtu + ETHERNET_BYTES) if scenario.has_tcp else packet
 
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from tailback.scenario.congestion import ack_every, section_of
+from tailback.scenario.congestion import ack_every, kinds, section_of
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
@@ -133,7 +133,7 @@ def _mapping(
             comment = _origin(scenario, here, source)
             # What is not in use is not worked out.
             if value == "auto" and isinstance(part, _CONTROLS):
-                if part is section_of(scenario.host, scenario.host.congestion):
+                if any(part is section_of(scenario.host, kind) for kind in kinds(scenario)):
                     comment += _round_trip(scenario)
             elif value == "auto" and name in _AUTO:  # a free text may be the same word
                 comment += _AUTO[name](scenario)

@@ -10,7 +10,7 @@ from tailback.scenario.checks.bridge import bridge_conflicts
 from tailback.scenario.checks.host_control import host_control_conflicts
 from tailback.scenario.checks.path import path_conflicts
 from tailback.scenario.checks.veth import veth_conflicts
-from tailback.scenario.congestion import congestion_conflicts
+from tailback.scenario.congestion import congestion_conflicts, kinds
 from tailback.scenario.controllers import ABOUT
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
@@ -62,7 +62,7 @@ def conflicts(scenario: Scenario) -> Problems:
         yield from _no_switch(scenario)
     yield from _thresholds(scenario)
     yield from _classes(scenario)
-    yield from congestion_conflicts(scenario.host, network.host_rates)
+    yield from congestion_conflicts(scenario)
     yield from host_control_conflicts(scenario.host, network.host_rates)
     yield from path_conflicts(scenario)
     yield from _failures(scenario, network)
@@ -157,8 +157,9 @@ def _no_switch(scenario: Scenario) -> Problems:
         yield ("qos",), f"found {found(scenario.qos)}, expected none: {here} to set up"
     elif "switch" in scenario.model_fields_set:
         yield ("switch",), f"found settings, expected none: {here}"
-    if ABOUT[kind := scenario.host.congestion].reads_switches:
-        yield ("host", "congestion"), f'found "{kind}", expected another: {here}, whose load it reads'
+    for kind in kinds(scenario):
+        if ABOUT[kind].reads_switches:
+            yield ("host", "congestion"), f'found "{kind}", expected another: {here}, whose load it reads'
 
 
 def _buffer(scenario: Scenario) -> Problems:
