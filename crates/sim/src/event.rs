@@ -20,8 +20,8 @@ pub(crate) enum Event {
     PacingDue(u32),
     /// The transport timer of a queue pair may be due.
     TransportTimer(u32),
-    /// A queue pair may need a probe that no data asks for.
-    IdleProbe(u32),
+    /// A controller's own timer of a queue pair may be due.
+    ControllerTimer(u32),
     /// The write of a probe (a packet) has ended in its receiver's memory.
     ProbeAnswer(u32),
     /// A writer begins.
@@ -79,7 +79,7 @@ impl Event {
             Event::PortWake(index) => (1, index),
             Event::PacingDue(index) => (2, index),
             Event::TransportTimer(index) => (3, index),
-            Event::IdleProbe(index) => (4, index),
+            Event::ControllerTimer(index) => (4, index),
             Event::ProbeAnswer(index) => (5, index),
             Event::WriterStart(index) => (6, index),
             Event::WriterStop(index) => (7, index),
@@ -114,7 +114,7 @@ impl Event {
             1 => Event::PortWake(index),
             2 => Event::PacingDue(index),
             3 => Event::TransportTimer(index),
-            4 => Event::IdleProbe(index),
+            4 => Event::ControllerTimer(index),
             5 => Event::ProbeAnswer(index),
             6 => Event::WriterStart(index),
             7 => Event::WriterStop(index),
@@ -166,7 +166,7 @@ mod tests {
             Event::Watchdog(15),
             Event::PathDrain(10),
             Event::MemoryLoad(11),
-            Event::IdleProbe(12),
+            Event::ControllerTimer(12),
             Event::ProbeAnswer(13),
             Event::AgentSample(MAX_INDEX),
             Event::LinuxCore(14),
