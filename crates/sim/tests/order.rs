@@ -136,7 +136,7 @@ fn any_star() -> impl Strategy<Value = Plan> {
         |(hosts, writers, mtu, controlled)| {
             let mut plan = star_with(hosts, &writers, mtu);
             if !controlled {
-                plan.nics[0].congestion = CongestionPlan::None(Default::default());
+                plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
             }
             plan
         },
