@@ -16,9 +16,9 @@ from typing import Any
 import explain_veth
 import pyarrow as pa
 from tailback._engine import Simulation
-from tailback.bins import Bins
 from tailback.explain import explain
 from tailback.plan import plan_json
+from tailback.recorded.bins import Bins
 from tailback.results import Result
 
 Plan = dict[str, Any]
@@ -127,7 +127,7 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
         found["window", host] = partial(_edit, host=host, part="tcp", factors=buffer)
     for host in sorted({writer["src"] for writer in plan["writers"]}):
         found["window", host] = partial(_deeper, host=host)
-    if plan["writers"] and any("dcqcn" in nic["congestion"] for nic in plan["nics"]):
+    if plan["writers"] and any("dcqcn" in nic["congestion"][0] for nic in plan["nics"]):
         found["throttle", ""] = _recovery
     return found
 
@@ -237,8 +237,8 @@ def _recovery(plan: Plan) -> Plan:
     """DCQCN that recovers twice as fast."""
     edited = copy.deepcopy(plan)
     for nic in edited["nics"]:
-        if "dcqcn" in nic["congestion"]:
-            reaction = nic["congestion"]["dcqcn"]
+        if "dcqcn" in nic["congestion"][0]:
+            reaction = nic["congestion"][0]["dcqcn"]
             for key, factor in (("rpg_ai_rate", 2), ("rpg_hai_rate", 2)):
                 reaction[key] = reaction[key] * factor
             for key in ("rpg_time_reset", "rpg_byte_reset"):

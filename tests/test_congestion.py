@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import tailback
+import yaml
 from tailback.plan import make_plan
+from tailback.report import tables
 from tailback.scenario import ScenarioError, load, show
 from tailback.scenario.headroom import headrooms
 
@@ -63,7 +65,7 @@ def nic(*sets: str) -> Any:
     ],
 )
 def test_the_plan_has_the_published_defaults(kind: str, plan: dict[str, Any]) -> None:
-    assert nic(f"host.congestion={kind}")["congestion"] == {kind: plan}
+    assert nic(f"host.congestion={kind}")["congestion"] == [{kind: plan}]
 
 
 def test_an_ack_for_each_packet_where_the_window_needs_it() -> None:
@@ -134,3 +136,75 @@ def _mean_queue(result: tailback.Result) -> float:
     """Mean of the bottleneck's queue over the second half of the run, bytes."""
     bins = result.bins
     return float(bins.mean(bins.values("sw0:h16/tc3", "queue_mean_bytes"), bins.end_s / 2))
+
+
+SEVERAL: dict[str, Any] = {
+    "name": "several",
+    "run": {"duration": "3ms"},
+    "topology": {"kind": "star", "hosts": 5},
+    "host": {"congestion_by_host": [{"hosts": "h0..h1", "congestion": "hpcc"}]},
+    "traffic": [
+        {"kind": "write", "from": ["h0", "h2"], "to": "h4"},
+        {"kind": "write", "from": "h3", "to": "h4", "congestion": "none"},
+        {"kind": "incast", "fan_in": 2, "message": "64KiB", "interval": "1ms", "congestion": "dctcp"},
+    ],
+}
+
+
+def test_hosts_and_traffic_items_run_their_own() -> None:
+    result = tailback.run(SEVERAL)
+    rows = result.flows.select(["writer", "src", "congestion"]).to_pylist()
+    ran = {
+        (row["writer"], row["src"] if row["writer"] == "write0" else ""): row["congestion"] for row in rows
+    }
+    assert ran == {
+        ("write0", "h0"): "hpcc",
+        ("write0", "h2"): "dcqcn",
+        ("write1", ""): "none",
+        ("incast2", ""): "dctcp",
+    }
+    table = tables.by_congestion(result)
+    assert [row[:4] for row in table.rows] == [
+        ["dcqcn", "write0", "1", "1"],
+        ["dctcp", "incast2", table.rows[1][2], "6"],
+        ["hpcc", "write0", "1", "1"],
+        ["none", "write1", "1", "1"],
+    ]
+    assert tables.by_congestion(tailback.run("first-flow")).rows == []
+
+
+def test_what_is_shown_of_them_loads_again() -> None:
+    scenario = load(SEVERAL)
+    again = load(yaml.safe_load(show(scenario)))
+    assert make_plan(again) == make_plan(scenario)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            {"hosts": "h9", "congestion": "hpcc"},
+            'host.congestion_by_host.0.hosts: found "h9", expected hosts of the network',
+        ),
+        (
+            {"hosts": "h1", "congestion": "bbr"},
+            'host.congestion_by_host.0.congestion: found "bbr", expected one of dcqcn, hpcc, timely,',
+        ),
+    ],
+)
+def test_which_hosts_and_which_control_must_be_there(change: dict[str, str], problem: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load({**SEVERAL, "host": {"congestion_by_host": [change]}})
+    assert problem in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_host_has_one() -> None:
+    twice = [{"hosts": "h0..h1", "congestion": "hpcc"}, {"hosts": "h1", "congestion": "dctcp"}]
+    with pytest.raises(ScenarioError, match="found h1 again, expected hosts that no entry before has"):
+        load({**SEVERAL, "host": {"congestion_by_host": twice}})
+
+
+def test_a_traffic_item_names_one_that_there_is() -> None:
+    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "swif", expected one of dcqcn'):
+        load(SEVERAL, sets=["traffic.1.congestion=swif"])

@@ -64,7 +64,7 @@ def test_what_was_set_up_to_be_slow_is_not_looked_at(contended: Result) -> None:
     plan = contended.setup.plan
     plan["memory_loads"] = []
     for nic in plan["nics"]:
-        nic["congestion"] = "none"
+        nic["congestion"] = [{"none": {}}]
         path = nic["host_path"]
         path["target"]["memory"] = {"bandwidth_bps": path["target"]["memory"]["bandwidth_bps"]}
         path["pcie"] = {

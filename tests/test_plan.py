@@ -79,7 +79,7 @@ def test_everything_set() -> None:
         "name": "two",
         "seed": 7,
         "duration_ps": 3 * 10**9,
-        "hosts": [{"name": f"h{i}", "nic": 0} for i in range(3)],
+        "hosts": [{"name": f"h{i}", "nic": 0, "congestion": 0} for i in range(3)],
         "nics": [
             {
                 "mtu_bytes": 4096,
@@ -96,7 +96,7 @@ def test_everything_set() -> None:
                     "retry_count": 2,
                     "nak_reaction_ps": 0,
                 },
-                "congestion": {"dcqcn": DCQCN},
+                "congestion": [{"dcqcn": DCQCN}],
                 "rhcc": None,
                 "hostcc": None,
                 "host_path": None,
@@ -141,7 +141,7 @@ def test_everything_set() -> None:
             writer("write1", "h1", "h0", **second),
         ],
         "tcp_connections": [],
-        "flows": {"tags": [], "list": []},
+        "flows": {"tags": [], "congestion": [], "list": []},
         "memory_loads": [],
         "link_events": [],
         "record": {"max_bins": 64, "tracked_qps": 5},
@@ -150,7 +150,7 @@ def test_everything_set() -> None:
 
 def test_defaults() -> None:
     plan = make_plan(load("first-flow"))
-    assert plan["nics"][0]["congestion"] == {"dcqcn": DCQCN}
+    assert plan["nics"][0]["congestion"] == [{"dcqcn": DCQCN}]
     assert plan["switch_models"][0]["ecn"] == [
         {
             "rate_bps": None,
@@ -193,9 +193,9 @@ def test_a_short_timeout_does_not_adapt() -> None:
 
 
 def test_no_congestion_control() -> None:
-    assert make_plan(load("first-flow", sets=["host.congestion=none"]))["nics"][0]["congestion"] == {
-        "none": {}
-    }
+    assert make_plan(load("first-flow", sets=["host.congestion=none"]))["nics"][0]["congestion"] == [
+        {"none": {}}
+    ]
 
 
 def test_incast() -> None:

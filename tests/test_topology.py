@@ -259,7 +259,7 @@ def test_a_buffer_that_is_too_small_names_its_switch() -> None:
 def test_hosts_of_different_rates_have_their_own_nics() -> None:
     plan = make_plan(scenario(GRAPH, host={"dcqcn": {"profile": "alibaba"}}))
     assert [host["nic"] for host in plan["hosts"]] == [0, 0, 0, 1]
-    rates = [nic["congestion"]["dcqcn"]["rpg_ai_rate"] for nic in plan["nics"]]
+    rates = [nic["congestion"][0]["dcqcn"]["rpg_ai_rate"] for nic in plan["nics"]]
     assert rates == [10, 5]
 
 

@@ -38,7 +38,7 @@ fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
 
 pub fn flows(flows: &[Flow]) -> Table {
     let rows = || flows.iter();
-    table(vec![
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
         ("flow", integers(0..flows.len() as u64)),
         ("writer", strings(rows().map(|f| f.writer.as_str()))),
         ("protocol", strings(rows().map(|f| f.protocol))),
@@ -74,7 +74,11 @@ pub fn flows(flows: &[Flow]) -> Table {
         ("ece_received", integers(rows().map(|f| f.ece_received))),
         ("cwnd_bytes", optional_integers(rows().map(|f| f.cwnd_bytes))),
         ("srtt_ps", optional_integers(rows().map(|f| f.srtt_ps))),
-    ])
+    ];
+    if rows().any(|f| f.congestion.is_some()) {
+        columns.push(("congestion", optional_strings(rows().map(|f| f.congestion.as_deref()))));
+    }
+    table(columns)
 }
 
 pub fn counters(counters: &[Counter]) -> Table {

@@ -37,8 +37,8 @@ pub(crate) enum Event {
     TcpStart(u32),
     /// The applications of an item write no more.
     TcpStop(u32),
-    /// A queue pair may need a probe that no data asks for.
-    IdleProbe(u32),
+    /// The own timer of a queue pair's controller may be due.
+    ControllerTimer(u32),
     /// The write of a probe (a packet) has ended in its receiver's memory.
     ProbeAnswer(u32),
     /// The agent of a host reads its counters.
@@ -86,7 +86,7 @@ impl Event {
             Event::Watchdog(index) => (17, index),
             Event::PathDrain(index) => (18, index),
             Event::MemoryLoad(index) => (19, index),
-            Event::IdleProbe(index) => (20, index),
+            Event::ControllerTimer(index) => (20, index),
             Event::ProbeAnswer(index) => (21, index),
             Event::AgentSample(index) => (22, index),
             Event::LinuxCore(index) => (23, index),
@@ -121,7 +121,7 @@ impl Event {
             17 => Event::Watchdog(index),
             18 => Event::PathDrain(index),
             19 => Event::MemoryLoad(index),
-            20 => Event::IdleProbe(index),
+            20 => Event::ControllerTimer(index),
             21 => Event::ProbeAnswer(index),
             22 => Event::AgentSample(index),
             23 => Event::LinuxCore(index),
@@ -157,7 +157,7 @@ mod tests {
             Event::Watchdog(15),
             Event::PathDrain(10),
             Event::MemoryLoad(11),
-            Event::IdleProbe(12),
+            Event::ControllerTimer(12),
             Event::ProbeAnswer(13),
             Event::AgentSample(MAX_INDEX),
             Event::LinuxCore(14),

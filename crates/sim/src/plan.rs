@@ -94,6 +94,9 @@ pub struct HostPlan {
     pub name: String,
     /// Index into [`Plan::nics`].
     pub nic: usize,
+    /// Congestion control of what it sends: index into [`NicPlan::congestion`].
+    #[serde(default)]
+    pub congestion: usize,
 }
 
 /// What a packet's headers say of its priority.
@@ -126,8 +129,8 @@ pub struct NicPlan {
     pub weights: Option<[u32; CLASSES]>,
     /// Reliable connections.
     pub transport: TransportPlan,
-    /// Congestion control.
-    pub congestion: CongestionPlan,
+    /// The congestion controls that queue pairs from here or to here may run, by index; the same ones in each NIC.
+    pub congestion: Vec<CongestionPlan>,
     /// RHCC, beside the congestion control; none: off.
     pub rhcc: Option<RhccPlan>,
     /// hostCC; none: off.
@@ -277,6 +280,9 @@ pub struct WriterPlan {
     pub dst: String,
     /// Code point of data and ACKs.
     pub code_point: u8,
+    /// Its own congestion control; none: the sending host's.
+    #[serde(default)]
+    pub congestion: Option<usize>,
     /// Queue pairs.
     pub qps: u32,
     /// Message size.
@@ -311,6 +317,9 @@ pub struct PartnerPlan {
 pub struct FlowsPlan {
     /// Names of the traffic items that they belong to.
     pub tags: Vec<String>,
+    /// By traffic item: its own congestion control; none: the sending host's. What is missing has none.
+    #[serde(default)]
+    pub congestion: Vec<Option<usize>>,
     /// The messages.
     pub list: Vec<FlowPlan>,
 }
@@ -410,6 +419,7 @@ impl Plan {
         if let Some(host) = self.hosts.iter().find(|h| h.nic >= self.nics.len()) {
             return Err(impossible(&host.name, "its nic is not in nics"));
         }
+        self.check_congestion()?;
         if let Some(switch) = self.switches.iter().find(|s| s.model >= self.switch_models.len()) {
             return Err(impossible(&switch.name, "its model is not in switch_models"));
         }

@@ -83,7 +83,7 @@ impl Simulation {
             Event::WriterStop(writer) => world.on_writer_stop(writer),
             Event::FlowStart(qp) => world.on_flow_start(qp),
             Event::LinkChange(change) => world.on_link_change(change),
-            Event::IdleProbe(qp) => world.on_idle_probe(qp),
+            Event::ControllerTimer(qp) => world.on_controller_timer(qp),
             Event::ProbeAnswer(packet) => world.on_probe_answer(packet),
             Event::AgentSample(agent) => world.on_agent_sample(agent),
             Event::PathDrain(path) => world.on_path_drain(path),

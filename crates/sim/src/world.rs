@@ -4,7 +4,7 @@ mod look_ahead;
 mod traffic;
 
 use std::collections::{BTreeMap, HashMap};
-use tailback_proto::congestion::builtin::Settings;
+use tailback_proto::congestion::builtin::{Congestion, Settings};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::parameters::Refused;
 use tailback_proto::congestion::rhcc::sender::Sender;
@@ -273,7 +273,8 @@ impl World {
         if !ports.iter().any(|port| port.weighted) {
             ets = Vec::new();
         }
-        let needs_hops = |model: &NicModel| model.congestion.uses().telemetry;
+        let used = |congestion: &Congestion| congestion.uses().telemetry || congestion.uses().hop_count;
+        let needs_hops = |model: &NicModel| model.congestion.iter().any(used);
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
         let mut world = World {
             now: Time::ZERO,
@@ -398,11 +399,10 @@ impl World {
 /// Errors name the part of the plan.
 fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'static str, Refused)> {
     let link = SendersLink { rate, mtu_bytes: plan.mtu_bytes };
-    let congestion = plan.congestion.on(link).map_err(|problem| ("congestion", problem))?;
-    let dcqcn = match &plan.congestion {
-        Settings::Dcqcn(dcqcn) => Some(dcqcn),
-        _ => None,
-    };
+    let cnp_interval =
+        |settings: &Settings| Time::from_us(settings.cnp_interval().map_or(0, |(us, _)| us as u64));
+    let congestion: Result<Vec<Congestion>, Refused> =
+        plan.congestion.iter().map(|settings| settings.on(link)).collect();
     Ok(NicModel {
         rc: RcParameters {
             ack_every: plan.transport.ack_every_packets,
@@ -411,8 +411,7 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
             retry_count: plan.transport.retry_count,
         },
         nak_reaction: Time(plan.transport.nak_reaction_ps),
-        telemetry_bytes: congestion.telemetry_bytes(),
-        congestion,
+        congestion: congestion.map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc
             .as_ref()
@@ -420,7 +419,7 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
             .map(|sender| Sender::law(sender, link))
             .transpose()
             .map_err(|problem| ("rhcc.sender", problem))?,
-        min_time_between_cnps: Time::from_us(dcqcn.map_or(0, |d| d.min_time_between_cnps as u64)),
+        min_time_between_cnps: plan.congestion.iter().map(cnp_interval).collect(),
         data_flags: if plan.ect { ECT } else { 0 },
         class_of: class_table(&plan.class_of),
         cnp_code_point: plan.cnp_code_point,

@@ -34,7 +34,7 @@ fn check_shares(bytes: [u64; 8], weights: [u32; 8]) -> Result<(), TestCaseError>
 /// A star in which every host has a NIC of its own.
 fn star_of_own_nics(hosts: usize) -> Plan {
     let mut plan = star(hosts);
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.nics = vec![plan.nics[0].clone(); hosts];
     for (index, host) in plan.hosts.iter_mut().enumerate() {
         host.nic = index;
@@ -114,7 +114,7 @@ proptest! {
         let others: Vec<u8> = others.into_iter().filter(|&class| class != probe).collect();
         prop_assume!(!others.is_empty());
         let mut plan = star(6);
-        plan.nics[0].congestion = CongestionPlan::None(Default::default());
+        plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         plan.nics[0].mtu_bytes = mtu;
         plan.switches.push(SwitchPlan { name: "sw1".into(), model: 0 });
         // h0 to h2 at sw0, h3 to h5 at sw1; h3 is slow, so that all ports on the way to it are paused.
@@ -166,7 +166,7 @@ proptest! {
         bytes in 1u64..=64,
     ) {
         let mut plan = star(4);
-        plan.nics[0].congestion = CongestionPlan::None(Default::default());
+        plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         plan.nics[0].mtu_bytes = mtu;
         plan.switches.push(SwitchPlan { name: "sw1".into(), model: 0 });
         plan.links[3].b = "sw1".into();
@@ -238,7 +238,7 @@ fn plan_flows(recording: &Recording) -> usize {
 #[test]
 fn each_node_classifies_for_itself() {
     let mut plan = star(3);
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     // The switch trusts nothing: all in class 0, which is lossless.
     plan.switch_models[0].class_of = vec![0; 8];
     plan.switch_models[0].lossless = vec![0];
@@ -269,7 +269,7 @@ fn cnps_may_share_the_class_of_the_data() {
 #[test]
 fn each_class_has_its_own_thresholds() {
     let mut plan = star(4);
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     let low = EcnPlan { priorities: vec![1], ..ecn(None, 20_000) };
     let high = EcnPlan { priorities: vec![2], ..ecn(None, 10_000_000) };
     plan.switch_models[0].ecn = vec![low, high];

@@ -42,7 +42,7 @@ fn a_message_alone_takes_its_ideal_time() {
         (10_000_000, 25, 100),
     ] {
         let mut plan = leaf_spine(2, 2, 2, fabric_gbps);
-        plan.nics[0].congestion = CongestionPlan::None(Default::default());
+        plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         plan.links[0].rate_bps = host_gbps * 1_000_000_000;
         plan.flows.list = vec![FlowPlan(0, 3, 0, 3, bytes, 7 * US), FlowPlan(2, 3, 0, 3, bytes, 50 * MS)];
         let recording = run(plan);
@@ -68,7 +68,7 @@ fn one_small_message_by_hand() {
 fn with_events(link_events: Vec<LinkEventPlan>) -> tailback_sim::record::Recording {
     let mut plan = leaf_spine(2, 8, 2, 100);
     plan.flows.list = (0..64).map(|flow| FlowPlan(flow % 8, 8 + flow / 8, 0, 3, 1_000_000, 0)).collect();
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.link_events = link_events;
     run(plan)
 }
@@ -149,7 +149,7 @@ fn ecn_thresholds_follow_the_rate_of_the_port() {
     let marks = |entries: Vec<EcnPlan>| {
         let mut plan = star(5);
         plan.switch_models[0].lossless.clear();
-        plan.nics[0].congestion = CongestionPlan::None(Default::default());
+        plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         plan.links[4].rate_bps = 25_000_000_000;
         plan.switch_models[0].ecn = entries;
         plan.flows.tags = vec!["flows".into()];
@@ -209,7 +209,7 @@ fn what_the_wire_loses_is_no_discard() {
     let discards = |loss: f64, senders: usize| {
         let mut plan = star(5);
         plan.duration_ps = 2 * MS;
-        plan.nics[0].congestion = CongestionPlan::None(Default::default());
+        plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         plan.switch_models[0].lossless.clear();
         plan.switch_models[0].ecn.clear();
         plan.switch_models[0].shared_bytes = 200_000;
@@ -230,7 +230,7 @@ fn what_the_wire_loses_is_no_discard() {
 fn goodput_of_a_failed_flow_is_at_most_its_link() {
     let mut plan = star(5);
     plan.duration_ps = 5 * MS;
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.nics[0].transport.ack_timeout_ps = 20 * US;
     plan.nics[0].transport.adaptive_timeout_ps = None;
     plan.nics[0].transport.retry_count = 0;

@@ -149,7 +149,7 @@ impl Case {
         };
         for nic in &mut plan.nics {
             (nic.mtu_bytes, nic.congestion, nic.strict) =
-                (MTU, CongestionPlan::None(Default::default()), vec![]);
+                (MTU, vec![CongestionPlan::None(Default::default())], vec![]);
         }
         plan.nics[0].rx_latency_ps = FAR;
         plan.flows.tags = vec!["packets".into()];

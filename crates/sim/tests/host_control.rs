@@ -171,7 +171,7 @@ fn the_sender_half_slows_down_and_comes_back() {
         let idle_probe = idle_probe_ps.map(Time);
         let rhcc = RhccPlan { sender: Some(RhccParameters { idle_probe, ..sender() }), receiver: None };
         let mut plan = loaded(48, Some(rhcc), None);
-        plan.nics[0].congestion = CongestionPlan::None(Default::default());
+        plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         let slow = run(plan.clone());
         assert!(receiver_rate_gbps(&slow, 0.5) < 50.0, "{}", receiver_rate_gbps(&slow, 0.5));
         plan.memory_loads[0].stop_ps = Some(5 * MS);
@@ -274,7 +274,7 @@ proptest! {
             sample_interval_ps: interval, iio_threshold_lines: lines, ladder: ladder.clone(), ..hostcc()
         });
         let mut plan = loaded(cores, Some(rhcc), hostcc);
-        plan.nics[0].congestion = congestion(kind);
+        plan.nics[0].congestion = vec![congestion(kind)];
         plan.nics[0].transport.ack_every_packets = 1;
         plan.links.iter_mut().for_each(|link| link.loss = loss);
         plan.writers[0].messages = Some(4);

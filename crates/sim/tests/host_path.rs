@@ -155,7 +155,7 @@ fn without_pfc_the_nic_sends_cnps_of_its_own() {
 #[test]
 fn a_full_lossy_buffer_drops() {
     let mut plan = memory_pair(false, 65_536, 8, 78);
-    plan.nics.iter_mut().for_each(|nic| nic.congestion = CongestionPlan::None(Default::default()));
+    plan.nics.iter_mut().for_each(|nic| nic.congestion = vec![CongestionPlan::None(Default::default())]);
     let recording = run_for(plan, 2);
     let dropped = counter(&recording, "h1", "rx_discards_phy");
     assert!(dropped > 0);
@@ -180,7 +180,7 @@ fn too_little_headroom_is_a_fault_that_names_the_buffer() {
 fn a_load_that_ends_is_over() {
     let mut plan = memory_pair(true, 65_536, 1, 78);
     plan.memory_loads[0].stop_ps = Some(5 * MS);
-    plan.nics.iter_mut().for_each(|nic| nic.congestion = CongestionPlan::None(Default::default()));
+    plan.nics.iter_mut().for_each(|nic| nic.congestion = vec![CongestionPlan::None(Default::default())]);
     let recording = run_for(plan, 10);
     let late = mean(&recording, "h1", "goodput_rx_bps", 0.6);
     assert!(late > 95e9, "{late}");
@@ -268,7 +268,7 @@ proptest! {
         plan.duration_ps = MS / 2;
         for nic in &mut plan.nics {
             nic.mtu_bytes = [256, 1024, 4096][mtu];
-            nic.congestion = CongestionPlan::None(Default::default());
+            nic.congestion = vec![CongestionPlan::None(Default::default())];
         }
         let path = plan.nics[1].host_path.as_mut().unwrap();
         path.iio_latency_ps = latencies.0;

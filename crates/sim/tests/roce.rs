@@ -135,7 +135,7 @@ fn too_little_headroom_is_a_fault_that_names_what_would_have_been_enough() {
 /// Five switches in a ring, each host sending two switches on, every class lossless: all wait for all.
 fn ring() -> Plan {
     let mut plan = star(5);
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.switches = (0..5).map(|i| SwitchPlan { name: format!("sw{i}"), model: 0 }).collect();
     plan.switch_models[0].buffer_bytes = 600_000;
     plan.switch_models[0].shared_bytes = 300_000;
@@ -196,7 +196,7 @@ fn a_cycle_follows_the_packets() {
 #[test]
 fn a_long_tree_of_pauses_is_no_deadlock() {
     let mut plan = incast(4);
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.links[16].rate_bps = 10_000_000;
     plan.switch_models[0].shared_bytes = 300_000;
     plan.duration_ps = 200 * MS;
@@ -313,7 +313,7 @@ fn cnps_keep_their_least_time_for_a_queue_pair_a_destination_or_the_port() {
         // A packet a queue pair each 3 us or so, and nearly all are marked.
         dcqcn.rpg_min_rate = 3_000;
         dcqcn.cnp_interval_per = per;
-        plan.nics[0].congestion = CongestionPlan::Dcqcn(dcqcn);
+        plan.nics[0].congestion = vec![CongestionPlan::Dcqcn(dcqcn)];
         total(&run(plan), "np_cnp_sent")
     };
     let most = 2_000 / 4 + 1; // one each 4 us
@@ -422,7 +422,7 @@ proptest! {
         plan.duration_ps = MS / 2;
         plan.nics[0].mtu_bytes = [256, 1024, 4096][mtu];
         if !dcqcn {
-            plan.nics[0].congestion = CongestionPlan::None(Default::default());
+            plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         }
         let model = &mut plan.switch_models[0];
         model.shared_bytes = shared;

@@ -65,7 +65,7 @@ fn ten_thousand_queue_pairs_on_one_nic() {
     let mut plan = star(2);
     let span = 5 * MS;
     plan.duration_ps = span;
-    plan.nics[0].congestion = CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.writers = vec![WriterPlan { qps: QPS, message_bytes: 1024, ..writer(0, 1, 1) }];
     let recording = run(plan);
     assert_the_books(&recording);

@@ -169,7 +169,7 @@ fn rss_spreads_connections_over_cores() {
 fn rings_and_queue_pairs_take_turns() {
     let mut plan = tcp_star(4);
     plan.nics[0].cpu = Some(free_cpu());
-    plan.nics[0].congestion = tailback_sim::plan::CongestionPlan::None(Default::default());
+    plan.nics[0].congestion = vec![tailback_sim::plan::CongestionPlan::None(Default::default())];
     plan.switch_models[0].lossless.clear();
     plan.writers = vec![writer(0, 1, 1), writer(0, 2, 1)];
     for writer in &mut plan.writers {
@@ -189,7 +189,7 @@ fn rings_and_queue_pairs_take_turns() {
 fn rdma_to_a_host_whose_cpu_is_full_keeps_its_rate() {
     let alone = |with_tcp: bool| {
         let mut plan = tcp_star(3);
-        plan.nics[0].congestion = tailback_sim::plan::CongestionPlan::None(Default::default());
+        plan.nics[0].congestion = vec![tailback_sim::plan::CongestionPlan::None(Default::default())];
         let mut slow = cpu();
         slow.cores = 1;
         slow.cycles_per_byte = 8.0; // 2.6 Gbit/s

@@ -111,7 +111,7 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
         "strict": [CNP_PRIORITY],
         "weights": None,
         "transport": {"ack_every_packets": 1, **TRANSPORT},
-        "congestion": _congestion(inputs),
+        "congestion": [_congestion(inputs)],
         "rhcc": None,
         "hostcc": None,
         "host_path": None,

@@ -1,4 +1,4 @@
-"""Which congestion control a host has: its plan, and what does not go together.
+"""Which congestion control a host or a traffic item has: their plans, and what does not go together.
 
 What there is and what it can be set to is declared in the engine, see `tailback.scenario.controllers`.
 """
@@ -7,20 +7,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback.scenario.controllers import ABOUT
 from tailback.scenario.errors import Path, found
 from tailback.scenario.fields import Part
+from tailback.scenario.hosts import names
+from tailback.scenario.model import Host, Scenario
 from tailback.scenario.profiles import profiles_of, resolve
 
-if TYPE_CHECKING:
-    from tailback.scenario.model import Host
+
+def own(item: object) -> str | None:
+    """The congestion control that a traffic item names itself."""
+    kind: str | None = getattr(item, "congestion", None)
+    return kind
+
+
+def kinds(scenario: Scenario) -> list[str]:
+    """All congestion controls that anything may run: first that of all hosts, then in order of appearance."""
+    host = scenario.host
+    items = [kind for item in scenario.traffic if (kind := own(item)) is not None]
+    return list(
+        dict.fromkeys([host.congestion, *(other.congestion for other in host.congestion_by_host), *items])
+    )
+
+
+def kind_of_hosts(scenario: Scenario) -> list[str]:
+    """The congestion control of each host of the network."""
+    host, every = scenario.host, scenario.network.hosts
+    named = {
+        name: other.congestion for other in host.congestion_by_host for name in names(other.hosts, every)
+    }
+    return [named.get(name, host.congestion) for name in every]
 
 
 def section_of(host: Host, kind: str) -> Part | None:
     """The section of a controller; None for one that has nothing to set."""
-    part: Part | None = getattr(host, kind, None)
+    part: Part | None = host.__dict__.get(kind)
     return part
 
 
@@ -31,45 +54,64 @@ def ack_every(host: Host) -> tuple[int, str | None]:
     return host.transport.ack_every, None
 
 
-def needs_round_trip(host: Host) -> bool:
-    """Whether the host's congestion control is set to the round trip of the network."""
-    part = section_of(host, host.congestion)
-    return part is not None and any(value == "auto" for value in part.__dict__.values())
+def needs_round_trip(scenario: Scenario) -> bool:
+    """Whether any congestion control is set to the round trip of the network."""
+    parts = [section_of(scenario.host, kind) for kind in kinds(scenario)]
+    return any(value == "auto" for part in parts if part for value in part.__dict__.values())
 
 
-def congestion_plan(host: Host, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
-    """The plan of the congestion control of a NIC on a link of `rate_bps`, with `auto` worked out."""
-    part = section_of(host, host.congestion)
+def congestion_plan(host: Host, kind: str, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
+    """The plan of a congestion control of a NIC on a link of `rate_bps`, with `auto` worked out."""
+    part = section_of(host, kind)
     if part is None:
-        return {host.congestion: {}}
+        return {kind: {}}
     if profiles_of(part):
-        return {host.congestion: {name: one.value for name, one in resolve(part, rate_bps).items()}}
+        return {kind: {name: one.value for name, one in resolve(part, rate_bps).items()}}
     values = part.__dict__.items()
-    return {host.congestion: {name: round_trip if value == "auto" else value for name, value in values}}
+    return {kind: {name: round_trip if value == "auto" else value for name, value in values}}
 
 
-def telemetry_bytes(host: Host) -> int:
-    """What congestion control adds to each data packet, in bytes."""
-    return int(getattr(section_of(host, host.congestion), "telemetry", 0))
+def telemetry_bytes(scenario: Scenario) -> int:
+    """The most that congestion control adds to a data packet, in bytes."""
+    sections = (section_of(scenario.host, kind) for kind in kinds(scenario))
+    return max(int(getattr(section, "telemetry", 0)) for section in sections)
 
 
-def congestion_conflicts(host: Host, rates: Iterable[int]) -> Iterator[tuple[Path, str]]:
-    """What of the congestion control does not go with the transport, or with links of these rates."""
-    from tailback._engine import check_controller
-
-    kind = host.congestion
-    if ABOUT[kind].each_ack and ack_every(host)[0] != 1:
+def congestion_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """What of the congestion control does not go with the transport, the hosts or their links."""
+    host, network = scenario.host, scenario.network
+    if ABOUT[host.congestion].each_ack and ack_every(host)[0] != 1:
         yield (
             ("host", "transport", "ack_every"),
-            f"found {host.transport.ack_every}, expected 1 with {kind}, which takes an ACK of each packet",
+            f"found {host.transport.ack_every}, expected 1 with {host.congestion}, which takes an ACK of each"
+            " packet",
         )
+    seen: set[str] = set()
+    for index, other in enumerate(host.congestion_by_host):
+        place: Path = ("host", "congestion_by_host", index, "hosts")
+        for name in names(other.hosts, network.hosts):
+            if name not in network.host_number:
+                yield place, f"found {found(name)}, expected hosts of the network"
+                break
+            if name in seen:
+                yield place, f"found {name} again, expected hosts that no entry before has"
+                break
+            seen.add(name)
+    for kind in kinds(scenario):
+        yield from _refused(host, kind, network.host_rates)
+
+
+def _refused(host: Host, kind: str, rates: Iterable[int]) -> Iterator[tuple[Path, str]]:
+    """What the engine says of a controller's parameters."""
+    from tailback._engine import check_controller
+
     part = section_of(host, kind)
     if part is None:
         return
     shown = part.model_dump()
     for rate in sorted(set(rates)):
         # Any round trip will do: where it is worked out it is no mistake of anyone's.
-        plan = congestion_plan(host, rate, 1)
+        plan = congestion_plan(host, kind, rate, 1)
         refused = check_controller(json.dumps(plan), rate, host.mtu)
         if refused is not None:
             name, expected = refused

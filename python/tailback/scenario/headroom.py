@@ -29,7 +29,7 @@ def above_xoff(scenario: Scenario, wire: Wire, response_delay: int, latency: int
 
 def largest_packet(scenario: Scenario) -> int:
     """Bytes on the wire of the largest packet of a scenario, in whichever priority: a pause waits for it."""
-    packet = scenario.host.mtu + telemetry_bytes(scenario.host) + DATA_OVERHEAD_BYTES
+    packet = scenario.host.mtu + telemetry_bytes(scenario) + DATA_OVERHEAD_BYTES
     return max(packet, scenario.host.tcp.mtu + ETHERNET_BYTES) if scenario.has_tcp else packet
 
 
@@ -50,7 +50,7 @@ def too_few_quanta(quanta: int, least: int) -> str:
 def headrooms(scenario: Scenario) -> list[int]:
     """Bytes for each lossless priority of a switch's port, link by link, as set or worked out.
 
-    0 without switches: what a NIC keeps is in its receive buffer, see `path_plan.thresholds`.
+    0 without switches: what a NIC keeps is in its receive buffer, see `receive_buffer.thresholds`.
     """
     if not scenario.network.switches:
         return [0] * len(scenario.network.wires)

@@ -34,6 +34,7 @@ from tailback.scenario.fields import (
 )
 from tailback.scenario.host_control import HostCc, Rhcc
 from tailback.scenario.host_path import HostPath, MemoryLoad, PathOfHosts
+from tailback.scenario.hosts import HostSet
 from tailback.scenario.network import Network
 from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
@@ -175,9 +176,22 @@ class Nic(Part):
     )
 
 
+class CongestionOfHosts(Part):
+    """The congestion control of what some hosts send, in place of host.congestion."""
+
+    hosts: HostSet = Field(description="The hosts: h0, h0..h15, or a list of these.")
+    congestion: Kind = Field(description="Their congestion control.")
+
+
 class Host(Controllers, Nic):
     """Every host: its NIC, its TCP and its CPU."""
 
+    congestion_by_host: list[CongestionOfHosts] = setting(
+        [],
+        "Other congestion control of what some hosts send. A controller's section holds wherever it runs.",
+        "host.congestion holds",
+        max_length=1000,
+    )
     rhcc: Rhcc = Field(
         default_factory=Rhcc,
         description="RHCC, beside the congestion control: a queue pair sends at the lower of the two rates.",
@@ -349,12 +363,3 @@ class Scenario(Part):
     def __eq__(self, other: object) -> bool:
         """Whether the values are the same, wherever they came from."""
         return isinstance(other, Scenario) and self.__dict__ == other.__dict__
-
-    def resolved_yaml(self) -> str:
-        """The whole scenario with no default left out, without the origins: equal runs have equal texts.
-
-        The files that it names are called as in the folder of a result.
-        """
-        from tailback.scenario.show import input_names, show
-
-        return show(self, comments=False, files=input_names(self))

@@ -69,7 +69,7 @@ def longest_round_trip(scenario: Scenario) -> RoundTrip:
 
 def _longest(scenario: Scenario) -> RoundTrip:
     network, latency = scenario.network, scenario.switch.latency
-    extra = telemetry_bytes(scenario.host)
+    extra = telemetry_bytes(scenario)
     sizes = (scenario.host.mtu + extra + DATA_OVERHEAD_BYTES, ACK_BYTES + extra)
     switches = set(network.switches)
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from tailback.scenario.congestion import ack_every, section_of
+from tailback.scenario.congestion import ack_every, kinds, section_of
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, one_line
@@ -21,8 +21,8 @@ from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.host_path import HostPath
 from tailback.scenario.model import Scenario, Transport
-from tailback.scenario.path_plan import every_threshold
 from tailback.scenario.profiles import profiles_of, resolve
+from tailback.scenario.receive_buffer import every_threshold
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import Tcp
 from tailback.units import format_duration, format_rate, format_size
@@ -78,6 +78,14 @@ def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] 
     )
 
 
+def resolved_yaml(scenario: Scenario) -> str:
+    """The whole scenario with no default left out, without the origins: equal runs have equal texts.
+
+    The files that it names are called as in the folder of a result.
+    """
+    return show(scenario, comments=False, files=input_names(scenario))
+
+
 def input_names(scenario: Scenario) -> dict[str, str]:
     """What the files that a scenario names are called in the folder of a result."""
     names: dict[str, str] = {}
@@ -125,7 +133,7 @@ def _mapping(
             comment = _origin(scenario, here, source)
             # What is not in use is not worked out.
             if value == "auto" and isinstance(part, _CONTROLS):
-                if part is section_of(scenario.host, scenario.host.congestion):
+                if any(part is section_of(scenario.host, kind) for kind in kinds(scenario)):
                     comment += _round_trip(scenario)
             elif value == "auto" and name in _AUTO:  # a free text may be the same word
                 comment += _AUTO[name](scenario)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tailback.scenario.controllers import Kind
 from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL, HostSet
 from tailback.scenario.tcp import MOST_CONNECTIONS
@@ -23,6 +24,8 @@ _ROCKS = '"RoCE Rocks without PFC", section'
 _PRIORITY_TEXT = "Priority (PCP) of data and ACKs."
 _DSCP_TEXT = "DSCP of data and ACKs; null: 8 times the priority."
 _DSCP = "RFC 2474, section 4.2.2: the class selector of the priority"
+_CONGESTION_TEXT = "Its own congestion control; null: that of each sending host."
+_CONGESTION = "host.congestion, host.congestion_by_host"
 _HOSTS = "assumption: the whole network takes part"
 
 
@@ -37,6 +40,7 @@ class Write(Part):
     to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     qps: int = setting(1, "Queue pairs of each pair of hosts.", f"{PERFTEST} -q", ge=1, le=1_000_000)
     message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
     depth: int = setting(
@@ -85,6 +89,7 @@ class WriteLatency(Part):
     to: HostSet = Field(description="The hosts that answer: h0, h0..h15, all, or a list of these.")
     priority: Priority = setting(3, "Priority (PCP) of data and ACKs.", _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     message: Message = setting(size("2B"), "Size of a message.", f"{_PERFTEST_LAT} -s")
     iterations: int | None = setting(
         1000,
@@ -177,6 +182,7 @@ class Churn(Part):
     )
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
     depth: int = setting(
         128, "Messages outstanding on a queue pair.", f"{PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
@@ -224,6 +230,7 @@ class Flows(Part):
     )
     priority: Priority = setting(3, "Priority (PCP) of data and ACKs, where the list gives none.", _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     start: Start | None = setting(
         None,
         "When the first message is posted; all others move with it. null: as the list has it.",
@@ -265,6 +272,7 @@ class Poisson(Part):
     hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     start: Start = setting(0, "When the arrivals begin.", "assumption: at once")
     stop: RunTime | None = setting(
         None, "When the arrivals end; null: with the run.", "assumption: the load lasts"
@@ -307,6 +315,7 @@ class Incast(Part):
     )
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     start: Start = setting(0, "The first burst.", "assumption: at once")
     stop: RunTime | None = setting(
         None, "No burst from here on; null: until the end of the run.", "assumption: the load lasts"
@@ -335,6 +344,7 @@ class Permutation(Part):
     interval: Start = setting(0, "Time between the starts of two rounds.", "assumption: all at once")
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     start: Start = setting(0, "The first round.", "assumption: at once")
 
 
@@ -353,6 +363,7 @@ class AllToAll(Part):
     )
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
     start: Start = setting(0, "The first step.", "assumption: at once")
 
 

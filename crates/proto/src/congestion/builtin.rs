@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use super::dcqcn::CnpInterval;
 use super::parameters::{Declared, Parameter, Profile, Refused};
 use super::{AckInfo, Controller, Link, Loss, SignalInfo, Uses};
 use crate::units::Time;
@@ -86,14 +87,6 @@ macro_rules! controllers {
                 vec![Settings::$First(Default::default()), $(Settings::$Name(Default::default()),)*]
             }
 
-            /// What it uses of a NIC.
-            pub fn uses(&self) -> Uses {
-                match self {
-                    Settings::$First(_) => <$first>::USES,
-                    $(Settings::$Name(_) => <$controller>::USES,)*
-                }
-            }
-
             /// On a link.
             ///
             /// # Errors
@@ -107,6 +100,14 @@ macro_rules! controllers {
         }
 
         impl Congestion {
+            /// Its name in scenarios.
+            pub fn name(&self) -> String {
+                match self {
+                    Congestion::$First(_) => stringify!($First).to_lowercase(),
+                    $(Congestion::$Name(_) => stringify!($Name).to_lowercase(),)*
+                }
+            }
+
             /// What it uses of a NIC.
             pub fn uses(&self) -> Uses {
                 match self {
@@ -225,6 +226,16 @@ macro_rules! controllers {
             _ => unreachable!("a flow belongs to its congestion control"),
         }
     };
+}
+
+impl Settings {
+    /// How far apart a receiver's CNPs are at least, in us, and what that holds for; none: its flows hear none.
+    pub fn cnp_interval(&self) -> Option<(u32, CnpInterval)> {
+        match self {
+            Settings::Dcqcn(p) => Some((p.min_time_between_cnps, p.cnp_interval_per)),
+            _ => None,
+        }
+    }
 }
 
 fn signal<C: Controller>(flow: &C, law: &C::Law, now: Time, number: usize) -> f64 {

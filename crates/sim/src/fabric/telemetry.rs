@@ -12,15 +12,30 @@ use tailback_proto::congestion::hpcc::MAX_HOPS;
 use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::units::{Rate, Time};
 
+/// What a packet carries.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    sent_at: Time,
+pub(crate) struct Entry {
+    /// Of an answer: of the packet that it answers.
+    pub sent_at: Time,
+    /// Of an answer: what the receiving host took to make it.
+    pub receiver_delay: Time,
+    /// Switches that it passed.
+    pub passed: u8,
     hops: u8,
     hop: [HopTelemetry; MAX_HOPS],
 }
 
+impl Entry {
+    /// What its hops wrote.
+    pub fn hops(&self) -> &[HopTelemetry] {
+        &self.hop[..self.hops as usize]
+    }
+}
+
 const EMPTY: Entry = Entry {
     sent_at: Time::ZERO,
+    receiver_delay: Time::ZERO,
+    passed: 0,
     hops: 0,
     hop: [HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue_bytes: 0, rate: Rate(1) }; MAX_HOPS],
 };
@@ -42,13 +57,14 @@ impl Telemetry {
     pub fn begin(&mut self, packet: u32, stamp: Time) {
         let entry = self.entry(packet);
         entry.sent_at = stamp;
-        entry.hops = 0;
+        (entry.passed, entry.hops) = (0, 0);
     }
 
     /// A data packet leaves a queue of a switch. Hops beyond the header's room write nothing.
     pub fn add_hop(&mut self, packet: u32, hop: HopTelemetry) {
         // A packet of a NIC without telemetry may lie beyond the entries: it has none.
         if let Some(entry) = self.entries.get_mut(packet as usize) {
+            entry.passed = entry.passed.saturating_add(1);
             if let Some(place) = entry.hop.get_mut(entry.hops as usize) {
                 *place = hop;
                 entry.hops += 1;
@@ -57,16 +73,14 @@ impl Telemetry {
     }
 
     /// `answer` carries back what `packet` brought.
-    pub fn echo(&mut self, packet: u32, answer: u32) {
-        if packet != answer {
-            *self.entry(answer) = *self.entry(packet);
-        }
+    pub fn echo(&mut self, packet: u32, answer: u32, receiver_delay: Time) {
+        let entry = *self.entry(packet);
+        *self.entry(answer) = Entry { receiver_delay, ..entry };
     }
 
-    /// When the packet that this one answers was sent, and what its hops wrote.
-    pub fn of(&mut self, packet: u32) -> (Time, &[HopTelemetry]) {
-        let entry = self.entry(packet);
-        (entry.sent_at, &entry.hop[..entry.hops as usize])
+    /// What a packet carries.
+    pub fn of(&mut self, packet: u32) -> &Entry {
+        self.entry(packet)
     }
 
     fn entry(&mut self, packet: u32) -> &mut Entry {

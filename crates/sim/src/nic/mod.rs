@@ -28,12 +28,12 @@ pub(crate) struct NicModel {
     pub rc: RcParameters,
     /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
     pub nak_reaction: Time,
-    pub congestion: Congestion,
-    /// What packets of this NIC carry for it beyond their headers, bytes.
-    pub telemetry_bytes: u32,
+    /// By number: what its queue pairs may run.
+    pub congestion: Vec<Congestion>,
     /// Where queue pairs probe their receivers.
     pub rhcc: Option<SenderParameters>,
-    pub min_time_between_cnps: Time,
+    /// By number of the congestion control.
+    pub min_time_between_cnps: Vec<Time>,
     /// `ECT`, if data packets say so.
     pub data_flags: u8,
     /// Class of each code point.

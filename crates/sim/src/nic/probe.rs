@@ -98,25 +98,43 @@ impl World {
         self.arm_probe_timer(packet.qp);
     }
 
-    /// A queue pair may not have been probed for too long.
-    pub(crate) fn on_idle_probe(&mut self, qp: u32) {
+    /// A controller's own timer may be due: that of a queue pair's controller, or of the one beside it.
+    pub(crate) fn on_controller_timer(&mut self, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
-        let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) else { return };
-        prober.timer_event_at = Time::NEVER;
-        if s.state != QpState::Running {
+        let running = s.state == QpState::Running;
+        let mut probes = false;
+        if s.controller_event_at <= self.now {
+            s.controller_event_at = Time::NEVER;
+            if running {
+                s.controller.on_timeout(&model.congestion[s.congestion as usize], self.now);
+            }
+        }
+        if let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) {
+            if prober.timer_event_at <= self.now {
+                prober.timer_event_at = Time::NEVER;
+                if running {
+                    prober.sender.on_timeout(p, self.now);
+                    probes = prober.sender.takes_probe();
+                }
+            }
+        }
+        if !running {
             return;
         }
-        prober.sender.on_timeout(p, self.now);
-        if prober.sender.takes_probe() {
+        if probes {
             let port = self.nics[s.src as usize].port as usize;
             self.queue_probe(qp);
             self.kick(port);
         }
         self.arm_probe_timer(qp);
+        if self.send_qps[qp as usize].uses.timer {
+            self.arm_controller_timer(qp);
+            self.activate(qp);
+        }
     }
 
-    /// Makes sure that an event is pending where the timer runs. It stays where it is when the deadline moves on, and
+    /// Makes sure that an event is pending where RHCC's timer runs. It stays where it is when the deadline moves on, and
     /// looks again when it fires.
     fn arm_probe_timer(&mut self, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
@@ -125,7 +143,24 @@ impl World {
         if let (Some(deadline), Time::NEVER) = (prober.sender.next_timeout(p), prober.timer_event_at) {
             let deadline = deadline.max(self.now);
             prober.timer_event_at = deadline;
-            self.schedule(deadline, Event::IdleProbe(qp));
+            self.schedule(deadline, Event::ControllerTimer(qp));
+        }
+    }
+
+    /// The same of its controller's own timer. Where the deadline came nearer, an earlier event is scheduled.
+    pub(super) fn arm_controller_timer(&mut self, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        if !s.uses.timer || s.state != QpState::Running {
+            return;
+        }
+        let model = &self.nic_models[self.nics[s.src as usize].model as usize];
+        let Some(deadline) = s.controller.next_timeout(&model.congestion[s.congestion as usize]) else {
+            return;
+        };
+        let deadline = deadline.max(self.now);
+        if deadline < s.controller_event_at {
+            s.controller_event_at = deadline;
+            self.schedule(deadline, Event::ControllerTimer(qp));
         }
     }
 }

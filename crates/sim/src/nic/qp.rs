@@ -40,6 +40,12 @@ pub(crate) struct SendQp {
     pub controller: Flow,
     /// What its controller uses.
     pub uses: Uses,
+    /// Number of its congestion control.
+    pub congestion: u8,
+    /// What its packets carry for that beyond their headers, bytes.
+    pub telemetry_bytes: u16,
+    /// When the pending event of its controller's own timer is due; `NEVER`: none.
+    pub controller_event_at: Time,
     /// What it has sent of a burst. Boxed: most are paced packet by packet.
     pub burst: Option<Box<Burst>>,
     /// Where it probes its receiver. Boxed: most do not.
@@ -90,6 +96,14 @@ pub(crate) struct RecvQp {
     pub responder: Responder,
     /// Number of its notification point, which others may share.
     pub notification_point: u32,
+    /// Whether its sender lives on CNPs.
+    pub sends_cnps: bool,
+    /// Whether answers bring back what packets brought.
+    pub echoes: bool,
+    /// What answers carry of that, bytes.
+    pub telemetry_bytes: u16,
+    /// Number of its sender's congestion control.
+    pub congestion: u8,
     /// Host that sends.
     pub src: u16,
     /// The queue pair that answers each message, in a latency test.

@@ -60,9 +60,9 @@ impl World {
         if marked {
             r.np_ecn_marked_roce_packets += 1;
             nic.counters.np_ecn_marked_roce_packets += 1;
-            if model.congestion.uses().cnps {
+            if r.sends_cnps {
                 let point = &mut self.notification_points[r.notification_point as usize];
-                cnp = point.on_ecn_marked(self.now, model.min_time_between_cnps);
+                cnp = point.on_ecn_marked(self.now, model.min_time_between_cnps[r.congestion as usize]);
             }
         }
         let mut is_new = false;
@@ -89,8 +89,7 @@ impl World {
                 ack.then_some(Kind::Ack)
             }
         };
-        let telemetry_bytes = model.telemetry_bytes;
-        let echoes = model.congestion.uses().acks;
+        let (telemetry_bytes, echoes) = (r.telemetry_bytes as u32, r.echoes);
         if cnp {
             self.send_cnp(host, packet.qp, packet.code_point);
         }
@@ -105,7 +104,7 @@ impl World {
             let answer = self.reply(src, packet.qp, kind, marks, psn, frame_bytes);
             if echoes {
                 self.packets[answer].flags = if marked { CE_ECHO } else { 0 };
-                self.telemetry.echo(index, answer);
+                self.telemetry.echo(index, answer, self.now - packet.arrival);
             }
             self.queue_reply(host, answer);
             // A message's last packet asks for an ACK. Where that was lost the packet comes again: what polls the memory
@@ -175,7 +174,7 @@ impl World {
             let newly = s.requester.on_nak(rc, self.now, packet.psn);
             if s.requester.next_sequence() < next {
                 s.next_at = s.next_at.max(self.now + model.nak_reaction);
-                s.controller.on_loss(&model.congestion, self.now, Loss::Nak);
+                s.controller.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Nak);
             }
             newly
         };
@@ -187,6 +186,9 @@ impl World {
             self.on_progress(qp);
         }
         self.arm_timer(qp);
+        if hears_acks {
+            self.arm_controller_timer(qp);
+        }
         self.activate(qp);
     }
 
@@ -196,24 +198,25 @@ impl World {
         let s = &mut self.send_qps[packet.qp as usize];
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
         let writer = &self.writers[s.writer as usize];
-        let (sent_at, hops) = self.telemetry.of(index);
+        let congestion = &model.congestion[s.congestion as usize];
+        let echo = self.telemetry.of(index);
         let acknowledged_bytes = writer.position(s.requester.acknowledged());
         let ack = AckInfo {
             now: self.now,
-            rtt: self.now - sent_at,
-            receiver_delay: Time::ZERO,
+            rtt: self.now - echo.sent_at,
+            receiver_delay: echo.receiver_delay,
             completes_burst: packet.kind == Kind::Ack
                 && newly > 0
-                && (model.congestion.burst_bytes())
+                && (congestion.burst_bytes())
                     .is_some_and(|burst| writer.ends_burst(s.requester.acknowledged() - 1, burst)),
             newly_acked_bytes: acknowledged_bytes - writer.position(s.requester.acknowledged() - newly),
             acknowledged_bytes,
             sent_bytes: writer.position(s.requester.next_sequence()),
             marked: packet.flags & CE_ECHO != 0,
-            hop_count: 0,
-            hops,
+            hop_count: echo.passed as u32,
+            hops: echo.hops(),
         };
-        s.controller.on_ack(&model.congestion, &ack);
+        s.controller.on_ack(congestion, &ack);
     }
 
     fn on_cnp(&mut self, host: usize, packet: &Packet) {
@@ -223,7 +226,9 @@ impl World {
             s.rp_cnp_handled += 1;
             nic.counters.rp_cnp_handled += 1;
             nic.counters.cnp_delay_ns += nanoseconds(self.now).wrapping_sub(packet.psn) as u64;
-            s.controller.on_cnp(&self.nic_models[nic.model as usize].congestion, self.now);
+            let congestion = &self.nic_models[nic.model as usize].congestion[s.congestion as usize];
+            s.controller.on_cnp(congestion, self.now);
+            self.arm_controller_timer(packet.qp);
         } else {
             nic.counters.rp_cnp_ignored += 1;
         }
@@ -245,7 +250,7 @@ impl World {
             Timeout::Retry => {
                 s.local_ack_timeout_err += 1;
                 nic.counters.local_ack_timeout_err += 1;
-                s.controller.on_loss(&model.congestion, self.now, Loss::Timeout);
+                s.controller.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Timeout);
             }
             Timeout::Failed => {
                 s.local_ack_timeout_err += 1;
@@ -258,6 +263,7 @@ impl World {
         }
         self.account_backlog(qp, unsent);
         self.arm_timer(qp);
+        self.arm_controller_timer(qp);
         self.activate(qp);
     }
 

@@ -112,19 +112,19 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         let (host, fetches) = (s.src as usize, nic.path != IDEAL);
         let hears_acks = s.uses.acks;
+        let congestion = &model.congestion[s.congestion as usize];
         let ends_burst = hears_acks
-            && model
-                .congestion
-                .burst_bytes()
+            && (congestion.burst_bytes())
                 .is_some_and(|burst| writer.ends_burst(s.requester.next_sequence(), burst));
-        let out = s.requester.send(&model.rc, self.now, ends_burst);
+        let out = s.requester.send(&model.rc, self.now, ends_burst | s.uses.each_ack);
         let (payload, first) = writer.segment(out.sequence);
-        let wire_bytes = write_frame_bytes(payload, first) + model.telemetry_bytes + PREAMBLE_AND_GAP_BYTES;
+        let wire_bytes =
+            write_frame_bytes(payload, first) + s.telemetry_bytes as u32 + PREAMBLE_AND_GAP_BYTES;
         let class = s.class;
         s.packets_sent += 1;
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate = s.controller.on_sent(&model.congestion, self.now, payload as u64);
+        let rate = s.controller.on_sent(congestion, self.now, payload as u64);
         let (probe, rate) = match (&mut s.prober, &model.rhcc) {
             (Some(prober), Some(p)) => prober.on_sent(p, self.now, payload as u64, rate),
             _ => (false, rate),
@@ -174,7 +174,11 @@ impl World {
         if arm_timer {
             self.arm_timer(qp);
         }
-        self.send_qps[qp as usize].scheduled = may_send;
+        let s = &mut self.send_qps[qp as usize];
+        s.scheduled = may_send;
+        if s.uses.timer {
+            self.arm_controller_timer(qp);
+        }
         if may_send {
             let free_at = self.ports[port].busy_until;
             if next_at <= free_at {

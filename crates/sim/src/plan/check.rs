@@ -64,12 +64,6 @@ impl NicPlan {
         if let Some(problem) = self.host_path.as_ref().and_then(|path| path.problem()) {
             return Err(impossible(format!("{place}.host_path"), problem));
         }
-        if self.congestion.uses().each_ack && self.transport.ack_every_packets != 1 {
-            return Err(impossible(
-                place,
-                "its congestion control takes an ACK of each packet: ack_every_packets must be 1",
-            ));
-        }
         let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
         if (receiver.is_some() || self.hostcc.is_some()) && self.host_path.is_none() {
             return Err(impossible(
@@ -196,6 +190,24 @@ impl Plan {
             if let Some(problem) = load.problem() {
                 return Err(impossible(place(), problem));
             }
+        }
+        Ok(())
+    }
+
+    /// All NICs have the same congestion controls, and those that are named are among them.
+    pub(super) fn check_congestion(&self) -> Result<(), PlanError> {
+        let kinds = self.nics.first().map_or(0, |nic| nic.congestion.len());
+        if self.nics.iter().any(|nic| nic.congestion.is_empty() || nic.congestion.len() != kinds) {
+            return Err(impossible(
+                "nics",
+                "each has as many congestion controls as the others, and one at least",
+            ));
+        }
+        let hosts = self.hosts.iter().map(|host| host.congestion);
+        let writers = self.writers.iter().filter_map(|writer| writer.congestion);
+        let messages = self.flows.congestion.iter().flatten().copied();
+        if hosts.chain(writers).chain(messages).any(|index| index >= kinds) {
+            return Err(impossible("hosts, writers, flows", "a congestion is not in that of the NICs"));
         }
         Ok(())
     }

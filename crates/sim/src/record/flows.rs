@@ -12,6 +12,8 @@ pub struct Flow {
     pub writer: String,
     /// `roce` or `tcp`.
     pub protocol: &'static str,
+    /// The congestion control of a queue pair, where the plan has several.
+    pub congestion: Option<String>,
     pub src: String,
     pub dst: String,
     /// Number among the queue pairs or TCP connections of these two hosts; of a single message, among those of its item.
@@ -67,9 +69,13 @@ impl Flow {
 pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
     // Single messages are numbered within their tag.
     let mut numbers = vec![0u32; plan.flows.tags.len()];
+    let kinds = world.nic_models.first().map_or(&[][..], |model| &model.congestion);
+    let names: Vec<String> =
+        if kinds.len() > 1 { kinds.iter().map(|kind| kind.name()).collect() } else { vec![] };
     (0..world.send_qps.len())
         .map(|qp| {
             let mut row = flow(plan, world, qp);
+            row.congestion = names.get(world.send_qps[qp].congestion as usize).cloned();
             if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.first_flow_qp as usize)) {
                 row.qp = numbers[message.tag()];
                 numbers[message.tag()] += 1;

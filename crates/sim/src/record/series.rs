@@ -362,7 +362,7 @@ fn qp_sources(world: &World, qp: usize) -> Vec<Source> {
         name: shown.name,
     };
     let mut sources = vec![Source::QpRate(qp)];
-    let own = model.congestion.signals();
+    let own = model.congestion[s.congestion as usize].signals();
     sources.extend(own.into_iter().enumerate().map(signal).map(Source::QpSignal));
     sources.push(Source::QpGoodput(qp));
     if s.prober.is_some() {

@@ -1,7 +1,6 @@
 //! What a plan's traffic is built from: queue pairs, writers, messages, and traffic of cores.
 
 use std::collections::HashMap;
-use tailback_proto::congestion::builtin::Settings;
 use tailback_proto::congestion::dcqcn::{CnpInterval, NotificationPoint};
 use tailback_proto::transport::rc::Requester;
 use tailback_proto::units::Time;
@@ -39,18 +38,24 @@ impl World {
     pub(super) fn add_receivers(&mut self, plan: &Plan) {
         let mut numbers = HashMap::new();
         for (qp, s) in self.send_qps.iter().enumerate() {
-            let holds_for = match &plan.nics[plan.hosts[s.dst as usize].nic].congestion {
-                Settings::Dcqcn(dcqcn) => dcqcn.cnp_interval_per,
-                _ => CnpInterval::Qp,
-            };
+            let at_receiver = &plan.nics[plan.hosts[s.dst as usize].nic].congestion[s.congestion as usize];
+            let holds_for = at_receiver.cnp_interval().map_or(CnpInterval::Qp, |(_, per)| per);
             let share = match holds_for {
-                CnpInterval::Qp => (s.dst, Some(s.src), Some(qp)),
-                CnpInterval::Destination => (s.dst, Some(s.src), None),
-                CnpInterval::Port => (s.dst, None, None),
+                CnpInterval::Qp => (s.dst, s.congestion, Some(s.src), Some(qp)),
+                CnpInterval::Destination => (s.dst, s.congestion, Some(s.src), None),
+                CnpInterval::Port => (s.dst, s.congestion, None, None),
             };
             let next = numbers.len() as u32;
             let notification_point = *numbers.entry(share).or_insert(next);
-            self.recv_qps.push(RecvQp { src: s.src, notification_point, ..RecvQp::default() });
+            self.recv_qps.push(RecvQp {
+                src: s.src,
+                notification_point,
+                sends_cnps: s.uses.cnps,
+                echoes: s.uses.acks,
+                telemetry_bytes: s.telemetry_bytes,
+                congestion: s.congestion,
+                ..RecvQp::default()
+            });
         }
         self.notification_points = vec![NotificationPoint::default(); numbers.len()];
     }
@@ -66,8 +71,9 @@ impl World {
             let number = numbers.entry((src, dst)).or_default();
             built.first_number = *number;
             *number += writer.qps;
+            let congestion = writer.congestion.unwrap_or(plan.hosts[src].congestion);
             for _ in 0..writer.qps {
-                self.add_qp(src, dst, writer.code_point, index as u32);
+                self.add_qp(src, dst, writer.code_point, index as u32, congestion);
             }
             self.writers.push(built);
         }
@@ -82,14 +88,17 @@ impl World {
             let qp = self.send_qps.len() as u32;
             let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
             self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
-            let telemetry_bytes = self.nic_models[self.nics[flow.src()].model as usize].telemetry_bytes;
+            let own = plan.flows.congestion.get(flow.tag()).copied().flatten();
+            let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
+            let model = &self.nic_models[self.nics[flow.src()].model as usize];
+            let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
             let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
             self.ideal_fct.push(self.ideal_completion(
                 &path,
                 built.packets_per_message,
                 built.frames(telemetry_bytes),
             ));
-            self.add_qp(flow.src(), flow.dst(), flow.code_point(), self.writers.len() as u32);
+            self.add_qp(flow.src(), flow.dst(), flow.code_point(), self.writers.len() as u32, congestion);
             self.writers.push(built);
         }
         Ok(())
@@ -117,12 +126,16 @@ impl World {
         Err(PlanError::Impossible { place: place.into(), problem })
     }
 
-    pub(super) fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32) {
+    fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32, number: usize) {
         let NicModel { congestion, class_of, rhcc, .. } = &self.nic_models[self.nics[src].model as usize];
+        let congestion = &congestion[number];
         self.send_qps.push(SendQp {
             requester: Requester::default(),
             controller: congestion.flow(),
             uses: congestion.uses(),
+            congestion: number as u8,
+            telemetry_bytes: congestion.telemetry_bytes() as u16,
+            controller_event_at: Time::NEVER,
             burst: congestion.burst_bytes().map(|_| Box::new(Burst::default())),
             prober: rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
             next_at: Time::ZERO,

@@ -15,12 +15,12 @@ fn controllers() -> Vec<Value> {
             Value::Object(settings) => settings.keys().next().expect("its name").clone(),
             other => panic!("{other} has no name"),
         };
-        plan.nics[0].congestion = congestion;
+        plan.nics[0].congestion = vec![congestion];
         plan.nics[0].transport.ack_every_packets = 1;
         plan.writers = vec![writer(0, 2, 2), writer(1, 2, 1)];
         let mut plan = serde_json::to_value(plan).expect("it is plain data");
         for key in ["base_rtt", "window_rtt"] {
-            if let Some(rtt) = plan["nics"][0]["congestion"][&name].get_mut(key) {
+            if let Some(rtt) = plan["nics"][0]["congestion"][0][&name].get_mut(key) {
                 *rtt = (13 * US).into();
             }
         }

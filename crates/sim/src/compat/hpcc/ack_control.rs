@@ -116,9 +116,10 @@ impl AckControl {
     /// An ACK, once the data packet `packet`, is back: the flow's new rate in bit/s. `ack.rtt` and `ack.hops` are
     /// filled in here.
     pub fn on_ack(&mut self, flow: u32, packet: u32, ack: &AckInfo) -> Option<u64> {
-        let (sent_at, hops) = self.telemetry.of(packet);
+        let echo = self.telemetry.of(packet);
         let flow = self.flows[flow as usize].as_deref_mut()?;
-        flow.controller.on_ack(&flow.congestion, &AckInfo { rtt: ack.now - sent_at, hops, ..*ack });
+        flow.controller
+            .on_ack(&flow.congestion, &AckInfo { rtt: ack.now - echo.sent_at, hops: echo.hops(), ..*ack });
         Some((flow.controller.rate() as u64).max(1))
     }
 }

@@ -251,12 +251,12 @@ impl World {
         let nic = &mut self.nics[host];
         debug_assert_ne!(nic.path, IDEAL);
         let model = &self.nic_models[nic.model as usize];
-        if !model.congestion.uses().cnps {
+        let r = &self.recv_qps[qp as usize];
+        if !r.sends_cnps {
             return;
         }
-        let number = self.recv_qps[qp as usize].notification_point;
-        let point = &mut self.notification_points[number as usize];
-        if point.on_ecn_marked(self.now, model.min_time_between_cnps) {
+        let point = &mut self.notification_points[r.notification_point as usize];
+        if point.on_ecn_marked(self.now, model.min_time_between_cnps[r.congestion as usize]) {
             self.paths[nic.path as usize].buffers.cnps += 1;
             self.send_cnp(host, qp, code_point);
         }
