@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_the_module_of_the_controllers_is_what_the_engine_declares() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "make_controllers.py"), "--check"]
+    command = [sys.executable, str(ROOT / "tools" / "make_settings.py"), "--check"]
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
 

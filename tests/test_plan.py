@@ -119,11 +119,11 @@ def test_everything_set() -> None:
                 "ingress_alpha": 0.5,
                 "egress_alpha": 4.0,
                 "pfc": {
-                    "xoff_bytes": 100_000,
-                    "xon_bytes": 90_000,
-                    "xon_offset_bytes": 0,
+                    "xoff": 100_000,
+                    "xon": 90_000,
+                    "xon_offset": 0,
                     "quanta": 200,
-                    "response_delay_ps": 10**6,
+                    "response_delay": 10**6,
                 },
                 "watchdog": None,
             }
