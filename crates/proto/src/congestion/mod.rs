@@ -1,10 +1,24 @@
-//! Congestion control: how fast a flow may send. One file a controller, and one line for it in [`controllers!`].
+//! Congestion control: how fast a flow may send. One file a controller, and two lines for it in this one.
 //!
 //! A [`Controller`] hears of congestion by acknowledgements ([`AckInfo`]), by DCQCN's notification packets, by losses and
 //! by its own timer, says at which rate, within which window and in what bursts its flow may send, and what of it is worth
 //! a time series. What it can be set to is declared in its file, too ([`parameters`]).
 //!
 //! Two more act on congestion inside the receiving host, beside one of these: RHCC and hostCC.
+
+/// Hands the list of controllers to a macro: the name in scenarios, there in lower case, and the type. The first one is
+/// what most runs have: its packets are dispatched by one comparison.
+macro_rules! built_in {
+    ($of:ident) => {
+        $of! {
+            Dcqcn: dcqcn::ReactionPoint,
+            Hpcc: hpcc::Hpcc,
+            Timely: timely::Timely,
+            Dctcp: dctcp::Dctcp,
+            None: line_rate::LineRate,
+        }
+    };
+}
 
 pub mod builtin;
 pub mod dcqcn;
