@@ -15,6 +15,7 @@ macro_rules! built_in {
             Hpcc: hpcc::Hpcc,
             Timely: timely::Timely,
             Dctcp: dctcp::Dctcp,
+            Swift: swift::Swift,
             None: line_rate::LineRate,
         }
     };
@@ -29,6 +30,7 @@ pub mod hpcc;
 pub mod line_rate;
 pub mod parameters;
 pub mod rhcc;
+pub mod swift;
 pub mod timely;
 
 use std::fmt::Debug;
@@ -106,7 +108,7 @@ pub struct Uses {
     pub telemetry: bool,
     /// Receivers turn CE marks into CNPs.
     pub cnps: bool,
-    /// It may have a window.
+    /// It may have a window, which ACKs move: it goes with `acks`.
     pub window: bool,
     /// It has a timer of its own.
     pub timer: bool,
@@ -231,7 +233,8 @@ pub trait Controller: Clone + Debug + 'static {
     /// Rate that paces the flow, bit/s.
     fn rate(&self) -> f64;
 
-    /// Bytes that may be in flight; none: no limit. A packet goes while less than that is.
+    /// Bytes that may be in flight; none: no limit. A packet goes while less than that is: at 0 none does, until the timer
+    /// or an ACK opens the window again.
     fn window_bytes(&self) -> Option<u64> {
         None
     }
