@@ -87,7 +87,7 @@ def _close(a: float, b: float, slack: float = 0.5) -> bool:
 def _may_drop_lossless(run: Run, where: str) -> bool:
     """Whether what the scenario itself sets allows drops there."""
     scenario, network = run.scenario, run.scenario.network
-    from tailback.scenario.path_plan import paths_of
+    from tailback.scenario.receive_buffer import paths_of
 
     node = where.split(":")[0].split("/")[0]
     if node in network.switches:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from explain_truth import A_FEW_PERCENT, NONE, Plan, Stage, Truth, doublings, named, record, throughput
-from tailback.experiments import list_published, load_published
 from tailback.explain import explain
 from tailback.plan import make_plan
+from tailback.reproduce.experiments import list_published, load_published
 from tailback.results import Result
 from tailback.scenario import load
 

@@ -16,9 +16,9 @@ from typing import Any
 import explain_veth
 import pyarrow as pa
 from tailback._engine import Simulation
-from tailback.bins import Bins
 from tailback.explain import explain
 from tailback.plan import plan_json
+from tailback.recorded.bins import Bins
 from tailback.results import Result
 
 Plan = dict[str, Any]

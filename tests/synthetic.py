@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from tailback.recorded.run import Recording
+from tailback.recorded.setup import ScenarioSetup
+from tailback.results import Result
 
 Array = npt.NDArray[np.float64]
 LINE = 100e9
@@ -30,16 +33,21 @@ class SyntheticRecording:
     meta_json: str
 
 
-class SyntheticScenario:
-    name = "roce-incast"
-    about = "Sixteen senders, one receiver"
+SCENARIO = (
+    "name: roce-incast\nabout: Sixteen senders, one receiver\nrun: {duration: 2s, seed: 1}\n"
+    "topology:\n  kind: star\n  hosts: 17\n  link: {rate: 100Gbps, delay: 500ns, loss: 0.0}\n"
+    "traffic:\n  - {kind: write, from: h0..h15, to: h16, qps: 64, message: 1KiB}  # <b>&\n"
+)
 
-    def resolved_yaml(self) -> str:
-        return (
-            "name: roce-incast\nabout: Sixteen senders, one receiver\nrun: {duration: 2s, seed: 1}\n"
-            "topology:\n  kind: star\n  hosts: 17\n  link: {rate: 100Gbps, delay: 500ns, loss: 0.0}\n"
-            "traffic:\n  - {kind: write, from: h0..h15, to: h16, qps: 64, message: 1KiB}  # <b>&\n"
-        )
+
+def result_of(
+    plan: dict[str, Any],
+    recording: Recording,
+    wall_s: float = 1.0,
+    cpu_s: float = 1.0,
+    interrupted: bool = False,
+) -> Result:
+    return Result.of(ScenarioSetup(SCENARIO, plan), recording, wall_s, cpu_s, interrupted)
 
 
 def noise(n: int, phase: float) -> Array:

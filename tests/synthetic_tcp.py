@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from synthetic import BIN_PS, LINE, SyntheticRecording, SyntheticScenario, incast, noise, plan
+from synthetic import BIN_PS, LINE, SyntheticRecording, incast, noise, plan, result_of
 from tailback.results import Result
 
 CORES = 4
@@ -130,4 +130,4 @@ def tcp_run(
     recording = tcp_recording(senders, mixed, connections, bins, timeouts)
     assert json.loads(recording.meta_json)["line_rate_bps"]["h0"] == LINE
     made = tcp_plan(senders, mixed, connections)
-    return Result.from_recording(SyntheticScenario(), made, recording, 1.0, 1.0, False)
+    return result_of(made, recording)

@@ -14,6 +14,7 @@ from tailback.results import Result
 from tailback.run import run
 from tailback.scenario import ScenarioError, load, loads
 from tailback.scenario.round_trip import longest_round_trip
+from tailback.scenario.show import resolved_yaml
 
 BASE = """
 name: small
@@ -52,7 +53,7 @@ def test_defaults_make_a_plan() -> None:
 
 def test_what_is_left_out_is_filled_in_where_it_is_shown_and_assumed() -> None:
     scenario = loads(BASE)
-    shown = scenario.resolved_yaml()
+    shown = resolved_yaml(scenario)
     assert "\n  rx_ring: 1024\n" in shown
     assert "bridge: null" not in shown
     assert "veth:" not in shown

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import tailback
-from tailback.experiments import load_published
 from tailback.measures import MEASURES
 from tailback.plan import make_plan
 from tailback.reproduce import reproduce
+from tailback.reproduce.experiments import load_published
 from tailback.scenario import load
 
 NAME = "gpudirect-pfc"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import tailback
 from tailback.plan import make_plan
+from tailback.plan.host_control import hostcc_plan, rhcc_plan
 from tailback.scenario import ScenarioError, load, show
-from tailback.scenario.host_control import HostCc, Rhcc, hostcc_plan, iio_threshold, rhcc_plan
+from tailback.scenario.host_control import HostCc, Rhcc, iio_threshold
 from tailback.scenario.model import Host
 
 GBPS = 10**9

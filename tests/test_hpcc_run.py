@@ -24,8 +24,9 @@ from tailback.hpcc.plan import make_plan
 from tailback.plan import plan_json
 from tailback.report import render
 from tailback.report.plots import marks, qp_rates
-from tailback.results import FILES, Result
+from tailback.results import Result
 from tailback.run import _simulation
+from tailback.run_folder import FILES
 
 CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
 NAMES = sorted(path.name for path in CASES.iterdir())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tailback.lines import in_lines
+from tailback.files.json import in_lines
 
 values = st.recursive(
     st.one_of(

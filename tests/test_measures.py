@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from synthetic import SyntheticScenario, incast, plan
-from tailback import measures, measures_shares
+from synthetic import incast, plan, result_of
+from tailback import measures
+from tailback.measures import shares
 from tailback.results import Result
 
 BIN_PS = 10**10  # 10 ms
@@ -74,7 +75,7 @@ class Tiny:
 def tiny(rows: dict[tuple[str, str], list[float]], bins: int, **meta: Any) -> Result:
     hosts = [{"name": name, "nic": 0} for name in ("a", "b", "rx")]
     simple = {"name": "tiny", "hosts": hosts, "nics": [{"mtu_bytes": 1024}], "duration_ps": bins * BIN_PS}
-    return Result.from_recording(SyntheticScenario(), simple, Tiny(rows, bins, **meta), 1.0, 1.0, False)
+    return result_of(simple, Tiny(rows, bins, **meta))
 
 
 def two_senders(a: list[float], b: list[float], **meta: Any) -> Result:
@@ -269,7 +270,7 @@ def test_an_unknown_since_is_refused() -> None:
 @pytest.mark.parametrize("name", sorted(measures.MEASURES))
 def test_every_measure_works_on_an_incast(name: str) -> None:
     recording = incast(senders=4, bins=300, qps=8)
-    result = Result.from_recording(SyntheticScenario(), plan(4), recording, 1.0, 1.0, False)
+    result = result_of(plan(4), recording)
     of_counters = {"counter": ("name",), "bridge_counter": ("name",), "counter_ratio": ("of", "to")}
     params = dict.fromkeys(of_counters.get(name, ()), "np_cnp_sent")
     assert isinstance(measures.MEASURES[name](result, **params), float)
@@ -301,15 +302,15 @@ def test_fairness_of_connections_goes_by_how_many_run() -> None:
     flows = result.flows
     result.flows = pa.concat_tables([flows, flows.slice(0, 1)])
     with_flows(result, end_ps=[None, None, 2 * BIN_PS])
-    assert measures_shares.jain_of_connections(result, "start", window_s=0.02) == pytest.approx(1)
-    by_host = measures_shares.goodput_per_connection(result, "start", 0.02)
+    assert shares.jain_of_connections(result, "start", window_s=0.02) == pytest.approx(1)
+    by_host = shares.goodput_per_connection(result, "start", 0.02)
     assert by_host["a"].tolist() == pytest.approx([300, 400])
     # Halfway through a window: the second ran half of the first window, 1.5 queue pairs on average.
     with_flows(result, end_ps=[None, None, BIN_PS])
-    assert measures_shares.goodput_per_connection(result, "start", 0.02)["a"][0] == pytest.approx(400)
+    assert shares.goodput_per_connection(result, "start", 0.02)["a"][0] == pytest.approx(400)
     # 400 beside 300: (700)^2 / (2 * 250000) = 0.98, and 1 in the second window.
-    assert measures_shares.jain_of_connections(result, "start", window_s=0.02) == pytest.approx(0.99)
-    assert math.isnan(measures_shares.jain_of_connections(result, "start", window_s=0.05))
+    assert shares.jain_of_connections(result, "start", window_s=0.02) == pytest.approx(0.99)
+    assert math.isnan(shares.jain_of_connections(result, "start", window_s=0.05))
 
 
 def test_connections_that_come_and_go_do_not_end_the_steady_state() -> None:
@@ -334,22 +335,23 @@ def test_the_delay_of_cnps_is_a_mean_over_those_handled() -> None:
     rows = {("a", "rp_cnp_handled"): [1, 3], ("b", "rp_cnp_handled"): [0, 1], ("a", "goodput_tx_bps"): [1, 1]}
     delays = {("a", "cnp_delay_ns"): [2000, 3000], ("b", "cnp_delay_ns"): [0, 5000]}
     result = tiny({**rows, **delays}, 2)
-    assert measures_shares.cnp_delay(result) == pytest.approx(2e-6)
-    assert measures_shares.cnp_delay(result, since=0.01) == pytest.approx(2e-6)
-    assert math.isnan(measures_shares.cnp_delay(two_senders([1], [1])))
+    assert shares.cnp_delay(result) == pytest.approx(2e-6)
+    assert shares.cnp_delay(result, since=0.01) == pytest.approx(2e-6)
+    assert math.isnan(shares.cnp_delay(two_senders([1], [1])))
 
 
 def test_the_deepest_queue_is_one_of_the_network() -> None:
     rows = {("sw:a/tc3", "queue_max_bytes"): [5, 9], ("a/sq3", "queue_max_bytes"): [99, 99]}
     queues = [{"queue": "sw:a/tc3", "kind": "egress"}, {"queue": "a/sq3", "kind": "send"}]
-    assert measures_shares.deepest_queue_bytes(tiny(rows, 2, queues=queues)) == 9
+    assert shares.deepest_queue_bytes(tiny(rows, 2, queues=queues)) == 9
     pauses = [{"paused_ps": 3 * 10**11}, {"paused_ps": 10**11}]
-    assert measures_shares.paused_time(tiny(rows, 2, pauses=pauses)) == pytest.approx(0.4)
+    assert shares.paused_time(tiny(rows, 2, pauses=pauses)) == pytest.approx(0.4)
 
 
 def test_the_book_names_every_module_with_measures() -> None:
-    modules = sorted(file.stem for file in (ROOT / "python/tailback").glob("measures_*.py"))
-    found = {one.function.__module__ for one in measures.MEASURES.values()}
-    assert found == {"tailback.measures", *(f"tailback.{name}" for name in modules)}
+    names = {one.function.__module__ for one in measures.MEASURES.values()}
+    modules = sorted(name.rpartition(".")[2] for name in names)
+    files = {file.stem for file in (ROOT / "python/tailback/measures").glob("*.py")}
+    assert files - set(modules) == {"__init__", "registry", "slowdown"}
     words = (ROOT / "docs/published.md").read_text(encoding="utf-8")
     assert [name for name in modules if f"`{name}`" not in words] == []

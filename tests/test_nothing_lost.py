@@ -23,8 +23,9 @@ import pytest
 import tailback
 from commands import COMMAND, start, wait_until_it_simulates
 from tailback import cli
-from tailback.out_folder import claim
-from tailback.results import FILES, Result
+from tailback.files.out_folder import claim
+from tailback.results import Result
+from tailback.run_folder import FILES
 from tailback.scenario import ScenarioError
 
 TINY = {
@@ -446,8 +447,8 @@ def test_a_mistake_is_no_fault_of_the_run(tiny: Path, tmp_path: Path) -> None:
     code = """\
 import sys
 sys.argv = ["tailback", "run", sys.argv[1], "-q", "--out", sys.argv[2]]
-from tailback import cli, results
-results.summarise = None
+from tailback import cli, run_folder
+run_folder.summarise = None
 sys.exit(cli.main())
 """
     done = subprocess.run(

@@ -12,7 +12,7 @@ from tailback import cli, drawing
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import Scenario, ScenarioError, load, loads, show
-from tailback.scenario.path_plan import every_threshold
+from tailback.scenario.receive_buffer import every_threshold
 from tailback.scenario.round_trip import ROUND_PS, longest_round_trip
 
 LAB = {"lossless": [0], "lossless_size": "114944B", "cable_len": 1, "interface_mtu": "4200B"}

@@ -9,9 +9,9 @@ import pytest
 import tailback
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tailback.assumptions import assumptions
 from tailback.plan import make_plan
 from tailback.scenario import ScenarioError, load, loads, show
+from tailback.scenario.assumptions import assumptions
 from tailback.scenario.setups import SETUPS
 from test_fuzz_scenario import WORDS, answer, nested, paths, scalars
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tailback
-from synthetic import SyntheticScenario, incast, plan
+from synthetic import incast, plan, result_of
 from tailback.findings import findings
 from tailback.report import render
 from tailback.report.figures import Labels, pack, start_of, views
@@ -28,7 +28,7 @@ from tailback.results import Result
 def run(senders: int = 16, **more: Any) -> Result:
     lossless = more.get("lossless", True)
     recording = incast(senders=senders, **more)
-    return Result.from_recording(SyntheticScenario(), plan(senders, lossless), recording, 1.0, 1.0, False)
+    return result_of(plan(senders, lossless), recording)
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +290,7 @@ def test_traffic_items_have_a_plot_where_there_are_several(lossless: Result) -> 
         }
         rows = pa.concat_tables([rows.cast(rows.schema), pa.table(named, schema=rows.schema)])
     recording.series = rows
-    result = Result.from_recording(SyntheticScenario(), plan(2), recording, 1.0, 1.0, False)
+    result = result_of(plan(2), recording)
     [plot] = items(result)
     assert [trace["name"] for trace in plot.figures[0].data] == ["tcp1", "write0"]
     tcp, write = (unpacked(plot.figures[0], trace) for trace in (0, 1))

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from rich.console import Console
-from synthetic import SyntheticScenario, incast, plan
+from synthetic import incast, plan, result_of
 from tailback import cli, signals
-from tailback.experiments import Check, Claim, Experiment, load_published
 from tailback.measures import MEASURES
 from tailback.plan import make_plan
-from tailback.reproduce import Reproduction, Row, judge, list_published, planned_runs, reproduce
-from tailback.reproduce_all import reproduce_all
+from tailback.reproduce import Reproduction, list_published, planned_runs, reproduce
+from tailback.reproduce.everything import reproduce_all
+from tailback.reproduce.experiments import Check, Claim, Experiment, load_published
+from tailback.reproduce.one import judge
+from tailback.reproduce.outcome import Row
 from tailback.results import Result
 from tailback.scenario import ScenarioError, builtin_names, load
 
@@ -32,7 +34,7 @@ IDS = [f"C{number}" for number in range(1, 12)] + ["C12a", "C12b", "C13"]
 def made_up(**more: Any) -> Result:
     lossless = more.get("lossless", True)
     recording = incast(**{"senders": 4, "bins": 2000, "qps": 4, **more})
-    return Result.from_recording(SyntheticScenario(), plan(4, lossless), recording, 1.0, 1.0, False)
+    return result_of(plan(4, lossless), recording)
 
 
 class Runner:
@@ -420,7 +422,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         return made_up(complete=len(asked) < 2)
 
     asked: list[str] = []
-    monkeypatch.setattr("tailback.reproduce.engine", one)
+    monkeypatch.setattr("tailback.reproduce.one.engine", one)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = cli.main(["reproduce", NAME, "--out", str(tmp_path / "r"), "--jobs", "1", "--quick"])

@@ -9,17 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rich.console import Console
-from synthetic import SyntheticScenario, incast, plan
-from tailback import assumptions, scenario
-from tailback.results import FILES as COMMON_FILES
+from synthetic import incast, plan, result_of
+from tailback import scenario
 from tailback.results import Result
+from tailback.run_folder import FILES as COMMON_FILES
+from tailback.scenario import assumptions
 
 FILES = (*COMMON_FILES, "scenario.yaml", "plan.json")
 
 
 def small(wall_s: float = 1.0, interrupted: bool = False, **more: Any) -> Result:
     recording = incast(**{"senders": 4, "bins": 200, "qps": 4, **more})
-    return Result.from_recording(SyntheticScenario(), plan(4), recording, wall_s, 2.0, interrupted)
+    return result_of(plan(4), recording, wall_s, 2.0, interrupted)
 
 
 def printed(result: Result) -> str:

@@ -14,7 +14,7 @@ from tailback.scenario import Scenario, builtin_names, json_schema, load, loads,
 from tailback.scenario.controllers import Controllers, Dcqcn
 from tailback.scenario.headroom import headrooms
 from tailback.scenario.profiles import parameters, resolve
-from tailback.scenario.show import _AUTO
+from tailback.scenario.show import _AUTO, resolved_yaml
 
 MINIMAL = """\
 name: mini
@@ -35,7 +35,7 @@ def test_shown_scenarios_load_again(name: str, sets: list[str]) -> None:
     there = [one for one in sets if network.switches or not one.startswith("switch.")]
     scenario = load(name, sets=there if network.hosts else [])
     again = loads(show(scenario))
-    assert show(again, comments=False) == show(scenario, comments=False) == scenario.resolved_yaml()
+    assert show(again, comments=False) == show(scenario, comments=False) == resolved_yaml(scenario)
     for line in show(scenario).splitlines():
         assert line.endswith(":") or "  # " in line
 

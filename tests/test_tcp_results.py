@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from synthetic import SyntheticScenario, incast, plan
+from synthetic import incast, plan, result_of
 from synthetic_tcp import CORES, SHARE, tcp_run
-from tailback import measures, measures_hosts, scenario
+from tailback import measures, scenario
 from tailback.findings import findings
+from tailback.measures import hosts
 from tailback.report import render
 from tailback.report.plots import all_plots
 from tailback.results import Result
@@ -30,7 +31,7 @@ def mixed() -> Result:
 @pytest.fixture(scope="module")
 def roce() -> Result:
     recording = incast(senders=4, bins=300, qps=8)
-    return Result.from_recording(SyntheticScenario(), plan(4), recording, 1.0, 1.0, False)
+    return result_of(plan(4), recording)
 
 
 def words(result: Result) -> dict[str, str]:
@@ -45,11 +46,11 @@ def test_the_total_counts_nothing_twice(mixed: Result, alone: Result) -> None:
 
 
 def test_shares_of_a_protocol_and_of_an_item(mixed: Result, alone: Result, roce: Result) -> None:
-    assert measures_hosts.goodput_share(mixed, protocol="tcp") == pytest.approx(SHARE)
-    assert measures_hosts.goodput_share(mixed, item="tcp1") == pytest.approx(SHARE)
-    assert measures_hosts.goodput_share(mixed, item="write0", protocol="tcp") == 0
-    assert measures_hosts.goodput_share(alone, protocol="tcp") == 1
-    assert measures_hosts.goodput_share(roce, protocol="tcp", since="start") == 0
+    assert hosts.goodput_share(mixed, protocol="tcp") == pytest.approx(SHARE)
+    assert hosts.goodput_share(mixed, item="tcp1") == pytest.approx(SHARE)
+    assert hosts.goodput_share(mixed, item="write0", protocol="tcp") == 0
+    assert hosts.goodput_share(alone, protocol="tcp") == 1
+    assert hosts.goodput_share(roce, protocol="tcp", since="start") == 0
     with pytest.raises(ValueError, match="expected one of tcp1, write0"):
         measures.total_goodput(mixed, item="tcp7")
     with pytest.raises(ValueError, match="expected roce or tcp"):
@@ -83,19 +84,19 @@ def test_the_wire_of_tcp(alone: Result, mixed: Result) -> None:
 
 def test_counts_of_tcp(alone: Result, mixed: Result, roce: Result) -> None:
     for result in (alone, mixed):
-        assert measures_hosts.tcp_timeouts(result) == 4  # every fourth of 16
+        assert hosts.tcp_timeouts(result) == 4  # every fourth of 16
         again = result.summary["tcp"]["retransmitted_segments"]
-        assert measures_hosts.tcp_retransmitted_segments(result) == again >= 16 * 3
+        assert hosts.tcp_retransmitted_segments(result) == again >= 16 * 3
         assert result.summary["tcp"]["connections_with_timeouts"] == 4
-    assert measures_hosts.tcp_timeouts(roce) == 0
-    assert math.isnan(measures_hosts.tcp_retransmitted_share(roce))
+    assert hosts.tcp_timeouts(roce) == 0
+    assert math.isnan(hosts.tcp_retransmitted_share(roce))
 
 
 def test_cpu(alone: Result, roce: Result) -> None:
-    assert measures_hosts.receiver_cpu(alone, since="start") == pytest.approx(0.5, abs=0.02)
-    assert measures_hosts.receiver_cpu(roce, since="start") == 0  # a WRITE is the NIC's work
-    assert math.isnan(measures_hosts.receiver_cpu(alone, since=10.0))  # the run was over by then
-    assert measures_hosts.busiest_core(alone) == pytest.approx(0.91)
+    assert hosts.receiver_cpu(alone, since="start") == pytest.approx(0.5, abs=0.02)
+    assert hosts.receiver_cpu(roce, since="start") == 0  # a WRITE is the NIC's work
+    assert math.isnan(hosts.receiver_cpu(alone, since=10.0))  # the run was over by then
+    assert hosts.busiest_core(alone) == pytest.approx(0.91)
     found = alone.summary["cpu"]
     assert (found["busiest"], found["cores"], found["rx_out_of_buffer"]) == ("h4", CORES, 1)
     assert list(found["hosts"]) == ["h0", "h1", "h2", "h3", "h4"]
@@ -184,7 +185,7 @@ def test_every_measure_works_on_tcp(name: str, alone: Result) -> None:
 
 
 def test_only_a_run_with_tcp_rests_on_assumptions_about_it() -> None:
-    from tailback.results import _assumed
+    from tailback.recorded.run import _assumed
 
     def settings(traffic: str) -> set[str]:
         text = "name: x\nrun: {duration: 1ms}\ntopology: {kind: star, hosts: 2}\ntraffic: [{%s}]\n"

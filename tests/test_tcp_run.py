@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import tailback
-from tailback import measures, measures_hosts
+from tailback import measures
 from tailback.findings import findings
-from tailback.parts import sending
+from tailback.measures import hosts
+from tailback.recorded.parts import sending
 from tailback.report import render
 from tailback.results import Result
 
@@ -50,7 +51,7 @@ def test_a_finite_connection_ends_with_its_bytes() -> None:
 
 def test_rdma_takes_no_cpu_and_tcp_does() -> None:
     write = {"kind": "write", "from": "h0", "to": "h1"}
-    assert measures_hosts.receiver_cpu(tailback.run(star([write])), since="start") == 0
+    assert hosts.receiver_cpu(tailback.run(star([write])), since="start") == 0
     busy = tailback.run(star([tcp()]))
     cpu = busy.summary["cpu"]
     assert cpu["busiest"] == "h1"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tailback.plan import make_plan
 from tailback.scenario import ScenarioError, load, loads, show
+from tailback.scenario.show import resolved_yaml
 
 TEXT = """\
 name: tcp
@@ -185,7 +186,7 @@ def test_hosts_of_connections_are_checked() -> None:
 def test_what_is_shown_loads_again(host: str) -> None:
     made = scenario(host)
     assert make_plan(loads(show(made))) == make_plan(made)
-    assert make_plan(loads(made.resolved_yaml())) == make_plan(made)
+    assert make_plan(loads(resolved_yaml(made))) == make_plan(made)
 
 
 def test_headroom_is_for_the_longest_packet_of_a_port() -> None:

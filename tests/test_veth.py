@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 from tailback import ScenarioError, load, run
-from tailback.experiments import load_published
 from tailback.explain import page_of
 from tailback.findings import findings
 from tailback.measures import MEASURES
-from tailback.measures_veth import samples
+from tailback.measures.veth import samples
 from tailback.plan import make_plan
 from tailback.reproduce import reproduce
+from tailback.reproduce.experiments import load_published
 from tailback.results import Result
+from tailback.scenario.show import resolved_yaml
 
 SHORT = ["run.duration=400ms"]
 
@@ -138,7 +139,7 @@ def test_settings_become_a_plan() -> None:
 
 def test_a_shown_scenario_has_nothing_of_hosts_and_loads_again() -> None:
     scenario = load("veth-bql")
-    text = scenario.resolved_yaml()
+    text = resolved_yaml(scenario)
     assert "\nhost:" not in text
     assert "\nswitch:" not in text
     assert "\nbridge:" not in text
@@ -150,7 +151,7 @@ def test_a_shown_scenario_has_nothing_of_hosts_and_loads_again() -> None:
 def test_what_is_left_out_of_the_pair_is_shown_and_assumed() -> None:
     data = {key: value for key, value in base().items() if key != "veth"}
     scenario = load(data)
-    assert "\nveth:\n  kernel: 6.18" in scenario.resolved_yaml().replace('"', "")
+    assert "\nveth:\n  kernel: 6.18" in resolved_yaml(scenario).replace('"', "")
     assert load(data | {"veth": None}) == load(base()) == scenario
     assumed = {one["setting"] for one in run(data, sets=["run.duration=10ms"]).assumptions}
     assert "veth.output" in assumed

@@ -15,18 +15,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tailback import slowdown, text
+from tailback import text
 from tailback._engine import HpccSimulation, Simulation
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
+from tailback.measures import slowdown
 from tailback.plan import plan_json
 
 ROOT = Path(__file__).resolve().parent.parent
 CASE = ROOT / "crates" / "sim" / "tests" / "data" / "hpcc" / "fatk4_16h_ws50_10ms" / "config.txt"
 PAGE = ROOT / "docs" / "reference" / "hpcc-departures.md"
 ROCE_OVERHEAD = 82
-"""Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, preamble 8, gap 12: see tailback.setup."""
+"""Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, preamble 8, gap 12: see tailback.recorded.setup."""
 
 RUNS = (1, 2, 3, 4)
 """Values of ns-3's RngRun, and seeds of Tailback's own models. 1 is that simulator's default."""

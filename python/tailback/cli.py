@@ -22,9 +22,8 @@ import tailback
 from tailback import scenario as scenarios
 from tailback import signals, text
 from tailback.counters import STYLES, as_tool
-from tailback.out_folder import LAST, Occupied, OutFolder
+from tailback.files.out_folder import LAST, Occupied, OutFolder
 from tailback.run import Interrupted, claimed, run_checked
-from tailback.run_folder import read_run, reading
 from tailback.scenario import Problem, ScenarioError
 from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from tailback._engine import Progress
-    from tailback.reproduce import Reproduction
-    from tailback.reproduce_all import AllReproductions
+    from tailback.reproduce import AllReproductions, Reproduction
     from tailback.results import Result
 
 DONE, FAULT, BAD_INPUT, NOT_WRITTEN = 0, 1, 2, 3
@@ -248,6 +246,7 @@ def explain(
     only what is printed on the hardware, such as the rate of a link.
     """
     from tailback import explain as explaining
+    from tailback.run_folder import read_run, reading
 
     with _bad_input():
         result = read_run(folder)
@@ -303,14 +302,15 @@ def counters(
 
     Without --host every host has its part, after a heading. Of a scenario nothing is written.
     """
+    from tailback.run_folder import read_run, reading  # needs Arrow, which takes a while to load
+
     folder = Path(run)
     if folder.is_dir() and (sets or seed is not None):
         raise typer.BadParameter("--set and --seed are for a scenario; this is the folder of a run")
     with _bad_input():
         if folder.is_dir():
-            result = read_run(folder)
             with reading(folder):
-                words = as_tool(result, tool, host)
+                words = as_tool(read_run(folder), tool, host)
         else:
             scenario = scenarios.load(run, sets=sets or (), seed=seed)
             with _bar(quiet) as bar:
@@ -323,7 +323,7 @@ def counters(
 @app.command(name="list")
 def list_() -> None:
     """List the built-in scenarios and the published experiments."""
-    from tailback.experiments import list_published  # needs Arrow, which takes a while to load
+    from tailback.reproduce.experiments import list_published  # needs Arrow, which takes a while to load
 
     built_in = {name: scenarios.load(name).about for name in scenarios.builtin_names()}
     rows = [("Scenarios (tailback run NAME)", built_in)]
@@ -367,9 +367,8 @@ def reproduce(
 
     Each claim is set against what was measured: met, or missed.
     """
-    from tailback.reproduce import planned_runs
+    from tailback.reproduce import ALL, names, planned_runs, reproduce_all
     from tailback.reproduce import reproduce as repeat
-    from tailback.reproduce_all import ALL, names, reproduce_all
 
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
     jobs = jobs or _cores()

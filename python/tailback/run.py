@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from tailback import signals
-from tailback.out_folder import Occupied, OutFolder, claim
+from tailback.files.out_folder import Occupied, OutFolder, claim
 from tailback.plan import make_plan, plan_json
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 

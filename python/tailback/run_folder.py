@@ -1,16 +1,224 @@
-"""Reading the folder of a run that somebody names: what is wrong with it is one line."""
+"""The folder of a run: what is in it, writing it, and reading it back.
+
+`report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`, `counters.json` and
+`timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, with the files that the
+scenario names under `inputs`; or the files of another simulator, with its outputs. The same seed gives the
+same bytes in every file but `timing.json`, which alone holds wall-clock figures and the tool's version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailback.files import read_file
+from tailback.files.json import in_lines, read_json
+from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
+from tailback.files.parquet import read_parquet
+from tailback.hpcc.setup import FILES as HPCC_FILES
+from tailback.hpcc.setup import HpccSetup
+from tailback.limits import RESULT_BYTES, RESULT_VALUES
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario import Problem, ScenarioError
+from tailback.scenario.show import INPUTS
+from tailback.summary import summarise
 
-if TYPE_CHECKING:
-    from tailback.results import Result
+FILES = ("report.html", "summary.json", "flows.parquet", "series.parquet", "counters.json", "timing.json")
+"""What every folder has, however the run was set up."""
+
+
+HALF = "a result that was not written to its end"
+"""What is said of a folder without the file that is written last."""
+
+
+Run = TypeVar("Run", bound=Recorded)
+
+
+def write(result: Recorded, out_dir: str | Path | OutFolder) -> Path:
+    """Write the folder of the run and give its path. The folder appears whole or not at all.
+
+    An older result in its place is replaced.
+
+    Raises:
+        FileExistsError: something else is there, or another run writes there.
+        OSError: it cannot be written; nothing of it is there, and an older result still is.
+    """
+    if isinstance(out_dir, OutFolder):
+        out_dir.fill(lambda inside: _write_files(result, inside))
+        return out_dir.path
+    out = Path(out_dir)
+    try:
+        folder = claim(out, "result")
+    except Occupied as error:
+        raise FileExistsError(f"{out}: found {error}; name another folder") from None
+    with folder:
+        folder.fill(lambda inside: _write_files(result, inside))
+    return folder.path
+
+
+def _write_files(result: Recorded, folder: Path) -> None:
+    from tailback.report import render  # plotly takes a while to load, and not every run is written
+
+    for name, data in {**result.setup.files, **result.outputs}.items():
+        if not _is_own(name):
+            raise ValueError(f"{name!r} is no name for a file of a result")
+        (folder / name).parent.mkdir(exist_ok=True)
+        write_file(folder / name, data)
+    if (folder / INPUTS).is_dir():
+        sync(folder / INPUTS)
+    counters = {"names": result.counter_names, "nodes": _nested(result.counters)}
+    write_file(folder / "counters.json", in_lines(counters).encode())
+    write_file(folder / "timing.json", in_lines(_timing(result)).encode())
+    write_file(folder / "flows.parquet", _as_parquet(result.flows))
+    write_file(folder / "series.parquet", _as_parquet(result.series))
+    write_file(folder / "report.html", render(result).encode())
+    summary = {
+        **summarise(result),
+        "assumptions": result.assumptions,
+        "not_honoured": result.setup.not_honoured,
+        "outputs": sorted(result.outputs),
+        "meta": result.meta,
+    }
+    write_file(folder / LAST, in_lines(summary).encode())
+
+
+def load(folder: str | Path, kind: type[Run]) -> Run:
+    """Reads the folder of a run, as a `kind` of result.
+
+    Raises:
+        FileNotFoundError: it names the file that is missing. A folder without summary.json, which is
+            written last, has no whole result.
+        ValueError: a file holds something else.
+    """
+    path = Path(folder)
+    # The report is made from the rest; nobody should miss it here.
+    needed = [LAST, *(name for name in FILES if name not in (LAST, "report.html"))]
+    for name in needed:
+        if not (path / name).is_file():
+            half = name == LAST and any((path / other).is_file() for other in FILES)
+            why = HALF if half else "not the folder of a run"
+            raise FileNotFoundError(f"{path / name}: missing; {path} is {why}")
+    timing, summary = read_json(path / "timing.json"), read_json(path / LAST)
+    outputs = summary["outputs"]
+    if not all(isinstance(name, str) and _is_own(name) and "/" not in name for name in outputs):
+        raise ValueError(f"{LAST}: outputs has a name that is none of a file in the folder")
+    setup = _read_setup(path, summary)
+    counters = read_json(path / "counters.json")
+    return kind(
+        flows=_read_parquet(path / "flows.parquet"),
+        series=_read_parquet(path / "series.parquet"),
+        counters=_flat(counters["nodes"]),
+        counter_names=counters["names"],
+        meta=summary["meta"],
+        setup=setup,
+        wall_s=timing["wall_s"],
+        cpu_s=timing["cpu_s"],
+        outputs={name: read_file(path / name, RESULT_BYTES) for name in outputs},
+    )
+
+
+def _read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:
+    """From the folder of a run, in whichever form it was set up.
+
+    Raises:
+        FileNotFoundError: names the file that is missing.
+    """
+    forms: list[tuple[tuple[str, ...], Callable[[Path, Mapping[str, Any]], Setup]]] = [
+        (HPCC_FILES, HpccSetup.read),
+        (("scenario.yaml", "plan.json"), ScenarioSetup.read),
+    ]
+    # The first file of a form is the one that tells it.
+    needed, read = next((form for form in forms if (folder / form[0][0]).is_file()), forms[-1])
+    for name in needed:
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{folder / name}: missing; {folder} is not the folder of a run")
+    return read(folder, summary)
+
+
+def _timing(result: Recorded) -> dict[str, Any]:
+    speed = result.hops_per_cpu_s
+    return {
+        "wall_s": result.wall_s,
+        "cpu_s": result.cpu_s,
+        "packet_hops_per_cpu_s": speed if speed == speed else None,
+        "tailback_version": tool_version(),
+    }
+
+
+def tool_version() -> str:
+    """Version of the installed package; 'unknown' when run from a source tree."""
+    try:
+        return metadata.version("tailback")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _is_own(name: str) -> bool:
+    """Whether it is the name of a file of the folder or of its inputs, and none that every folder has."""
+    first, *rest = name.split("/")
+    return (
+        (not rest or (first == INPUTS and len(rest) == 1))
+        and not any(part in ("", ".", "..") or "\0" in part for part in (first, *rest))
+        and name not in (*FILES, INPUTS)
+    )
+
+
+def _as_parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    # Every setting that shapes the bytes is named, so that a new default of the library changes nothing.
+    pq.write_table(
+        table.combine_chunks(),
+        buffer,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=True,
+        write_statistics=True,
+        row_group_size=1 << 20,
+    )
+    return buffer.getvalue()
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    try:
+        return read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
+    except (ValueError, OSError) as error:  # which do not say which file it is
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def _nested(counters: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
+    nodes: dict[str, dict[str, dict[str, int]]] = {}
+    columns = (counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+    for node, port, counter, value in zip(*columns, strict=True):
+        nodes.setdefault(node, {}).setdefault(port, {})[counter] = value
+    return nodes
+
+
+def _flat(nodes: dict[str, dict[str, dict[str, int]]]) -> pa.Table:
+    rows = [
+        (node, port, counter, value)
+        for node, ports in sorted(nodes.items())
+        for port, counters in sorted(ports.items())
+        for counter, value in sorted(counters.items())
+    ]
+    names = ("node", "port", "counter", "value")
+    kinds = (pa.string(), pa.string(), pa.string(), pa.int64())
+    return pa.table(
+        {
+            name: pa.array([row[i] for row in rows], kind)
+            for i, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        }
+    )
+
 
 _LONGEST_WHY = 300
 _UNREADABLE = (
@@ -29,17 +237,15 @@ function that is not implemented is one that does not take the type of a column.
 """
 
 
-def read_run(folder: Path) -> Result:
+def read_run(folder: Path) -> Recorded:
     """The result in a folder, with all of its parts looked at: what is wrong does not wait until it is used.
 
     Raises:
         ScenarioError: it is not the folder of a run, or its files cannot be read.
     """
-    from tailback.results import HALF, Result
-
     part = "files"
     try:
-        result = Result.load(folder)
+        result = load(folder, Recorded)
         for name, look in _PARTS.items():
             part = name
             look(result)
@@ -72,11 +278,11 @@ def reading(folder: Path) -> Iterator[None]:
         raise _cannot_be_read(folder, "a part", error) from None
 
 
-_PARTS: dict[str, Callable[[Result], object]] = {
+_PARTS: dict[str, Callable[[Recorded], object]] = {
     "a network": lambda result: result.setup.network,
     "counters": lambda result: sorted(result.counter_names),
     "series": lambda result: result.bins,
-    "figures": lambda result: result.summary,
+    "figures": lambda result: summarise(result),
 }
 """What readers of a result make of it, in words; all figures together need every part of it."""
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import signals, text
+from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
-from tailback.out_folder import OutFolder, replace_file
 from tailback.scenario import Problem, ScenarioError
 from tailback.start_up import FAILED, OUT_OF_MEMORY
 

@@ -16,7 +16,7 @@ import pytest
 sync_api = pytest.importorskip("playwright.sync_api")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from synthetic import SyntheticScenario, incast, plan  # noqa: E402
+from synthetic import incast, plan, result_of  # noqa: E402
 from synthetic_tcp import tcp_run  # noqa: E402
 from tailback.reproduce import reproduce  # noqa: E402
 from tailback.results import Result  # noqa: E402
@@ -83,7 +83,7 @@ def browser() -> Iterator[Any]:
 
 def made_up(lossless: bool, **more: Any) -> Result:
     recording = incast(lossless=lossless, **more)
-    return Result.from_recording(SyntheticScenario(), plan(16, lossless), recording, 1.0, 1.0, False)
+    return result_of(plan(16, lossless), recording)
 
 
 def runner(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:

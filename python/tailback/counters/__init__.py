@@ -13,7 +13,7 @@ from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.errors import found, nearest
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 STYLES: dict[str, Style] = {
     module.STYLE.name: module.STYLE for module in (ethtool, rdma, mlnx_qos, tc, mpstat, pcm)
@@ -23,7 +23,7 @@ STYLES: dict[str, Style] = {
 __all__ = ["STYLES", "Style", "as_tool"]
 
 
-def as_tool(result: Result, tool: str, host: str | None = None) -> str:
+def as_tool(result: Recorded, tool: str, host: str | None = None) -> str:
     """What a tool prints on a host; on all that it has something of, under a heading each.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tailback.counters.style import Style, counted, counters_of, hosts, path_of, pfc_priorities
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 PRIORITIES = range(8)
 PAUSES = (
@@ -27,7 +27,7 @@ PAUSES = (
 _PRIORITY = re.compile(r"prio\d")
 
 
-def render(result: Result, host: str) -> str:
+def render(result: Recorded, host: str) -> str:
     """Counters of the whole run."""
     own = counters_of(result, host)
     # Of all priorities there is a row where one of them is counted; of what is not counted, none.

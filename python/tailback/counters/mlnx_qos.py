@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailback.counters.style import Style, hosts, nic_of, path_of
+from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.hosts import check_entry, names
-from tailback.setup import ScenarioSetup
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 BUFFERS = 8
 
 
-def _with_buffers(result: Result) -> list[str]:
+def _with_buffers(result: Recorded) -> list[str]:
     return [host for host in hosts(result) if path_of(result, host) is not None]
 
 
-def render(result: Result, host: str) -> str:
+def render(result: Recorded, host: str) -> str:
     """Settings, as the run had them."""
     nic, path = nic_of(result, host), path_of(result, host)
     assert path is not None
@@ -59,7 +59,7 @@ def render(result: Result, host: str) -> str:
     return "\n".join(text) + "\n"
 
 
-def _cable_len(result: Result, host: str) -> int | None:
+def _cable_len(result: Recorded, host: str) -> int | None:
     """What the scenario says of the cable; the plan has only what follows from it."""
     if not isinstance(result.setup, ScenarioSetup):
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tailback.counters.style import Style
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 _COLUMNS = ("%usr", "%nice", "%sys", "%iowait", "%irq", "%soft", "%steal", "%guest", "%gnice", "%idle")
 
@@ -20,7 +20,7 @@ _WHEN = f"{'Average:':<11}"
 """Where a line of a moment has its time."""
 
 
-def _cores(result: Result, node: str) -> list[dict[str, Any]]:
+def _cores(result: Recorded, node: str) -> list[dict[str, Any]]:
     found = [core for core in result.meta.get("bridge_cores") or [] if core["bridge"] == node]
     return sorted(found, key=lambda core: int(core["core"]))
 
@@ -32,7 +32,7 @@ def _line(cpu: str, core: dict[str, float]) -> str:
     return f"{_WHEN} {cpu:>4}" + "".join(f"{share:8.2f}" for share in shares)
 
 
-def _render(result: Result, node: str) -> str:
+def _render(result: Recorded, node: str) -> str:
     cores = _cores(result, node)
     names = ("irq", "softirq", "guest")
     mean = {name: sum(core[name] for core in cores) / len(cores) for name in names}

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 from tailback.counters.style import Style, counters_of, hosts, path_of
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 CACHE_LINE_BYTES = 64
 _OWNERS = (("cores", "cpu"), ("NIC", "nic"))
 _WAYS = ("read", "write")
 
 
-def _with_path(result: Result) -> list[str]:
+def _with_path(result: Recorded) -> list[str]:
     return [host for host in hosts(result) if path_of(result, host) is not None]
 
 
-def render(result: Result, host: str) -> str:
+def render(result: Recorded, host: str) -> str:
     """Events of the whole run, and means over it."""
     own, path = counters_of(result, host), path_of(result, host)
     assert path is not None
-    from tailback.bins import (
+    from tailback.recorded.bins import (
         PS_PER_S,
     )  # NumPy takes a while to load, and only names of tools are needed until here
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailback.counters.style import Style, counters_of, hosts
-from tailback.setup import ROCE
+from tailback.recorded.setup import ROCE
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 NAMES = (
     "out_of_sequence",
@@ -27,7 +27,7 @@ NAMES = (
 )
 
 
-def _with_queue_pairs(result: Result) -> list[str]:
+def _with_queue_pairs(result: Recorded) -> list[str]:
     import pyarrow.compute as pc  # takes a while to load, and only names of tools are needed until here
 
     flows = result.flows
@@ -38,7 +38,7 @@ def _with_queue_pairs(result: Result) -> list[str]:
     return [host for host in hosts(result) if host in ends] if known & set(NAMES) else []
 
 
-def render(result: Result, host: str) -> str:
+def render(result: Recorded, host: str) -> str:
     """Counters of the whole run."""
     own = counters_of(result, host)
     names = [name for name in NAMES if name in result.counter_names]

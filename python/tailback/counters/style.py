@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 
 @dataclass(frozen=True)
@@ -18,15 +18,15 @@ class Style:
     """As after `--as`."""
     command: str
     """What a person types on a real machine, `ethtool -S eth1`."""
-    nodes: Callable[[Result], list[str]]
+    nodes: Callable[[Recorded], list[str]]
     """The hosts, or other nodes, that the tool has something of, in the order of the network."""
-    render: Callable[[Result, str], str]
+    render: Callable[[Recorded, str], str]
     """What it prints on one of them, with a newline at the end."""
     needs: str
     """What a run must have for this tool to print anything, as after "expected"."""
 
 
-def counters_of(result: Result, node: str) -> dict[str, int]:
+def counters_of(result: Recorded, node: str) -> dict[str, int]:
     """Counters of a host by name, over all its ports; one that is not there is 0."""
     found: dict[str, int] = {}
     columns = (result.counters.column(name).to_pylist() for name in ("node", "counter", "value"))
@@ -36,7 +36,7 @@ def counters_of(result: Result, node: str) -> dict[str, int]:
     return found
 
 
-def counted(result: Result) -> set[str]:
+def counted(result: Recorded) -> set[str]:
     """Names of what hosts count, at whichever of them.
 
     Hosts of the HPCC profile count less than its switches: there, what one of them has is known to be theirs.
@@ -48,23 +48,23 @@ def counted(result: Result) -> set[str]:
     return {name for node, name in zip(*columns, strict=True) if node in of_hosts}
 
 
-def hosts(result: Result) -> list[str]:
+def hosts(result: Recorded) -> list[str]:
     """All hosts of a run."""
     return list(result.setup.network.hosts)
 
 
-def nic_of(result: Result, host: str) -> Mapping[str, Any]:
+def nic_of(result: Recorded, host: str) -> Mapping[str, Any]:
     """A host's NIC in the plan; empty where the plan has none, as that of the HPCC profile."""
     number = next((one["nic"] for one in result.plan.get("hosts", []) if one["name"] == host), None)
     return {} if number is None else result.plan["nics"][number]
 
 
-def path_of(result: Result, host: str) -> Mapping[str, Any] | None:
+def path_of(result: Recorded, host: str) -> Mapping[str, Any] | None:
     """A host's data path in the plan; None for an ideal host."""
     return nic_of(result, host).get("host_path")
 
 
-def pfc_priorities(result: Result, host: str) -> list[int]:
+def pfc_priorities(result: Recorded, host: str) -> list[int]:
     """Priorities under PFC at a host: those of its receive buffer, and those that its switch pauses."""
     path = path_of(result, host)
     own = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tailback.counters.style import Style
 
 if TYPE_CHECKING:
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
 
 FIRST_HANDLE = 0x8001
 """Linux net/sched/sch_api.c, qdisc_alloc_handle."""
@@ -164,7 +164,7 @@ class _Device:
     """Whether each of them has a discipline of its own; their counters are summed."""
 
 
-def _devices(result: Result) -> list[_Device]:
+def _devices(result: Recorded) -> list[_Device]:
     return [*_bridge_ports(result.plan), *_veth_ends(result.plan)]
 
 
@@ -189,11 +189,11 @@ def _veth_ends(plan: Mapping[str, Any]) -> list[_Device]:
     return [_Device(own, f"{own}-{peer}", qdisc, 1, False) for own, peer, qdisc in ends]
 
 
-def _nodes(result: Result) -> list[str]:
+def _nodes(result: Recorded) -> list[str]:
     return list(dict.fromkeys(device.node for device in _devices(result)))
 
 
-def render(result: Result, node: str) -> str:
+def render(result: Recorded, node: str) -> str:
     """All devices of a node."""
     numbers: dict[str, Numbers] = {}
     rows = (result.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tailback.explain.observed import Observed
 from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
 from tailback.explain.veth import page as _veth_page
 from tailback.explain.veth import verdict as _veth_verdict
 from tailback.explain.words import Page, as_table, as_text, page
-
-if TYPE_CHECKING:
-    from tailback.results import Result
+from tailback.recorded.run import Recorded
+from tailback.summary import summarise
 
 __all__ = ["Page", "Verdict", "as_table", "as_text", "explain", "page", "page_of"]
 
 
-def explain(result: Result) -> Verdict:
+def explain(result: Recorded) -> Verdict:
     """Where a run is stuck, and how sure that is."""
-    if result.summary["veth"] is not None:
+    if summarise(result)["veth"] is not None:
         return _veth_verdict(result)
     return _explain(Observed(result))
 
 
-def page_of(result: Result) -> Page:
+def page_of(result: Recorded) -> Page:
     """The page of a run, whatever it is made of."""
-    if result.summary["veth"] is not None:
+    if summarise(result)["veth"] is not None:
         return _veth_page(result)
     return page(explain(result))

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tailback.bins import Array
 from tailback.measures import first_end, ideal_payload_share, last_start
-from tailback.setup import TCP
-
-if TYPE_CHECKING:
-    from tailback.results import Result
+from tailback.recorded.bins import Array
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import TCP
 
 GAP_BYTES = 20
 """Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
@@ -67,7 +65,7 @@ class Gate:
 class Observed:
     """A run as somebody sees it who knows the machines, and not the scenario."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Recorded) -> None:
         """Of this run."""
         self.bins = result.bins
         self.flows = result.flows

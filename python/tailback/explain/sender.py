@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from tailback import text
 from tailback.explain.observed import Pair, is_counter
 from tailback.explain.stages import FEW_BYTES, SOME, Figure, Stage, Stages
-from tailback.setup import ROCE, TCP
+from tailback.recorded.setup import ROCE, TCP
 
 KEEPS_UP = 0.1
 """Messages still under way when the last one starts, as a share of the bytes of all: below this, the network

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,10 @@ from tailback.explain.observed import Observed
 from tailback.explain.stages import Figure, Stage
 from tailback.explain.verdict import OFFERED, WORTH_IT, Candidate, Verdict
 from tailback.explain.words import Page
-from tailback.measures_veth import FORWARD
-
-if TYPE_CHECKING:
-    from tailback.bins import Bins
-    from tailback.results import Result
+from tailback.measures.veth import FORWARD
+from tailback.recorded.bins import Bins
+from tailback.recorded.run import Recorded
+from tailback.summary import summarise
 
 _BUSY = 0.95
 """A core that is busier than this is full."""
@@ -25,9 +24,9 @@ _BURST = 0.1
 _CONSUMER = FORWARD.split("-")[1]
 
 
-def verdict(result: Result) -> Verdict:
+def verdict(result: Recorded) -> Verdict:
     """The verdict on a run with namespaces: the consumer's softirq core, the ring before it, or nothing."""
-    seen, found = Observed(result), result.summary["veth"]
+    seen, found = Observed(result), summarise(result)["veth"]
     figures = _figures(found, result.bins)
     gains = {
         ("softirq", _CONSUMER): _of_core(result),
@@ -41,12 +40,12 @@ def verdict(result: Result) -> Verdict:
     return Verdict(seen, candidates, "" if candidates else OFFERED)
 
 
-def _counters(result: Result) -> dict[str, int]:
+def _counters(result: Recorded) -> dict[str, int]:
     ends = result.meta["veth"]["ends"]
     return next(dict(end["counters"]) for end in ends if end["name"] == FORWARD)
 
 
-def _of_core(result: Result) -> float:
+def _of_core(result: Recorded) -> float:
     """What a consumer twice as fast would give: what was offered and not delivered, where its core is busy
     while packets wait. A sender that had to wait would have offered more: then it is all that it can take.
     """
@@ -75,7 +74,7 @@ def _busy(bins: Bins, held: NDArray[np.bool_]) -> float | None:
     return float((shares[held] if held.any() else shares).mean())
 
 
-def _of_ring(result: Result) -> float:
+def _of_ring(result: Recorded) -> float:
     """What a ring twice as long would give: at most what it dropped while the core had time left. Drops at
     one time only, of one burst, hold nothing.
     """
@@ -107,9 +106,9 @@ def _figures(found: dict[str, Any], bins: Bins) -> list[Figure]:
     return figures
 
 
-def page(result: Result) -> Page:
+def page(result: Recorded) -> Page:
     """The page of a run with namespaces."""
-    found, bins, kind = result.summary["veth"], result.bins, verdict(result).key[0]
+    found, bins, kind = summarise(result)["veth"], result.bins, verdict(result).key[0]
     figures = _figures(found, bins)
     if kind == "none":
         return Page(

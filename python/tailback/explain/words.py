@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tailback import text
 from tailback.explain.stages import FULL, Figure, Stage
 from tailback.explain.verdict import ALONE, NOTHING, OFFERED, Candidate, Verdict
-
-if TYPE_CHECKING:
-    from tailback.report.tables import TextTable
+from tailback.report.tables import TextTable
 
 WIDTH = 100
 CLOSE = 0.5

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tailback.files.out_folder import OutFolder
 from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
-from tailback.out_folder import OutFolder
 from tailback.plan import plan_json
 from tailback.run import Took, carry_out
 

@@ -10,8 +10,8 @@ from typing import Any
 from tailback import text
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, make_plan, span_ps
+from tailback.recorded.setup import Shown
 from tailback.scenario.network import Network, Wire
-from tailback.setup import Shown
 
 FILES = (CONFIG, "topology.txt", "flow.txt")
 HEADER_BYTES = 48

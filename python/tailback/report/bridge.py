@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
     FEW_POINTS,
@@ -16,15 +17,15 @@ from tailback.report.figures import (
     views,
 )
 from tailback.report.plot import Plot
-from tailback.results import Result
+from tailback.summary import summarise
 
 BUSY_SHARE = 0.001
 """Cores below this share of the run are not drawn."""
 
 
-def bridge_cores(result: Result) -> list[Plot]:
+def bridge_cores(result: Recorded) -> list[Plot]:
     """Softirqs and hard interrupts of each core of a bridge; nothing where there is no bridge."""
-    bins, found = result.bins, result.summary["bridge"]
+    bins, found = result.bins, summarise(result)["bridge"]
     if found is None:
         return []
     busiest = f"{found['bridge']}/cpu{found['core']}"

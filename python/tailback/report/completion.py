@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tailback import slowdown, text
+from tailback import text
+from tailback.measures import slowdown
+from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
     FAINT,
@@ -26,7 +28,7 @@ from tailback.report.figures import (
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
-from tailback.results import Result
+from tailback.summary import summarise
 
 CURVE_POINTS = 400
 """Points of a distribution curve, however many flows there are."""
@@ -38,7 +40,7 @@ _CURVES = (
 )
 
 
-def completion(result: Result) -> list[Plot]:
+def completion(result: Recorded) -> list[Plot]:
     """The plots; none for a run without single messages."""
     done = slowdown.finished(result)
     if not len(done.sizes):
@@ -163,9 +165,9 @@ def _look(view: View, x_title: str, y_title: str, labels: Labels) -> Json:
     return look
 
 
-def completion_table(result: Result) -> TextTable:
+def completion_table(result: Recorded) -> TextTable:
     """A row a bucket of sizes, with as many flows in each, and one for all."""
-    fct = result.summary["fct"]
+    fct = summarise(result)["fct"]
     buckets = [] if fct is None else fct["by_size"]
     rows = [_row(_sizes(row), row) for row in buckets]
     if rows:

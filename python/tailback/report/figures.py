@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tailback import text
-from tailback.bins import PS_PER_S, Array
-from tailback.results import Result
+from tailback.recorded.bins import PS_PER_S, Array
+from tailback.recorded.run import Recorded
 
 Json = dict[str, Any]
 
@@ -48,7 +48,7 @@ class Figure:
 class View:
     """A part of a run, from `begin_s` to `end_s`, and the bins that start in it."""
 
-    result: Result
+    result: Recorded
     part: Literal["whole", "start"]
     begin_s: float
     end_s: float
@@ -109,14 +109,14 @@ class View:
         return text.duration(step)
 
 
-def views(result: Result) -> list[View]:
+def views(result: Recorded) -> list[View]:
     """The whole run and, where it is short beside the run, its start."""
     whole = View(result, "whole", 0.0, result.bins.end_s)
     start = start_of(result)
     return [whole] if start is None else [whole, View(result, "start", *start)]
 
 
-def start_of(result: Result, least_bins: int = 40, most: float = 0.25) -> tuple[float, float] | None:
+def start_of(result: Recorded, least_bins: int = 40, most: float = 0.25) -> tuple[float, float] | None:
     """The part of a run that a close-up shows: its start, or the first congestion of a start that takes long.
 
     When all flows start early in the run: from the first start until the signals of the start are over;

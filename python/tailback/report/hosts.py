@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tailback import measures, measures_hosts, parts, text
-from tailback.bins import Array
+from tailback import measures, text
+from tailback.recorded import parts
+from tailback.recorded.bins import Array
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import ROCE, TCP
 from tailback.report.figures import (
     BLUE,
     FEW_POINTS,
@@ -26,17 +29,16 @@ from tailback.report.figures import (
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import MOST_ROWS, TextTable
-from tailback.results import Result
-from tailback.setup import ROCE, TCP
+from tailback.summary import summarise
 
 PROTOCOLS = {ROCE: ("RoCE", BLUE), TCP: ("TCP", ORANGE)}
 MOST_CORES = 64
 """Rows of cores that a table has for a host."""
 
 
-def by_protocol(result: Result) -> list[Plot]:
+def by_protocol(result: Recorded) -> list[Plot]:
     """Goodput of RoCE and of TCP, where there were both."""
-    spoken = result.summary["protocols"]
+    spoken = summarise(result)["protocols"]
     rows = {name: parts.goodput(result, protocol=name) for name in PROTOCOLS if name in spoken}
     drawn = {name: row / 1e9 for name, row in rows.items() if row is not None}
     if len(rows) < 2 or len(drawn) < 2:
@@ -77,9 +79,9 @@ def by_protocol(result: Result) -> list[Plot]:
     return [Plot("protocols", "Throughput by protocol", caption, figures)]
 
 
-def cpu(result: Result) -> list[Plot]:
+def cpu(result: Recorded) -> list[Plot]:
     """How busy each host's CPU was; nothing where none was used."""
-    found = result.summary["cpu"]
+    found = summarise(result)["cpu"]
     if found is None:
         return []
     panels = views(result)
@@ -113,15 +115,15 @@ def cpu(result: Result) -> list[Plot]:
         left = len(rows) - len(shown)
         caption += ", the others grey" if not left else f"; {text.plural(left, 'other host')} not drawn"
     caption += ". Interrupts, the network stack and copying count; the applications' own work does not."
-    if ROCE in result.summary["protocols"]:
+    if ROCE in summarise(result)["protocols"]:
         caption += " RDMA WRITEs take no CPU here."
     return [Plot("cpu", "CPU of hosts", caption, figures)]
 
 
-def tcp_table(result: Result) -> TextTable:
+def tcp_table(result: Recorded) -> TextTable:
     """A row a sender of TCP: what its connections got and what became of their segments."""
-    rows = measures_hosts.connections(result)
-    since = "start" if result.summary["convergence_s"] is None else "convergence"
+    rows = measures.hosts.connections(result)
+    since = "start" if summarise(result)["convergence_s"] is None else "convergence"
     goodputs = measures.sender_goodputs(result, since, protocol=TCP) if rows.num_rows else {}
     hosts = np.array(rows.column("src").to_pylist() if rows.num_rows else [], dtype=object)
     names = ("packets_sent", "retransmitted_segments", "fast_recoveries", "timeouts", "ece_received")
@@ -182,10 +184,10 @@ def _median(values: Array) -> float:
     return float(np.median(there)) if len(there) else float("nan")
 
 
-def cpu_table(result: Result) -> TextTable:
+def cpu_table(result: Recorded) -> TextTable:
     """All cores of each host together, and those of the busiest one by one, as mpstat -P ALL does."""
-    cores = measures_hosts.cores(result)
-    found = result.summary["cpu"]
+    cores = measures.hosts.cores(result)
+    found = summarise(result)["cpu"]
     first = [found["busiest"]] if found is not None and found["busiest"] in cores else []
     hosts = first + [host for host in sorted(cores, key=text.natural) if host not in first]
     rows = []

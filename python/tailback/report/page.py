@@ -12,6 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from tailback import drawing, explain, text
 from tailback.findings import findings
+from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
 from tailback.report.completion import completion_table
 from tailback.report.figures import Figure, View, views
@@ -28,7 +29,7 @@ from tailback.report.tailback_chart import (
     highest_bytes,
     tailback_chart,
 )
-from tailback.results import Result
+from tailback.summary import summarise
 
 
 def environment() -> Environment:
@@ -57,7 +58,7 @@ def for_script(figures: list[Figure]) -> str:
     return json.dumps(plain, sort_keys=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def render(result: Result) -> str:
+def render(result: Recorded) -> str:
     """The report of a run as HTML. The same result gives the same text."""
     chosen = choose(result)
     below = veth.plots(result) or with_shares(result)
@@ -93,22 +94,22 @@ def render(result: Result) -> str:
     )
 
 
-def _network(result: Result) -> dict[str, str] | None:
+def _network(result: Recorded) -> dict[str, str] | None:
     """A picture of the network; none for a single switch, which needs no picture."""
     network = result.setup.network
     if len(network.switches) < 2:
         return None
     title = drawing.title_of(result.name, "", network)
     words = "Switches by their distance from the hosts. Rates and delays are those of each link."
-    failures = result.summary["link_events"]
+    failures = summarise(result)["link_events"]
     if failures:
         words += f" In this run links failed or were repaired {text.plural(failures, 'time')}."
     return {"svg": drawing.as_svg(network, title), "caption": words}
 
 
-def _line(result: Result) -> str:
+def _line(result: Recorded) -> str:
     meta = result.meta
-    if result.summary["veth"] is not None:
+    if summarise(result)["veth"] is not None:
         hops = f"{text.count(meta['packet_hops'])} packets through rings"
         return f"{text.duration(result.bins.end_s)} simulated · seed {meta['seed']} · {hops}"
     parts = [
@@ -122,14 +123,14 @@ def _line(result: Result) -> str:
     return " · ".join(parts)
 
 
-def flows_in_words(result: Result) -> list[str]:
+def flows_in_words(result: Recorded) -> list[str]:
     """'1,024 queue pairs', '512 TCP connections', as far as there are any."""
-    tcp = (result.summary["tcp"] or {"connections": 0})["connections"]
+    tcp = (summarise(result)["tcp"] or {"connections": 0})["connections"]
     counts = ((result.flows.num_rows - tcp, "queue pair"), (tcp, "TCP connection"))
     return [text.plural(count, noun) for count, noun in counts if count or (not tcp and noun == "queue pair")]
 
 
-def _tailback(result: Result, chosen: Chosen) -> Plot:
+def _tailback(result: Recorded, chosen: Chosen) -> Plot:
     panels: list[View] = views(result)
     sampled = [view.sampling(1024) for view in panels]
     step = sampled[0] + (

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailback import measures, text
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import TCP
 from tailback.report.bridge import bridge_cores
 from tailback.report.completion import completion
 from tailback.report.figures import (
@@ -34,14 +36,13 @@ from tailback.report.figures import sampling as _sampling
 from tailback.report.hosts import by_protocol, cpu
 from tailback.report.plot import Plot
 from tailback.report.tracked import qp_rates, windows
-from tailback.results import Result
-from tailback.setup import TCP
+from tailback.summary import summarise
 
 MOST_PEAK = 1.5
 """How far above the line rate the plot of the total goes."""
 
 
-def all_plots(result: Result) -> list[Plot]:
+def all_plots(result: Recorded) -> list[Plot]:
     """Every plot beneath the tailback chart, in the order of the report."""
     return [
         *completion(result),
@@ -59,7 +60,7 @@ def all_plots(result: Result) -> list[Plot]:
     ]
 
 
-def throughput(result: Result) -> Plot:
+def throughput(result: Recorded) -> Plot:
     """Total goodput against the line rate and against what headers leave of it."""
     if not result.senders:
         return Plot("throughput", "Total throughput", "No flow started.")
@@ -101,20 +102,20 @@ def throughput(result: Result) -> Plot:
     return Plot("throughput", "Total throughput", caption, figures)
 
 
-def _headers(result: Result) -> str:
-    spoken = result.summary["protocols"]
+def _headers(result: Recorded) -> str:
+    spoken = summarise(result)["protocols"]
     if TCP not in spoken:
         return "Ethernet, IP, UDP and InfiniBand"
     return "Ethernet, IP and TCP" if len(spoken) == 1 else "Ethernet, IP, UDP, InfiniBand and TCP"
 
 
-def per_sender(result: Result) -> Plot:
+def per_sender(result: Recorded) -> Plot:
     """Goodput of each sender; slowest and fastest stand out."""
     if not result.senders:
         return Plot("senders", "Throughput of each sender", "No flow started.")
     panels = views(result)
     rows = {host: result.bins.values(host, "goodput_tx_bps") / 1e9 for host in result.senders}
-    fairness = result.summary["fairness"]
+    fairness = summarise(result)["fairness"]
     slowest, fastest = ((fairness[end] or {}).get("host") for end in ("slowest", "fastest"))
     shown = list(rows) if len(rows) <= MOST_LINES else [host for host in (slowest, fastest) if host]
     # Where all sent the same in the same time, nobody is slowest.
@@ -154,14 +155,14 @@ def per_sender(result: Result) -> Plot:
     rates = result.meta["line_rate_bps"]
     if any(row.max(initial=0) > rates[host] / 1e9 for view in reduced.values() for host, row in view.items()):
         caption += " More than a link's rate is no error: what waited in several queues arrived at once."
-        if TCP in result.summary["protocols"]:
+        if TCP in summarise(result)["protocols"]:
             caption = caption.removesuffix(".") + ", or what had come behind a gap was in order at once."
     if len(panels) > 1:
         caption += " The two panels have scales of their own."
     return Plot("senders", "Throughput of each sender", caption, figures)
 
 
-def queue_depth(result: Result) -> Plot:
+def queue_depth(result: Recorded) -> Plot:
     """The fullest egress queue, its mean and its peak, with the ECN thresholds drawn in."""
     panels = views(result)
     standing = measures.standing_queue(result, "start")
@@ -213,7 +214,7 @@ def queue_depth(result: Result) -> Plot:
     return Plot("queue", "Queue depth", caption, figures)
 
 
-def pauses(result: Result) -> Plot:
+def pauses(result: Recorded) -> Plot:
     """Share of the time that ports were paused."""
     panels = views(result)
     queues = [
@@ -221,7 +222,7 @@ def pauses(result: Result) -> Plot:
         for queue in result.bins.entities("paused_share")
         if result.bins.values(queue, "paused_share").any()
     ]
-    summary = result.summary["pauses"]
+    summary = summarise(result)["pauses"]
     if not queues:
         why = (
             "No queue was paused."
@@ -270,14 +271,14 @@ def pauses(result: Result) -> Plot:
     return Plot("pauses", "Pauses", caption, figures)
 
 
-def losses(result: Result) -> Plot:
+def losses(result: Recorded) -> Plot:
     """Drops, packets out of sequence at receivers, and the NAKs that reach senders, a second."""
     series = [
         ("dropped", "drops", INK),
         ("out_of_sequence", "out of seq.", ORANGE),
         ("packet_seq_err", "NAKs", VERMILLION),
     ]
-    tcp_only = list(result.summary["protocols"]) == [TCP]  # it has no NAKs
+    tcp_only = list(summarise(result)["protocols"]) == [TCP]  # it has no NAKs
     heading = "Drops" if tcp_only else "Drops, out-of-sequence packets and NAKs"
     plot = _events(result, "losses", heading, series[:1] if tcp_only else series)
     if not plot.figures and tcp_only:
@@ -289,9 +290,9 @@ def losses(result: Result) -> Plot:
     return plot
 
 
-def marks(result: Result) -> Plot:
+def marks(result: Recorded) -> Plot:
     """CE marks and CNPs a second."""
-    tcp_only = list(result.summary["protocols"]) == [TCP]
+    tcp_only = list(summarise(result)["protocols"]) == [TCP]
     plot = _events(
         result,
         "marks",
@@ -306,7 +307,7 @@ def marks(result: Result) -> Plot:
     return plot if plot.figures else Plot(plot.id, plot.heading, nothing)
 
 
-def _events(result: Result, id_: str, heading: str, series: list[tuple[str, str, str]]) -> Plot:
+def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, str, str]]) -> Plot:
     panels = views(result)
     totals = [(result.bins.total(metric), name, color) for metric, name, color in series]
     totals = [entry for entry in totals if entry[0].any()]

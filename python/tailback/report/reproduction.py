@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
+from tailback.recorded.run import Recorded
 from tailback.report import veth
 from tailback.report.bridge import bridge_cores
 from tailback.report.figures import (
@@ -26,12 +27,10 @@ from tailback.report.plots import losses, pauses, per_sender, throughput
 from tailback.report.shares import fairness, items
 from tailback.report.tailback_chart import SIGNALS, choose, tailback_chart
 from tailback.report.tradeoff import tradeoff
-from tailback.results import Result
 
 if TYPE_CHECKING:
-    from tailback.experiments import Sensitivity
-    from tailback.reproduce import Reproduction, Variant
-    from tailback.reproduce_all import AllReproductions
+    from tailback.reproduce.experiments import Sensitivity
+    from tailback.reproduce.outcome import AllReproductions, Reproduction, Variant
 
 
 def render_reproduction(done: Reproduction) -> str:
@@ -71,7 +70,7 @@ def _headline(done: Reproduction) -> str:
     return f"{counts['met']} of {text.plural(len(done.rows), 'claim')} met, {counts['missed']} missed"
 
 
-def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
+def _run(done: Reproduction, key: str, result: Recorded) -> dict[str, Any]:
     chosen = choose(result)
     whole = views(result)[0]
     chart = Plot("tailback", "Tailback chart", "", [tailback_chart(whole, chosen)])
@@ -88,7 +87,7 @@ def _run(done: Reproduction, key: str, result: Result) -> dict[str, Any]:
     }
 
 
-def _of_hosts(result: Result) -> list[Plot]:
+def _of_hosts(result: Recorded) -> list[Plot]:
     return [
         throughput(result),
         *by_protocol(result),

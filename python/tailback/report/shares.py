@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailback import measures, text
-from tailback.bins import ITEM, Array
+from tailback.recorded.bins import ITEM, Array
+from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
     FEW_POINTS,
@@ -32,7 +33,7 @@ from tailback.report.figures import (
 from tailback.report.plot import Plot
 from tailback.report.plots import all_plots
 from tailback.report.tracked import band, quantile, while_running
-from tailback.results import Result
+from tailback.summary import summarise
 
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK)
 MOST_OF_MEDIAN = 8.0
@@ -41,11 +42,11 @@ LEAST_SENDERS = 4
 """Fewer senders than this are told apart in the plot over time, and need no second one."""
 
 
-def items(result: Result) -> list[Plot]:
+def items(result: Recorded) -> list[Plot]:
     """Goodput of each traffic item; none where there is only one."""
     names = [name for name in result.bins.entities("goodput_rx_bps") if name.startswith(ITEM)]
     # One item of each protocol is in the plot of those.
-    if len(names) in (0, len(result.summary["protocols"])):
+    if len(names) in (0, len(summarise(result)["protocols"])):
         return []
     panels = views(result)
     # The largest are drawn: more than there are colours nobody tells apart.
@@ -75,7 +76,7 @@ def items(result: Result) -> list[Plot]:
     return [Plot("items", "Throughput of each traffic item", caption, figures)]
 
 
-def queue_pairs(result: Result) -> list[Plot]:
+def queue_pairs(result: Recorded) -> list[Plot]:
     """Goodput of the tracked queue pairs: the range, the middle 80 % and the median; none for single
     messages.
     """
@@ -129,9 +130,9 @@ def _means(view: View, row: Array) -> Array:
     return means
 
 
-def fairness(result: Result) -> list[Plot]:
+def fairness(result: Recorded) -> list[Plot]:
     """The senders side by side, slowest first, against an equal share."""
-    since: measures.Since = "start" if result.summary["convergence_s"] is None else "convergence"
+    since: measures.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
     goodputs = measures.sender_goodputs(result, since)
     if len(goodputs) < LEAST_SENDERS:
         return []
@@ -171,7 +172,7 @@ def fairness(result: Result) -> list[Plot]:
         measures.jain(list(goodputs.values())),
         float(values[0] / values[-1]) if values[-1] else 0.0,
     )
-    span = "the whole run" if since == "start" else f"{text.duration(result.summary['convergence_s'])} on"
+    span = "the whole run" if since == "start" else f"{text.duration(summarise(result)['convergence_s'])} on"
     caption = (
         f"Mean goodput of each of {len(hosts)} senders from {span}, slowest first ({hosts[0]}) to fastest "
         f"({hosts[-1]}). Jain's index {index:.4f}; the slowest got {text.share(ratio)} of the fastest's."
@@ -180,7 +181,7 @@ def fairness(result: Result) -> list[Plot]:
     return [Plot("fairness", "Shares of the senders", caption, figures)]
 
 
-def with_shares(result: Result) -> list[Plot]:
+def with_shares(result: Recorded) -> list[Plot]:
     """Every plot beneath the tailback chart, in the order of the report."""
     plots = all_plots(result)
     after = {

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback import measures, parts, text
-from tailback.results import Result
-from tailback.setup import ROCE, TCP
+from tailback import measures, text
+from tailback.recorded import parts
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import ROCE, TCP
+from tailback.summary import summarise
 
 MOST_COUNTER_ROWS = 600
 MOST_ROWS = 64
@@ -30,7 +32,7 @@ class TextTable:
     folded: bool = False
 
 
-def all_tables(result: Result) -> list[TextTable]:
+def all_tables(result: Recorded) -> list[TextTable]:
     """Tables after those of flows and hosts, in the order of the report."""
     return [
         drops(result),
@@ -42,10 +44,10 @@ def all_tables(result: Result) -> list[TextTable]:
     ]
 
 
-def senders(result: Result) -> TextTable:
+def senders(result: Recorded) -> TextTable:
     """A row a sender of RoCE: what its queue pairs got, over the whole of their time."""
     flows = result.flows
-    both = len(result.summary["protocols"]) > 1
+    both = len(summarise(result)["protocols"]) > 1
     if "protocol" in flows.column_names:
         flows = flows.filter(pc.equal(flows.column("protocol"), ROCE))
     sums = (
@@ -56,7 +58,7 @@ def senders(result: Result) -> TextTable:
         "local_ack_timeout_err",
     )
     wanted = ("messages_completed", *sums)
-    since = "start" if result.summary["convergence_s"] is None else "convergence"
+    since = "start" if summarise(result)["convergence_s"] is None else "convergence"
     goodputs = measures.sender_goodputs(result, since, protocol=ROCE if both else None)
     begun = parts.sending(result, protocol=ROCE) if flows.num_rows else []
     shown = _most(begun, goodputs)
@@ -106,7 +108,7 @@ def senders(result: Result) -> TextTable:
     )
 
 
-def by_congestion(result: Result) -> TextTable:
+def by_congestion(result: Recorded) -> TextTable:
     """A row a congestion control and traffic item, where a run has several of the former."""
     flows, rows = result.flows, []
     if "congestion" in flows.column_names:
@@ -165,9 +167,9 @@ def _most(hosts: list[str], goodputs: dict[str, float]) -> list[str]:
     return sorted([*ordered[:half], *ordered[-half:]], key=text.natural)
 
 
-def drops(result: Result) -> TextTable:
+def drops(result: Recorded) -> TextTable:
     """A row a queue and reason."""
-    found = [drop for drop in result.summary["losses"]["by_queue"] if drop["packets"]]
+    found = [drop for drop in summarise(result)["losses"]["by_queue"] if drop["packets"]]
     shown, rest = found[:MOST_DROPS], found[MOST_DROPS:]
     rows = [
         [drop["where"], drop["reason"], text.count(drop["packets"]), text.size(drop["bytes"])]
@@ -187,7 +189,7 @@ def drops(result: Result) -> TextTable:
     )
 
 
-def storms(result: Result) -> TextTable:
+def storms(result: Recorded) -> TextTable:
     """A row a port and priority whose PFC watchdog acted."""
     rows = [
         [
@@ -211,7 +213,7 @@ def storms(result: Result) -> TextTable:
     )
 
 
-def pauses(result: Result) -> TextTable:
+def pauses(result: Recorded) -> TextTable:
     """A row a port and priority that was paused."""
     paused = [pause for pause in result.meta["pauses"] if pause["rx_frames"]]
     longest = sorted(paused, key=lambda pause: -pause["paused_ps"])[: 2 * MOST_ROWS]
@@ -247,10 +249,10 @@ _PROBES = {"probe": "RHCC probe", "probe_ack": "Answer to a probe"}
 """Kinds of packets that only some runs have."""
 
 
-def packets(result: Result) -> TextTable:
+def packets(result: Recorded) -> TextTable:
     """Packets by kind, and the account of the data packets."""
     meta = result.meta
-    spoken = result.summary["protocols"]
+    spoken = summarise(result)["protocols"]
     names = {}
     if ROCE in spoken or not spoken:
         names = {"data": "Data", "ack": "ACK", "nak": "NAK", "cnp": "CNP"}
@@ -258,7 +260,7 @@ def packets(result: Result) -> TextTable:
         names |= {"tcp_data": "TCP data", "tcp_ack": "TCP ACK"}
     names["pfc"] = "PFC"
     names |= {kind: name for kind, name in _PROBES.items() if kind in meta["packets"]}
-    if result.summary["veth"] is not None:
+    if summarise(result)["veth"] is not None:
         names = {}  # nothing goes over links
     rows = [[name, text.count(meta["packets"].get(kind, 0))] for kind, name in names.items()]
     account = meta["conservation"]["data_packets"]
@@ -275,7 +277,7 @@ def packets(result: Result) -> TextTable:
     return TextTable("packets", "Packets", caption, ["Kind", "Transmissions over links"], rows, [False, True])
 
 
-def counters(result: Result) -> TextTable:
+def counters(result: Recorded) -> TextTable:
     """Every counter that is not zero, under the name that mlx5, ethtool or the switch prints."""
     # Only the nodes that have a place in the table are put in order: there may be thousands.
     counts = {
@@ -311,7 +313,7 @@ def counters(result: Result) -> TextTable:
     )
 
 
-def assumptions(result: Result) -> TextTable:
+def assumptions(result: Recorded) -> TextTable:
     """A row a setting whose default is an assumption."""
     return TextTable(
         "assumptions",

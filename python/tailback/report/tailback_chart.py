@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tailback import text
-from tailback.bins import Array
+from tailback.recorded.bins import Array
+from tailback.recorded.run import Recorded
 from tailback.report.figures import GREEN, INK, MONO, MUTED, VERMILLION, Figure, Json, View, layout, pack
-from tailback.results import Result
+from tailback.summary import summarise
 
 MOST_ROWS = 40
 SHARES = {"receive": 4, "egress": 20, "ingress": 8, "send": 8}
@@ -99,7 +100,7 @@ class Chosen:
         return words[:1].upper() + words[1:] + "." if words else ""
 
 
-def choose(result: Result) -> Chosen:
+def choose(result: Recorded) -> Chosen:
     """Queues in the order of the path; those that stayed nearly empty and, above forty, the least full are
     left out: half of the rows are for queues out of switches, which are where traffic stands.
 
@@ -157,7 +158,7 @@ def highest_bytes(chosen: Chosen) -> float:
 
 def tailback_chart(view: View, chosen: Chosen) -> Figure:
     """The chart of one part of a run."""
-    plan = _place(chosen.rows, rings=view.result.summary["cpu"] is not None)
+    plan = _place(chosen.rows, rings=summarise(view.result)["cpu"] is not None)
     unit, length = view.unit
     ticks = _tick_traces(view, plan)
     shapes: list[Json] = [

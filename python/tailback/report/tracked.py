@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailback import measures_hosts, text
-from tailback.bins import PS_PER_S, Array
+from tailback import measures, text
+from tailback.recorded.bins import PS_PER_S, Array
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import ROCE, TCP
 from tailback.report.figures import (
     BLUE,
     FEW_POINTS,
@@ -25,8 +27,7 @@ from tailback.report.figures import (
     views,
 )
 from tailback.report.plot import Plot
-from tailback.results import Result
-from tailback.setup import ROCE, TCP
+from tailback.summary import summarise
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class _Kind:
     note: str
 
 
-def qp_rates(result: Result) -> list[Plot]:
+def qp_rates(result: Recorded) -> list[Plot]:
     """The rates that congestion control gives the tracked queue pairs; nothing without a queue pair."""
-    if list(result.summary["protocols"]) == [TCP]:
+    if list(summarise(result)["protocols"]) == [TCP]:
         return []
-    count = result.summary["protocols"].get(ROCE, {"flows": result.flows.num_rows})["flows"]
+    count = summarise(result)["protocols"].get(ROCE, {"flows": result.flows.num_rows})["flows"]
     kind = _Kind(
         "rates",
         "Rates of queue pairs",
@@ -62,9 +63,9 @@ def qp_rates(result: Result) -> list[Plot]:
     return [_spread(result, kind) or Plot(kind.id, kind.heading, "No tracked queue pair had started.")]
 
 
-def windows(result: Result) -> list[Plot]:
+def windows(result: Recorded) -> list[Plot]:
     """The congestion windows of the tracked TCP connections; nothing without one."""
-    count = measures_hosts.connections(result).num_rows
+    count = measures.hosts.connections(result).num_rows
     kind = _Kind(
         "windows",
         "Windows of TCP connections",
@@ -80,7 +81,7 @@ def windows(result: Result) -> list[Plot]:
     return [plot] if plot else []
 
 
-def _spread(result: Result, kind: _Kind) -> Plot | None:
+def _spread(result: Recorded, kind: _Kind) -> Plot | None:
     """The spread of all tracked, their median and two single ones; None if none had started."""
     panels = views(result)
     names = result.bins.entities(kind.metric)
@@ -128,7 +129,7 @@ def _spread(result: Result, kind: _Kind) -> Plot | None:
     return Plot(kind.id, kind.heading, caption, figures)
 
 
-def while_running(result: Result, names: list[str], metric: str, where: str) -> Array:
+def while_running(result: Recorded, names: list[str], metric: str, where: str) -> Array:
     """A metric of flows, a row each, while they run and the metric `where` is above zero; else NaN."""
     spans = _spans(result, set(names))
     there = [_while_running(result, name, *spans.get(name, (0.0, np.inf)), where) for name in names]
@@ -137,7 +138,7 @@ def while_running(result: Result, names: list[str], metric: str, where: str) -> 
 
 
 def _while_running(
-    result: Result, name: str, start_s: float, end_s: float, metric: str = "rate_bps"
+    result: Recorded, name: str, start_s: float, end_s: float, metric: str = "rate_bps"
 ) -> Array:
     """The values of a flow from its start to its end; before and after, there is nothing to speak of."""
     values = result.bins.values(name, metric)
@@ -146,7 +147,7 @@ def _while_running(
     return np.where(there, values, np.nan)
 
 
-def _spans(result: Result, wanted: set[str]) -> dict[str, tuple[float, float]]:
+def _spans(result: Recorded, wanted: set[str]) -> dict[str, tuple[float, float]]:
     """Start and end of these flows in seconds. That of a single message is named after its flow."""
     flows = result.flows
     names = ("flow", "src", "dst", "qp", "start_ps", "end_ps")

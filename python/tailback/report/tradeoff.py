@@ -10,9 +10,9 @@ from tailback.report.figures import BLUE, BOTTOM, INK, TOP, Figure, Json, layout
 from tailback.report.plot import Plot
 
 if TYPE_CHECKING:
-    from tailback.experiments import Sensitivity
-    from tailback.reproduce import Variant
-    from tailback.results import Result
+    from tailback.recorded.run import Recorded
+    from tailback.reproduce.experiments import Sensitivity
+    from tailback.reproduce.outcome import Variant
 
 _HEIGHT = 340
 _LEAST_GAP_PX = 15.0
@@ -26,7 +26,7 @@ _SCALES = {
 }
 
 
-def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Result) -> list[Plot]:
+def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Recorded) -> list[Plot]:
     """The plot that the table asks for; none where it asks for none."""
     if item.plot is None:
         return []

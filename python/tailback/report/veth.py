@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailback import text
-from tailback.measures_veth import FORWARD, samples
+from tailback.measures.veth import FORWARD, samples
+from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     INK,
     MUTED,
@@ -27,15 +28,15 @@ from tailback.report.figures import (
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
-from tailback.results import Result
+from tailback.summary import summarise
 
 DARK = "#3b3f45"
 _MOST_PINGS = 4000
 
 
-def plots(result: Result) -> list[Plot]:
+def plots(result: Recorded) -> list[Plot]:
     """Every plot of a run with namespaces; nothing where there are none."""
-    found = result.summary["veth"]
+    found = summarise(result)["veth"]
     if found is None:
         return []
     return [_dark_buffer(result), *_pings(result), *_limit(result)]
@@ -105,8 +106,8 @@ def _round_trips(view: View, sent: np.ndarray, rtts: np.ndarray, top: float) -> 
     return figure("ping", view, "Round trips of pings", [dots], look)
 
 
-def _dark_buffer(result: Result) -> Plot:
-    summary, bins = result.summary["veth"], result.bins
+def _dark_buffer(result: Recorded) -> Plot:
+    summary, bins = summarise(result)["veth"], result.bins
     waiting = sum(bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
     panels = views(result)[:1]
     peak = max(float(view.reduce(np.asarray(waiting), POINTS).max(initial=0)) for view in panels)
@@ -122,7 +123,7 @@ def _dark_buffer(result: Result) -> Plot:
     return Plot("dark-buffer", "The dark buffer", caption, figures)
 
 
-def _pings(result: Result) -> list[Plot]:
+def _pings(result: Recorded) -> list[Plot]:
     sent, rtts = samples(result)
     if not len(rtts):
         return []
@@ -135,8 +136,8 @@ def _pings(result: Result) -> list[Plot]:
     return [Plot("ping", "What a ping sees of it", caption, figures)]
 
 
-def _limit(result: Result) -> list[Plot]:
-    summary = result.summary["veth"]
+def _limit(result: Recorded) -> list[Plot]:
+    summary = summarise(result)["veth"]
     if summary["bql_limit"] is None:
         return []
     row = result.bins.values(f"{FORWARD}/ring", "bql_limit")
@@ -159,9 +160,9 @@ def _limit(result: Result) -> list[Plot]:
     return [Plot("bql-limit", "Byte queue limits", caption, figures)]
 
 
-def table(result: Result) -> TextTable:
+def table(result: Recorded) -> TextTable:
     """A row a sender: what it sent and what became of it."""
-    summary = result.summary["veth"]
+    summary = summarise(result)["veth"]
     rows = [] if summary is None else summary["senders"]
     return TextTable(
         "namespaces",

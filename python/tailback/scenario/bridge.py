@@ -5,19 +5,14 @@ What the model does with it is in docs/models/linux-bridge.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from tailback.scenario.fields import Delay, Part, refuse, setting
 from tailback.scenario.hosts import NAME
-from tailback.scenario.qdisc import ROCE_HEADERS_BYTES, FqCodel, Noqueue, Qdisc, qdisc_plan
+from tailback.scenario.qdisc import Noqueue, Qdisc
 from tailback.units import SIZE, duration, format_size, size
-
-if TYPE_CHECKING:
-    from tailback.scenario.errors import Path
-    from tailback.scenario.model import Scenario
 
 MOST_CORES = 1024
 MOST_CHANNELS = 256
@@ -210,90 +205,3 @@ class Bridge(Part):
     def irqs_of(self, port: BridgePort) -> list[int]:
         """The core of each channel."""
         return port.irqs or [core.cpu for core in self.cores if not core.isolated]
-
-
-Problems = Iterator[tuple["Path", str]]
-
-
-def bridge_conflicts(scenario: Scenario) -> Problems:
-    """What does not go with the rest of a scenario."""
-    bridge, network = scenario.bridge, scenario.network
-    if not network.bridges:
-        if bridge is not None:
-            yield ("bridge",), "found a bridge, expected none: topology is not of kind bridge"
-        return
-    assert bridge is not None, "the model has filled it in"
-    known = {core.cpu: core for core in bridge.cores}
-    seen: set[str] = set()
-    for index, port in enumerate(bridge.ports):
-        path = ("bridge", "ports", index)
-        if port.to not in network.host_number:
-            yield (*path, "to"), f'found "{port.to}", expected one of {", ".join(network.hosts)}'
-        elif port.to in seen:
-            yield (*path, "to"), f'found "{port.to}" twice, expected every host once'
-        seen.add(port.to)
-        for place, cpu in enumerate(port.irqs or []):
-            if cpu not in known:
-                cores = ", ".join(str(core) for core in known)
-                yield (*path, "irqs", place), f"found {cpu}, expected one of bridge.cores, {cores}"
-            elif known[cpu].isolated:
-                yield (*path, "irqs", place), f"found {cpu}, expected a core that is not isolated"
-        channels = len(bridge.irqs_of(port))
-        for place, channel in enumerate(port.rss or []):
-            if channel >= channels:
-                text = f"found {channel}, expected one of the {channels} channels, 0 to {channels - 1}"
-                yield (*path, "rss", place), text
-
-
-def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Bridges and their kinds, as the engine takes them."""
-    bridge, names = scenario.bridge, scenario.network.bridges
-    if bridge is None:
-        return [], []
-    return (
-        [{"name": name, "model": number} for number, name in enumerate(names)],
-        [_model(scenario, bridge, name) for name in names],
-    )
-
-
-def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
-    costs, place = bridge.costs, {core.cpu: number for number, core in enumerate(bridge.cores)}
-    ports = [bridge.port(wire.a) for wire in scenario.network.wires_of[name]]
-    qdisc = FqCodel(kind="fq_codel") if bridge.qdisc is None else bridge.qdisc
-    return {
-        "cores": [{"number": core.cpu, "node": core.numa, "guest": core.guest} for core in bridge.cores],
-        "idle_exit_ps": bridge.idle_exit,
-        "interrupt_ps": bridge.interrupt,
-        "poll_ps": bridge.poll,
-        "costs": {
-            "receive_ps": costs.receive,
-            "receive_ps_per_byte": costs.per_byte * 1e3,
-            "qdisc_ps": costs.qdisc,
-            "transmit_ps": costs.transmit,
-            "complete_ps": costs.complete,
-            "remote_factor": costs.remote_factor,
-        },
-        "ports": [
-            {
-                "node": port.numa,
-                "irq_cores": [place[cpu] for cpu in bridge.irqs_of(port)],
-                "rss": port.rss or list(range(len(bridge.irqs_of(port)))),
-            }
-            for port in ports
-        ],
-        "rx_ring": bridge.rx_ring,
-        "tx_ring": bridge.tx_ring,
-        "rx": bridge.rx.model_dump(),
-        "tx": bridge.tx.model_dump(),
-        "bql": None
-        if bridge.bql is None
-        else {
-            "min_bytes": bridge.bql.limit_min,
-            "max_bytes": bridge.bql.limit_max,
-            "hold_ps": bridge.bql.hold_time,
-        },
-        "qdisc": qdisc_plan(qdisc, scenario.host.mtu + ROCE_HEADERS_BYTES),
-        "multiqueue": bridge.qdisc is None,
-        "rx_latency_ps": bridge.rx_latency,
-        "tx_latency_ps": bridge.tx_latency,
-    }

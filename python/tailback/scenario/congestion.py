@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback.scenario.controllers import ABOUT
 from tailback.scenario.errors import Path, found
 from tailback.scenario.fields import Part
 from tailback.scenario.hosts import names
+from tailback.scenario.model import Host, Scenario
 from tailback.scenario.profiles import profiles_of, resolve
-
-if TYPE_CHECKING:
-    from tailback.scenario.model import Host, Scenario
 
 
 def own(item: object) -> str | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from tailback.limits import MAX_HOSTS, MAX_LINKS
+from tailback.limits import HPCC_TOPOLOGY_BYTES, MAX_HOSTS, MAX_LINKS, SCENARIO_BYTES
 from tailback.scenario.document import from_yaml
 from tailback.scenario.errors import Path, ScenarioError, found, one_of
+from tailback.scenario.fields import Part
 from tailback.scenario.hosts import ALL, NAME, check_entry, count_of, expand
+from tailback.scenario.link import Link, Read
 from tailback.scenario.network import Network, Wire
-from tailback.scenario.topology import Graph, Link
 
 _NAME = re.compile(NAME)
 _LINE = 'a link such as "h0 sw0" or "sw0 sw1 400Gbps 1us 1e-6"'
@@ -26,6 +27,45 @@ class NetworkError(ValueError):
         """`text` is as in `Problem`."""
         super().__init__(text)
         self.path = path
+
+
+class Graph(Part):
+    """Any network, link by link. What is no switch is a host, and has exactly one link."""
+
+    kind: Literal["graph"] = Field(description="The form of the network.")
+    switches: list[str] = Field(description="Names of the switches.", min_length=1, max_length=20_000)
+    links: list[str] = Field(
+        description='Links: "h0 sw0", or with rate, delay and loss of their own "sw0 sw1 400Gbps 1us 1e-6". '
+        'A range on the left, "h0..h15 sw0", gives every host of it such a link.',
+        min_length=1,
+        max_length=100_000,
+    )
+    link: Link = Field(default_factory=Link, description="What a link has that its line does not give.")
+
+    def network(self, _read: Read) -> Network:
+        """Hosts in the order in which the links name them."""
+        return from_lines(self.switches, self.links, self.link)
+
+
+class File(Part):
+    """A network from a file beside the scenario.
+
+    A file that ends in .yaml or .yml holds the keys `switches`, `links` and, if wanted, `link` of a graph.
+    Any other file is a topology.txt of the HPCC simulator: its host 3 is h3, its switch 20 is s20.
+    """
+
+    kind: Literal["file"] = Field(description="The form of the network.")
+    path: str = Field(
+        description="The file, relative to the folder of the scenario.", min_length=1, max_length=1000
+    )
+    link: Link = Field(
+        default_factory=Link, description="What a link has that its line in a YAML file does not give."
+    )
+
+    def network(self, read: Read) -> Network:
+        """As the file has it."""
+        most = SCENARIO_BYTES if is_yaml(self.path) else HPCC_TOPOLOGY_BYTES
+        return from_file(self.path, read(self.path, most), self.link)
 
 
 def from_lines(switches: list[str], lines: Iterable[str], link: Link) -> Network:

@@ -50,7 +50,7 @@ def too_few_quanta(quanta: int, least: int) -> str:
 def headrooms(scenario: Scenario) -> list[int]:
     """Bytes for each lossless priority of a switch's port, link by link, as set or worked out.
 
-    0 without switches: what a NIC keeps is in its receive buffer, see `path_plan.thresholds`.
+    0 without switches: what a NIC keeps is in its receive buffer, see `receive_buffer.thresholds`.
     """
     if not scenario.network.switches:
         return [0] * len(scenario.network.wires)

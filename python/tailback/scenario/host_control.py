@@ -6,20 +6,15 @@ Krishnamurthy, Agarwal, "Host Congestion Control", SIGCOMM 2023, and its authors
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from tailback.scenario.controllers import RhccSender
-from tailback.scenario.errors import Path
 from tailback.scenario.fields import Part, setting
 from tailback.units import DURATION, RATE, duration, format_rate, rate
-
-if TYPE_CHECKING:
-    from tailback.scenario.model import Host
 
 _WAN = "Wan et al. (RHCC), APNet 2024"
 _MODULE = "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC)"
@@ -160,71 +155,3 @@ def iio_threshold(rhcc: Rhcc, rate_bps: int) -> float:
 def pcie_threshold(hostcc: HostCc, rate_bps: int) -> int:
     """hostCC's B_T in bit/s, for a host on a link of `rate_bps`."""
     return rate_bps * 84 // 100 if hostcc.pcie_threshold == "auto" else hostcc.pcie_threshold
-
-
-def _ladder(part: Rhcc | HostCc) -> dict[str, Any]:
-    return {
-        "levels_bps": list(part.levels),
-        "write_time_ps": part.write_time,
-        "raise_interval_ps": part.raise_interval,
-    }
-
-
-def rhcc_plan(host: Host, rate_bps: int, *, has_path: bool = True) -> dict[str, Any] | None:
-    """RHCC in the plan of a NIC on a link of `rate_bps`; none where neither half is on.
-
-    The receiver half needs a host with a data path.
-    """
-    rhcc = host.rhcc
-    watches = rhcc.receiver and has_path
-    if not (rhcc.sender or watches):
-        return None
-    sender = {name: getattr(rhcc, name) for name in RhccSender.model_fields}
-    receiver = {
-        "sample_interval_ps": rhcc.sample_interval,
-        "iio_clock_hz": rhcc.iio_clock_mhz * 10**6,
-        "iio_threshold_lines": iio_threshold(rhcc, rate_bps),
-        "ladder": _ladder(rhcc),
-    }
-    return {"sender": sender if rhcc.sender else None, "receiver": receiver if watches else None}
-
-
-def hostcc_plan(host: Host, rate_bps: int) -> dict[str, Any] | None:
-    """HostCC in the plan of a NIC on a link of `rate_bps`; none where it is off."""
-    hostcc = host.hostcc
-    if not hostcc.enabled:
-        return None
-    return {
-        "sample_interval_ps": hostcc.sample_interval,
-        "iio_clock_hz": hostcc.iio_clock_mhz * 10**6,
-        "iio_threshold_lines": hostcc.iio_threshold,
-        "iio_weight": hostcc.iio_weight,
-        "pcie_threshold_bps": pcie_threshold(hostcc, rate_bps),
-        "pcie_weight": hostcc.pcie_weight,
-        "ladder": _ladder(hostcc),
-        "mark": hostcc.mark,
-    }
-
-
-def host_control_conflicts(host: Host, rates: Iterable[int]) -> Iterator[tuple[Path, str]]:
-    """What of RHCC and hostCC does not go together, or not with links of these rates."""
-    line = min(rates)
-    if host.rhcc.sender and host.rhcc.floor > line:
-        yield (
-            ("host", "rhcc", "floor"),
-            f"found {format_rate(host.rhcc.floor)}, expected at most the link's rate, {format_rate(line)}",
-        )
-    for on, path in (
-        (host.rhcc.receiver, ("host", "rhcc", "receiver")),
-        (host.hostcc.enabled, ("host", "hostcc", "enabled")),
-    ):
-        if on and host.path is None and not host.path_by_host:
-            yield (
-                path,
-                "found true, expected false without host.path: there is no IIO whose counter it could read",
-            )
-    if host.rhcc.receiver and host.hostcc.enabled:
-        yield (
-            ("host", "hostcc", "enabled"),
-            "found true, expected false with rhcc.receiver: both set the CPUs' memory bandwidth",
-        )

@@ -363,12 +363,3 @@ class Scenario(Part):
     def __eq__(self, other: object) -> bool:
         """Whether the values are the same, wherever they came from."""
         return isinstance(other, Scenario) and self.__dict__ == other.__dict__
-
-    def resolved_yaml(self) -> str:
-        """The whole scenario with no default left out, without the origins: equal runs have equal texts.
-
-        The files that it names are called as in the folder of a result.
-        """
-        from tailback.scenario.show import input_names, show
-
-        return show(self, comments=False, files=input_names(self))

@@ -21,8 +21,8 @@ from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.host_path import HostPath
 from tailback.scenario.model import Scenario, Transport
-from tailback.scenario.path_plan import every_threshold
 from tailback.scenario.profiles import profiles_of, resolve
+from tailback.scenario.receive_buffer import every_threshold
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import Tcp
 from tailback.units import format_duration, format_rate, format_size
@@ -76,6 +76,14 @@ def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] 
     return "".join(
         f"{line.text:<{width}}  # {line.comment}\n" if line.comment else f"{line.text}\n" for line in lines
     )
+
+
+def resolved_yaml(scenario: Scenario) -> str:
+    """The whole scenario with no default left out, without the origins: equal runs have equal texts.
+
+    The files that it names are called as in the folder of a result.
+    """
+    return show(scenario, comments=False, files=input_names(scenario))
 
 
 def input_names(scenario: Scenario) -> dict[str, str]:

@@ -6,53 +6,25 @@ last, `h0`, `h1` and so on, unless the form says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from tailback.limits import (
-    HPCC_TOPOLOGY_BYTES,
     MAX_HOSTS,
     MAX_LINKS,
     MAX_STAR_HOSTS,
     MOST_PORTS,
-    SCENARIO_BYTES,
 )
-from tailback.scenario.fields import Delay, Part, refuse, setting
+from tailback.scenario.fields import Part, refuse, setting
+from tailback.scenario.graph import File, Graph
+from tailback.scenario.link import Link, Read
 from tailback.scenario.network import Network, Wire, mesh
 from tailback.scenario.veth import VethTopology
-from tailback.units import RATE, duration, format_rate, rate
-
-LinkRate = Annotated[int, RATE.between("1Mbps", "100Tbps")]
-Read = Callable[[str, int], bytes]
-"""Gives the content of a file that a scenario names, of at most so many bytes."""
+from tailback.units import format_rate
 
 _AS_LINK = "assumption: one kind of link everywhere"
 _AL_FARES = "Al-Fares et al., SIGCOMM 2008, section 2.2: all links of a fat tree are alike"
-
-
-class Link(Part):
-    """A full-duplex link."""
-
-    rate: LinkRate = setting(
-        rate("100Gbps"),
-        "Rate of each direction.",
-        'assumption: "RoCE Rocks without PFC" gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s',
-    )
-    delay: Delay = setting(
-        duration("500ns"),
-        "Propagation, one way.",
-        "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks",
-    )
-    loss: float = setting(
-        0.0,
-        "Probability that a packet is lost on the link, each way. PFC frames never are.",
-        "assumption: a clean link",
-        ge=0.0,
-        lt=1.0,
-        allow_inf_nan=False,
-    )
 
 
 def _numbered(prefix: str, count: int) -> list[str]:
@@ -303,49 +275,6 @@ class RailOptimised(Part):
         wires += _mesh(rails, spines, self.fabric or self.link)
         notes = [f"{self.servers} servers of {self.nics} NICs in {self.units} unit(s)"]
         return Network(hosts, rails + spines, wires, notes)
-
-
-class Graph(Part):
-    """Any network, link by link. What is no switch is a host, and has exactly one link."""
-
-    kind: Literal["graph"] = Field(description="The form of the network.")
-    switches: list[str] = Field(description="Names of the switches.", min_length=1, max_length=20_000)
-    links: list[str] = Field(
-        description='Links: "h0 sw0", or with rate, delay and loss of their own "sw0 sw1 400Gbps 1us 1e-6". '
-        'A range on the left, "h0..h15 sw0", gives every host of it such a link.',
-        min_length=1,
-        max_length=100_000,
-    )
-    link: Link = Field(default_factory=Link, description="What a link has that its line does not give.")
-
-    def network(self, _read: Read) -> Network:
-        """Hosts in the order in which the links name them."""
-        from tailback.scenario.graph import from_lines
-
-        return from_lines(self.switches, self.links, self.link)
-
-
-class File(Part):
-    """A network from a file beside the scenario.
-
-    A file that ends in .yaml or .yml holds the keys `switches`, `links` and, if wanted, `link` of a graph.
-    Any other file is a topology.txt of the HPCC simulator: its host 3 is h3, its switch 20 is s20.
-    """
-
-    kind: Literal["file"] = Field(description="The form of the network.")
-    path: str = Field(
-        description="The file, relative to the folder of the scenario.", min_length=1, max_length=1000
-    )
-    link: Link = Field(
-        default_factory=Link, description="What a link has that its line in a YAML file does not give."
-    )
-
-    def network(self, read: Read) -> Network:
-        """As the file has it."""
-        from tailback.scenario.graph import from_file, is_yaml
-
-        most = SCENARIO_BYTES if is_yaml(self.path) else HPCC_TOPOLOGY_BYTES
-        return from_file(self.path, read(self.path, most), self.link)
 
 
 Topology = Annotated[

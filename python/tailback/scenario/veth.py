@@ -6,19 +6,15 @@ the test of its authors, veth_bql_test.sh of veth-backpressure-performance-testi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tailback.scenario.errors import Path, found
 from tailback.scenario.fields import Part, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.network import Network
-from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, Noqueue, Qdisc, qdisc_plan
+from tailback.scenario.qdisc import Noqueue, Qdisc
 from tailback.units import DURATION, SIZE, duration, format_duration, size
-
-if TYPE_CHECKING:
-    from tailback.scenario.model import Scenario
 
 PRODUCER, CONSUMER = "producer", "consumer"
 """The two namespaces."""
@@ -28,8 +24,6 @@ _SWEEP = "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt)"
 
 LONGEST_TX_USECS = duration("8s")
 """Half of the watchdog of 64 packets at 250 ms each: v7 of the series, patch 5."""
-_MTU = 1500
-_UDP_HEADERS = 28
 _Cost = Annotated[int, DURATION.between(maximum="10s")]
 _Work = Annotated[int, DURATION.between("1ps", "10s")]
 _Payload = Annotated[int, SIZE.between("1B", "1472B")]
@@ -234,109 +228,3 @@ class XdpFrames(_Between):
 
 BETWEEN_NAMESPACES = (UdpFlood, Ping, XdpFrames)
 """Traffic that needs a topology of kind veth, and which that needs."""
-
-
-def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """What does not go together where namespaces, or their traffic, are given."""
-    topology = scenario.topology
-    for index, item in enumerate(scenario.traffic):
-        path: Path = ("traffic", index)
-        inside = isinstance(item, BETWEEN_NAMESPACES)
-        if inside != isinstance(topology, VethTopology):
-            kinds = (
-                "udp-flood, ping or xdp-frames"
-                if not inside
-                else "another: this one needs a topology of kind veth"
-            )
-            yield (*path, "kind"), f'found "{item.kind}", expected {kinds}'
-        elif inside and item.start is not None and item.start >= scenario.run.duration:
-            late, end = format_duration(item.start), format_duration(scenario.run.duration)
-            yield (*path, "start"), f"found {late}, expected less than run.duration, {end}"
-    if scenario.veth is not None and not isinstance(topology, VethTopology):
-        yield ("veth",), "found settings, expected none: the topology is not of kind veth"
-    if isinstance(topology, VethTopology):
-        none = "expected none: a topology of kind veth has no hosts"
-        for section in ("failures", "memory_load"):
-            if getattr(scenario, section):
-                yield (section,), f"found something, {none}"
-        if scenario.qos is not None:  # which fills in hosts and switches, too
-            yield ("qos",), f"found {found(scenario.qos)}, {none} and no switch to set up"
-            return
-        for section in ("host", "switch"):
-            if section in scenario.model_fields_set:
-                yield (section,), f"found settings, {none} and no switch"
-
-
-def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
-    """Namespaces and what is sent between them, as the engine has it; none where there are none."""
-    veth = scenario.veth
-    if veth is None:
-        return None
-    consumer = veth.consumer
-    items = list(enumerate(scenario.traffic))
-
-    def common(index: int, item: UdpFlood | Ping | XdpFrames, frame: int) -> dict[str, Any]:
-        return {
-            "name": f"{item.kind}{index}",
-            "src": item.from_,
-            "dst": item.to,
-            "frame_bytes": frame,
-            "start_ps": item.start,
-            "stop_ps": item.stop,
-        }
-
-    return {
-        "namespaces": [_namespace(PRODUCER, consumer, 0), _namespace(CONSUMER, consumer, consumer.rules)],
-        "veths": [
-            {
-                "a": PRODUCER,
-                "b": CONSUMER,
-                "ring": veth.ring,
-                "stops_when_full": veth.kernel != "6.1",
-                "bql": "off" if veth.bql == "none" else veth.bql,
-                "tx_usecs_ps": veth.tx_usecs,
-                "qdisc": qdisc_plan(veth.qdisc, _MTU),
-                "output_ps": veth.output,
-            }
-        ],
-        "datagrams": [
-            {
-                **common(index, item, item.payload + _UDP_HEADERS + ETHERNET_HEADER_BYTES),
-                "send_ps": item.send,
-                "interval_ps": item.interval,
-                "sndbuf_bytes": item.sndbuf,
-                "blocks": item.blocking,
-            }
-            for index, item in items
-            if isinstance(item, UdpFlood)
-        ],
-        "pings": [
-            {
-                **common(index, item, item.payload + _UDP_HEADERS + ETHERNET_HEADER_BYTES),
-                "interval_ps": item.interval,
-                "spread_ps": item.spread,
-            }
-            for index, item in items
-            if isinstance(item, Ping)
-        ],
-        "frames": [
-            {**common(index, item, item.frame), "batch": item.batch, "interval_ps": item.interval}
-            for index, item in items
-            if isinstance(item, XdpFrames)
-        ],
-    }
-
-
-def _namespace(name: str, costs: Consumer, rules: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "take_ps": costs.take,
-        "stack_ps": costs.stack,
-        "rules": rules,
-        "rule_ps": costs.rule,
-        "echo_ps": round((costs.stack + rules * costs.rule) * costs.echo),
-        "jitter_per_mille": round(costs.jitter * 1000),
-        "wakeup_ps": costs.wakeup,
-        "threaded": costs.napi == "threaded",
-        "gro_batch": costs.gro_batch,
-    }

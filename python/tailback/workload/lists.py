@@ -84,7 +84,7 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    from tailback.parquet import read_parquet
+    from tailback.files.parquet import read_parquet
 
     try:
         if name.endswith(".csv"):

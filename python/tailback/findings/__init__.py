@@ -1,0 +1,209 @@
+"""The findings of a run in words: one short statement each, made of the figures of the summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailback import text
+from tailback.findings import hosts, veth
+from tailback.findings.bridge import bridge_findings
+from tailback.findings.finding import Finding, since
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import TCP
+from tailback.summary import summarise
+
+
+def findings(result: Recorded) -> list[Finding]:
+    """All findings of a run, those that put the others in doubt first."""
+    summary = summarise(result)
+    found = []
+    if not result.complete:
+        found.append(_partial(summary))
+    found.extend(_faults(summary))
+    if summary["veth"] is not None:
+        return [*found, *veth.findings(summary["veth"])]
+    fct = summary["fct"]
+    if fct is not None:
+        found += _completion(fct)
+    found.append(_throughput(summary))
+    # Senders of single messages send what they drew: that they differ says nothing of the network.
+    if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
+        found.append(_fairness(summary))
+    found += hosts.shares(summary)
+    found += [_drops(summary), *hosts.tcp(summary), _pauses(summary), *_storms(summary)]
+    found += [_signals(summary), _standing(summary), *hosts.cpu(summary)]
+    found += bridge_findings(summary)
+    if summary["flows"]["failed"]:
+        failed = summary["flows"]["failed"]
+        words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
+        found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found.extend(_not_honoured(result.setup.not_honoured))
+    return found
+
+
+def _partial(summary: dict[str, Any]) -> Finding:
+    share = summary["simulated_s"] / summary["planned_s"]
+    stuck = any(fault["kind"] == "deadlock" for fault in summary["faults"])
+    words = (
+        f"{'Stuck' if stuck else 'Interrupted'} after {text.duration(summary['simulated_s'])} of "
+        f"{text.duration(summary['planned_s'])} planned. "
+        "Every figure and plot is about the part that ran."
+    )
+    return Finding("Partial run", text.share(share), words, "warning")
+
+
+def _faults(summary: dict[str, Any]) -> list[Finding]:
+    if not summary["faults"]:
+        return []
+    first = summary["faults"][0]
+    more = len(summary["faults"]) - 1
+    words = f"{first['text']} ({first['where']})" + (f", and {more} more, listed below." if more else ".")
+    return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
+
+
+def _completion(fct: dict[str, Any]) -> list[Finding]:
+    """Slowdown of the flows that are done, and how many are not."""
+    found = []
+    if fct["all"] is not None:
+        slowdown, times = fct["all"]["slowdown"], fct["all"]["fct_s"]
+        words = (
+            f"is the median slowdown of {text.plural(fct['finished'], 'flow')}, completion time over that in "
+            f"an empty network; 95th percentile {text.significant(slowdown['p95'])}, 99th "
+            f"{text.significant(slowdown['p99'])}, 99.9th {text.significant(slowdown['p999'])}, mean "
+            f"{text.significant(slowdown['mean'])}. Completion times: mean {text.duration(times['mean'])}, "
+            f"median {text.duration(times['p50'])}, 99th percentile {text.duration(times['p99'])}, longest "
+            f"{text.duration(times['max'])}."
+        )
+        found.append(Finding("Slowdown", text.significant(slowdown["p50"]), words))
+    if fct["unfinished"]:
+        left = sum(fct["unfinished"].values())
+        states = {"waiting": "not started", "running": "under way", "error": "failed"}
+        parts = [f"{text.count(n)} {states[state]}" for state, n in sorted(fct["unfinished"].items())]
+        names = ", ".join(fct["unfinished_first"])
+        words = (
+            f"{'flow was' if left == 1 else 'flows were'} not done at the end, and in no slowdown: "
+            f"{', '.join(parts)}. {'The first: ' if left > 1 else ''}{names}."
+        )
+        found.append(Finding("Unfinished", text.count(left), words, "warning"))
+    return found
+
+
+def _not_honoured(names: dict[str, str]) -> list[Finding]:
+    if not names:
+        return []
+    groups: dict[str, list[str]] = {}
+    for name, why in names.items():
+        groups.setdefault(why, []).append(name)
+    words = "; ".join(f"{', '.join(keys)}: {why}" for why, keys in groups.items())
+    return [Finding("Not honoured", text.plural(len(names), "key"), f"{words}.", "warning")]
+
+
+def _throughput(summary: dict[str, Any]) -> Finding:
+    goodput = summary["goodput"]
+    # Without a sender there is no line rate to be a share of.
+    if goodput["total_bps"] is None or goodput["of_line_rate"] is None:
+        return Finding("Throughput", text.MISSING, "No flow ran.", "warning")
+    words = (
+        f"of payload in total, {text.share(goodput['of_line_rate'])} of the line rate and "
+        f"{text.share(goodput['of_ideal'])} of what packet headers leave of it "
+        f"({text.share(goodput['ideal_payload_share'])}), {since(summary)}"
+    )
+    words += ", when the total had become steady." if summary["convergence_s"] else "."
+    return Finding("Throughput", text.rate(goodput["total_bps"]), words)
+
+
+def _fairness(summary: dict[str, Any]) -> Finding:
+    fairness = summary["fairness"]
+    if fairness["jain"] is None:
+        return Finding("Fairness", text.MISSING, "No sender delivered anything.", "warning")
+    slowest, fastest = fairness["slowest"], fairness["fastest"]
+    words = (
+        f"Jain's index over {fairness['senders']} senders. The slowest, {slowest['host']}, got "
+        f"{text.rate(slowest['bps'])}; the fastest, {fastest['host']}, {text.rate(fastest['bps'])} "
+        f"(min/max {fairness['min_max_ratio']:.2f})."
+    )
+    return Finding("Fairness", f"{fairness['jain']:.3f}", words)
+
+
+def _drops(summary: dict[str, Any]) -> Finding:
+    losses = summary["losses"]
+    if not losses["dropped_packets"]:
+        words = "No packet was dropped."
+        if losses["naks"]:
+            words += f" Senders got {text.plural(losses['naks'], 'NAK')} all the same."
+        return Finding("Drops", "none", words)
+    worst = losses["by_queue"][0]
+    words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
+    again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmissions."
+    # TCP knows no NAKs.
+    words += (
+        f" {again}"
+        if list(summary["protocols"]) == [TCP]
+        else (
+            f" Senders got {text.plural(losses['naks'], 'NAK')}, the last at "
+            f"{text.duration(losses['last_nak_s'])}, and {text.plural(losses['ack_timeouts'], 'ACK timeout')}"
+            f"; {again}"
+        )
+    )
+    return Finding("Drops", text.count(losses["dropped_packets"]), words, "warning")
+
+
+def _pauses(summary: dict[str, Any]) -> Finding:
+    pauses = summary["pauses"]
+    if not pauses["frames"]:
+        if not pauses["lossless_priorities"]:
+            return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
+        return Finding("Pauses", "none", "PFC was never needed.")
+    worst = pauses["most_paused"]
+    share, ran = pauses["largest_share_of_a_second"], summary["simulated_s"]
+    # Of a short run most of that second is missing.
+    whole = f"; {text.share(share / ran)} of the run" if 0 < ran < 1 else ""
+    words = (
+        f"of the worst second at {worst['port']}, the port that was paused longest{whole}. "
+        f"{text.plural(pauses['frames'], 'PFC frame')} reached {text.plural(pauses['ports'], 'port')}; "
+        f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
+    )
+    return Finding("Pauses", text.share(share), words)
+
+
+def _storms(summary: dict[str, Any]) -> list[Finding]:
+    storms = summary["storms"]
+    if not storms:
+        return []
+    worst = max(storms, key=lambda storm: int(storm["tx_dropped_packets"]))
+    dropped = sum(storm["tx_dropped_packets"] + storm["rx_dropped_packets"] for storm in storms)
+    words = (
+        f"detected by the PFC watchdogs of {text.plural(len(storms), 'port')}, the first at "
+        f"{text.duration(min(storm['first_ps'] for storm in storms) / 1e12)}; "
+        f"{text.plural(dropped, 'packet')} dropped, most at {worst['port']}."
+    )
+    return [Finding("PFC storms", text.count(sum(storm["detected"] for storm in storms)), words, "warning")]
+
+
+def _signals(summary: dict[str, Any]) -> Finding:
+    signals = summary["signals"]
+    data = summary["conservation"]["data_packets"]["sent"]
+    cnps = list(summary["protocols"]) != [TCP]  # TCP's echoes are told with TCP
+    if not signals["ecn_marked_packets"]:
+        sent = f"; {text.plural(signals['cnps'], 'CNP')} sent" if cnps else ""
+        why = "" if cnps or (summary["tcp"] or {}).get("ecn") else ": TCP does not use ECN here"
+        return Finding("ECN marks", "none", f"No packet was marked{why}{sent}.")
+    words = f"of {text.count(data)} data packets sent were marked CE"
+    words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
+    return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
+
+
+def _standing(summary: dict[str, Any]) -> Finding:
+    standing = summary["standing_queue"]
+    if standing is None and not summary["queues_recorded"]:
+        words = f"Of this run only {summary['recorded']} are recorded."
+        return Finding("Standing queue", text.MISSING, words)
+    if standing is None:
+        return Finding("Standing queue", "none", "The queues of the network stayed empty.")
+    words = (
+        f"on average in {standing['queue']}, which held "
+        f"{text.share(standing['share_of_all_egress_queues'])} of all bytes waiting in egress queues "
+        f"{since(summary)}. At its fullest, in the whole run, it held "
+        f"{text.size(standing['max_bytes'])}."
+    )
+    return Finding("Standing queue", text.size(standing["mean_bytes"]), words)

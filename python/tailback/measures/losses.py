@@ -1,0 +1,98 @@
+"""Measures of losses and signals: counted to the end of the run, whether flows have ended or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
+
+from tailback.measures.registry import NAN, measure
+from tailback.measures.spans import Since, last_start, since_s
+from tailback.recorded.run import Recorded
+
+
+def _counted(result: Recorded, metric: str, since: Since, until_s: float | None = None) -> float:
+    begin = since_s(result, since)
+    if begin != begin:
+        return NAN
+    return float(result.bins.total(metric)[result.bins.within(begin, until_s)].sum())
+
+
+def _windows_with(result: Recorded, metric: str, since: Since, window_s: float) -> float:
+    begin = since_s(result, since)
+    if begin != begin:
+        return NAN
+    windows = result.bins.windows(result.bins.total(metric), window_s, begin)
+    return float((windows > 0).mean()) if len(windows) else NAN
+
+
+def _last(result: Recorded, metric: str) -> float:
+    """End of the last bin in which a count was not zero."""
+    found = np.flatnonzero(result.bins.total(metric))
+    return float(result.bins.start_s[found[-1]] + result.bins.width_s[found[-1]]) if len(found) else 0.0
+
+
+@measure("count")
+def dropped_packets(result: Recorded, since: Since = "start") -> float:
+    """Packets dropped, at any queue and for any reason."""
+    if since == "start":
+        return float(sum(drop["packets"] for drop in result.meta["drops"]))
+    return _counted(result, "dropped", since)
+
+
+@measure("share")
+def windows_with_drops(result: Recorded, since: Since = "all_started", window_s: float = 0.1) -> float:
+    """Share of the windows of `window_s`, to the end of the run, in which at least one packet was dropped."""
+    return _windows_with(result, "dropped", since, window_s)
+
+
+@measure("count")
+def naks(result: Recorded, since: Since = "start", until_s: float | None = None) -> float:
+    """NAKs for a packet out of sequence, counted at the senders (mlx5: packet_seq_err)."""
+    return _counted(result, "packet_seq_err", since, until_s)
+
+
+@measure("share")
+def windows_with_naks(result: Recorded, since: Since = "all_started", window_s: float = 0.1) -> float:
+    """Share of the windows of `window_s`, to the end of the run, in which a sender got a NAK."""
+    return _windows_with(result, "packet_seq_err", since, window_s)
+
+
+@measure("s")
+def last_nak(result: Recorded) -> float:
+    """When the last NAK came (end of its bin); 0 when none did."""
+    return _last(result, "packet_seq_err")
+
+
+@measure("s")
+def naks_after_last_start(result: Recorded) -> float:
+    """For how long after the last flow had started NAKs still came; 0 when none came after that."""
+    return max(0.0, last_nak(result) - last_start(result))
+
+
+@measure("count")
+def marked_packets(result: Recorded, since: Since = "start") -> float:
+    """Packets that a queue marked CE."""
+    if since == "start" and not result.records_all:
+        counters = result.counters
+        names = pc.starts_with(counters.column("counter"), "ecn_marked_tc_")
+        return float(pc.sum(counters.filter(names).column("value")).as_py() or 0)
+    return _counted(result, "ecn_marked", since)
+
+
+@measure("count")
+def cnps(result: Recorded, since: Since = "start") -> float:
+    """CNPs that receivers sent."""
+    return _counted(result, "np_cnp_sent", since)
+
+
+@measure("share")
+def retransmitted_share(result: Recorded) -> float:
+    """Data packets sent again as a share of all data packets sent, over the whole run."""
+    sent = pc.sum(result.flows.column("packets_sent")).as_py()
+    return float(pc.sum(result.flows.column("packets_retransmitted")).as_py() / sent) if sent else NAN
+
+
+@measure("count")
+def failed_flows(result: Recorded) -> float:
+    """Queue pairs that ended in error."""
+    return float(pc.sum(pc.equal(result.flows.column("state"), "error")).as_py() or 0)

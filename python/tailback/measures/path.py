@@ -1,0 +1,84 @@
+"""Measures of the receiving host's path and of who takes its memory, in the terms of `tailback.measures`.
+
+Where several hosts have a path, each measure is that of the host where it is greatest.
+"""
+
+from __future__ import annotations
+
+from tailback.measures.registry import NAN, measure
+from tailback.measures.spans import Since, span
+from tailback.recorded.run import Recorded
+
+_NS_PER_S = 1e9
+
+
+def _greatest(result: Recorded, metrics: list[str], since: Since) -> float:
+    """The greatest mean over the span of the sum of some metrics, of all that have them; 0 without any."""
+    begin, end = span(result, since)
+    if begin != begin:
+        return NAN
+    bins = result.bins
+    means = (
+        sum(bins.mean(bins.values(entity, metric), begin, end) for metric in metrics)
+        for entity in bins.entities(metrics[0])
+    )
+    return max(means, default=0.0)
+
+
+@measure("share")
+def stalled_writes(result: Recorded, since: Since = "start") -> float:
+    """Share of the time in which a write waited for PCIe credits (NEO-Host: outbound PCIe stalled writes)."""
+    return _greatest(result, ["stalled_share"], since)
+
+
+@measure("share")
+def pausing(result: Recorded, since: Since = "start") -> float:
+    """Share of the time in which a NIC's receive buffer kept its peer paused (ethtool: tx_prio3_pause)."""
+    return _greatest(result, ["pausing_share"], since)
+
+
+@measure("share")
+def ddio_misses(result: Recorded, since: Since = "start") -> float:
+    """Share of the lines written by I/O that were not in the cache (PCM: PCIe write misses)."""
+    return _greatest(result, ["ddio_miss_share"], since)
+
+
+@measure("B/s")
+def memory_traffic(result: Recorded, since: Since = "start") -> float:
+    """What cores and I/O together move to and from memory (PCM)."""
+    return _greatest(result, ["memory_cpu_bps", "memory_nic_bps"], since) / 8
+
+
+@measure("B/s")
+def cores_memory_traffic(result: Recorded, since: Since = "start") -> float:
+    """What cores move to and from memory."""
+    return _greatest(result, ["memory_cpu_bps"], since) / 8
+
+
+@measure("s")
+def probe_delay(result: Recorded, since: Since = "start") -> float:
+    """Receiver's processing delay as probes see it: from leaving the receive buffer to the write's end."""
+    probed = bool(result.bins.entities("receiver_delay_ns"))
+    return _greatest(result, ["receiver_delay_ns"], since) / _NS_PER_S if probed else NAN
+
+
+@measure("s")
+def message_latency(result: Recorded, since: Since = "start") -> float:
+    """Mean time from a message's posting to its completion, of writers that always have `depth` outstanding.
+
+    Little's law: messages outstanding over messages a second. With a depth of 1 it is the mean of what
+    perftest calls latency, both ways included.
+    """
+    begin, end = span(result, since)
+    flows = result.flows
+    if begin != begin or "message_bytes" not in flows.column_names:
+        return NAN
+    writers = result.plan.get("writers", [])
+    depth = {str(writer["name"]): int(writer["tx_depth"]) for writer in writers if "tx_depth" in writer}
+    rows = flows.select(["writer", "message_bytes"]).to_pylist()
+    sizes = {row["message_bytes"] for row in rows}
+    if not rows or len(sizes) != 1 or any(row["writer"] not in depth for row in rows):
+        return NAN
+    outstanding = sum(depth[row["writer"]] for row in rows)
+    rate = result.bins.mean(result.bins.total("goodput_rx_bps"), begin, end) / 8 / sizes.pop()
+    return outstanding / rate if rate else NAN

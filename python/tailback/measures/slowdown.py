@@ -1,0 +1,187 @@
+"""Flow completion times (FCT) set against what an empty network would need.
+
+The slowdown of a flow is its FCT over its ideal FCT, and at least 1: the ideal one is worked out and may miss
+the real best case by the rounding of a transmission time. Tables by size follow the figures of Li et al.,
+"HPCC: High Precision Congestion Control", SIGCOMM 2019 (figures 11 and 12): buckets with equally many flows,
+so that each point stands on as many of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailback import text
+from tailback.recorded.run import Recorded
+
+Array = npt.NDArray[np.float64]
+
+QUANTILES = (0.5, 0.95, 0.99, 0.999)
+BUCKETS = 10
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Slowdown of the flows of `low_bytes` to `high_bytes`, both included; figures are None without flows."""
+
+    low_bytes: int
+    high_bytes: int
+    count: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    p999: float | None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Flows that are done, a row each: bytes, picoseconds, picoseconds."""
+
+    sizes: npt.NDArray[np.int64]
+    fct_ps: npt.NDArray[np.int64]
+    ideal_fct_ps: npt.NDArray[np.int64]
+
+    @property
+    def slowdown(self) -> Array:
+        """FCT over ideal FCT, at least 1."""
+        return np.maximum(1.0, self.fct_ps / np.maximum(self.ideal_fct_ps, 1))
+
+
+def quantile(values: Array, q: float) -> float:
+    """The smallest value that the share `q` of all do not exceed: a value that was measured, not one between.
+
+    With n values it is number ceil(q n) of them in order, so the 99.9th percentile of fewer than 1000 is
+    their largest.
+    """
+    ordered = np.sort(values)
+    return float(ordered[max(0, int(np.ceil(q * len(ordered) - 1e-9)) - 1)])
+
+
+def table(
+    sizes: npt.NDArray[np.int64],
+    fct_ps: npt.NDArray[np.int64],
+    ideal_fct_ps: npt.NDArray[np.int64],
+    *,
+    edges: Sequence[int] | None = None,
+    buckets: int = BUCKETS,
+) -> list[Bucket]:
+    """Slowdown by size.
+
+    Args:
+        sizes: Bytes of each flow that is done.
+        fct_ps: Its completion time; any unit, the same as the ideal one's.
+        ideal_fct_ps: Its completion time in an empty network.
+        edges: Upper sizes of the buckets, rising; larger flows make one more. None: as many flows in each.
+        buckets: How many, without edges. Flows of one size are never parted, so there may be fewer.
+    """
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    slowdown = Finished(ordered, fct_ps[order], ideal_fct_ps[order]).slowdown
+    if edges is None:
+        wanted = (len(ordered) * np.arange(1, buckets) / buckets).astype(np.int64)
+        tops = [int(ordered[i - 1]) for i in wanted if i > 0]
+        tops = sorted({*tops, *(int(size) for size in ordered[-1:])})
+        lows: list[int] = []
+    else:
+        tops = sorted({*edges, *(int(size) for size in ordered[-1:] if size > max(edges, default=0))})
+        lows = [1, *(top + 1 for top in tops)]
+    cuts = [0, *np.searchsorted(ordered, tops, side="right").tolist()]
+    found = []
+    for number, (first, last) in enumerate(itertools.pairwise(cuts)):
+        low = lows[number] if lows else int(ordered[first])
+        found.append(_bucket(low, tops[number], slowdown[first:last]))
+    return found
+
+
+def _bucket(low: int, high: int, slowdown: Array) -> Bucket:
+    if not len(slowdown):
+        return Bucket(low, high, 0, None, None, None, None, None)
+    figures = (quantile(slowdown, q) for q in QUANTILES)
+    return Bucket(low, high, len(slowdown), float(slowdown.mean()), *figures)
+
+
+def finished(result: Recorded, tag: str | None = None) -> Finished:
+    """The flows of a run that are done and have one message; `tag` keeps those of one traffic item."""
+    flows = result.flows
+    if "fct_ps" not in flows.column_names:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Finished(nothing, nothing, nothing)
+    keep = pc.and_(pc.is_valid(flows.column("fct_ps")), pc.is_valid(flows.column("ideal_fct_ps")))
+    if tag is not None:
+        keep = pc.and_(keep, pc.equal(flows.column("writer"), tag))
+    done = flows.filter(keep)
+    # A flow of several messages has the bytes of all.
+    sizes = pc.multiply(done.column("message_bytes"), done.column("messages_completed"))
+    columns = (sizes, done.column("fct_ps"), done.column("ideal_fct_ps"))
+    return Finished(*(np.asarray(column.to_numpy(), dtype=np.int64) for column in columns))
+
+
+def _unfinished(result: Recorded) -> pa.Table:
+    """The single messages that are not done."""
+    flows = result.flows
+    if "ideal_fct_ps" not in flows.column_names:
+        return flows.slice(0, 0)
+    single = pc.is_valid(flows.column("ideal_fct_ps"))
+    return flows.filter(pc.and_(single, pc.not_equal(flows.column("state"), "done")))
+
+
+def unfinished(result: Recorded) -> dict[str, int]:
+    """How many single messages are not done at the end, by their state: waiting, running, error."""
+    states = _unfinished(result).column("state").value_counts().to_pylist()
+    return {one["values"]: one["counts"] for one in states}
+
+
+def _first_unfinished(result: Recorded, most: int = 3) -> list[str]:
+    """Names of the first few messages that are not done: `h3 to h7 (30 MB)`."""
+    left = _unfinished(result).slice(0, most)
+    return [
+        f"{row['src']} to {row['dst']} ({text.size(row['message_bytes'])})"
+        for row in left.select(["src", "dst", "message_bytes"]).to_pylist()
+    ]
+
+
+def summarise(result: Recorded) -> dict[str, Any] | None:
+    """FCT and slowdown for summary.json: all flows, by size, and by traffic item; None without flows."""
+    done = finished(result)
+    left = unfinished(result)
+    if not len(done.sizes) and not left:
+        return None
+    names = result.setup.tags
+    return {
+        "finished": len(done.sizes),
+        "unfinished": left,
+        "unfinished_first": _first_unfinished(result),
+        "all": _all(done),
+        "by_size": [asdict(bucket) for bucket in _table(done)],
+        "by_item": {name: _all(finished(result, name)) for name in names} if len(names) > 1 else {},
+    }
+
+
+def _table(done: Finished) -> list[Bucket]:
+    return table(done.sizes, done.fct_ps, done.ideal_fct_ps) if len(done.sizes) else []
+
+
+def _all(done: Finished) -> dict[str, Any] | None:
+    if not len(done.sizes):
+        return None
+    low, high = int(done.sizes.min()), int(done.sizes.max())
+    fct = done.fct_ps / 1e12
+    return {
+        "slowdown": asdict(_bucket(low, high, done.slowdown)),
+        "fct_s": {
+            "mean": float(fct.mean()),
+            **{
+                name: quantile(fct, q)
+                for name, q in zip(("p50", "p95", "p99", "p999"), QUANTILES, strict=True)
+            },
+            "max": float(fct.max()),
+        },
+    }

@@ -1,0 +1,328 @@
+"""The plan: a scenario with nothing left to decide, as the engine takes it. All numbers are in base units."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tailback.plan.bridge import bridge_plans
+from tailback.plan.host_control import hostcc_plan, rhcc_plan
+from tailback.plan.path import memory_loads, path_plan
+from tailback.plan.veth import veth_plan
+from tailback.scenario.checks import one_way, pairs
+from tailback.scenario.congestion import (
+    ack_every,
+    congestion_plan,
+    kind_of_hosts,
+    kinds,
+    needs_round_trip,
+    own,
+)
+from tailback.scenario.cpu import cpu_plan
+from tailback.scenario.headroom import headrooms, shared
+from tailback.scenario.host_path import HostPath
+from tailback.scenario.hosts import names
+from tailback.scenario.model import Scenario
+from tailback.scenario.network import Wire
+from tailback.scenario.qos import (
+    CodePoint,
+    classes,
+    cnp_code_point,
+    code_point,
+    code_points,
+    ecn_plan,
+    pools_plan,
+    strict_of,
+    weights_plan,
+)
+from tailback.scenario.receive_buffer import paths_of
+from tailback.scenario.round_trip import longest_round_trip
+from tailback.scenario.switch import Switch
+from tailback.scenario.tcp import tcp_plan
+from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
+from tailback.scenario.veth import BETWEEN_NAMESPACES
+
+
+def make_plan(scenario: Scenario) -> dict[str, Any]:
+    """The plan of a scenario: plain data, times in ps, sizes in bytes, rates in bit/s, no defaults.
+
+    Hosts, links, writers, connections and messages are in the order of the network and of the traffic list,
+    which is also the order of their random streams. Hosts of one link rate share a kind of NIC, switches with
+    as much shared buffer a kind of switch. Hosts with a data path share one if their links' delays and their
+    paths are alike, too.
+    """
+    network = scenario.network
+    wires = [network.wires_of[name][0] for name in network.hosts]
+    paths = list(paths_of(scenario).values())
+    alike = [
+        (wire.rate, wire.delay if path else None, id(path)) for wire, path in zip(wires, paths, strict=True)
+    ]
+    nics = dict(zip(reversed(alike), zip(reversed(wires), reversed(paths), strict=True), strict=True))
+    nic_of = {kind: number for number, kind in enumerate(dict.fromkeys(alike))}
+    link_rates = {wire.rate for wire in network.wires}
+    round_trip = longest_round_trip(scenario).time if needs_round_trip(scenario) else None
+    pools = shared(scenario)
+    models = list(dict.fromkeys(pools.values()))
+    model_of = {pool: number for number, pool in enumerate(models)}
+    marks, order = code_points(scenario), kinds(scenario)
+    bridges, bridge_models = bridge_plans(scenario)
+    return {
+        "name": scenario.name,
+        "seed": scenario.run.seed,
+        "duration_ps": scenario.run.duration,
+        "hosts": [
+            {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
+            for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)
+        ],
+        "nics": [_nic(scenario, marks, *nics[kind], round_trip) for kind in nic_of],
+        "switches": [{"name": name, "model": model_of[pool]} for name, pool in pools.items()],
+        "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in models],
+        "bridges": bridges,
+        "bridge_models": bridge_models,
+        "links": [
+            {
+                "a": wire.a,
+                "b": wire.b,
+                "rate_bps": wire.rate,
+                "delay_ps": wire.delay,
+                "loss": wire.loss,
+                "headroom_bytes": headroom,
+            }
+            for wire, headroom in zip(network.wires, headrooms(scenario), strict=True)
+        ],
+        "code_points": [mark._asdict() for mark in marks],
+        "writers": _all_writers(scenario, marks),
+        "tcp_connections": [
+            entry
+            for index, item in enumerate(scenario.traffic)
+            if isinstance(item, TcpStreams)
+            for entry in _connections(item, index, network.hosts, marks)
+        ],
+        "flows": _flows(scenario, marks),
+        "memory_loads": memory_loads(scenario),
+        "link_events": _link_events(scenario),
+        "veth": veth_plan(scenario),
+        "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
+    }
+
+
+def plan_json(plan: dict[str, Any]) -> str:
+    """A plan as the engine reads it."""
+    return json.dumps(plan, allow_nan=False)
+
+
+def _nic(
+    scenario: Scenario, marks: list[CodePoint], wire: Wire, path: HostPath | None, round_trip: int | None
+) -> dict[str, Any]:
+    host, rate_bps = scenario.host, wire.rate
+    of_cnps = cnp_code_point(host)
+    first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
+    return {
+        "mtu_bytes": host.mtu,
+        "rx_latency_ps": host.rx_latency,
+        "class_of": classes(marks, host.qos),
+        "ect": host.ect,
+        "cnp_code_point": None if of_cnps is None else marks.index(of_cnps),
+        "strict": strict_of(host),
+        "weights": weights_plan(host.weights),
+        "transport": {
+            "ack_every_packets": ack_every(host)[0],
+            "ack_timeout_ps": full,
+            "adaptive_timeout_ps": None if first is None else min(first, full),
+            "retry_count": host.transport.retry_count,
+            "nak_reaction_ps": host.transport.nak_reaction,
+        },
+        "congestion": [congestion_plan(host, kind, rate_bps, round_trip) for kind in kinds(scenario)],
+        "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),
+        "hostcc": None if path is None else hostcc_plan(host, rate_bps),
+        "host_path": path_plan(scenario, path, wire),
+        "tcp": tcp_plan(host.tcp) if scenario.has_tcp else None,
+        "cpu": cpu_plan(host.cpu) if scenario.has_tcp else None,
+    }
+
+
+def _switch(
+    switch: Switch, marks: list[CodePoint], shared_bytes: int, rates: Iterable[int]
+) -> dict[str, Any]:
+    pfc, watchdog = switch.pfc, switch.watchdog
+    return {
+        "buffer_bytes": switch.buffer,
+        "shared_bytes": shared_bytes,
+        "latency_ps": switch.latency,
+        "class_of": classes(marks, switch.qos),
+        "lossless": list(switch.lossless),
+        "strict": list(switch.strict),
+        "weights": weights_plan(switch.weights),
+        "pools": pools_plan(switch, shared_bytes),
+        "ecn": ecn_plan(switch, rates),
+        "ingress_alpha": switch.ingress_alpha,
+        "egress_alpha": switch.egress_alpha,
+        "pfc": {
+            "xoff_bytes": pfc.xoff,
+            "xon_bytes": pfc.xon,
+            "xon_offset_bytes": pfc.xon_offset,
+            "quanta": pfc.quanta,
+            "response_delay_ps": pfc.response_delay,
+        },
+        "watchdog": None
+        if watchdog is None
+        else {"detect_ps": watchdog.detection_time, "restore_ps": watchdog.restoration_time},
+    }
+
+
+def _all_writers(scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    """Item by item; the two sides of a latency test name each other."""
+    writers: list[dict[str, Any]] = []
+    for index, item in enumerate(scenario.traffic):
+        if isinstance(item, WriteLatency):
+            added = _latency_test(item, index, len(writers), scenario.network.hosts, marks)
+        else:
+            added = _writers_of(scenario, index, marks)
+        if (kind := own(item)) is not None:
+            number = kinds(scenario).index(kind)
+            added = [{**one, "congestion": number} for one in added]
+        writers += added
+    return writers
+
+
+def _latency_test(
+    item: WriteLatency, index: int, first: int, every: list[str], marks: list[CodePoint]
+) -> list[dict[str, Any]]:
+    """For each pair of hosts the side that begins and the side that answers; `first`: number of the first."""
+    writers: list[dict[str, Any]] = []
+    for source, to in one_way(item, every):
+        number = first + len(writers)
+        writers += [
+            {
+                "name": f"{item.kind}{index}",
+                "src": src,
+                "dst": dst,
+                "code_point": marks.index(code_point(item.priority, item.dscp)),
+                "qps": 1,
+                "message_bytes": item.message,
+                "tx_depth": 1,
+                "messages": item.iterations,
+                "start_ps": item.start,
+                "start_spread_ps": 0,
+                "stop_ps": None,
+                "partner": {"writer": number + (1 if begins else 0), "begins": begins},
+            }
+            for src, dst, begins in ((source, to, True), (to, source, False))
+        ]
+    return writers
+
+
+def _writers_of(scenario: Scenario, index: int, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    item = scenario.traffic[index]
+    if isinstance(item, Write):
+        return _writers(item, index, scenario.network.hosts, marks)
+    if isinstance(item, Churn):
+        return _churn(item, index, scenario, marks)
+    return []
+
+
+def _churn(item: Churn, index: int, scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+    """A writer for each connection."""
+    from tailback.workload.churn import connections  # NumPy takes a while to load, and writers do not need it
+
+    run = scenario.run
+    drawn = connections(item, scenario.network.hosts, run.seed, index, run.duration)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": connection.src,
+            "dst": connection.dst,
+            "code_point": marks.index(code_point(item.priority, item.dscp)),
+            "qps": 1,
+            "message_bytes": item.message,
+            "tx_depth": item.depth,
+            "messages": None,
+            "start_ps": connection.start,
+            "start_spread_ps": 0,
+            "stop_ps": connection.stop,
+        }
+        for connection in drawn
+    ]
+
+
+def _starts(item: Write | TcpStreams, every: list[str]) -> Callable[[str, str], int]:
+    """When a pair of hosts starts; the opposite direction of a bidirectional pair starts with it."""
+    turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
+    return lambda source, to: item.start + item.start_interval * turns.get(source, turns.get(to, 0))
+
+
+def _writers(item: Write, index: int, every: list[str], marks: list[CodePoint]) -> list[dict[str, Any]]:
+    start = _starts(item, every)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": source,
+            "dst": to,
+            "code_point": marks.index(code_point(item.priority, item.dscp)),
+            "qps": item.qps,
+            "message_bytes": item.message,
+            "tx_depth": item.depth,
+            "messages": item.messages,
+            "start_ps": start(source, to),
+            "start_spread_ps": item.start_spread,
+            "stop_ps": item.stop,
+        }
+        for source, to in pairs(item, every)
+    ]
+
+
+def _connections(
+    item: TcpStreams, index: int, every: list[str], marks: list[CodePoint]
+) -> list[dict[str, Any]]:
+    start = _starts(item, every)
+    return [
+        {
+            "name": f"{item.kind}{index}",
+            "src": source,
+            "dst": to,
+            "code_point": marks.index(code_point(item.priority, item.dscp)),
+            "connections": item.connections,
+            "bytes": item.bytes,
+            "start_ps": start(source, to),
+            "start_spread_ps": item.start_spread,
+            "stop_ps": item.stop,
+        }
+        for source, to in pairs(item, every)
+    ]
+
+
+def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
+    """Single messages, item by item, each by start: rows of src, dst, tag, code point, bytes, start."""
+    tags: list[str] = []
+    congestion: list[int | None] = []
+    rows: list[list[int]] = []
+    number = {mark: number for number, mark in enumerate(marks)}
+    for index, item in enumerate(scenario.traffic):
+        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
+            continue
+        import numpy as np  # takes a while to load, and writers do not need it
+
+        from tailback.workload import messages_of
+
+        table = messages_of(scenario, index)
+        assert table is not None
+        tag = np.full(len(table), len(tags))
+        mark_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
+        columns = (table.src, table.dst, tag, mark_of[table.priority], table.size, table.start)
+        rows += np.column_stack(columns).tolist()
+        tags.append(f"{item.kind}{index}")
+        kind = own(item)
+        congestion.append(None if kind is None else kinds(scenario).index(kind))
+    return {"tags": tags, "congestion": congestion, "list": rows}
+
+
+def _link_events(scenario: Scenario) -> list[list[Any]]:
+    """Failures and repairs by time; at the same time, in the order of the scenario."""
+    events: list[list[Any]] = []
+    for failure in scenario.failures:
+        number = scenario.network.wire_number[failure.link]
+        events.append([failure.at, number, False])
+        if failure.repair is not None:
+            events.append([failure.repair, number, True])
+    return sorted(events, key=lambda event: int(event[0]))

@@ -1,0 +1,63 @@
+"""Linux bridges in the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailback.scenario.bridge import Bridge
+from tailback.scenario.model import Scenario
+from tailback.scenario.qdisc import ROCE_HEADERS_BYTES, FqCodel, qdisc_plan
+
+
+def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Bridges and their kinds, as the engine takes them."""
+    bridge, names = scenario.bridge, scenario.network.bridges
+    if bridge is None:
+        return [], []
+    return (
+        [{"name": name, "model": number} for number, name in enumerate(names)],
+        [_model(scenario, bridge, name) for name in names],
+    )
+
+
+def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
+    costs, place = bridge.costs, {core.cpu: number for number, core in enumerate(bridge.cores)}
+    ports = [bridge.port(wire.a) for wire in scenario.network.wires_of[name]]
+    qdisc = FqCodel(kind="fq_codel") if bridge.qdisc is None else bridge.qdisc
+    return {
+        "cores": [{"number": core.cpu, "node": core.numa, "guest": core.guest} for core in bridge.cores],
+        "idle_exit_ps": bridge.idle_exit,
+        "interrupt_ps": bridge.interrupt,
+        "poll_ps": bridge.poll,
+        "costs": {
+            "receive_ps": costs.receive,
+            "receive_ps_per_byte": costs.per_byte * 1e3,
+            "qdisc_ps": costs.qdisc,
+            "transmit_ps": costs.transmit,
+            "complete_ps": costs.complete,
+            "remote_factor": costs.remote_factor,
+        },
+        "ports": [
+            {
+                "node": port.numa,
+                "irq_cores": [place[cpu] for cpu in bridge.irqs_of(port)],
+                "rss": port.rss or list(range(len(bridge.irqs_of(port)))),
+            }
+            for port in ports
+        ],
+        "rx_ring": bridge.rx_ring,
+        "tx_ring": bridge.tx_ring,
+        "rx": bridge.rx.model_dump(),
+        "tx": bridge.tx.model_dump(),
+        "bql": None
+        if bridge.bql is None
+        else {
+            "min_bytes": bridge.bql.limit_min,
+            "max_bytes": bridge.bql.limit_max,
+            "hold_ps": bridge.bql.hold_time,
+        },
+        "qdisc": qdisc_plan(qdisc, scenario.host.mtu + ROCE_HEADERS_BYTES),
+        "multiqueue": bridge.qdisc is None,
+        "rx_latency_ps": bridge.rx_latency,
+        "tx_latency_ps": bridge.tx_latency,
+    }

@@ -1,0 +1,112 @@
+"""Parts of a run's traffic: one traffic item, or all of a protocol; and what the time series know of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
+
+from tailback.recorded.bins import ITEM, Array
+from tailback.recorded.remember import remembered
+from tailback.recorded.run import Recorded
+from tailback.recorded.setup import ROCE, TCP
+from tailback.text import natural
+
+
+@remembered
+def items(result: Recorded) -> dict[str, str]:
+    """The traffic items of a run, in natural order, with the protocol of each."""
+    flows = result.flows
+    if "writer" not in flows.column_names:
+        return {}
+    if "protocol" not in flows.column_names:
+        return dict.fromkeys(sorted(flows.column("writer").unique().to_pylist(), key=natural), ROCE)
+    pairs = (
+        flows.select(["writer", "protocol"])
+        .group_by(["writer", "protocol"], use_threads=False)
+        .aggregate([])
+        .to_pylist()
+    )
+    return {row["writer"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["writer"]))}
+
+
+def selected(result: Recorded, item: str | None, protocol: str | None) -> list[str] | None:
+    """The items that are meant; None when that is all of them.
+
+    Raises:
+        ValueError: there is no such item in this run, or no such protocol anywhere.
+    """
+    known = items(result)
+    if item is not None and item not in known:
+        raise ValueError(f"item is {item!r}; expected one of {', '.join(known)}")
+    if protocol not in (None, ROCE, TCP):
+        raise ValueError(f"protocol is {protocol!r}; expected {ROCE} or {TCP}")
+    kept = [name for name, speaks in known.items() if item in (None, name) and protocol in (None, speaks)]
+    return None if len(kept) == len(known) else kept
+
+
+def goodput(result: Recorded, item: str | None = None, protocol: str | None = None) -> Array | None:
+    """Payload a second that receivers took in order of this part of the traffic, one value a bin.
+
+    None where the time series do not tell the parts apart.
+    """
+    return _of_items(result, selected(result, item, protocol))
+
+
+def bulk_goodput(result: Recorded) -> Array:
+    """The same of what senders and receivers of a run send and get: no latency tests beside other traffic.
+
+    All of it where the time series do not tell the parts apart.
+    """
+    bulk = result.bulk.column("writer").unique().to_pylist() if "writer" in result.bulk.column_names else []
+    found = None if len(bulk) == len(items(result)) else _of_items(result, bulk)
+    return result.bins.total("goodput_rx_bps") if found is None else found
+
+
+def _of_items(result: Recorded, names: list[str] | None) -> Array | None:
+    if names is None:
+        return result.bins.total("goodput_rx_bps")
+    if not names:
+        return np.zeros(result.bins.count)
+    if not any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result)):
+        return None
+    rows = [result.bins.values(f"{ITEM}{name}", "goodput_rx_bps") for name in names]
+    return np.asarray(np.sum(rows, axis=0))
+
+
+@remembered
+def _items_of(result: Recorded) -> dict[str, set[str]]:
+    """The items that each host has begun to send."""
+    begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))
+    pairs = (
+        begun.select(["src", "writer"])
+        .group_by(["src", "writer"], use_threads=False)
+        .aggregate([])
+        .to_pylist()
+    )
+    found: dict[str, set[str]] = {}
+    for row in sorted(pairs, key=lambda row: natural(row["src"])):
+        found.setdefault(row["src"], set()).add(row["writer"])
+    return found
+
+
+def sending(result: Recorded, item: str | None = None, protocol: str | None = None) -> list[str]:
+    """Hosts that have begun to send any of this part of the traffic, in natural order.
+
+    As of the whole: latency tests count only where the part is nothing else.
+    """
+    names = selected(result, item, protocol)
+    if names is None:
+        return result.senders
+    bulk = set(names) - result.latency_tests or set(names)
+    return [host for host, sent in _items_of(result).items() if sent & bulk]
+
+
+def sent(result: Recorded, host: str, item: str | None = None, protocol: str | None = None) -> Array | None:
+    """Payload a second of a host's part of it, delivered in order; None where its series does not tell."""
+    names = selected(result, item, protocol)
+    if names is None or _items_of(result)[host] <= set(names):
+        return result.bins.values(host, "goodput_tx_bps")
+    kept = [f"{host}/{name}" for name in names if name in _items_of(result)[host]]
+    if not all(result.bins.has(entity, "goodput_tx_bps") for entity in kept):
+        return None
+    return np.asarray(sum(result.bins.values(entity, "goodput_tx_bps") for entity in kept))

@@ -1,0 +1,230 @@
+"""A run as the engine recorded it: tables, and what they were made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailback.recorded.bins import Bins
+from tailback.recorded.setup import ScenarioSetup, Setup
+from tailback.scenario import Scenario, show
+from tailback.scenario.assumptions import assumptions
+from tailback.scenario.congestion import kinds
+from tailback.scenario.controllers import Controllers
+from tailback.scenario.show import input_names, resolved_yaml
+from tailback.text import natural
+
+Run = TypeVar("Run", bound="Recorded")
+
+
+class Recording(Protocol):
+    """What the engine hands over; the three tables are anything that speaks the Arrow PyCapsule interface."""
+
+    @property
+    def flows(self) -> Any:
+        """A row a queue pair."""
+
+    @property
+    def series(self) -> Any:
+        """A row a (bin, entity, metric)."""
+
+    @property
+    def counters(self) -> Any:
+        """A row a counter."""
+
+    @property
+    def meta_json(self) -> str:
+        """The run as a whole."""
+
+
+class Recorded:
+    """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `counters` a row a
+    counter that is not zero; `counter_names` has the names of all.
+
+    `meta` is what the engine says of the run as a whole, `setup` what it was given. `complete` is False for
+    a run that was interrupted: everything then covers the part that ran. `outputs` are further files of
+    results, by name.
+    """
+
+    def __init__(
+        self,
+        *,
+        flows: pa.Table,
+        series: pa.Table,
+        counters: pa.Table,
+        counter_names: list[str],
+        meta: dict[str, Any],
+        setup: Setup,
+        wall_s: float,
+        cpu_s: float,
+        outputs: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """From its parts; `from_recording`, `of` and `load` are the usual ways."""
+        self.flows = flows
+        self.series = series
+        self.counters = counters
+        self.counter_names = counter_names
+        self.meta = meta
+        self.setup = setup
+        self.wall_s = wall_s
+        self.cpu_s = cpu_s
+        self.outputs = dict(outputs or {})
+
+    @classmethod
+    def from_recording(
+        cls: type[Run],
+        scenario: Scenario,
+        plan: Mapping[str, Any] | str,
+        recording: Recording,
+        wall_s: float,
+        cpu_s: float,
+        interrupted: bool,
+    ) -> Run:
+        """Take over what the engine recorded of a scenario. `plan` is the dictionary that it was given, or
+        the same as JSON.
+        """
+        setup = ScenarioSetup(
+            resolved_yaml(scenario),
+            json.loads(plan) if isinstance(plan, str) else dict(plan),
+            _assumed(scenario),
+            _inputs(scenario),
+        )
+        return cls.of(setup, recording, wall_s, cpu_s, interrupted)
+
+    @classmethod
+    def of(
+        cls: type[Run],
+        setup: Setup,
+        recording: Recording,
+        wall_s: float,
+        cpu_s: float,
+        interrupted: bool,
+        outputs: Mapping[str, bytes] | None = None,
+    ) -> Run:
+        """Take over what the engine recorded."""
+        meta = json.loads(recording.meta_json)
+        meta["complete"] = bool(meta["complete"]) and not interrupted
+        recorded = str(meta.get("recorded", "everything"))
+        if recorded != "everything":  # tens of thousands of queues without a curve say nothing
+            kept = {"receive", "send", *(("egress",) if "egress queues" in recorded else ())}
+            meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
+        everything = pa.table(recording.counters)
+        # In a large fabric nearly all are zero.
+        counters = everything.filter(pc.not_equal(everything.column("value"), 0))
+        order: list[tuple[str, Any]] = [
+            ("node", "ascending"),
+            ("port", "ascending"),
+            ("counter", "ascending"),
+        ]
+        return cls(
+            flows=pa.table(recording.flows),
+            series=pa.table(recording.series),
+            # Table.sort_by would start threads.
+            counters=counters.take(pc.sort_indices(counters, sort_keys=order)),
+            counter_names=sorted(everything.column("counter").unique().to_pylist()),
+            meta=meta,
+            setup=setup,
+            wall_s=wall_s,
+            cpu_s=cpu_s,
+            outputs=outputs,
+        )
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What the engine was given."""
+        return self.setup.plan
+
+    @property
+    def assumptions(self) -> list[dict[str, str]]:
+        """The settings at a default that no document gives: `setting`, `value` and `why` each."""
+        return self.setup.assumptions
+
+    @property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return str(self.meta["name"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run reached its planned end."""
+        return bool(self.meta["complete"])
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """What must not happen and did: `kind`, `where` and a line of `text` each (a lossless drop, a
+        deadlock).
+        """
+        return list(self.meta["faults"])
+
+    @property
+    def recorded(self) -> str:
+        """What the time series cover, in words: of a large fabric they leave out queues."""
+        return str(self.meta.get("recorded", "everything"))
+
+    @property
+    def records_all(self) -> bool:
+        """Whether every queue and signal has a time series."""
+        return self.recorded == "everything"
+
+    @property
+    def records_queues(self) -> bool:
+        """Whether egress queues have time series."""
+        return self.records_all or "egress queues" in self.recorded
+
+    @cached_property
+    def bins(self) -> Bins:
+        """The series as arrays."""
+        # A run that ends before its first flow starts has no time to divide.
+        return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
+
+    @cached_property
+    def latency_tests(self) -> set[str]:
+        """The traffic items that are latency tests."""
+        return {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
+
+    @cached_property
+    def bulk(self) -> pa.Table:
+        """The flows that are no latency tests; all of them where there are no others."""
+        if not self.latency_tests:
+            return self.flows
+        tests = pa.array(sorted(self.latency_tests))
+        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), tests)))
+        return others if others.num_rows else self.flows
+
+    @cached_property
+    def senders(self) -> list[str]:
+        """Hosts that have begun to post messages, in natural order."""
+        begun = self.bulk.filter(pc.is_valid(self.bulk.column("start_ps")))
+        return sorted(begun.column("src").unique().to_pylist(), key=natural)
+
+    @cached_property
+    def receivers(self) -> list[str]:
+        """Hosts that messages go to, in natural order."""
+        return sorted(self.bulk.column("dst").unique().to_pylist(), key=natural)
+
+    @property
+    def hops_per_cpu_s(self) -> float:
+        """Packet-hops per CPU-second: one hop is one transmission of a packet over a link."""
+        return float(self.meta["packet_hops"]) / self.cpu_s if self.cpu_s > 0 else float("nan")
+
+
+def _assumed(scenario: Scenario) -> list[dict[str, str]]:
+    """The settings at an assumed default that this run rests on: of RoCE and of TCP only where it is used."""
+    unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
+    if scenario.has_tcp and not scenario.has_roce:
+        unused = ("host.mtu", "host.transport.", *(f"host.{name}." for name in Controllers.model_fields))
+    used = kinds(scenario)
+    unused += tuple(f"host.{name}." for name in Controllers.model_fields if name not in used)
+    if not scenario.network.hosts:
+        unused = ("record.qps", "qos", "failures", "memory_load")
+    return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
+
+
+def _inputs(scenario: Scenario) -> dict[str, bytes]:
+    """The files that a scenario names, by their names in the folder."""
+    return {new: scenario.inputs[old] for old, new in input_names(scenario).items()}

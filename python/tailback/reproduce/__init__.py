@@ -1,0 +1,18 @@
+"""Published experiments: repeated, and each of their claims judged."""
+
+from tailback.reproduce.everything import ALL, names, reproduce_all
+from tailback.reproduce.experiments import list_published, load_published
+from tailback.reproduce.one import planned_runs, reproduce
+from tailback.reproduce.outcome import AllReproductions, Reproduction
+
+__all__ = [
+    "ALL",
+    "AllReproductions",
+    "Reproduction",
+    "list_published",
+    "load_published",
+    "names",
+    "planned_runs",
+    "reproduce",
+    "reproduce_all",
+]

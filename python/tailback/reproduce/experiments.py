@@ -1,0 +1,323 @@
+"""Published experiments as data: what was given, what is assumed, what the paper claims, and how a claim is
+checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from tailback.measures import MEASURES
+from tailback.recorded.run import Recorded
+from tailback.scenario import Problem, ScenarioError, library
+from tailback.scenario.errors import one_of
+from tailback.text import by_unit
+
+Kind = Literal["given", "calibrated", "predicted"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Given(_Part):
+    """A setting that the paper gives: put in, never checked."""
+
+    what: str
+    value: str
+    where: str
+
+
+class Assumed(_Part):
+    """A setting that the paper does not give, or a constant fitted to one of its figures, and why it is what
+    it is.
+    """
+
+    what: str
+    value: str
+    why: str
+
+
+class Run(_Part):
+    """A scenario to run with the overrides of `set` for `duration`; or, for a first look, for `quick`.
+
+    `quick_set` holds what else a quick run needs, such as starts that all fit into it.
+    """
+
+    scenario: str
+    about: str
+    duration: str
+    quick: str
+    set: dict[str, str] = Field(default_factory=dict)
+    quick_set: dict[str, str] = Field(default_factory=dict)
+
+    def overrides(self, quick: bool) -> dict[str, str]:
+        """Path and value of each setting that differs from the scenario."""
+        if quick:
+            return {**self.set, **self.quick_set, "run.duration": self.quick}
+        return {**self.set, "run.duration": self.duration}
+
+
+class Check(_Part):
+    """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run.
+
+    `run` names the run that it is measured on, and `kind` what kind of statement it is, where that is not the
+    claim's.
+    """
+
+    measure: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    run: str | None = None
+    kind: Kind | None = None
+    relative_to: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    equals: float | None = None
+    between: tuple[float, float] | None = None
+    why: str = ""
+
+    @field_validator("measure")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in MEASURES:
+            raise ValueError(f"found measure {name}, expected one of {', '.join(sorted(MEASURES))}")
+        return name
+
+    @property
+    def bounds(self) -> int:
+        """How many bounds there are."""
+        return sum(bound is not None for bound in (self.at_least, self.at_most, self.equals, self.between))
+
+    def value(self, results: Mapping[str, Recorded], run: str) -> float:
+        """The measured value on its own run, or else on `run`."""
+        measure = MEASURES[self.measure]
+        value = measure(results[self.run or run], **self.params)
+        if self.relative_to is None:
+            return value
+        reference = measure(results[self.relative_to], **self.params)
+        return value / reference if reference else math.nan
+
+    def holds(self, value: float) -> bool | None:
+        """Whether a value is within the bound; None when there is no value, or no bound."""
+        if not math.isfinite(value) or not self.bounds:
+            return None
+        if self.at_least is not None:
+            return value >= self.at_least
+        if self.at_most is not None:
+            return value <= self.at_most
+        if self.equals is not None:
+            return value == self.equals
+        assert self.between is not None
+        return self.between[0] <= value <= self.between[1]
+
+    def in_words(self, value: float) -> str:
+        """A value of this measure for a person."""
+        return by_unit(value, self._unit)
+
+    @property
+    def bound_in_words(self) -> str:
+        """'≥ 97 %', 'between 1 and 2'; empty without a bound."""
+        if self.at_least is not None:
+            return f"≥ {self._bound(self.at_least)}"
+        if self.at_most is not None:
+            return f"≤ {self._bound(self.at_most)}"
+        if self.equals is not None:
+            return f"= {self._bound(self.equals)}"
+        if self.between is not None:
+            return f"{self._bound(self.between[0])} to {self._bound(self.between[1])}"
+        return ""
+
+    @property
+    def name_in_words(self) -> str:
+        """'goodput of ideal since convergence (lossy)'."""
+        words = str(self.params.get("name", self.measure.replace("_", " ")))
+        since = self.params.get("since")
+        if isinstance(since, (int, float)):
+            words += f" since {since:g} s"
+        elif since is not None:
+            words += f" since {since.replace('_', ' ')}"
+        for name in ("item", "protocol", "host"):
+            words += f" of {self.params[name]}" if name in self.params else ""
+        words += f" in {self.params['scaled_to_s']:g} s" if "scaled_to_s" in self.params else ""
+        words += f", relative to {self.relative_to}" if self.relative_to else ""
+        return words + (f" ({self.run})" if self.run else "")
+
+    @property
+    def _unit(self) -> str:
+        return "index" if self.relative_to else MEASURES[self.measure].unit
+
+    def _bound(self, value: float) -> str:
+        return f"{value:g}" if self._unit == "index" else by_unit(value, self._unit)
+
+
+class Claim(_Part):
+    """What the paper says, where, on which run, and what would bear it out."""
+
+    id: str
+    says: str
+    where: str
+    run: str
+    kind: Kind
+    checks: list[Check] = Field(min_length=1)
+    if_missed: str = ""
+    """Why it is missed, as far as that is known; shown only where it is."""
+
+    @property
+    def runs(self) -> list[str]:
+        """Every run that it is checked on, its own first."""
+        others = [name for check in self.checks for name in (check.run, check.relative_to) if name]
+        return list(dict.fromkeys([self.run, *others]))
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Claim:
+        for check in self.checks:
+            if check.bounds != 1 or not check.why:
+                raise ValueError(f"{self.id}: {check.measure} needs exactly one bound and a why")
+        return self
+
+
+class Tradeoff(_Part):
+    """A plot of a table: one of its measures over another, a point a variant."""
+
+    of: str
+    over: str
+
+
+class Sensitivity(_Part):
+    """What a setting decides: a run varied, and measures of each variant.
+
+    `kind` says what for: what an *assumption* decides, an *ablation* of what the paper proposes, or a
+    prediction *beyond* what it measured. `claims` names the claims that it sheds light on. What is varied is
+    either one setting, `path` with its `values`, or several at once, `variants`: overrides by name. `set`
+    holds overrides of all variants. The variant with the `assumed` value, or of that name, is the run itself.
+    With `expected`, a number for each variant, the first measure is drawn as a plot beside it: `expected_as`
+    says what it is, `axis` is the name of the values with their unit in brackets. With `plot`, one measure is
+    drawn over another.
+    """
+
+    title: str
+    about: str
+    kind: Literal["assumption", "ablation", "beyond"] = "assumption"
+    claims: list[str] = Field(min_length=1)
+    run: str
+    path: str = ""
+    values: list[str] = Field(default_factory=list)
+    variants: dict[str, dict[str, str]] = Field(default_factory=dict)
+    assumed: str | None = None
+    set: dict[str, str] = Field(default_factory=dict)
+    duration: str
+    show: list[Check] = Field(min_length=1)
+    expected: list[float] | None = None
+    expected_as: str = ""
+    axis: str | None = None
+    plot: Tradeoff | None = None
+
+    @property
+    def varied(self) -> dict[str, dict[str, str]]:
+        """The overrides of each variant, by its name."""
+        return self.variants or {value: {self.path: value} for value in self.values}
+
+    def of(self, name: str) -> str:
+        """A variant in words: 'switch.buffer 16MB', 'receiver half'."""
+        return f"{self.path} {name}" if self.path else name
+
+    @property
+    def head(self) -> str:
+        """What the names of the variants are."""
+        return self.path or "variant"
+
+    @property
+    def mark(self) -> str:
+        """What is said of the variant that is the run itself."""
+        return "assumed" if self.kind == "assumption" else "the run itself"
+
+    @property
+    def kind_in_words(self) -> str:
+        """'Ablation'; empty for an assumption."""
+        return {"assumption": "", "ablation": "Ablation", "beyond": "Prediction beyond the paper"}[self.kind]
+
+    @model_validator(mode="after")
+    def _as_many(self) -> Sensitivity:
+        if bool(self.path) == bool(self.variants) or bool(self.path) != bool(self.values):
+            raise ValueError(f"{self.title}: expected path and values, or variants")
+        if self.expected is not None and len(self.expected) != len(self.varied):
+            raise ValueError(
+                f"{self.title}: found {len(self.expected)} of expected, expected as many as variants"
+            )
+        if (self.expected is None) != (self.axis is None):
+            raise ValueError(f"{self.title}: expected both or neither of expected and axis")
+        if self.plot is not None:
+            shown = {check.measure for check in self.show}
+            missing = sorted({self.plot.of, self.plot.over} - shown)
+            if missing:
+                raise ValueError(
+                    f"{self.title}: found plot of {', '.join(missing)}, expected measures it shows"
+                )
+        return self
+
+
+class Experiment(_Part):
+    """A published experiment."""
+
+    title: str
+    source: str
+    about: str
+    given: list[Given]
+    assumed: list[Assumed]
+    calibrated: list[Assumed]
+    runs: dict[str, Run]
+    claims: list[Claim]
+    sensitivity: list[Sensitivity] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _runs_exist(self) -> Experiment:
+        used = [run for claim in self.claims for run in claim.runs] + [item.run for item in self.sensitivity]
+        unknown = sorted(set(used) - set(self.runs))
+        if unknown:
+            raise ValueError(f"found runs {', '.join(unknown)}, expected of {', '.join(self.runs)}")
+        ids = [claim.id for claim in self.claims]
+        unknown = sorted({name for item in self.sensitivity for name in item.claims} - set(ids))
+        if unknown:
+            raise ValueError(f"found claims {', '.join(unknown)}, expected of {', '.join(ids)}")
+        return self
+
+    def only(self, ids: Sequence[str]) -> Experiment:
+        """The part of it that some claims need, in the order of the whole.
+
+        Raises:
+            ScenarioError: there is no claim of that id.
+        """
+        known = [claim.id for claim in self.claims]
+        problems = [
+            Problem("--only", (), f"found {one or 'nothing'}, expected claims out of {', '.join(known)}")
+            for one in ids
+            if one not in known
+        ]
+        if problems:
+            raise ScenarioError(problems)
+        claims = [claim for claim in self.claims if claim.id in ids]
+        tables = [item for item in self.sensitivity if set(item.claims) & set(ids)]
+        needed = {run for claim in claims for run in claim.runs}
+        needed |= {item.run for item in tables}
+        runs = {name: run for name, run in self.runs.items() if name in needed}
+        return self.model_copy(update={"claims": claims, "sensitivity": tables, "runs": runs})
+
+
+def list_published() -> dict[str, str]:
+    """Names and titles of the published experiments that come with Tailback."""
+    return {name: load_published(name).title for name in library.published()}
+
+
+def load_published(name: str) -> Experiment:
+    """A published experiment. ScenarioError when there is none of that name."""
+    if name not in library.published():
+        raise ScenarioError(
+            [Problem(name, (), f"found no such experiment, expected {one_of(name, library.published())}")]
+        )
+    text = (resources.files("tailback") / "published" / f"{name}.yaml").read_text(encoding="utf-8")
+    return Experiment.model_validate(yaml.safe_load(text))

@@ -1,0 +1,206 @@
+"""`reproduce`: run a published experiment and say of each claim whether it was met."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tailback.files.out_folder import OutFolder, replace_file
+from tailback.recorded.run import Recorded
+from tailback.report.reproduction import render_reproduction
+from tailback.reproduce.experiments import Claim, Experiment, Sensitivity, load_published
+from tailback.reproduce.outcome import Measured, Reproduction, Row, Variant
+from tailback.reproduce.runs import Progress, Runner, Runs
+from tailback.results import Result
+from tailback.run import claimed, run
+from tailback.scenario import load
+
+
+def reproduce(
+    name: str,
+    out: str | Path | OutFolder | None = None,
+    strict: bool = False,
+    quick: bool = False,
+    only: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Progress | None = None,
+    runner: Runner | None = None,
+) -> Reproduction:
+    """Run a published experiment, `jobs` runs at a time.
+
+    `out`: a folder, new or empty, for reproduce.html, reproduce.json and one folder a run (under runs/); None
+    writes nothing. `quick` runs each scenario for a fraction of its time: the verdicts are then only a first
+    look, and say so. `only` names the claims to check, by their ids; nothing else is run. ScenarioError when
+    there is no experiment or claim of that name, or `out` cannot be used; nothing was run then. OSError when
+    it cannot be written; runs that are complete are there then, and reproduce.json, which comes last, is not.
+    """
+    experiment = load_published(name)
+    if only:
+        experiment = experiment.only(only)
+    ids = [claim.id for claim in experiment.claims] if only else []
+    with nullcontext() if out is None else claimed(out) as folder:
+        done = Reproduction(
+            name, experiment, quick, strict, ids, folder=None if folder is None else folder.path
+        )
+        with Runs(runner or engine, progress, jobs) as runs:
+            return Begun(done, runs).finish()
+
+
+class Begun:
+    """An experiment whose runs are under way, or wait for their turn."""
+
+    def __init__(self, done: Reproduction, runs: Runs, label: str = "") -> None:
+        """Starts them; `label` comes before the names under which they report their progress."""
+        self._done = done
+        self._runs = {}
+        for key, plan in done.experiment.runs.items():
+            folder = None if done.folder is None else done.folder / "runs" / key
+            keep = partial(_kept, folder)
+            self._runs[key] = runs.start(label + key, plan.scenario, plan.overrides(done.quick), keep)
+        self._varied = [
+            (shared, runs.start(label + shared.title, shared.scenario, shared.sets, shared.measure))
+            for shared in _variants(done)
+        ]
+
+    def finish(self) -> Reproduction:
+        """Waits for the runs, judges the claims, and writes the report where there is a folder."""
+        done = self._done
+        for key, waiting in self._runs.items():
+            result = waiting.wait()
+            if result is not None:
+                done.results[key] = result
+            done.interrupted |= result is None or not result.complete
+        done.rows = [judge(claim, done.results, done.quick) for claim in done.experiment.claims]
+        if not done.quick:
+            self._tables()
+        if done.folder is not None:
+            done.folder.mkdir(parents=True, exist_ok=True)  # not there yet if no run of it was begun
+            write_pages(done.folder, render_reproduction(done), done.as_json())
+        return done
+
+    def _tables(self) -> None:
+        """The sensitivity tables whose variants are all there."""
+        done = self._done
+        measured_of: dict[tuple[int, str], list[Measured] | None] = {}
+        for shared, waiting in self._varied:
+            measured_of |= waiting.wait() or dict.fromkeys(shared.entries)
+        for number, item in enumerate(done.experiment.sensitivity):
+            variants = []
+            for value in item.varied:
+                if (number, value) in measured_of:
+                    measured = measured_of[number, value]
+                else:
+                    result = done.results.get(_same(done.experiment, item, value) or "")
+                    measured = None if result is None else _measure(item, result)
+                if measured is None:
+                    done.interrupted = True
+                    break
+                variants.append(Variant(value, value == item.assumed, measured))
+            else:
+                done.sensitivity.append((item, variants))
+
+
+def write_pages(folder: Path, page: str, figures: Mapping[str, Any]) -> None:
+    """Writes reproduce.html, and then reproduce.json: a folder without that was not done to its end."""
+    replace_file(folder / "reproduce.html", page.encode())
+    text = json.dumps(figures, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    replace_file(folder / "reproduce.json", text.encode())
+
+
+def planned_runs(name: str, quick: bool = False, only: Sequence[str] = ()) -> int:
+    """How many runs an experiment, or some of its claims, will take.
+
+    Raises:
+        ScenarioError: there is no experiment or claim of that name.
+    """
+    experiment = load_published(name)
+    if only:
+        experiment = experiment.only(only)
+    return len(experiment.runs) + len(_variants(Reproduction(name, experiment, quick, False)))
+
+
+def judge(claim: Claim, results: Mapping[str, Recorded], quick: bool) -> Row:
+    """Measure a claim. What cannot be measured counts as missed, but in a quick run as too short to say."""
+    if any(run not in results or not results[run].complete for run in claim.runs):
+        return Row(claim, [], "not run", quick)
+    measured = [Measured(check, check.value(results, claim.run)) for check in claim.checks]
+    verdicts = [one.holds for one in measured]
+    if all(verdicts):
+        return Row(claim, measured, "met", quick)
+    if quick and False not in verdicts:
+        return Row(claim, measured, "too short", quick)
+    return Row(claim, measured, "missed", quick)
+
+
+@dataclass
+class _Varied:
+    """A run that only sensitivity tables need, and its entries in them: number of the table, and variant."""
+
+    title: str
+    scenario: str
+    sets: dict[str, str]
+    entries: dict[tuple[int, str], Sensitivity]
+
+    def measure(self, result: Recorded) -> dict[tuple[int, str], list[Measured] | None]:
+        """What each entry shows of it."""
+        return {entry: _measure(item, result) for entry, item in self.entries.items()}
+
+
+def _variants(done: Reproduction) -> list[_Varied]:
+    """The runs that only the sensitivity tables need, each once. In a quick run there are none: most of what
+    is varied would not even have begun.
+    """
+    if done.quick:
+        return []
+    found: list[_Varied] = []
+    for number, item in enumerate(done.experiment.sensitivity):
+        scenario = done.experiment.runs[item.run].scenario
+        for value in item.varied:
+            if _same(done.experiment, item, value) is not None:
+                continue
+            sets = _sets(done.experiment, item, value)
+            same = next((one for one in found if (one.scenario, one.sets) == (scenario, sets)), None)
+            if same is None:
+                # Two tables may vary the same setting of a run, with others set differently.
+                title = f"{item.run}, table {number + 1}, {item.of(value)}"
+                found.append(_Varied(title, scenario, sets, {(number, value): item}))
+            else:
+                same.entries[number, value] = item
+    return found
+
+
+def _sets(experiment: Experiment, item: Sensitivity, value: str) -> dict[str, str]:
+    base = experiment.runs[item.run]
+    return {**base.overrides(False), **item.set, **item.varied[value], "run.duration": item.duration}
+
+
+def _same(experiment: Experiment, item: Sensitivity, value: str) -> str | None:
+    """The run of the claims that a variant is, if it is one."""
+    if value == item.assumed:
+        return item.run
+    wanted = (experiment.runs[item.run].scenario, _sets(experiment, item, value))
+    runs = experiment.runs.items()
+    return next((key for key, run in runs if (run.scenario, run.overrides(False)) == wanted), None)
+
+
+def _measure(item: Sensitivity, result: Recorded) -> list[Measured] | None:
+    if not result.complete:
+        return None
+    return [Measured(check, check.value({item.run: result}, item.run)) for check in item.show]
+
+
+def _kept(folder: Path | None, result: Result) -> Result:
+    if folder is not None:
+        result.write(folder)
+    return result
+
+
+def engine(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+    """The runner that is none but Tailback's own."""
+    checked = load(scenario, sets=[f"{path}={value}" for path, value in sets.items()])
+    return run(checked, progress=lambda state: progress(min(1.0, state.time_ps / checked.run.duration)))

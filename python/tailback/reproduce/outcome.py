@@ -1,0 +1,246 @@
+"""What comes of reproducing: claims with their verdicts, as data, as tables of the terminal and as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from tailback import text
+from tailback.recorded.run import Recorded
+from tailback.reproduce.experiments import Check, Claim, Experiment, Sensitivity
+
+Verdict = Literal["met", "missed", "too short", "not run"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A check with what was measured; `holds` is None when nothing could be."""
+
+    check: Check
+    value: float
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the bound holds."""
+        return self.check.holds(self.value)
+
+    def as_json(self) -> dict[str, Any]:
+        """For reproduce.json."""
+        bounds = self.check.model_dump(
+            include={"at_least", "at_most", "equals", "between"}, exclude_none=True
+        )
+        return {
+            "measure": self.check.measure,
+            "params": self.check.params,
+            "run": self.check.run,
+            "kind": self.check.kind,
+            "relative_to": self.check.relative_to,
+            "value": self.value if math.isfinite(self.value) else None,
+            "bound": bounds,
+            "holds": self.holds,
+            "why": self.check.why,
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim and its verdict: `too short` only in quick runs, `not run` when the run was interrupted."""
+
+    claim: Claim
+    measured: list[Measured]
+    verdict: Verdict
+    quick: bool
+
+    @property
+    def why_missed(self) -> str:
+        """The reason of a miss, as far as it is known; else empty. It is about full runs."""
+        return self.claim.if_missed if self.verdict == "missed" and not self.quick else ""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One value of a sensitivity table's setting, and what was measured with it."""
+
+    value: str
+    assumed: bool
+    measured: list[Measured]
+
+
+@dataclass
+class Reproduction:
+    """What `reproduce` gives: a row a claim, the sensitivity tables, and the runs behind them."""
+
+    name: str
+    experiment: Experiment
+    quick: bool
+    strict: bool
+    only: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    sensitivity: list[tuple[Sensitivity, list[Variant]]] = field(default_factory=list)
+    results: dict[str, Recorded] = field(default_factory=dict)
+    folder: Path | None = None
+    interrupted: bool = False
+
+    @property
+    def exit_status(self) -> int:
+        """130 when interrupted; 1 when `strict` and a claim was missed; else 0."""
+        if self.interrupted:
+            return 130
+        return 1 if self.strict and any(row.verdict == "missed" for row in self.rows) else 0
+
+    def table(self) -> Table:
+        """A row a claim: what the paper says, what was measured, the verdict, and what kind of statement it
+        is.
+        """
+        title = self.experiment.title + (
+            " (quick runs: verdicts are only a first look)" if self.quick else ""
+        )
+        table = Table(title=title, title_justify="left", show_lines=True)
+        table.add_column("", no_wrap=True)
+        table.add_column("The paper says", ratio=4)
+        table.add_column("Measured", ratio=5)
+        table.add_column("Verdict", no_wrap=True)
+        table.add_column("Kind", no_wrap=True)
+        for row in self.rows:
+            style = {"met": "green", "missed": "red"}.get(row.verdict, "yellow")
+            verdict = Text(row.verdict + (" (quick)" if self.quick else ""), style=style)
+            says = f"{row.claim.says} ({row.claim.where})"
+            measured = _measured(row.measured)
+            if row.why_missed:
+                measured.append(f"\n{row.why_missed}", style="italic")
+            table.add_row(row.claim.id, Text(says), measured, verdict, row.claim.kind)
+        return table
+
+    def tables(self) -> list[Table]:
+        """The claims, then what the assumptions decide."""
+        return [self.table(), *self.sensitivity_tables()]
+
+    def sensitivity_tables(self) -> list[Table]:
+        """One table a varied assumption."""
+        tables = []
+        for item, variants in self.sensitivity:
+            kind = f"{item.kind_in_words}: " if item.kind_in_words else ""
+            table = Table(title=f"{kind}{item.title}", title_justify="left")
+            table.add_column(item.head)
+            for check in item.show:
+                head = check.name_in_words + (f"\n({check.bound_in_words})" if check.bounds else "")
+                table.add_column(head, justify="right")
+            for variant in variants:
+                cells = [
+                    Text(
+                        one.check.in_words(one.value),
+                        style={True: "green", False: "red", None: ""}[one.holds],
+                    )
+                    for one in variant.measured
+                ]
+                table.add_row(variant.value + (f" ({item.mark})" if variant.assumed else ""), *cells)
+            tables.append(table)
+        return tables
+
+    def as_json(self) -> dict[str, Any]:
+        """What reproduce.json holds; the same seed gives the same text."""
+        return {
+            "name": self.name,
+            "title": self.experiment.title,
+            "source": self.experiment.source,
+            "quick": self.quick,
+            "only": self.only,
+            "interrupted": self.interrupted,
+            "claims": [
+                {
+                    "id": row.claim.id,
+                    "says": row.claim.says,
+                    "where": row.claim.where,
+                    "runs": row.claim.runs,
+                    "kind": row.claim.kind,
+                    "verdict": row.verdict,
+                    "why_missed": row.why_missed,
+                    "checks": [one.as_json() for one in row.measured],
+                }
+                for row in self.rows
+            ],
+            "sensitivity": [
+                {
+                    "title": item.title,
+                    "kind": item.kind,
+                    "path": item.path,
+                    "variants": [
+                        {
+                            "value": variant.value,
+                            "assumed": variant.assumed,
+                            "measured": [one.as_json() for one in variant.measured],
+                        }
+                        for variant in variants
+                    ],
+                }
+                for item, variants in self.sensitivity
+            ],
+        }
+
+
+@dataclass
+class AllReproductions:
+    """What `reproduce all` gives: each experiment's claims, in the order of their names."""
+
+    quick: bool
+    experiments: list[Reproduction] = field(default_factory=list)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether some of the runs did not come to their end."""
+        return any(one.interrupted for one in self.experiments)
+
+    @property
+    def exit_status(self) -> int:
+        """130 when interrupted; 1 when `strict` and a claim was missed; else 0."""
+        return max((one.exit_status for one in self.experiments), default=0)
+
+    @property
+    def headline(self) -> str:
+        """'61 of 72 claims of 5 documents met, 11 missed'."""
+        rows = [row for one in self.experiments for row in one.rows]
+        met, missed = (sum(row.verdict == verdict for row in rows) for verdict in ("met", "missed"))
+        claims, documents = text.plural(len(rows), "claim"), text.plural(len(self.experiments), "document")
+        if self.quick:
+            return f"A quick look: {met} of {claims} of {documents} hold in short runs"
+        return f"{met} of {claims} of {documents} met, {missed} missed"
+
+    def tables(self) -> list[Table]:
+        """One table: a row a claim."""
+        table = Table(title=self.headline, title_justify="left")
+        for head, width in (("", None), ("What is said", 4), ("Verdict", None), ("Kind", None)):
+            table.add_column(head, ratio=width, no_wrap=width is None)
+        for one in self.experiments:
+            table.add_section()
+            table.add_row("", Text(one.experiment.title, style="bold"), "", "")
+            for row in one.rows:
+                style = {"met": "green", "missed": "red"}.get(row.verdict, "yellow")
+                table.add_row(row.claim.id, row.claim.says, Text(row.verdict, style=style), row.claim.kind)
+        return [table]
+
+    def as_json(self) -> dict[str, Any]:
+        """What reproduce.json holds; the same seed gives the same text."""
+        return {
+            "quick": self.quick,
+            "interrupted": self.interrupted,
+            "headline": self.headline,
+            "experiments": [one.as_json() for one in self.experiments],
+        }
+
+
+def _measured(measured: list[Measured]) -> Text:
+    words = Text()
+    for number, one in enumerate(measured):
+        sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[one.holds]
+        words.append("\n" if number else "")
+        words.append(sign, style=style)
+        words.append(
+            f" {one.check.name_in_words}: {one.check.in_words(one.value)} ({one.check.bound_in_words})"
+            + (f", {one.check.kind}" if one.check.kind else "")
+        )
+    return words

@@ -1,0 +1,133 @@
+"""The figures of a run in one dictionary: what summary.json, the closing table and the report's findings are
+made of.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow.compute as pc
+
+from tailback import measures
+from tailback.files.json import number
+from tailback.measures import slowdown
+from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.remember import remembered
+from tailback.recorded.run import Recorded
+from tailback.summary import bridge, hosts, veth
+
+
+@remembered
+def summarise(result: Recorded) -> dict[str, Any]:
+    """Every figure is a measure of `tailback.measures`; rates in bit/s, sizes in bytes, times in seconds.
+
+    `steady_since_s` is where the goodput and fairness figures begin: the convergence time, or 0 when the run
+    never became steady (then they are about the whole run).
+    """
+    converged = measures.convergence_time(result)
+    since: measures.Since = "convergence" if math.isfinite(converged) else "start"
+    return {
+        "name": result.name,
+        "seed": result.meta["seed"],
+        "complete": result.complete,
+        "simulated_s": result.bins.end_s,
+        "planned_s": result.setup.duration_ps / PS_PER_S,
+        "bin_s": result.bins.bin_s,
+        "recorded": result.recorded,
+        "queues_recorded": result.records_queues,
+        "convergence_s": number(converged),
+        "steady_since_s": number(converged) or 0.0,
+        "goodput": _goodput(result, since),
+        "fairness": _fairness(result, since),
+        "protocols": hosts.by_protocol(result, since),
+        "tcp": hosts.tcp(result),
+        "cpu": hosts.cpu(result, since),
+        "veth": veth.figures(result),
+        "latency": bridge.latency(result),
+        "bridge": bridge.bridge(result),
+        "losses": _losses(result),
+        "pauses": _pauses(result),
+        "storms": result.meta["storms"],
+        "signals": {
+            "ecn_marked_packets": int(measures.marked_packets(result)),
+            "cnps": int(measures.cnps(result)),
+        },
+        "standing_queue": _standing(result, since),
+        "faults": result.faults,
+        "fct": slowdown.summarise(result),
+        "link_events": result.setup.link_events,
+        "flows": {
+            "all": result.flows.num_rows,
+            "failed": int(measures.failed_flows(result)),
+            "writers": result.setup.writer_qps,
+        },
+        "packets": result.meta["packets"],
+        "packet_hops": result.meta["packet_hops"],
+        "conservation": result.meta["conservation"],
+    }
+
+
+def _goodput(result: Recorded, since: measures.Since) -> dict[str, Any]:
+    return {
+        "total_bps": number(measures.total_goodput(result, since)),
+        "whole_run_bps": number(measures.total_goodput(result, "start")),
+        "line_rate_bps": measures.capacity(result),
+        "of_line_rate": number(measures.goodput_of_line_rate(result, since)),
+        "ideal_payload_share": number(measures.ideal_payload_share(result)),
+        "of_ideal": number(measures.goodput_of_ideal(result, since)),
+        "variation_100ms": number(measures.goodput_variation(result, since)),
+    }
+
+
+def _fairness(result: Recorded, since: measures.Since) -> dict[str, Any]:
+    goodputs = measures.sender_goodputs(result, since)
+    slowest = min(goodputs, key=lambda host: goodputs[host], default=None)
+    fastest = max(goodputs, key=lambda host: goodputs[host], default=None)
+    return {
+        "senders": len(result.senders),
+        "jain": number(measures.jain_index(result, since)),
+        "min_max_ratio": number(measures.min_max_ratio(result, since)),
+        "slowest": None if slowest is None else {"host": slowest, "bps": number(goodputs[slowest])},
+        "fastest": None if fastest is None else {"host": fastest, "bps": number(goodputs[fastest])},
+        "variation_100ms": number(measures.sender_variation(result, since)),
+    }
+
+
+def _losses(result: Recorded) -> dict[str, Any]:
+    drops = result.meta["drops"]
+    return {
+        "dropped_packets": int(measures.dropped_packets(result)),
+        "dropped_bytes": sum(drop["bytes"] for drop in drops),
+        "by_queue": sorted(drops, key=lambda drop: (-drop["packets"], drop["where"], drop["reason"])),
+        "naks": int(measures.naks(result)),
+        "last_nak_s": number(measures.last_nak(result)),
+        "retransmitted_share": number(measures.retransmitted_share(result)),
+        "ack_timeouts": int(pc.sum(result.flows.column("local_ack_timeout_err")).as_py() or 0),
+    }
+
+
+def _pauses(result: Recorded) -> dict[str, Any]:
+    pauses = [pause for pause in result.meta["pauses"] if pause["rx_frames"] or pause["paused_ps"]]
+    worst = max(pauses, key=lambda pause: pause["max_share_of_a_second"], default=None)
+    return {
+        "lossless_priorities": result.setup.lossless,
+        "frames": int(measures.pause_frames(result)),
+        "transitions": sum(pause["transitions"] for pause in pauses),
+        "ports": len(pauses),
+        "largest_share_of_a_second": measures.largest_pause_share(result),
+        "most_paused": None if worst is None else {"port": worst["port"], "priority": worst["priority"]},
+        "last_pause_s": measures.last_pause(result),
+    }
+
+
+def _standing(result: Recorded, since: measures.Since) -> dict[str, Any] | None:
+    found = measures.standing_queue(result, since)
+    if found is None:
+        return None
+    return {
+        "queue": found.queue,
+        "mean_bytes": found.mean_bytes,
+        "max_bytes": found.max_bytes,
+        "share_of_all_egress_queues": found.share,
+    }
