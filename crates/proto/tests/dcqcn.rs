@@ -268,6 +268,24 @@ fn the_byte_counters_unit_is_a_reading() {
 }
 
 #[test]
+fn the_byte_counter_starts_with_the_first_cut() {
+    let p = resolved(&DcqcnParameters { rate_to_set_on_first_cnp: 1000, ..connectx() });
+    let mut rp = after_first_cnp(&p);
+    rp.on_sent(&p, us(1), 1_000_000);
+    assert_eq!((rp.rate(), rp.target()), (1e9, 1e9));
+}
+
+#[test]
+fn without_a_byte_counter_what_is_sent_changes_nothing() {
+    let p = resolved(&DcqcnParameters { rpg_byte_reset: 0, ..connectx() });
+    let mut rp = after_first_cnp(&p);
+    rp.catch_up(&p, us(4));
+    let cut = (rp.rate(), rp.target());
+    rp.on_sent(&p, us(5), 1 << 40);
+    assert_eq!((rp.rate(), rp.target()), cut);
+}
+
+#[test]
 fn cnps_keep_their_distance() {
     let mut np = NotificationPoint::default();
     let sent: Vec<u64> = (0..20).filter(|&t| np.on_ecn_marked(us(t), us(4))).collect();
@@ -347,6 +365,20 @@ proptest! {
             prop_assert!((p.min_rate()..=p.max_rate()).contains(&rp.rate()), "rate {}", rp.rate());
             prop_assert!((p.min_rate()..=p.max_rate()).contains(&rp.target()), "target {}", rp.target());
             prop_assert!((0.0..=1.0).contains(&rp.alpha()), "alpha {}", rp.alpha());
+        }
+    }
+
+    /// What a flow does depends on when its first CNP comes, not on when time began.
+    #[test]
+    fn later_is_the_same(mlnx in parameters(), inputs in inputs(), later in 1u64..1 << 50) {
+        let p = resolved(&mlnx);
+        let (mut rp, mut shifted) = (ReactionPoint::new(&p), ReactionPoint::new(&p));
+        let mut now = Time::ZERO;
+        for (gap, input) in inputs {
+            now += Time(gap);
+            feed(&mut rp, &p, now, &input);
+            feed(&mut shifted, &p, now + Time(later), &input);
+            prop_assert_eq!((rp.rate(), rp.target(), rp.alpha()), (shifted.rate(), shifted.target(), shifted.alpha()));
         }
     }
 

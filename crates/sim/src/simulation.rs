@@ -1,5 +1,8 @@
 //! Driving a run: take the next event, let the model that it belongs to act on it.
 
+#[cfg(test)]
+mod by_node;
+
 use tailback_proto::units::Time;
 
 use crate::event::Event;

@@ -14,7 +14,7 @@ use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{stream, EventQueue, Stream};
+use crate::engine::{stream, EventQueue, Place, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
 use crate::fabric::packet::{Arena, Fifo, ECT, KINDS};
@@ -188,7 +188,7 @@ impl World {
         let mut pfc_quanta = Vec::with_capacity(ports_count);
         let mut marking = Marking::new();
         let mut ets = Vec::with_capacity(ports_count);
-        for (index, end) in wiring.ends.iter().enumerate() {
+        for end in &wiring.ends {
             let link = &plan.links[end.link];
             let rate = Rate(link.rate_bps);
             let peer_node = wiring.ends[end.peer].node;
@@ -239,7 +239,7 @@ impl World {
                 delay: Time(link.delay_ps),
                 loss: link.loss,
                 headroom_bytes: link.headroom_bytes,
-                loss_stream: stream(plan.seed, "link loss", index as u64),
+                loss_stream: stream(plan.seed, "link loss", end.stream),
             });
             let switch = end.node.checked_sub(hosts).and_then(|switch| plan.switches.get(switch));
             let switch = switch.map(|switch| switch.model);
@@ -281,7 +281,7 @@ impl World {
             events: EventQueue::for_ports(ports_count),
             packets: Arena::new(),
             telemetry,
-            ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
+            ecn_streams: wiring.ends.iter().map(|end| stream(plan.seed, "ecn", end.stream)).collect(),
             marking,
             ets,
             queues: Lanes::new(ports_count, ClassQueue::EMPTY),
@@ -380,7 +380,23 @@ impl World {
     #[inline]
     pub fn schedule(&mut self, time: Time, event: Event) {
         // What lies past the horizon, twice the longest run, never happens.
-        self.events.push(time.min(EventQueue::HORIZON), event.encode());
+        self.events.push_by_payload(time.min(EventQueue::HORIZON), event.encode());
+    }
+
+    /// Schedules an event that names a packet. A packet's index says who else has packets: the event takes the place of
+    /// the same kind that names the packet's `source`, whose events at one time are told apart by `own`.
+    #[cold]
+    #[inline(never)]
+    pub fn schedule_packet(
+        &mut self,
+        time: Time,
+        event: fn(u32) -> Event,
+        packet: u32,
+        source: u32,
+        own: u8,
+    ) {
+        let place = Place::of(time.min(EventQueue::HORIZON), event(source).encode(), own);
+        self.events.push_at(place, event(packet).encode());
     }
 
     /// Packets put on a link so far, of any kind.

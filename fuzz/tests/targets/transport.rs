@@ -382,7 +382,9 @@ impl TcpPair {
         assert_eq!(self.receiver.delivered(), before + verdict.newly_delivered);
         let known = self.receiver.delivered() + self.receiver.out_of_order_bytes() - before - waited;
         assert_eq!(known + verdict.discarded, segment.bytes as u64, "bytes are neither kept nor discarded");
-        self.acks.extend(verdict.first);
+        if let Some(first) = verdict.first {
+            self.tell(first);
+        }
         if verdict.ack {
             self.acknowledge();
         }
@@ -391,6 +393,11 @@ impl TcpPair {
     fn acknowledge(&mut self) {
         let ack = self.receiver.ack(&self.p);
         assert_eq!(ack.ack, self.receiver.delivered());
+        self.tell(ack);
+    }
+
+    /// An ACK leaves: one of its own, or the one that DCTCP's receiver puts before a change of mark.
+    fn tell(&mut self, ack: AckSegment) {
         let edge = ack.ack + ack.window;
         assert!(edge >= self.window_edge, "takes back the window");
         self.window_edge = edge;

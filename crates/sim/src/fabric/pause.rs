@@ -137,7 +137,7 @@ impl World {
         self.ports[port].busy_until = left;
         self.ports[port].wire_bytes += wire_bytes as u64;
         self.transmissions[Kind::Pfc as usize] += 1;
-        self.schedule(takes_effect, Event::PauseEffect(index));
+        self.schedule_packet(takes_effect, Event::PauseEffect, index, port as u32, 0);
     }
 
     /// A PFC frame takes effect at the port that it was sent to.

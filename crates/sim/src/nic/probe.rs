@@ -73,12 +73,15 @@ impl World {
     pub(crate) fn on_probe_through(&mut self, index: u32, processing: Time) {
         let packet = &mut self.packets[index];
         packet.kind = Kind::ProbeAck;
-        packet.dst = self.recv_qps[packet.qp as usize].src;
+        let r = &mut self.recv_qps[packet.qp as usize];
+        packet.dst = r.src;
+        r.probes = r.probes.wrapping_add(1);
+        let (source, own) = (packet.qp, r.probes);
         packet.psn = u32::try_from(processing.0 / PS_PER_NS).unwrap_or(u32::MAX);
         if processing == Time::ZERO {
             self.on_probe_answer(index);
         } else {
-            self.schedule(self.now + processing, Event::ProbeAnswer(index));
+            self.schedule_packet(self.now + processing, Event::ProbeAnswer, index, source, own);
         }
     }
 
