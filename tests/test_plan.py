@@ -160,7 +160,7 @@ def test_defaults() -> None:
             "p_max": 1.0,
         }
     ]
-    assert plan["switch_models"][0]["pfc"]["xoff_bytes"] is None
+    assert plan["switch_models"][0]["pfc"]["xoff"] is None
     # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 1122 B + 84 B are 38 packets of 1122 B and 36 B.
     assert plan["links"][0]["headroom_bytes"] == (38 + 2) * 1102 + 36 - 20
 

@@ -60,7 +60,7 @@ Made by tools/make_settings.py from crates; not to be edited. What depends on se
 scenarios have, is in the classes made from these.
 """
 
-# ruff: noqa: E501
+# ruff: noqa: E501, RUF100
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Made by tools/make_settings.py from crates; not to be edited. What depends on se
 scenarios have, is in the classes made from these.
 """
 
+# ruff: noqa: E501, RUF100
+
 from __future__ import annotations
 
 from typing import Annotated
