@@ -247,11 +247,11 @@ impl World {
             let switch = switch.map(|model| &plan.switch_models[model]);
             let nic = plan.hosts.get(end.node).and_then(|host| plan.nics[host.nic].host_path.as_ref());
             let (delay, quanta) = match (switch, nic) {
-                (Some(model), _) => (model.pfc.response_delay_ps, model.pfc.quanta),
-                (None, Some(path)) => (path.pfc_response_delay_ps, path.pfc_quanta),
-                (None, None) => (0, 0),
+                (Some(model), _) => (model.pfc.response_delay, model.pfc.quanta),
+                (None, Some(path)) => (Time(path.pfc_response_delay_ps), path.pfc_quanta),
+                (None, None) => (Time::ZERO, 0),
             };
-            pfc_response_delay.push(Time(delay));
+            pfc_response_delay.push(delay);
             pfc_quanta.push(quanta);
             for class in 0..CLASSES as u8 {
                 marking
