@@ -13,11 +13,11 @@ use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{stream, EventQueue, Place, Stream};
+use crate::engine::{stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
 use crate::fabric::packet::{Arena, Fifo, ECT, KINDS};
-use crate::fabric::pause::{PauseLogs, Pausing};
+use crate::fabric::pause::{PauseFrames, PauseLogs, Pausing};
 use crate::fabric::port::{ClassQueue, Drops, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
 use crate::fabric::storm::Watchdogs;
@@ -71,6 +71,7 @@ pub(crate) struct World {
     /// By lane: packets dropped by its egress queue and by its ingress group.
     pub dropped: Lanes<[u64; 2]>,
     pub pause_logs: PauseLogs,
+    pub pause_frames: PauseFrames,
     pub watchdogs: Watchdogs,
     pub switches: Vec<Switch>,
     pub routes: Routes,
@@ -291,6 +292,7 @@ impl World {
             drops: Lanes::new(ports_count, Drops::default()),
             dropped: Lanes::new(ports_count, [0; 2]),
             pause_logs: PauseLogs::new(),
+            pause_frames: PauseFrames::default(),
             watchdogs: Watchdogs::new(),
             ports,
             links,
@@ -382,25 +384,9 @@ impl World {
         self.events.push_by_payload(time.min(EventQueue::HORIZON), event.encode());
     }
 
-    /// Schedules an event that names a packet. A packet's index says who else has packets: the event takes the place of
-    /// the same kind that names the packet's `source`, whose events at one time are told apart by `own`.
-    #[cold]
-    #[inline(never)]
-    pub fn schedule_packet(
-        &mut self,
-        time: Time,
-        event: fn(u32) -> Event,
-        packet: u32,
-        source: u32,
-        own: u8,
-    ) {
-        let place = Place::of(time.min(EventQueue::HORIZON), event(source).encode(), own);
-        self.events.push_at(place, event(packet).encode());
-    }
-
     /// Packets put on a link so far, of any kind.
     pub fn packet_hops(&self) -> u64 {
-        self.transmissions.iter().sum::<u64>() + self.linux.veths.hops
+        self.transmissions.iter().sum::<u64>() + self.pause_frames.sent + self.linux.veths.hops
     }
 
     /// A lossless group overflowed; `enough`: the headroom that would have held it.
