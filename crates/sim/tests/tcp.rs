@@ -121,7 +121,7 @@ fn two_segments_take_exactly_their_path_and_the_interrupts() {
     for (packets, expected) in [(32, data + 8 * US + ack + 8 * US), (1, data + second + ack)] {
         let mut cpu = free_cpu();
         cpu.interrupt_packets = packets;
-        let mut plan = pair(cpu.clone(), cpu);
+        let mut plan = pair(cpu, cpu);
         plan.tcp_connections[0].bytes = Some(2 * 1448);
         let recording = run(plan);
         assert_eq!(recording.flows[0].fct_ps, Some(expected), "interrupts each {packets} packets");
