@@ -19,7 +19,7 @@ sys.modules["tailback"] = package = ModuleType("tailback")
 package.__path__ = [str(ROOT / "python/tailback")]
 
 from tailback._engine import controllers, settings  # noqa: E402
-from tailback.units import DURATION, RATE, SIZE, Quantity  # noqa: E402
+from tailback.units import DURATION, FREQUENCY, RATE, SIZE, Quantity  # noqa: E402
 
 FOLDER = ROOT / "python/tailback/scenario"
 
@@ -28,6 +28,7 @@ QUANTITIES: dict[str, tuple[str, Quantity]] = {
     "round-trip": ("DURATION", DURATION),
     "rate": ("RATE", RATE),
     "size": ("SIZE", SIZE),
+    "frequency": ("FREQUENCY", FREQUENCY),
 }
 AUTO = (
     "auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its "
@@ -64,10 +65,10 @@ scenarios have, is in the classes made from these.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tailback.scenario.fields import Declared, setting
-from tailback.units import DURATION, SIZE
+from tailback.units import DURATION, FREQUENCY, SIZE
 
 '''
 
@@ -145,7 +146,10 @@ def section(control: dict[str, Any], name: str, base: str = "Part") -> str:
             f"setting({profiles[0]['name']!r}, {about!r}, 'the NIC as it is shipped')\n"
         )
     for parameter in control["parameters"]:
-        text += f"    {parameter['name']}: {field(parameter, of_profile=bool(profiles))}\n"
+        declaration = field(parameter, of_profile=bool(profiles))
+        # Drivers take the flags of controllers as 0 and 1, too.
+        declaration = declaration.replace("Flag =", "bool =", 1) if base == "Declared" else declaration
+        text += f"    {parameter['name']}: {declaration}\n"
     return text + "\n\n"
 
 

@@ -11,7 +11,6 @@ use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{Controller, Link as SendersLink};
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
-use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::{Rate, Time};
 
 use crate::engine::{stream, EventQueue, Stream};
@@ -406,13 +405,8 @@ fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'sta
     let congestion: Result<Vec<Congestion>, Refused> =
         plan.congestion.iter().map(|settings| settings.on(link)).collect();
     Ok(NicModel {
-        rc: RcParameters {
-            ack_every: plan.transport.ack_every_packets,
-            ack_timeout: Time(plan.transport.ack_timeout_ps),
-            first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
-            retry_count: plan.transport.retry_count,
-        },
-        nak_reaction: Time(plan.transport.nak_reaction_ps),
+        rc: plan.transport.connection(),
+        nak_reaction: plan.transport.nak_reaction,
         congestion: congestion.map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc
