@@ -10,13 +10,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
-from tailback._engine import controllers
-from tailback.units import DURATION, RATE, SIZE, Quantity
-
 ROOT = Path(__file__).parent.parent
+# Importing the package would read the module that is made here.
+_package = types.ModuleType("tailback")
+_package.__path__ = [str(ROOT / "python" / "tailback")]
+sys.modules.setdefault("tailback", _package)
+
+from tailback._engine import controllers  # noqa: E402
+from tailback.units import DURATION, RATE, SIZE, Quantity  # noqa: E402
+
 TARGET = ROOT / "python/tailback/scenario/controllers.py"
 
 QUANTITIES: dict[str, tuple[str, Quantity]] = {
@@ -44,7 +50,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tailback.scenario.fields import Flag, Part, setting
-from tailback.scenario.profiles import About, Profile, Signal
+from tailback.scenario.profiles import About, Names, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
 '''
@@ -67,8 +73,10 @@ def module() -> str:
     own, beside = json.loads(controllers())
     settable = [control for control in own if control["parameters"]]
     text = HEAD
-    text += f"Kind = Literal[{', '.join(repr(control['name']) for control in own)}]\n"
-    text += '"""The controllers that a queue pair may run."""\n\n\n'
+    text += f"NAMES = ({', '.join(repr(control['name']) for control in own)},)\n"
+    text += '"""The built-in controllers."""\n'
+    text += "Kind = Annotated[str, Names(NAMES)]\n"
+    text += '"""A field that names a controller, built in or given in Python."""\n\n\n'
     text += "".join(section(control, class_name(control)) for control in settable)
     text += "".join(section(control, f"{class_name(control)}Sender") for control in beside)
     text += "class Controllers(Part):\n"

@@ -14,6 +14,7 @@ from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.congestion import (
     ack_every,
     congestion_plan,
+    external_plan,
     kind_of_hosts,
     kinds,
     needs_round_trip,
@@ -127,13 +128,18 @@ def _nic(
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),
         "transport": {
-            "ack_every_packets": ack_every(host)[0],
+            "ack_every_packets": ack_every(scenario)[0],
             "ack_timeout_ps": full,
             "adaptive_timeout_ps": None if first is None else min(first, full),
             "retry_count": host.transport.retry_count,
             "nak_reaction_ps": host.transport.nak_reaction,
         },
-        "congestion": [congestion_plan(host, kind, rate_bps, round_trip) for kind in kinds(scenario)],
+        "congestion": [
+            external_plan(scenario, kind, rate_bps)
+            if kind in scenario.own_controllers
+            else congestion_plan(host, kind, rate_bps, round_trip)
+            for kind in kinds(scenario)
+        ],
         "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),
         "hostcc": None if path is None else hostcc_plan(host, rate_bps),
         "host_path": path_plan(scenario, path, wire),
