@@ -179,7 +179,7 @@ def test_a_folder_without_permission(
 def test_an_impossible_plan_leaves_no_folder(
     below: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: str) -> None:
+    def refuse(*_: object) -> None:
         raise ScenarioError([tailback.scenario.Problem("", (), "sw0: the engine says no")])
 
     monkeypatch.setattr(import_module("tailback.run"), "_simulation", refuse)

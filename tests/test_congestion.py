@@ -206,5 +206,5 @@ def test_a_host_has_one() -> None:
 
 
 def test_a_traffic_item_names_one_that_there_is() -> None:
-    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "swif", expected one of dcqcn'):
-        load(SEVERAL, sets=["traffic.1.congestion=swif"])
+    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "bbr", expected one of dcqcn'):
+        load(SEVERAL, sets=["traffic.1.congestion=bbr"])
