@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_the_module_of_the_controllers_is_what_the_engine_declares() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "make_controllers.py"), "--check"]
+    command = [sys.executable, str(ROOT / "tools" / "make_settings.py"), "--check"]
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
 
@@ -70,7 +70,7 @@ def test_the_plan_has_the_published_defaults(kind: str, plan: dict[str, Any]) ->
 
 def test_an_ack_for_each_packet_where_the_window_needs_it() -> None:
     def every(*sets: str) -> int:
-        return int(nic(*sets)["transport"]["ack_every_packets"])
+        return int(nic(*sets)["transport"]["ack_every"])
 
     assert [every(f"host.congestion={kind}") for kind in ("dcqcn", "hpcc", "timely", "dctcp", "none")] == [
         16,
@@ -206,5 +206,5 @@ def test_a_host_has_one() -> None:
 
 
 def test_a_traffic_item_names_one_that_there_is() -> None:
-    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "bbr", expected one of dcqcn'):
-        load(SEVERAL, sets=["traffic.1.congestion=bbr"])
+    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "other", expected one of dcqcn'):
+        load(SEVERAL, sets=["traffic.1.congestion=other"])

@@ -181,6 +181,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ControllerError", module.py().get_type::<controllers::ControllerError>())?;
     module.add_class::<controllers::Ack>()?;
     module.add_class::<controllers::Hop>()?;
+    module.add_function(wrap_pyfunction!(controllers::settings, module)?)?;
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;

@@ -52,7 +52,7 @@ pub(crate) enum Event {
     LinuxIrq(u32),
     /// A timer of the Linux path that is no core's.
     LinuxTimer(u32),
-    /// A PFC frame (a packet) takes effect.
+    /// The first PFC frame on the link behind a port takes effect.
     PauseEffect(u32),
     /// The quanta of a lane may have run out.
     PauseExpiry(u32),

@@ -13,14 +13,13 @@ use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{Controller, Link as SendersLink};
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
-use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{stream, EventQueue, Place, Stream};
+use crate::engine::{stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
 use crate::fabric::packet::{Arena, Fifo, ECT, KINDS};
-use crate::fabric::pause::{PauseLogs, Pausing};
+use crate::fabric::pause::{PauseFrames, PauseLogs, Pausing};
 use crate::fabric::port::{ClassQueue, Drops, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
 use crate::fabric::storm::Watchdogs;
@@ -77,6 +76,7 @@ pub(crate) struct World {
     /// By lane: packets dropped by its egress queue and by its ingress group.
     pub dropped: Lanes<[u64; 2]>,
     pub pause_logs: PauseLogs,
+    pub pause_frames: PauseFrames,
     pub watchdogs: Watchdogs,
     pub switches: Vec<Switch>,
     pub routes: Routes,
@@ -253,11 +253,11 @@ impl World {
             let switch = switch.map(|model| &plan.switch_models[model]);
             let nic = plan.hosts.get(end.node).and_then(|host| plan.nics[host.nic].host_path.as_ref());
             let (delay, quanta) = match (switch, nic) {
-                (Some(model), _) => (model.pfc.response_delay_ps, model.pfc.quanta),
-                (None, Some(path)) => (path.pfc_response_delay_ps, path.pfc_quanta),
-                (None, None) => (0, 0),
+                (Some(model), _) => (model.pfc.response_delay, model.pfc.quanta),
+                (None, Some(path)) => (Time(path.pfc_response_delay_ps), path.pfc_quanta),
+                (None, None) => (Time::ZERO, 0),
             };
-            pfc_response_delay.push(Time(delay));
+            pfc_response_delay.push(delay);
             pfc_quanta.push(quanta);
             for class in 0..CLASSES as u8 {
                 marking
@@ -299,6 +299,7 @@ impl World {
             drops: Lanes::new(ports_count, Drops::default()),
             dropped: Lanes::new(ports_count, [0; 2]),
             pause_logs: PauseLogs::new(),
+            pause_frames: PauseFrames::default(),
             watchdogs: Watchdogs::new(),
             ports,
             links,
@@ -390,25 +391,9 @@ impl World {
         self.events.push_by_payload(time.min(EventQueue::HORIZON), event.encode());
     }
 
-    /// Schedules an event that names a packet. A packet's index says who else has packets: the event takes the place of
-    /// the same kind that names the packet's `source`, whose events at one time are told apart by `own`.
-    #[cold]
-    #[inline(never)]
-    pub fn schedule_packet(
-        &mut self,
-        time: Time,
-        event: fn(u32) -> Event,
-        packet: u32,
-        source: u32,
-        own: u8,
-    ) {
-        let place = Place::of(time.min(EventQueue::HORIZON), event(source).encode(), own);
-        self.events.push_at(place, event(packet).encode());
-    }
-
     /// Packets put on a link so far, of any kind.
     pub fn packet_hops(&self) -> u64 {
-        self.transmissions.iter().sum::<u64>() + self.linux.veths.hops
+        self.transmissions.iter().sum::<u64>() + self.pause_frames.sent + self.linux.veths.hops
     }
 
     /// A lossless group overflowed; `enough`: the headroom that would have held it.
@@ -435,13 +420,8 @@ fn nic_model(
         |settings: &Settings| Time::from_us(settings.cnp_interval().map_or(0, |(us, _)| us as u64));
     let congestion: Result<Vec<Congestion>, Refused> = plan.congestion.iter().map(on_link).collect();
     Ok(NicModel {
-        rc: RcParameters {
-            ack_every: plan.transport.ack_every_packets,
-            ack_timeout: Time(plan.transport.ack_timeout_ps),
-            first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
-            retry_count: plan.transport.retry_count,
-        },
-        nak_reaction: Time(plan.transport.nak_reaction_ps),
+        rc: plan.transport.connection(),
+        nak_reaction: plan.transport.nak_reaction,
         congestion: congestion.map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc

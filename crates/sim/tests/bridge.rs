@@ -68,7 +68,7 @@ fn both_directions_share_a_core_that_has_both_interrupts() {
         let mut plan = bridged(model);
         plan.duration_ps = 20 * MS;
         // ACKs wait behind the data of the other direction.
-        plan.nics[0].transport.adaptive_timeout_ps = None;
+        plan.nics[0].transport.adaptive_timeout = None;
         plan.writers = vec![write_bw(), WriterPlan { src: "h1".into(), dst: "h0".into(), ..write_bw() }];
         let recording = run(plan);
         (recording.flows[0].bytes_delivered + recording.flows[1].bytes_delivered) as f64 / 4096.0
@@ -247,7 +247,7 @@ fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
         let tx = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
         let mut plan = bridged(BridgeModelPlan { rx, tx, bql: None, ..model() });
         plan.duration_ps = 100 * MS;
-        plan.nics[0].transport.ack_every_packets = 32;
+        plan.nics[0].transport.ack_every = 32;
         plan.writers =
             vec![WriterPlan { message_bytes: 32 * 4096, tx_depth: 1, messages: Some(100), ..write_bw() }];
         let recording = run(plan);

@@ -6,7 +6,7 @@ mod common;
 use common::host::{buffers, point_to_point};
 use common::{star, US};
 use tailback_proto::flow_control::pfc::headroom_bytes;
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 use tailback_sim::plan::*;
 use tailback_sim::Simulation;
@@ -120,8 +120,8 @@ impl Case {
                 let mut plan = star(3);
                 let model = &mut plan.switch_models[0];
                 model.latency_ps = link.latency;
-                model.pfc.xoff_bytes = Some(self.xoff);
-                model.pfc.response_delay_ps = link.response;
+                model.pfc.xoff = Some(Bytes(self.xoff));
+                model.pfc.response_delay = Time(link.response);
                 for (own, rate) in plan.links.iter_mut().zip([link.rate.0, 1_000_000, link.rate.0]) {
                     (own.rate_bps, own.delay_ps, own.headroom_bytes) = (rate, 0, headroom);
                 }
@@ -130,7 +130,7 @@ impl Case {
                 if link.shape == Shape::SwitchToSwitch {
                     // Another switch on the way, which forwards at the link's rate what it gets ten times as fast.
                     let mut model = plan.switch_models[0].clone();
-                    (model.latency_ps, model.pfc.xoff_bytes) = (FAR, None);
+                    (model.latency_ps, model.pfc.xoff) = (FAR, None);
                     plan.switch_models.push(model);
                     plan.switches.push(SwitchPlan { name: "sw1".into(), model: 1 });
                     let mut own = plan.links[0].clone();

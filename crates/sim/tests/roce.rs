@@ -5,8 +5,9 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use tailback_proto::congestion::dcqcn::CnpInterval;
+use tailback_proto::units::{Bytes, Time};
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
-use tailback_sim::plan::{CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogPlan, WriterPlan};
+use tailback_sim::plan::{CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogParameters, WriterPlan};
 
 /// One flow without contention: payload over payload plus exact overhead, of the line rate, to 0.1 %.
 #[test]
@@ -111,7 +112,7 @@ fn too_little_headroom_is_a_fault_that_names_what_would_have_been_enough() {
         [(0, None), (2_000, None), (20_000, None), (0, Some(10_000)), (5_000, Some(10_000))]
     {
         let mut plan = incast(16);
-        plan.switch_models[0].pfc.xoff_bytes = xoff;
+        plan.switch_models[0].pfc.xoff = xoff.map(Bytes);
         for link in &mut plan.links {
             link.headroom_bytes = headroom;
         }
@@ -211,7 +212,8 @@ fn a_long_tree_of_pauses_is_no_deadlock() {
 fn a_watchdog_ends_a_deadlock_and_counts_what_it_drops() {
     let mut plan = ring();
     let (detect_ps, restore_ps) = (20 * MS, 5 * MS);
-    plan.switch_models[0].watchdog = Some(WatchdogPlan { detect_ps, restore_ps });
+    plan.switch_models[0].watchdog =
+        Some(WatchdogParameters { detection_time: Time(detect_ps), restoration_time: Time(restore_ps) });
     let recording = run(plan);
     assert!(recording.meta.complete);
     let storms = &recording.meta.storms;
@@ -254,8 +256,8 @@ fn short_quanta_are_refreshed() {
 fn a_dead_link_ends_the_queue_pair_in_an_error() {
     let mut plan = star(2);
     plan.links[1].loss = 0.999_999;
-    plan.nics[0].transport.ack_timeout_ps = 100 * US;
-    plan.nics[0].transport.adaptive_timeout_ps = None;
+    plan.nics[0].transport.ack_timeout = Time(100 * US);
+    plan.nics[0].transport.adaptive_timeout = None;
     plan.writers = vec![writer(0, 1, 1)];
     plan.duration_ps = 50 * MS;
     let recording = run(plan);
@@ -274,7 +276,7 @@ fn random_loss_delivers_every_message() {
         for link in &mut plan.links {
             link.loss = 0.02;
         }
-        plan.nics[0].transport.adaptive_timeout_ps = Some(50 * US);
+        plan.nics[0].transport.adaptive_timeout = Some(Time(50 * US));
         plan.duration_ps = 2_000 * MS;
         plan.writers = vec![writer(0, 2, 3), writer(1, 2, 3), writer(2, 0, 2)];
         for writer in &mut plan.writers {

@@ -1,6 +1,6 @@
 """Congestion controllers and what they can be set to, as the engine declares them.
 
-Made by tools/make_controllers.py from crates/proto/src/congestion; not to be edited.
+Made by tools/make_settings.py from crates/proto/src/congestion; not to be edited.
 """
 
 # ruff: noqa: E501

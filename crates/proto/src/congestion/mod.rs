@@ -31,7 +31,7 @@ pub mod host;
 pub mod hostcc;
 pub mod hpcc;
 pub mod line_rate;
-pub mod parameters;
+pub use crate::parameters;
 pub mod rhcc;
 pub mod swift;
 pub mod timely;

@@ -11,6 +11,7 @@ pub(crate) mod path;
 mod rings;
 mod socket;
 
+pub use cpu::CpuParameters;
 pub(crate) use cpu::Cpus;
 pub(crate) use gauge::Gauge;
 pub(crate) use rings::{TxRings, ETHERNET};

@@ -18,28 +18,22 @@ use crate::world::World;
 
 const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
 
-/// A time, an event's place at that time, and the event.
-type Entry = Reverse<(Time, u32, u32)>;
+/// A time, and the event, which is its place at that time, too.
+type Entry = Reverse<(Time, u32)>;
 
-/// Where an event happens, and its place among those of that instant; none: it is the whole network's.
-fn node_and_place(world: &World, event: Event) -> (Option<usize>, u32) {
+/// Where an event happens; none: it is the whole network's.
+fn node_of(world: &World, event: Event) -> Option<usize> {
     let owner = |port: usize| world.ports[port].owner as usize;
     let src = |qp: u32| world.send_qps[qp as usize].src as usize;
-    let node = match event {
-        Event::Sample => return (None, event.encode()),
-        Event::Arrival(port) => world.ports[port as usize].peer_owner as usize,
+    Some(match event {
+        Event::Sample => return None,
+        Event::Arrival(port) | Event::PauseEffect(port) => world.ports[port as usize].peer_owner as usize,
         Event::PortWake(port) => owner(port as usize),
         Event::PauseExpiry(lane) | Event::PauseRefresh(lane) => owner(port_and_class(lane as usize).0),
-        Event::PauseEffect(packet) => {
-            let from = world.packets[packet].psn;
-            let node = world.ports[from as usize].peer_owner as usize;
-            return (Some(node), Event::PauseEffect(from).encode());
-        }
         Event::PacingDue(qp) | Event::TransportTimer(qp) => src(qp),
         Event::WriterStart(writer) => src(world.writers[writer as usize].first_qp),
         other => unreachable!("{other:?} is in none of these plans"),
-    };
-    (Some(node), event.encode())
+    })
 }
 
 /// Gives every event that was scheduled to its node, and the time of the next sample if there is a new one.
@@ -48,9 +42,9 @@ fn sort(world: &mut World, waiting: &mut [BinaryHeap<Entry>]) -> Option<Time> {
     let mut queue = std::mem::take(&mut world.events);
     let mut sample = None;
     while let Some((time, code)) = queue.pop() {
-        match node_and_place(world, Event::decode(code)) {
-            (None, _) => sample = Some(time),
-            (Some(node), place) => waiting[node].push(Reverse((time, place, code))),
+        match node_of(world, Event::decode(code)) {
+            None => sample = Some(time),
+            Some(node) => waiting[node].push(Reverse((time, code))),
         }
     }
     sample
@@ -74,7 +68,7 @@ fn run_by_node(plan: Plan, turns: u64) -> Recording {
         window_number += 1;
         for node in order {
             while waiting[node].peek().is_some_and(|Reverse((time, ..))| *time <= last) {
-                let Some(Reverse((time, _, code))) = waiting[node].pop() else { break };
+                let Some(Reverse((time, code))) = waiting[node].pop() else { break };
                 simulation.world.now = time;
                 simulation.events += 1;
                 simulation.dispatch(Event::decode(code));

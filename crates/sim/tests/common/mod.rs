@@ -8,6 +8,7 @@ pub mod seeds;
 pub mod tcp;
 
 use tailback_proto::congestion::dcqcn::DcqcnParameters;
+use tailback_proto::units::Time;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -41,12 +42,9 @@ pub fn star(hosts: usize) -> Plan {
             cnp_code_point: Some(6),
             strict: vec![6],
             weights: None,
-            transport: TransportPlan {
-                ack_every_packets: 16,
-                ack_timeout_ps: 67_108_864_000,
-                adaptive_timeout_ps: Some(2_097_152_000),
-                retry_count: 7,
-                nak_reaction_ps: 0,
+            transport: TransportParameters {
+                adaptive_timeout: Some(Time(2_097_152_000)),
+                ..TransportParameters::default()
             },
             congestion: vec![CongestionPlan::Dcqcn(connectx())],
             rhcc: None,
@@ -68,13 +66,7 @@ pub fn star(hosts: usize) -> Plan {
             ecn: vec![EcnPlan { k_max_bytes: 1_500_000, ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
-            pfc: PfcPlan {
-                xoff_bytes: None,
-                xon_bytes: None,
-                xon_offset_bytes: 3072,
-                quanta: 65_535,
-                response_delay_ps: 300_000,
-            },
+            pfc: PfcParameters { response_delay: Time(300_000), ..PfcParameters::default() },
             watchdog: None,
         }],
         bridges: vec![],
