@@ -9,7 +9,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from tailback.scenario import ScenarioError, builtin_names, json_schema, library, load, loads
+from tailback.scenario.controllers import NAMES
 
+OTHERS = ", ".join(name for name in NAMES if name != "dctcp")
 MINIMAL = """\
 name: mini
 run: {duration: 1ms}
@@ -78,7 +80,8 @@ traffic:
         "x.yaml:11: traffic.0.to: found nothing, "
         "expected a value: receiving hosts: h0, h0..h15, all, or a list of these",
         "x.yaml:13: traffic.0.retries: found an unknown field, expected one of kind, from, to, priority, "
-        "dscp, qps, message, depth, messages, start, start_interval, start_spread, stop, bidirectional",
+        "dscp, congestion, qps, message, depth, messages, start, start_interval, start_spread, stop, "
+        "bidirectional",
         'x.yaml:14: traffic.1.kind: found "read", expected one of write, write-latency, churn, tcp, flows, '
         "poisson, incast, permutation, all-to-all, udp-flood, ping, xdp-frames",
     ]
@@ -100,7 +103,7 @@ traffic:
         ),
         (
             "host: {congestion: dctc}",
-            'host.congestion: found "dctc", expected dctcp (or another of dcqcn, hpcc, timely, none)',
+            f'host.congestion: found "dctc", expected dctcp (or another of {OTHERS})',
         ),
         (
             "host: {dcqcn: {profile: connectx5}}",
@@ -192,8 +195,8 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, topology, failures, host, switch, bridge, veth, traffic, memory_load, "
-            "record",
+            "name, about, run, qos, topology, controllers, failures, host, switch, bridge, veth, traffic, "
+            "memory_load, record",
         ),
     ],
 )

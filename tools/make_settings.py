@@ -49,7 +49,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tailback.scenario.fields import Flag, Part, setting
-from tailback.scenario.profiles import About, Profile, Signal
+from tailback.scenario.profiles import About, Names, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
 '''
@@ -99,8 +99,10 @@ def controllers_module() -> str:
     own, beside = json.loads(controllers())
     settable = [control for control in own if control["parameters"]]
     text = HEAD
-    text += f"Kind = Literal[{', '.join(repr(control['name']) for control in own)}]\n"
-    text += '"""The controllers that a queue pair may run."""\n\n\n'
+    text += f"NAMES = ({', '.join(repr(control['name']) for control in own)},)\n"
+    text += '"""The built-in controllers."""\n'
+    text += "Kind = Annotated[str, Names(NAMES)]\n"
+    text += '"""A field that names a controller, built in or given in Python."""\n\n\n'
     text += "".join(section(control, class_name(control)) for control in settable)
     text += "".join(section(control, f"{class_name(control)}Sender") for control in beside)
     text += "class Controllers(Part):\n"

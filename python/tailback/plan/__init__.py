@@ -14,6 +14,7 @@ from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.congestion import (
     ack_every,
     congestion_plan,
+    external_plan,
     kind_of_hosts,
     kinds,
     needs_round_trip,
@@ -126,9 +127,14 @@ def _nic(
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),
         "transport": host.transport.plan(
-            ack_every=ack_every(host)[0], adaptive_timeout=None if first is None else min(first, full)
+            ack_every=ack_every(scenario)[0], adaptive_timeout=None if first is None else min(first, full)
         ),
-        "congestion": [congestion_plan(host, kind, rate_bps, round_trip) for kind in kinds(scenario)],
+        "congestion": [
+            external_plan(scenario, kind, rate_bps)
+            if kind in scenario.own_controllers
+            else congestion_plan(host, kind, rate_bps, round_trip)
+            for kind in kinds(scenario)
+        ],
         "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),
         "hostcc": None if path is None else hostcc_plan(host, rate_bps),
         "host_path": path_plan(scenario, path, wire),

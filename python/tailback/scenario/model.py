@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.controller import Checked, Factory
 from tailback.files import FileRefusedError, read_file
 from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
@@ -228,6 +229,14 @@ class Scenario(Part):
         "assumption: every setting has its own default",
     )
     topology: Topology = Field(description="The hosts, switches and links.")
+    controllers: dict[str, str | None] = setting(
+        {},
+        "Congestion controllers in Python, to be named where built-in ones are: a name for each, and "
+        "FILE.py:CLASS. Loading the scenario executes the file. null: the class was given in Python, and is "
+        "in no file.",
+        "the built-in ones",
+        max_length=100,
+    )
     failures: list[Failure] = setting(
         [], "Links that fail and are repaired.", "assumption: none", max_length=100_000
     )
@@ -259,6 +268,8 @@ class Scenario(Part):
     _network: Network | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
     _round_trip: Any = PrivateAttr(default=None)
+    _factories: dict[str, Factory] = PrivateAttr(default_factory=dict)
+    _checked: dict[str, Checked] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _described(self) -> Scenario:
@@ -277,6 +288,11 @@ class Scenario(Part):
     def filled(self) -> dict[Path, str]:
         """What `qos` filled in: the name of the setup and the source of the value."""
         return self._filled
+
+    @property
+    def own_controllers(self) -> dict[str, Checked]:
+        """The congestion controllers that are written in Python, by name, in the order of their numbers."""
+        return self._checked
 
     @property
     def network(self) -> Network:

@@ -7,7 +7,7 @@ use crate::congestion::builtin::{Congestion, Flow};
 use crate::units::Time;
 
 /// A queue pair's rate. Requests and READ responses share it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Pacer {
     /// Its controller.
     pub flow: Flow,
