@@ -118,7 +118,7 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
     for host in sorted(senders):
         path = _nic(plan, host)["host_path"]
         if path is not None and path["reads"] is not None:
-            factors = {"reads.outstanding_bytes": 2, "pcie.rate_bps": 2}
+            factors = {"reads.outstanding": 2, "pcie.rate_bps": 2}
             found["reads", host] = partial(_path, host=host, factors=factors)
     for host in sorted({one[end] for one in plan["tcp_connections"] for end in ("src", "dst")}):
         found["cpu", host] = partial(_edit, host=host, part="cpu", factors={"clock": 2})

@@ -6,7 +6,8 @@ use tailback_proto::parameters::Section;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 
-use crate::host::CpuParameters;
+use crate::host::{CpuParameters, DdioParameters, ReadsParameters};
+use crate::linux::{BqlParameters, BridgeCosts, CoalescingParameters};
 
 /// All sections.
 pub fn sections() -> Vec<Section> {
@@ -16,5 +17,10 @@ pub fn sections() -> Vec<Section> {
         Section::of::<TransportParameters>("Transport"),
         Section::of::<TcpSettings>("Tcp"),
         Section::of::<CpuParameters>("Cpu"),
+        Section::of::<DdioParameters>("Ddio"),
+        Section::of::<ReadsParameters>("Reads"),
+        Section::of::<CoalescingParameters>("Coalescing"),
+        Section::of::<BridgeCosts>("Costs"),
+        Section::of::<BqlParameters>("Bql"),
     ]
 }

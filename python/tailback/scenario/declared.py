@@ -229,3 +229,116 @@ class Cpu(Declared):
         le=1000000000.0,
         allow_inf_nan=False,
     )
+
+
+class Ddio(Declared):
+    """Direct cache access: writes of the NIC go to some ways of the last-level cache."""
+
+    capacity: Annotated[int, SIZE.between("1B", maximum="1TB")] = setting(
+        SIZE.parse("4MB"), "What these ways hold.", "Wan et al. (RHCC), APNet 2024, section 2.2"
+    )
+    cpu_share: float = setting(
+        0.181818,
+        "Share of the lines that cores bring into the cache that come to lie in these ways.",
+        "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    working_set: Annotated[int, SIZE.between("1B", maximum="1TB")] | None = setting(
+        None,
+        "Bytes that are written before the first of them is written again; null: messages outstanding times their size, over all queue pairs to the host.",
+        "assumption: applications use their buffers in turn, and no more of them than are outstanding",
+    )
+
+
+class Reads(Declared):
+    """How the NIC fetches what it sends."""
+
+    outstanding: Annotated[int, SIZE.between("1B", maximum="1GiB")] = setting(
+        SIZE.parse("16KiB"), "Read requests outstanding times their size.", "assumption: 32 requests of 512 B"
+    )
+    latency: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
+        DURATION.parse("700ns"),
+        "From a read request to its last completion.",
+        "assumption: the order of a PCIe read of memory; a GPU's takes longer",
+    )
+
+
+class Coalescing(Declared):
+    """When completions interrupt a core, as ethtool -C has it."""
+
+    adaptive: bool = setting(
+        True, "Dynamic moderation chooses usecs and frames (adaptive-rx, adaptive-tx).", "Linux mlx5 en.h: on"
+    )
+    usecs: int = setting(
+        16,
+        "An interrupt comes this long after a packet; without effect where it is adaptive.",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is adaptive",
+        ge=0,
+        le=65535,
+    )
+    frames: int = setting(
+        32,
+        "Or with this many; without effect where it is adaptive.",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS",
+        ge=1,
+        le=65535,
+    )
+
+
+class Costs(Declared):
+    """What a packet costs a core."""
+
+    receive: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("1.5us"),
+        "Receiving it and looking up its port, up to the queueing discipline.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    per_byte: float = setting(
+        0.0,
+        "The same, ns for each byte of the frame.",
+        "assumption: forwarding touches headers only",
+        ge=0.0,
+        le=1000.0,
+        allow_inf_nan=False,
+    )
+    qdisc: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("0s"),
+        "Queueing it and taking it out again, where the discipline is not bypassed.",
+        "assumption: part of receive and transmit",
+    )
+    transmit: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("400ns"),
+        "Handing it to the device.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    complete: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("150ns"),
+        "Its transmit completion: unmapping and freeing it.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    remote_factor: float = setting(
+        1.0,
+        "All of these times this, where the core is not on the NUMA node of the device.",
+        "assumption: no document says; 1 = it makes no difference",
+        ge=1.0,
+        le=100.0,
+        allow_inf_nan=False,
+    )
+
+
+class Bql(Declared):
+    """Byte queue limits: how much may wait in a transmit ring."""
+
+    limit_min: Annotated[int, SIZE.between(maximum="1GiB")] = setting(
+        SIZE.parse("0B"), "The limit is not below this.", "Linux lib/dynamic_queue_limits.c"
+    )
+    limit_max: Annotated[int, SIZE.between(maximum="1GiB")] = setting(
+        SIZE.parse("1GiB"), "Nor above this.", "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB"
+    )
+    hold_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("1s"),
+        "How long slack is looked for until it is taken off.",
+        "Linux net/core/dev.c: HZ",
+    )

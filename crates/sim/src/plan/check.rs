@@ -53,6 +53,9 @@ impl NicPlan {
         if nak_reaction > ack_timeout {
             return Err(impossible(place, "nak_reaction is above ack_timeout"));
         }
+        if let Some(path) = &self.host_path {
+            path.check_settings(&format!("{place}.host_path"))?;
+        }
         if let Some(problem) = self.host_path.as_ref().and_then(|path| path.problem()) {
             return Err(impossible(format!("{place}.host_path"), problem));
         }
@@ -262,6 +265,7 @@ impl Plan {
     pub(super) fn check_bridges(&self, ports: &[usize]) -> Result<(), PlanError> {
         for (index, model) in self.bridge_models.iter().enumerate() {
             let place = format!("bridge_models[{index}]");
+            model.check_settings(&place)?;
             if let Some(problem) = model.problem() {
                 return Err(impossible(place, problem));
             }

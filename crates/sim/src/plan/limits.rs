@@ -109,21 +109,8 @@ impl HostPathPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
         check(place, LATENCY_PS, &[("pfc_response_delay_ps", self.pfc_response_delay_ps)])?;
         check(place, MOST_BYTES, &[("cnp_threshold_bytes", self.cnp_threshold_bytes.unwrap_or(0))])?;
-        if let Some(reads) = &self.reads {
-            check(place, MOST_BYTES, &[("reads.outstanding_bytes", reads.outstanding_bytes)])?;
-        }
         match &self.target {
-            TargetPlan::Memory(memory) => match &memory.ddio {
-                Some(ddio) => {
-                    let working_set = ddio.working_set_bytes.unwrap_or(0);
-                    check(
-                        place,
-                        MOST_BYTES,
-                        &[("ddio.bytes", ddio.bytes), ("working_set_bytes", working_set)],
-                    )
-                }
-                None => Ok(()),
-            },
+            TargetPlan::Memory(_) => Ok(()),
             TargetPlan::Gpu(gpu) => {
                 check(place, MOST_BYTES, &[("gpu.outstanding_bytes", gpu.outstanding_bytes)])?;
                 let Some(stalls) = &gpu.stalls else { return Ok(()) };
@@ -142,20 +129,14 @@ impl SwitchModelPlan {
 
 impl BridgeModelPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let costs = &self.costs;
         let times = [
             ("idle_exit_ps", self.idle_exit_ps),
             ("interrupt_ps", self.interrupt_ps),
             ("poll_ps", self.poll_ps),
             ("rx_latency_ps", self.rx_latency_ps),
             ("tx_latency_ps", self.tx_latency_ps),
-            ("costs.receive_ps", costs.receive_ps),
-            ("costs.qdisc_ps", costs.qdisc_ps),
-            ("costs.transmit_ps", costs.transmit_ps),
-            ("costs.complete_ps", costs.complete_ps),
         ];
         check(place, LATENCY_PS, &times)?;
-        check(place, LONGEST_PS, &[("bql.hold_ps", self.bql.map_or(0, |bql| bql.hold_ps))])?;
         let rings = [("rx_ring", self.rx_ring as u64), ("tx_ring", self.tx_ring as u64)];
         check(place, MOST_DESCRIPTORS, &rings)
     }
