@@ -89,6 +89,26 @@ def test_it_hears_what_it_uses() -> None:
     assert result.bins.values("h0-h4/qp0", "acks_count")[-1] > 100
 
 
+class Delays(tailback.Controller):
+    """Notes what part of each round trip the receiving host took, in ps."""
+
+    uses = ("each_ack",)
+    seen: ClassVar[list[tuple[int, int, int]]] = []
+
+    def on_ack(self, ack: Any) -> None:
+        self.seen.append((ack.now, ack.receiver_delay, ack.rtt))
+
+
+def test_the_receiving_hosts_delay_is_told_apart() -> None:
+    """The memory of a GPU answers nothing for 485 us from 4.75 ms on: packets wait in its host."""
+    Delays.seen.clear()
+    tailback.run("gpudirect-pfc", sets=["run.duration=6ms"], controllers={"mine": Delays})
+    assert all(delay <= rtt for _, delay, rtt in Delays.seen)
+    before = [delay for now, delay, _ in Delays.seen if now < 4_000_000_000]
+    after = [delay for now, delay, _ in Delays.seen if now > 5_000_000_000]
+    assert max(before) < 100_000_000 < 4 * 100_000_000 < max(after)
+
+
 class Raises(tailback.Controller):
     uses = ("acks",)
 
