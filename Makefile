@@ -13,7 +13,7 @@ ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.to
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked failure-points \
-	controllers docs \
+	settings docs \
 	bench mutants lock clean help
 
 help: ## this list
@@ -93,8 +93,8 @@ checked: $(VENV)/.test ## results of a build with overflow checks and debug asse
 	$(CARGO) build --locked --quiet --package tailback-py --profile $(CHECKED)
 	$(BIN)/python tests/digests.py built-in drawn:1:0:200 --compare target/$(CHECKED:dev=debug)/lib_engine.so
 
-controllers: $(VENV)/.lint ## write the Python module of the controllers that the engine declares
-	@$(BIN)/python tools/make_controllers.py
+settings: $(VENV)/.lint ## write the Python modules of what the engine declares: controllers and their settings, and all others
+	@$(BIN)/python tools/make_settings.py
 
 mutants: ## change critical files one operator at a time; which changes does no test notice? Takes hours
 	@sh tools/mutants

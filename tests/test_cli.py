@@ -11,7 +11,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 import tailback
@@ -19,6 +19,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from tailback import cli
 from tailback.scenario import ScenarioError, builtin_names, load, loads
+from tailback.scenario.controllers import Kind
 from typer.testing import CliRunner
 
 
@@ -107,7 +108,7 @@ def test_show_without_comments(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["run", "first-flow", "--set", "host.congestion='[red]x[/red]'"],
-            ['--set host.congestion: found "[red]x[/red]", expected one of dcqcn, hpcc, timely, dctcp, none'],
+            [f'--set host.congestion: found "[red]x[/red]", expected one of {", ".join(get_args(Kind))}'],
         ),
         (["run"], ["tailback: Missing argument 'NAME|FILE'."]),
         (["run", "first-flow", "--seed", "x"], ["tailback: Invalid value for '--seed'"]),

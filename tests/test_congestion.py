@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_the_module_of_the_controllers_is_what_the_engine_declares() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "make_controllers.py"), "--check"]
+    command = [sys.executable, str(ROOT / "tools" / "make_settings.py"), "--check"]
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
 
@@ -206,5 +206,5 @@ def test_a_host_has_one() -> None:
 
 
 def test_a_traffic_item_names_one_that_there_is() -> None:
-    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "swif", expected one of dcqcn'):
-        load(SEVERAL, sets=["traffic.1.congestion=swif"])
+    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "other", expected one of dcqcn'):
+        load(SEVERAL, sets=["traffic.1.congestion=other"])

@@ -119,11 +119,11 @@ def test_everything_set() -> None:
                 "ingress_alpha": 0.5,
                 "egress_alpha": 4.0,
                 "pfc": {
-                    "xoff_bytes": 100_000,
-                    "xon_bytes": 90_000,
-                    "xon_offset_bytes": 0,
+                    "xoff": 100_000,
+                    "xon": 90_000,
+                    "xon_offset": 0,
                     "quanta": 200,
-                    "response_delay_ps": 10**6,
+                    "response_delay": 10**6,
                 },
                 "watchdog": None,
             }
@@ -160,7 +160,7 @@ def test_defaults() -> None:
             "p_max": 1.0,
         }
     ]
-    assert plan["switch_models"][0]["pfc"]["xoff_bytes"] is None
+    assert plan["switch_models"][0]["pfc"]["xoff"] is None
     # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 1122 B + 84 B are 38 packets of 1122 B and 36 B.
     assert plan["links"][0]["headroom_bytes"] == (38 + 2) * 1102 + 36 - 20
 

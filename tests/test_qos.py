@@ -66,7 +66,7 @@ def test_shares_pools_thresholds_and_watchdog() -> None:
         ([3], 150_000),
         ([0, 1], 30_000),
     ]
-    assert model["watchdog"] == {"detect_ps": 2 * 10**11, "restore_ps": 10**9}
+    assert model["watchdog"] == {"detection_time": 2 * 10**11, "restoration_time": 10**9}
 
 
 @pytest.mark.parametrize(

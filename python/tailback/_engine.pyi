@@ -84,6 +84,9 @@ class Simulation:
     def finish(self) -> Recording:
         """Ends the run where it stands and hands over what was recorded; once."""
 
+def settings() -> str:
+    """All sections of settings, as JSON."""
+
 def headroom_bytes(
     rate_bps: int, delay_ps: int, response_delay_ps: int, latency_ps: int, largest_packet_bytes: int
 ) -> int:

@@ -9,6 +9,7 @@ pub mod congestion;
 pub mod flow_control;
 pub mod interrupts;
 pub mod nic;
+pub mod parameters;
 pub mod scheduling;
 pub mod transport;
 pub mod units;

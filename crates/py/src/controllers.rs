@@ -13,6 +13,13 @@ pub fn controllers() -> PyResult<String> {
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// All sections of settings as JSON.
+#[pyfunction]
+pub fn settings() -> PyResult<String> {
+    serde_json::to_string(&tailback_sim::settings::sections())
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 /// Whether a controller can be set so, on a link: none, or the parameter that is wrong and what was expected.
 #[pyfunction]
 pub fn check_controller(

@@ -146,6 +146,7 @@ fn headroom_bytes(
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(controllers::check_controller, module)?)?;
+    module.add_function(wrap_pyfunction!(controllers::settings, module)?)?;
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;

@@ -1,4 +1,13 @@
 //! What can happen. An event is 32 bits: 5 of kind, 27 of index.
+//!
+//! They are its place among simultaneous events, too: first by kind, in the order in which kinds are listed here, then by
+//! their source, which is the link, port, queue pair, core or timer that the event belongs to. What one source brings at one
+//! instant is the same event, or is told apart by a number of the source's own. So the order of events follows from what
+//! happens at a node, and not from when, where and beside what else it was scheduled: it stays when other nodes are added, or
+//! are simulated elsewhere.
+//!
+//! A pause comes behind all that may begin a packet at that instant: nothing lets a sender see it coming, and headroom is
+//! for the worst case. What concerns the whole network comes last: a link fails, then a bin closes.
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +20,39 @@ pub(crate) enum Event {
     PacingDue(u32),
     /// The transport timer of a queue pair may be due.
     TransportTimer(u32),
-    /// A PFC frame (a packet) takes effect.
+    /// A controller's own timer of a queue pair may be due.
+    ControllerTimer(u32),
+    /// The write of a probe (a packet) has ended in its receiver's memory.
+    ProbeAnswer(u32),
+    /// A writer begins.
+    WriterStart(u32),
+    /// A writer posts no more.
+    WriterStop(u32),
+    /// A message of the flow list is posted.
+    FlowStart(u32),
+    /// The connections of an item begin.
+    TcpStart(u32),
+    /// The applications of an item write no more.
+    TcpStop(u32),
+    /// A generator of memory traffic begins or ends.
+    MemoryLoad(u32),
+    /// The agent of a host reads its counters.
+    AgentSample(u32),
+    /// The first packet that waits in a host's receive buffer has left it (by path).
+    PathDrain(u32),
+    /// A core's batch of work ends, or an interrupt is due that was held back.
+    Core(u32),
+    /// The first descriptor of a transmit ring is ready.
+    RingDue(u32),
+    /// A timer of a TCP connection may be due: twice the connection, plus one for its receiver.
+    TcpTimer(u32),
+    /// A unit of work of a Linux core ends.
+    LinuxCore(u32),
+    /// The moderated interrupt of a NAPI instance may be due.
+    LinuxIrq(u32),
+    /// A timer of the Linux path that is no core's.
+    LinuxTimer(u32),
+    /// The first PFC frame on the link behind a port takes effect.
     PauseEffect(u32),
     /// The quanta of a lane may have run out.
     PauseExpiry(u32),
@@ -19,40 +60,8 @@ pub(crate) enum Event {
     PauseRefresh(u32),
     /// The PFC watchdog of a lane may be due.
     Watchdog(u32),
-    /// A writer begins.
-    WriterStart(u32),
-    /// A writer posts no more.
-    WriterStop(u32),
-    /// A message of the flow list is posted.
-    FlowStart(u32),
     /// A link fails or is repaired.
     LinkChange(u32),
-    /// A core's batch of work ends, or an interrupt is due that was held back.
-    Core(u32),
-    /// The first descriptor of a transmit ring is ready.
-    RingDue(u32),
-    /// A timer of a TCP connection may be due: twice the connection, plus one for its receiver.
-    TcpTimer(u32),
-    /// The connections of an item begin.
-    TcpStart(u32),
-    /// The applications of an item write no more.
-    TcpStop(u32),
-    /// The own timer of a queue pair's controller may be due.
-    ControllerTimer(u32),
-    /// The write of a probe (a packet) has ended in its receiver's memory.
-    ProbeAnswer(u32),
-    /// The agent of a host reads its counters.
-    AgentSample(u32),
-    /// The first packet that waits in a host's receive buffer has left it (by path).
-    PathDrain(u32),
-    /// A generator of memory traffic begins or ends.
-    MemoryLoad(u32),
-    /// A unit of work of a Linux core ends.
-    LinuxCore(u32),
-    /// The moderated interrupt of a NAPI instance may be due.
-    LinuxIrq(u32),
-    /// A timer of the Linux path that is no core's.
-    LinuxTimer(u32),
     /// The recorder closes a bin.
     Sample,
 }
@@ -68,30 +77,30 @@ impl Event {
         let (kind, index) = match self {
             Event::Arrival(index) => (0, index),
             Event::PortWake(index) => (1, index),
-            Event::TransportTimer(index) => (2, index),
-            Event::PauseEffect(index) => (3, index),
-            Event::PauseExpiry(index) => (4, index),
-            Event::PauseRefresh(index) => (5, index),
+            Event::PacingDue(index) => (2, index),
+            Event::TransportTimer(index) => (3, index),
+            Event::ControllerTimer(index) => (4, index),
+            Event::ProbeAnswer(index) => (5, index),
             Event::WriterStart(index) => (6, index),
             Event::WriterStop(index) => (7, index),
-            Event::PacingDue(index) => (8, index),
-            Event::Sample => (9, 0),
-            Event::FlowStart(index) => (10, index),
-            Event::LinkChange(index) => (11, index),
-            Event::Core(index) => (12, index),
-            Event::RingDue(index) => (13, index),
-            Event::TcpTimer(index) => (14, index),
-            Event::TcpStart(index) => (15, index),
-            Event::TcpStop(index) => (16, index),
-            Event::Watchdog(index) => (17, index),
-            Event::PathDrain(index) => (18, index),
-            Event::MemoryLoad(index) => (19, index),
-            Event::ControllerTimer(index) => (20, index),
-            Event::ProbeAnswer(index) => (21, index),
-            Event::AgentSample(index) => (22, index),
-            Event::LinuxCore(index) => (23, index),
-            Event::LinuxIrq(index) => (24, index),
-            Event::LinuxTimer(index) => (25, index),
+            Event::FlowStart(index) => (8, index),
+            Event::TcpStart(index) => (9, index),
+            Event::TcpStop(index) => (10, index),
+            Event::MemoryLoad(index) => (11, index),
+            Event::AgentSample(index) => (12, index),
+            Event::PathDrain(index) => (13, index),
+            Event::Core(index) => (14, index),
+            Event::RingDue(index) => (15, index),
+            Event::TcpTimer(index) => (16, index),
+            Event::LinuxCore(index) => (17, index),
+            Event::LinuxIrq(index) => (18, index),
+            Event::LinuxTimer(index) => (19, index),
+            Event::PauseEffect(index) => (20, index),
+            Event::PauseExpiry(index) => (21, index),
+            Event::PauseRefresh(index) => (22, index),
+            Event::Watchdog(index) => (23, index),
+            Event::LinkChange(index) => (24, index),
+            Event::Sample => (25, 0),
         };
         debug_assert!(index <= MAX_INDEX);
         kind << INDEX_BITS | index
@@ -103,30 +112,30 @@ impl Event {
         match code >> INDEX_BITS {
             0 => Event::Arrival(index),
             1 => Event::PortWake(index),
-            2 => Event::TransportTimer(index),
-            3 => Event::PauseEffect(index),
-            4 => Event::PauseExpiry(index),
-            5 => Event::PauseRefresh(index),
+            2 => Event::PacingDue(index),
+            3 => Event::TransportTimer(index),
+            4 => Event::ControllerTimer(index),
+            5 => Event::ProbeAnswer(index),
             6 => Event::WriterStart(index),
             7 => Event::WriterStop(index),
-            8 => Event::PacingDue(index),
-            9 => Event::Sample,
-            10 => Event::FlowStart(index),
-            11 => Event::LinkChange(index),
-            12 => Event::Core(index),
-            13 => Event::RingDue(index),
-            14 => Event::TcpTimer(index),
-            15 => Event::TcpStart(index),
-            16 => Event::TcpStop(index),
-            17 => Event::Watchdog(index),
-            18 => Event::PathDrain(index),
-            19 => Event::MemoryLoad(index),
-            20 => Event::ControllerTimer(index),
-            21 => Event::ProbeAnswer(index),
-            22 => Event::AgentSample(index),
-            23 => Event::LinuxCore(index),
-            24 => Event::LinuxIrq(index),
-            _ => Event::LinuxTimer(index),
+            8 => Event::FlowStart(index),
+            9 => Event::TcpStart(index),
+            10 => Event::TcpStop(index),
+            11 => Event::MemoryLoad(index),
+            12 => Event::AgentSample(index),
+            13 => Event::PathDrain(index),
+            14 => Event::Core(index),
+            15 => Event::RingDue(index),
+            16 => Event::TcpTimer(index),
+            17 => Event::LinuxCore(index),
+            18 => Event::LinuxIrq(index),
+            19 => Event::LinuxTimer(index),
+            20 => Event::PauseEffect(index),
+            21 => Event::PauseExpiry(index),
+            22 => Event::PauseRefresh(index),
+            23 => Event::Watchdog(index),
+            24 => Event::LinkChange(index),
+            _ => Event::Sample,
         }
     }
 }

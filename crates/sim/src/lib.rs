@@ -21,6 +21,7 @@ mod linux;
 mod nic;
 pub mod plan;
 pub mod record;
+pub mod settings;
 mod simulation;
 mod workload;
 mod world;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use tailback_proto::parameters::{Declared, Refused};
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
@@ -16,6 +17,8 @@ mod limits;
 mod qdisc;
 mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
+pub use tailback_proto::flow_control::pfc::PfcParameters;
+pub use tailback_proto::flow_control::watchdog::WatchdogParameters;
 
 pub use bridge::*;
 pub use host::*;
@@ -38,6 +41,13 @@ pub enum PlanError {
         /// What is wrong, and what was expected.
         problem: String,
     },
+}
+
+/// Refuses settings outside of their bounds.
+fn in_bounds<D: Declared>(place: &str, section: &D) -> Result<(), PlanError> {
+    section.check().map_err(|Refused { field, expected }| {
+        impossible(format!("{place}.{field}"), format!("expected {expected}"))
+    })
 }
 
 fn impossible(place: impl Into<String>, problem: impl Into<String>) -> PlanError {
@@ -196,9 +206,9 @@ pub struct SwitchModelPlan {
     /// A lossy egress queue may hold this many times the free shared buffer.
     pub egress_alpha: f64,
     /// Priority flow control.
-    pub pfc: PfcPlan,
+    pub pfc: PfcParameters,
     /// The PFC watchdog of lossless priorities.
-    pub watchdog: Option<WatchdogPlan>,
+    pub watchdog: Option<WatchdogParameters>,
 }
 
 /// How the shared buffer is divided.
@@ -208,16 +218,6 @@ pub struct SwitchModelPlan {
 pub struct PoolsPlan {
     pub lossless_bytes: u64,
     pub lossy_bytes: u64,
-}
-
-/// Settings of the PFC watchdog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WatchdogPlan {
-    /// How long a pause may hold up a queue before what it holds is dropped.
-    pub detect_ps: u64,
-    /// How long there must be no pause until the queue works again.
-    pub restore_ps: u64,
 }
 
 /// ECN thresholds of some priorities, at the ports of one rate or of all.
@@ -232,22 +232,6 @@ pub struct EcnPlan {
     pub k_min_bytes: u64,
     pub k_max_bytes: u64,
     pub p_max: f64,
-}
-
-/// Settings of PFC in a switch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PfcPlan {
-    /// Fixed xoff; none: `ingress_alpha` times the free shared buffer.
-    pub xoff_bytes: Option<u64>,
-    /// Fixed xon; none: xoff minus the offset.
-    pub xon_bytes: Option<u64>,
-    /// How far below xoff the group resumes, where xon is not fixed.
-    pub xon_offset_bytes: u64,
-    /// Quanta in a pause frame.
-    pub quanta: u16,
-    /// From a pause frame's last bit to the moment the sender is quiet.
-    pub response_delay_ps: u64,
 }
 
 /// A full-duplex link.

@@ -1,5 +1,8 @@
 //! Driving a run: take the next event, let the model that it belongs to act on it.
 
+#[cfg(test)]
+mod by_node;
+
 use tailback_proto::units::Time;
 
 use crate::event::Event;
@@ -75,7 +78,7 @@ impl Simulation {
             Event::PortWake(port) => world.on_port_wake(port as usize),
             Event::PacingDue(qp) => world.on_pacing_due(qp),
             Event::TransportTimer(qp) => world.on_transport_timer(qp),
-            Event::PauseEffect(packet) => world.on_pause_effect(packet),
+            Event::PauseEffect(port) => world.on_pause_effect(port as usize),
             Event::PauseExpiry(lane) => world.on_pause_expiry(lane as usize),
             Event::PauseRefresh(lane) => world.on_pause_refresh(lane as usize),
             Event::Watchdog(lane) => world.on_watchdog(lane as usize),

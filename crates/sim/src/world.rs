@@ -18,7 +18,7 @@ use crate::engine::{stream, EventQueue, Stream};
 use crate::event::{Event, MAX_INDEX};
 use crate::fabric::deadlock::Deadlocks;
 use crate::fabric::packet::{Arena, Fifo, ECT, KINDS};
-use crate::fabric::pause::{PauseLogs, Pausing};
+use crate::fabric::pause::{PauseFrames, PauseLogs, Pausing};
 use crate::fabric::port::{ClassQueue, Drops, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
 use crate::fabric::routing::Routes;
 use crate::fabric::storm::Watchdogs;
@@ -72,6 +72,7 @@ pub(crate) struct World {
     /// By lane: packets dropped by its egress queue and by its ingress group.
     pub dropped: Lanes<[u64; 2]>,
     pub pause_logs: PauseLogs,
+    pub pause_frames: PauseFrames,
     pub watchdogs: Watchdogs,
     pub switches: Vec<Switch>,
     pub routes: Routes,
@@ -188,7 +189,7 @@ impl World {
         let mut pfc_quanta = Vec::with_capacity(ports_count);
         let mut marking = Marking::new();
         let mut ets = Vec::with_capacity(ports_count);
-        for (index, end) in wiring.ends.iter().enumerate() {
+        for end in &wiring.ends {
             let link = &plan.links[end.link];
             let rate = Rate(link.rate_bps);
             let peer_node = wiring.ends[end.peer].node;
@@ -239,18 +240,18 @@ impl World {
                 delay: Time(link.delay_ps),
                 loss: link.loss,
                 headroom_bytes: link.headroom_bytes,
-                loss_stream: stream(plan.seed, "link loss", index as u64),
+                loss_stream: stream(plan.seed, "link loss", end.stream),
             });
             let switch = end.node.checked_sub(hosts).and_then(|switch| plan.switches.get(switch));
             let switch = switch.map(|switch| switch.model);
             let switch = switch.map(|model| &plan.switch_models[model]);
             let nic = plan.hosts.get(end.node).and_then(|host| plan.nics[host.nic].host_path.as_ref());
             let (delay, quanta) = match (switch, nic) {
-                (Some(model), _) => (model.pfc.response_delay_ps, model.pfc.quanta),
-                (None, Some(path)) => (path.pfc_response_delay_ps, path.pfc_quanta),
-                (None, None) => (0, 0),
+                (Some(model), _) => (model.pfc.response_delay, model.pfc.quanta),
+                (None, Some(path)) => (Time(path.pfc_response_delay_ps), path.pfc_quanta),
+                (None, None) => (Time::ZERO, 0),
             };
-            pfc_response_delay.push(Time(delay));
+            pfc_response_delay.push(delay);
             pfc_quanta.push(quanta);
             for class in 0..CLASSES as u8 {
                 marking
@@ -281,7 +282,7 @@ impl World {
             events: EventQueue::for_ports(ports_count),
             packets: Arena::new(),
             telemetry,
-            ecn_streams: (0..ports_count).map(|port| stream(plan.seed, "ecn", port as u64)).collect(),
+            ecn_streams: wiring.ends.iter().map(|end| stream(plan.seed, "ecn", end.stream)).collect(),
             marking,
             ets,
             queues: Lanes::new(ports_count, ClassQueue::EMPTY),
@@ -292,6 +293,7 @@ impl World {
             drops: Lanes::new(ports_count, Drops::default()),
             dropped: Lanes::new(ports_count, [0; 2]),
             pause_logs: PauseLogs::new(),
+            pause_frames: PauseFrames::default(),
             watchdogs: Watchdogs::new(),
             ports,
             links,
@@ -380,12 +382,12 @@ impl World {
     #[inline]
     pub fn schedule(&mut self, time: Time, event: Event) {
         // What lies past the horizon, twice the longest run, never happens.
-        self.events.push(time.min(EventQueue::HORIZON), event.encode());
+        self.events.push_by_payload(time.min(EventQueue::HORIZON), event.encode());
     }
 
     /// Packets put on a link so far, of any kind.
     pub fn packet_hops(&self) -> u64 {
-        self.transmissions.iter().sum::<u64>() + self.linux.veths.hops
+        self.transmissions.iter().sum::<u64>() + self.pause_frames.sent + self.linux.veths.hops
     }
 
     /// A lossless group overflowed; `enough`: the headroom that would have held it.

@@ -97,8 +97,8 @@ enum WatchdogInput {
 #[test]
 fn watchdog() {
     check!().with_type::<(Span, Span, Vec<WatchdogInput>)>().for_each(|(detect, restore, inputs)| {
-        let p = WatchdogParameters { detect: detect.time(), restore: restore.time() };
-        if p.detect == Time::ZERO || p.restore == Time::ZERO {
+        let p = WatchdogParameters { detection_time: detect.time(), restoration_time: restore.time() };
+        if p.detection_time == Time::ZERO || p.restoration_time == Time::ZERO {
             return;
         }
         let mut watchdog = Watchdog::default();
@@ -122,10 +122,10 @@ fn watchdog() {
                     match watchdog.on_timeout(&p, now, waiting) {
                         Some(Action::Drop) => {
                             let since = paused_at.expect("a storm without a pause");
-                            assert!(!storm && waiting && now - since >= p.detect);
+                            assert!(!storm && waiting && now - since >= p.detection_time);
                         }
                         Some(Action::Restore) => {
-                            assert!(storm && paused_at.is_none() && now - resumed_at >= p.restore);
+                            assert!(storm && paused_at.is_none() && now - resumed_at >= p.restoration_time);
                         }
                         None => assert_eq!(watchdog.in_storm(), storm),
                     }

@@ -14,6 +14,7 @@ from tailback.hpcc.config import DCQCN, NATIVE, PINT, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
+from tailback.scenario.switch import Pfc
 
 PS = 1000
 """Picoseconds of a nanosecond."""
@@ -194,13 +195,7 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[in
         "ecn": _ecn(config, sorted({link.rate_bps for link in ports})),
         "ingress_alpha": 1 / 8,
         "egress_alpha": 1024.0,
-        "pfc": {
-            "xoff_bytes": None,
-            "xon_bytes": None,
-            "xon_offset_bytes": 3072,
-            "quanta": 65535,
-            "response_delay_ps": 0,
-        },
+        "pfc": Pfc(response_delay=0).plan(),
         "watchdog": None,
     }
 

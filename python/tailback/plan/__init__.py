@@ -145,7 +145,6 @@ def _nic(
 def _switch(
     switch: Switch, marks: list[CodePoint], shared_bytes: int, rates: Iterable[int]
 ) -> dict[str, Any]:
-    pfc, watchdog = switch.pfc, switch.watchdog
     return {
         "buffer_bytes": switch.buffer,
         "shared_bytes": shared_bytes,
@@ -158,16 +157,8 @@ def _switch(
         "ecn": ecn_plan(switch, rates),
         "ingress_alpha": switch.ingress_alpha,
         "egress_alpha": switch.egress_alpha,
-        "pfc": {
-            "xoff_bytes": pfc.xoff,
-            "xon_bytes": pfc.xon,
-            "xon_offset_bytes": pfc.xon_offset,
-            "quanta": pfc.quanta,
-            "response_delay_ps": pfc.response_delay,
-        },
-        "watchdog": None
-        if watchdog is None
-        else {"detect_ps": watchdog.detection_time, "restore_ps": watchdog.restoration_time},
+        "pfc": switch.pfc.plan(),
+        "watchdog": None if switch.watchdog is None else switch.watchdog.plan(),
     }
 
 

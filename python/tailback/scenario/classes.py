@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from tailback.scenario.errors import found
 from tailback.scenario.fields import Part, Priority, setting
-from tailback.units import DURATION, SIZE, duration
+from tailback.units import SIZE
 
 DATA = "data"
 """The word for CNPs that have the marks of the packets that they answer."""
@@ -113,8 +113,6 @@ PcpMap = Annotated[dict[int, int], Numbered("PCP", 7, "a priority", 0, 7)]
 Weights = Annotated[dict[int, int], Numbered("priority", 7, "shares in %", 1, 100, total=100)]
 """Shares of the bandwidth in per cent, by priority."""
 
-_Span = Annotated[int, DURATION.between("1ps", "36000s")]
-
 
 class Classification(Part):
     """What puts a packet in its class, which is its priority."""
@@ -162,18 +160,3 @@ class Pools(Part):
     def split(self, shared: int) -> tuple[int, int]:
         """Bytes of the two of a buffer of which so much is shared; may be less than 1."""
         return self.lossless, shared - self.lossless if isinstance(self.lossy, str) else self.lossy
-
-
-class Watchdog(Part):
-    """The PFC watchdog of the switches' ports, with the action drop."""
-
-    detection_time: _Span = setting(
-        duration("200ms"),
-        "A lossless queue that a pause holds up for so long drops what waits and what comes.",
-        "SONiC, pfcwd: DEFAULT_DETECTION_TIME",
-    )
-    restoration_time: _Span = setting(
-        duration("200ms"),
-        "It works again after so long without a pause.",
-        "SONiC, pfcwd: DEFAULT_RESTORATION_TIME",
-    )

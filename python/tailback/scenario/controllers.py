@@ -1,6 +1,6 @@
 """Congestion controllers and what they can be set to, as the engine declares them.
 
-Made by tools/make_controllers.py from crates/proto/src/congestion; not to be edited.
+Made by tools/make_settings.py from crates/proto/src/congestion; not to be edited.
 """
 
 # ruff: noqa: E501
@@ -15,7 +15,7 @@ from tailback.scenario.fields import Flag, Part, setting
 from tailback.scenario.profiles import About, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
-Kind = Literal["dcqcn", "hpcc", "timely", "dctcp", "none"]
+Kind = Literal["dcqcn", "hpcc", "timely", "dctcp", "swift", "none"]
 """The controllers that a queue pair may run."""
 
 
@@ -358,6 +358,115 @@ class Dctcp(Part):
     )
 
 
+class Swift(Part):
+    """Swift: a window that holds the round-trip time at a target, which grows with the number of flows and of hops."""
+
+    base_target: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
+        DURATION.parse("25us"),
+        "Target delay of a path without switches and with few flows.",
+        "Kumar et al. (Swift), SIGCOMM 2020, section 5.2",
+    )
+    hop: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("2us"),
+        "What each switch on the path adds to the target.",
+        "assumption: the paper gives none; a link of 500 ns and a switch of 300 ns, there and back, and a packet",
+    )
+    ai: float = setting(
+        1.0,
+        "Additive increase of the window in a round trip, in packets.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+        ge=1e-06,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    beta: float = setting(
+        0.8,
+        "Strength of a decrease.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    max_mdf: float = setting(
+        0.5,
+        "Most that one decrease takes: this share of the window.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    fs_range: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("100us"),
+        "Most that flow scaling adds to the target: for windows of fs_min_cwnd and below.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+    )
+    fs_min_cwnd: float = setting(
+        0.1,
+        "Window in packets, at and below which flow scaling adds all of fs_range.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+        ge=1e-06,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    fs_max_cwnd: float = setting(
+        100.0,
+        "Window in packets, at and above which flow scaling adds nothing.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+        ge=1e-06,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    endpoint_target: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
+        DURATION.parse("100us"),
+        "Target of the receiving host's part of the delay; it is not scaled.",
+        "Kumar et al. (Swift), SIGCOMM 2020, section 5.4",
+    )
+    endpoint_weight: float = setting(
+        0.125,
+        "Weight of the newest delay of the receiving host in its average.",
+        "assumption: the paper gives none; RFC 6298's 1/8",
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    initial_cwnd: float = setting(
+        10.0,
+        "Window at the start of a flow, in packets.",
+        "assumption: it has little effect on long flows (section 3.2); RFC 6928's ten",
+        ge=1e-06,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    min_cwnd: float = setting(
+        0.001,
+        "Smallest window, in packets.",
+        "Kumar et al. (Swift), SIGCOMM 2020, section 3.4",
+        ge=1e-06,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    max_cwnd: float = setting(
+        1000.0,
+        "Largest window, in packets.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+        ge=1.0,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    retx_reset: int = setting(
+        5,
+        "Timeouts in a row, from which on the window is the smallest one.",
+        "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)",
+        ge=1,
+        le=1000,
+    )
+    telemetry: Annotated[int, SIZE.between(maximum="1KiB")] = setting(
+        SIZE.parse("5B"),
+        "What the receiver's delay and the number of hops add to each data packet and each ACK.",
+        "Kumar et al. (Swift), SIGCOMM 2020, appendix B: 4 B and 1 B",
+    )
+
+
 class RhccSender(Part):
     """RHCC's sender: a rate that follows the receiver's delay."""
 
@@ -426,6 +535,7 @@ class Controllers(Part):
         default_factory=Timely, description="TIMELY's parameters, where congestion is timely."
     )
     dctcp: Dctcp = Field(default_factory=Dctcp, description="DCTCP's parameters, where congestion is dctcp.")
+    swift: Swift = Field(default_factory=Swift, description="Swift's parameters, where congestion is swift.")
 
 
 ABOUT: dict[str, About] = {
@@ -458,6 +568,21 @@ ABOUT: dict[str, About] = {
         reads_switches=False,
         marks=False,
         signals=(Signal("alpha", "", "Average share of marked bytes, 0 to 1."),),
+    ),
+    "swift": About(
+        "Swift: a window that holds the round-trip time at a target, which grows with the number of flows and of hops.",
+        each_ack=True,
+        reads_switches=False,
+        marks=False,
+        signals=(
+            Signal("rtt_ps", "ps", "Round-trip time by the latest ACK; 0 before the first."),
+            Signal("target_delay_ps", "ps", "Target of the fabric's delay."),
+            Signal(
+                "cwnd_packets",
+                "packets",
+                "Congestion window: the smaller one of the fabric and of the receiving host.",
+            ),
+        ),
     ),
     "none": About(
         "No congestion control: every queue pair sends at line rate.",

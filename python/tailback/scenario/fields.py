@@ -38,6 +38,15 @@ def setting(default: Any, about: str, source: str, **rules: Any) -> Any:
     return Field(default, description=about, json_schema_extra={"source": source}, **rules)
 
 
+class Declared(Part):
+    """Settings that the engine declares, see `tailback.scenario.declared`."""
+
+    def plan(self, **worked_out: Any) -> dict[str, Any]:
+        """As the engine takes them, under the same names in base units."""
+        kind = next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
+        return {name: getattr(self, name) for name in kind.__annotations__} | worked_out
+
+
 def pause_quanta() -> Any:
     """How long a pause is that a switch or a NIC asks for."""
     return setting(

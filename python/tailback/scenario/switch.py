@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from tailback.scenario import declared
 from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
-from tailback.scenario.classes import Classification, Pools, Priorities, Watchdog, Weights
-from tailback.scenario.fields import Delay, Part, pause_quanta, pause_response_delay, refuse, setting
-from tailback.units import SIZE, DataSize, duration, format_rate, format_size, size
+from tailback.scenario.classes import Classification, Pools, Priorities, Weights
+from tailback.scenario.fields import Delay, Part, refuse, setting
+from tailback.units import SIZE, duration, format_rate, format_size, size
 
 _Buffer = Annotated[int, SIZE.between("1B", "4294967295B")]
-_Threshold = Annotated[int, SIZE.between("1B")]
 _Headroom = Annotated[int | Literal["auto"], SIZE.or_word("auto")]
 _Shared = Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")]
 
@@ -83,9 +83,7 @@ class EcnOfPriorities(Thresholds):
     priorities: Priorities = Field(description="The priorities.", min_length=1)
 
 
-class Pfc(Part):
-    """Priority flow control of the switch (IEEE 802.1Qbb)."""
-
+class _Kept(Part):
     headroom: _Headroom = setting(
         "auto",
         "Buffer kept for each port and lossless priority, for what arrives once a pause has to be asked for. "
@@ -94,23 +92,10 @@ class Pfc(Part):
         "PFC frame, and of one more packet that was begun before it.",
         "IEEE 802.1Q annex N (the terms of the sum); docs/models/pfc.md",
     )
-    xoff: _Threshold | None = setting(
-        None,
-        "An ingress group above this asks for a pause. null: switch.ingress_alpha times the free buffer.",
-        "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic",
-    )
-    xon: DataSize | None = setting(
-        None,
-        "An ingress group at or below this lets its peer go on. null: xon_offset below xoff.",
-        "assumption: a fixed value makes no sense below a threshold that moves",
-    )
-    xon_offset: DataSize = setting(
-        size("3KiB"),
-        "How far below xoff a group lets its peer go on, where xon is null.",
-        "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
-    )
-    quanta: int = pause_quanta()
-    response_delay: Delay = pause_response_delay()
+
+
+class Pfc(declared.Pfc, _Kept):
+    """Priority flow control of the switch (IEEE 802.1Qbb)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Pfc:
@@ -188,7 +173,7 @@ class Switch(Part):
         allow_inf_nan=False,
     )
     pfc: Pfc = Field(default_factory=Pfc, description="Priority flow control of the lossless priorities.")
-    watchdog: Watchdog | None = setting(
+    watchdog: declared.Watchdog | None = setting(
         None,
         "PFC watchdog of lossless priorities; null: none. {} has its defaults.",
         "SONiC: pfcwd does not run unless it is started",

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::dcqcn::CnpInterval;
 use super::parameters::{Declared, Parameter, Profile, Refused};
-use super::{AckInfo, Controller, Link, Loss, SignalInfo, Uses};
+use super::*;
 use crate::units::Time;
 
 /// A controller as people read it.
@@ -46,7 +46,6 @@ pub fn signals<C: Controller>() -> impl Iterator<Item = SignalInfo> {
     C::SIGNALS.iter().map(|s| SignalInfo { name: s.name, unit: s.unit, help: s.help, merged: s.merged })
 }
 
-/// The first one is what most runs have: its packets are dispatched by one comparison.
 macro_rules! controllers {
     ($First:ident: $first:ty, $($Name:ident: $controller:ty,)*) => {
         /// A controller and what it is set to: in a plan its name, in lower case, with its parameters.
@@ -242,10 +241,4 @@ fn signal<C: Controller>(flow: &C, law: &C::Law, now: Time, number: usize) -> f6
     (C::SIGNALS[number].read)(&flow.caught_up(law, now), law)
 }
 
-controllers! {
-    Dcqcn: super::dcqcn::ReactionPoint,
-    Hpcc: super::hpcc::Hpcc,
-    Timely: super::timely::Timely,
-    Dctcp: super::dctcp::Dctcp,
-    None: super::line_rate::LineRate,
-}
+built_in!(controllers);

@@ -1,10 +1,25 @@
-//! Congestion control: how fast a flow may send. One file a controller, and one line for it in [`controllers!`].
+//! Congestion control: how fast a flow may send. One file a controller, and two lines for it in this one.
 //!
 //! A [`Controller`] hears of congestion by acknowledgements ([`AckInfo`]), by DCQCN's notification packets, by losses and
 //! by its own timer, says at which rate, within which window and in what bursts its flow may send, and what of it is worth
 //! a time series. What it can be set to is declared in its file, too ([`parameters`]).
 //!
 //! Two more act on congestion inside the receiving host, beside one of these: RHCC and hostCC.
+
+/// Hands the list of controllers to a macro: the name in scenarios, there in lower case, and the type. The first one is
+/// what most runs have: its packets are dispatched by one comparison.
+macro_rules! built_in {
+    ($of:ident) => {
+        $of! {
+            Dcqcn: dcqcn::ReactionPoint,
+            Hpcc: hpcc::Hpcc,
+            Timely: timely::Timely,
+            Dctcp: dctcp::Dctcp,
+            Swift: swift::Swift,
+            None: line_rate::LineRate,
+        }
+    };
+}
 
 pub mod builtin;
 pub mod dcqcn;
@@ -13,8 +28,9 @@ pub mod host;
 pub mod hostcc;
 pub mod hpcc;
 pub mod line_rate;
-pub mod parameters;
+pub use crate::parameters;
 pub mod rhcc;
+pub mod swift;
 pub mod timely;
 
 use std::fmt::Debug;
@@ -92,7 +108,7 @@ pub struct Uses {
     pub telemetry: bool,
     /// Receivers turn CE marks into CNPs.
     pub cnps: bool,
-    /// It may have a window.
+    /// It may have a window, which ACKs move: it goes with `acks`.
     pub window: bool,
     /// It has a timer of its own.
     pub timer: bool,
@@ -217,7 +233,8 @@ pub trait Controller: Clone + Debug + 'static {
     /// Rate that paces the flow, bit/s.
     fn rate(&self) -> f64;
 
-    /// Bytes that may be in flight; none: no limit. A packet goes while less than that is.
+    /// Bytes that may be in flight; none: no limit. A packet goes while less than that is: at 0 none does, until the timer
+    /// or an ACK opens the window again.
     fn window_bytes(&self) -> Option<u64> {
         None
     }

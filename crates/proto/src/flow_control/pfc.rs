@@ -6,8 +6,30 @@
 //!
 //! Leaves out: 802.3 pause of the whole link, and the DCBX negotiation of what is lossless.
 
-use crate::units::{Rate, Time};
+use crate::parameters::DELAY;
+use crate::units::{Bytes, Rate, Time};
 use crate::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
+
+crate::parameters! {
+    /// Priority flow control of a switch (IEEE 802.1Qbb).
+    pub struct PfcParameters {
+        /// An ingress group above this asks for a pause. null: switch.ingress_alpha times the free buffer.
+        xoff: Option<Bytes> = None, in Bytes(1)..,
+            source "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic";
+        /// An ingress group at or below this lets its peer go on. null: xon_offset below xoff.
+        xon: Option<Bytes> = None,
+            source "assumption: a fixed value makes no sense below a threshold that moves";
+        /// How far below xoff a group lets its peer go on, where xon is null.
+        xon_offset: Bytes = Bytes(3 << 10),
+            source "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs";
+        /// Length of a pause, in 512 bit times; repeated at half of it while it is needed.
+        quanta: u16 = 65_535, in 2..=65_535,
+            source "IEEE 802.1Qbb: the most that a frame can ask for";
+        /// From a pause frame's last bit to the moment its receiver is quiet.
+        response_delay: Time = Time(2_017_280), in DELAY,
+            source "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take";
+    }
+}
 
 /// Length of one pause quantum in bit times (802.3 annex 31B, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;

@@ -10,13 +10,16 @@
 
 use crate::units::Time;
 
-/// Settings of a watchdog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WatchdogParameters {
-    /// How long a pause may hold up a queue.
-    pub detect: Time,
-    /// How long there must be no pause until the queue works again.
-    pub restore: Time,
+const SPAN: std::ops::RangeInclusive<Time> = Time(1)..=Time::from_ms(5 * 3_600_000);
+
+crate::parameters! {
+    /// The PFC watchdog of the switches' ports, with the action drop.
+    pub struct WatchdogParameters {
+        /// A lossless queue that a pause holds up for so long drops what waits and what comes.
+        detection_time: Time = Time::from_ms(200), in SPAN, source "SONiC, pfcwd: DEFAULT_DETECTION_TIME";
+        /// It works again after so long without a pause.
+        restoration_time: Time = Time::from_ms(200), in SPAN, source "SONiC, pfcwd: DEFAULT_RESTORATION_TIME";
+    }
 }
 
 /// What a watchdog wants done.
@@ -80,8 +83,8 @@ impl Watchdog {
     pub fn next_timeout(&self, p: &WatchdogParameters) -> Option<Time> {
         match self.state {
             State::Running => None,
-            State::Paused { since } => Some(since + p.detect),
-            State::Storm { quiet_since } => quiet_since.map(|since| since + p.restore),
+            State::Paused { since } => Some(since + p.detection_time),
+            State::Storm { quiet_since } => quiet_since.map(|since| since + p.restoration_time),
         }
     }
 
@@ -114,7 +117,8 @@ impl Watchdog {
 mod tests {
     use super::*;
 
-    const P: WatchdogParameters = WatchdogParameters { detect: Time(200), restore: Time(100) };
+    const P: WatchdogParameters =
+        WatchdogParameters { detection_time: Time(200), restoration_time: Time(100) };
 
     #[test]
     fn a_long_pause_is_a_storm_until_it_has_been_quiet() {

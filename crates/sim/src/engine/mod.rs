@@ -1,4 +1,4 @@
-//! The event engine: a queue of events in order of (time, sequence), and one random stream for each entity.
+//! The event engine: a queue of events in order of (time, place at that time), and one random stream for each entity.
 
 mod heap;
 mod prefetch;

@@ -1,8 +1,8 @@
 //! The event queue: a hierarchical timing wheel in front of a heap.
 //!
-//! An entry is one `u128`: 56 bits of time, 40 bits of sequence, 32 bits of payload. Order is one comparison, and ties
-//! in time run in the order in which they were scheduled. 2^56 ps are 20 hours of simulated time; 2^40 events are a
-//! day of computing.
+//! An entry is one `u128`: 56 bits of time, 40 bits that order what is simultaneous, 32 bits of payload. Order is one
+//! comparison. Whoever schedules says how ties run: by 40 bits of its own ([`Place::of`]), or in the order of scheduling
+//! ([`EventQueue::push`]). 2^56 ps are 20 hours of simulated time; 2^40 events are a day of computing.
 //!
 //! Time is cut into slices. A first wheel has a slot for each of the 4,096 slices that lie in the same block as the
 //! current one, two more have 256 slots each for the blocks after. Slots are unsorted lists; a slot's events move down
@@ -20,6 +20,7 @@ use tailback_proto::units::Time;
 use super::heap::Heap;
 
 const TIME_BITS: u32 = 56;
+/// Bits of the order among simultaneous events.
 const SEQUENCE_BITS: u32 = 40;
 const PAYLOAD_BITS: u32 = 32;
 /// log2 of the longest slice in picoseconds, 65.5 ns: about one packet time at 100 Gbit/s.
@@ -38,7 +39,18 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(u128);
 
-/// A priority queue of `u32` payloads by (time, order of scheduling).
+impl Place {
+    /// The place at `time` that `source` and `own` give it: simultaneous events run by their sources, and those of one
+    /// source by their `own` numbers.
+    #[inline]
+    pub fn of(time: Time, source: u32, own: u8) -> Place {
+        debug_assert!(time <= EventQueue::HORIZON);
+        let order = (source as u128) << 8 | own as u128;
+        Place((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS) | order << PAYLOAD_BITS)
+    }
+}
+
+/// A priority queue of `u32` payloads by (time, order among what is simultaneous).
 #[derive(Debug)]
 pub struct EventQueue {
     /// Events of the current slice that were there when it began, the last one first.
@@ -165,7 +177,14 @@ impl EventQueue {
         }
     }
 
-    /// Schedules `payload` at `time`, which must not lie before the event last taken.
+    /// Schedules `payload` at `time`, which must not lie before the event last taken: simultaneous events run by their
+    /// payloads. A queue is filled by this and [`Self::push_at`], or by [`Self::push`] and what was reserved.
+    #[inline(never)] // there are many callers, and what they do leaves the registers no room for it
+    pub fn push_by_payload(&mut self, time: Time, payload: u32) {
+        self.insert(time, Place::of(time, payload, 0).0 | payload as u128);
+    }
+
+    /// Schedules `payload` at `time`, which must not lie before the event last taken, behind what is there.
     ///
     /// # Panics
     /// Past 2^40 events, and in debug builds past [`Self::HORIZON`].
@@ -195,7 +214,7 @@ impl EventQueue {
         place.0 < self.last
     }
 
-    /// Schedules `payload` at a place that was reserved and is not past.
+    /// Schedules `payload` at a place that is the caller's own or was reserved, and is not past.
     #[inline]
     pub fn push_at(&mut self, place: Place, payload: u32) {
         debug_assert!(!self.is_past(place));

@@ -14,7 +14,6 @@ pub(crate) enum Kind {
     Ack,
     Nak,
     Cnp,
-    Pfc,
     /// RHCC's probe and its answer.
     Probe,
     ProbeAck,
@@ -24,7 +23,7 @@ pub(crate) enum Kind {
     TcpAck,
 }
 
-pub(crate) const KINDS: usize = 9;
+pub(crate) const KINDS: usize = 8;
 
 impl Kind {
     /// Whether it is data on its way from an application to another.
@@ -55,10 +54,9 @@ pub(crate) const CWR: u8 = 16;
 pub(crate) struct Packet {
     /// When it reaches the node at the other end of the link that it is on.
     pub arrival: Time,
-    /// Connection. For PFC frames: low byte the classes named, next byte those of them that are paused.
+    /// Connection.
     pub qp: u32,
-    /// PSN of data, ACK and NAK; of a CNP, when it was made; of a probe's answer, the receiver's processing delay, ns.
-    pub psn: u32,
+    pub detail: Detail,
     /// Next in the queue or on the link that it is in.
     pub next: u32,
     /// Bytes on the wire: frame, preamble and gap.
@@ -77,7 +75,54 @@ pub(crate) struct Packet {
     pub code_point: u8,
 }
 
+/// What a packet carries that others of its kind carry, and no other kind: a PSN, a time, or nothing. Read through
+/// [`Packet`], which knows its kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detail(u32);
+
+impl Detail {
+    pub const NONE: Detail = Detail(0);
+
+    /// Of data, ACKs and NAKs.
+    pub fn psn(psn: u32) -> Detail {
+        Detail(psn)
+    }
+
+    /// Of a CNP: when it was made. It comes round every 4.3 s, longer than any is on its way.
+    pub fn made(now: Time) -> Detail {
+        Detail(nanoseconds(now) as u32)
+    }
+
+    /// Of a probe's answer: the receiver's processing delay, in whole nanoseconds.
+    pub fn processing(delay: Time) -> Detail {
+        Detail(u32::try_from(nanoseconds(delay)).unwrap_or(u32::MAX))
+    }
+}
+
+fn nanoseconds(time: Time) -> u64 {
+    time.0 / 1000
+}
+
 impl Packet {
+    /// PSN of data, of an ACK or a NAK.
+    #[inline]
+    pub fn psn(&self) -> u32 {
+        debug_assert!(matches!(self.kind, Kind::Data | Kind::Ack | Kind::Nak));
+        self.detail.0
+    }
+
+    /// How long ago a CNP was made, ns.
+    pub fn age_ns(&self, now: Time) -> u64 {
+        debug_assert_eq!(self.kind, Kind::Cnp);
+        (nanoseconds(now) as u32).wrapping_sub(self.detail.0) as u64
+    }
+
+    /// The receiver's processing delay, of a probe's answer.
+    pub fn processing(&self) -> Time {
+        debug_assert_eq!(self.kind, Kind::ProbeAck);
+        Time::from_ns(self.detail.0 as u64)
+    }
+
     /// Bytes that it takes in a buffer.
     pub fn frame_bytes(&self) -> u32 {
         self.wire_bytes as u32 - PREAMBLE_AND_GAP_BYTES

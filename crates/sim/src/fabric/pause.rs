@@ -5,12 +5,11 @@
 //!
 //! Leaves out: loss of a PFC frame, and the buffer space that the frames themselves take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use tailback_proto::flow_control::pfc::{pause_span, PauseSource};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
-use super::packet::{Kind, Packet, NONE};
 use super::{lane, port_and_class, CLASSES};
 use crate::event::Event;
 use crate::world::World;
@@ -69,6 +68,35 @@ impl Pausing {
 /// Pauses by lane, for those lanes that ever had one.
 pub(crate) type PauseLogs = BTreeMap<usize, PauseLog>;
 
+/// A PFC frame on a link.
+#[derive(Clone, Copy, Debug)]
+struct PauseFrame {
+    /// The classes that it names, a bit for each, and those of them that it pauses.
+    named: u8,
+    paused: u8,
+    /// The link's epoch when it was sent.
+    epoch: u8,
+}
+
+/// PFC frames on their way.
+#[derive(Debug, Default)]
+pub(crate) struct PauseFrames {
+    /// By port that sent them, as far as one did; the first one takes effect first.
+    on_links: Vec<VecDeque<PauseFrame>>,
+    /// Frames sent so far.
+    pub sent: u64,
+}
+
+impl PauseFrames {
+    fn send(&mut self, port: usize, frame: PauseFrame) {
+        if self.on_links.len() <= port {
+            self.on_links.resize_with(port + 1, VecDeque::new);
+        }
+        self.on_links[port].push_back(frame);
+        self.sent += 1;
+    }
+}
+
 impl World {
     /// An ingress group passed xoff: ask the peer for a pause.
     pub(crate) fn assert_pause(&mut self, port: usize, class: u8) {
@@ -109,6 +137,7 @@ impl World {
     }
 
     /// Sends one frame for all classes whose pause or resume waits.
+    #[inline(never)] // what most ports never need stays out of the way of what they do
     pub(crate) fn send_pfc(&mut self, port: usize) {
         let named = std::mem::take(&mut self.ports[port].pfc_pending);
         let mut paused = 0u8;
@@ -120,36 +149,21 @@ impl World {
         let wire_bytes = PFC_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;
         let left = self.now + self.serialization(port, wire_bytes);
         let takes_effect = left + self.links[port].delay + self.pfc_response_delay[port];
-        let index = self.packets.add(Packet {
-            arrival: takes_effect,
-            qp: named as u32 | (paused as u32) << 8,
-            psn: port as u32,
-            next: NONE,
-            wire_bytes: wire_bytes as u16,
-            payload_bytes: self.link_epochs[port] as u16,
-            dst: 0,
-            ingress: 0,
-            kind: Kind::Pfc,
-            class: 0,
-            flags: 0,
-            code_point: 0,
-        });
+        self.pause_frames.send(port, PauseFrame { named, paused, epoch: self.link_epochs[port] });
         self.ports[port].busy_until = left;
         self.ports[port].wire_bytes += wire_bytes as u64;
-        self.transmissions[Kind::Pfc as usize] += 1;
-        self.schedule(takes_effect, Event::PauseEffect(index));
+        self.schedule(takes_effect, Event::PauseEffect(port as u32));
     }
 
-    /// A PFC frame takes effect at the port that it was sent to.
-    pub(crate) fn on_pause_effect(&mut self, index: u32) {
-        let Packet { qp, psn, payload_bytes, .. } = self.packets[index];
-        self.packets.remove(index);
-        if payload_bytes != self.link_epochs[psn as usize] as u16 {
+    /// The first PFC frame on the link behind `from` takes effect at the port that it was sent to.
+    pub(crate) fn on_pause_effect(&mut self, from: usize) {
+        let frame = self.pause_frames.on_links[from].pop_front();
+        let PauseFrame { named, paused, epoch } = frame.expect("each frame has an event");
+        if epoch != self.link_epochs[from] {
             return; // the link failed with the frame on it
         }
-        let (named, paused) = (qp as u8, (qp >> 8) as u8);
-        let span = self.pause_span_of(psn as usize);
-        let port = self.ports[psn as usize].peer as usize;
+        let span = self.pause_span_of(from);
+        let port = self.ports[from].peer as usize;
         for class in (0..CLASSES as u8).filter(|class| named & (1 << class) != 0) {
             let on = paused & (1 << class) != 0;
             let lane = lane(port, class);

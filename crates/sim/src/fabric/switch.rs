@@ -82,21 +82,18 @@ impl Switch {
             second_pool,
             lossless,
             in_storm: false,
-            xoff: model.pfc.xoff_bytes,
+            xoff: model.pfc.xoff.map(|xoff| xoff.0),
             ingress_alpha: fixed(model.ingress_alpha),
             egress_alpha: fixed(model.egress_alpha),
             cold: Box::new(ColdSwitch {
                 shared_bytes,
                 storms: 0,
-                watchdog: model.watchdog.map(|watchdog| WatchdogParameters {
-                    detect: Time(watchdog.detect_ps),
-                    restore: Time(watchdog.restore_ps),
-                }),
+                watchdog: model.watchdog,
                 class_of: class_table(&model.class_of),
                 strict: mask(&model.strict),
                 weights: model.weights,
-                xon: model.pfc.xon_bytes,
-                xon_offset: model.pfc.xon_offset_bytes,
+                xon: model.pfc.xon.map(|xon| xon.0),
+                xon_offset: model.pfc.xon_offset.0,
             }),
         }
     }

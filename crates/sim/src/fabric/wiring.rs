@@ -8,6 +8,8 @@ use crate::plan::Plan;
 pub(crate) struct End {
     pub node: usize,
     pub link: usize,
+    /// Number of its random streams: a link's own, whatever other nodes have ports.
+    pub stream: u64,
     pub peer: usize,
     pub name: String,
 }
@@ -55,6 +57,7 @@ impl Wiring {
                 ends.push(End {
                     node,
                     link,
+                    stream: 2 * link as u64 + peer.is_some() as u64,
                     peer: peer.unwrap_or(usize::MAX),
                     name: format!("{}:{}{number}", name_of(node), name_of(peer_node)),
                 });

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use tailback_proto::transport::tcp::{
-    wire_sequence, AckSegment, ControlParameters, DataSegment, TcpParameters, TcpReceiver, TcpSender,
+    AckSegment, ControlParameters, DataSegment, TcpParameters, TcpReceiver, TcpSender,
 };
 use tailback_proto::units::Time;
 use tailback_proto::wire::{tcp_frame_bytes, PREAMBLE_AND_GAP_BYTES};
@@ -22,7 +22,7 @@ use super::cpu::{Batch, Purpose};
 use super::gro::{Headers, Held};
 use super::rings::{Descriptor, TxBurst, Work};
 use crate::event::Event;
-use crate::fabric::packet::{Kind, Packet, CE_ECHO, CWR, ECT, NONE};
+use crate::fabric::packet::{Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
 use crate::nic::QpState;
 use crate::plan::{Plan, PlanError, TcpPlan};
 use crate::world::World;
@@ -337,7 +337,7 @@ impl World {
         let index = self.packets.add(Packet {
             arrival: Time::ZERO,
             qp: self.sockets.first_flow + burst.connection,
-            psn: wire_sequence(burst.position),
+            detail: Detail::NONE, // its position is in `headers`
             next: NONE,
             wire_bytes: (tcp_frame_bytes(payload, 0) + PREAMBLE_AND_GAP_BYTES) as u16,
             payload_bytes: payload as u16,
@@ -385,7 +385,7 @@ impl World {
         let index = self.packets.add(Packet {
             arrival: Time::ZERO,
             qp: self.sockets.first_flow + connection,
-            psn: wire_sequence(ack.ack),
+            detail: Detail::NONE,
             next: NONE,
             wire_bytes: (tcp_frame_bytes(0, blocks) + PREAMBLE_AND_GAP_BYTES) as u16,
             payload_bytes: 0,

@@ -283,7 +283,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::packet::{Kind, Packet, NONE};
+    use crate::fabric::packet::{Detail, Kind, Packet, NONE};
     use crate::plan::{CoalescingPlan, Plan, QdiscPlan};
     use crate::Simulation;
     use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
@@ -310,7 +310,7 @@ mod tests {
         world.packets.add(Packet {
             arrival: Time::ZERO,
             qp: 0,
-            psn: 0,
+            detail: Detail::NONE,
             next: NONE,
             wire_bytes: WIRE_BYTES,
             payload_bytes: 0,

@@ -12,11 +12,10 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::{PREAMBLE_AND_GAP_BYTES, PROBE_FRAME_BYTES};
 
 use super::{QpState, SendQp};
+use crate::engine::{EventQueue, Place};
 use crate::event::Event;
-use crate::fabric::packet::{Kind, Packet, NONE};
+use crate::fabric::packet::{Detail, Kind, Packet, NONE};
 use crate::world::World;
-
-const PS_PER_NS: u64 = 1_000;
 
 /// What a queue pair that probes has besides its controller.
 #[derive(Debug)]
@@ -54,7 +53,7 @@ impl World {
         let probe = self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
-            psn: 0,
+            detail: Detail::NONE,
             next: NONE,
             wire_bytes: (PROBE_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES) as u16,
             payload_bytes: 0,
@@ -73,12 +72,18 @@ impl World {
     pub(crate) fn on_probe_through(&mut self, index: u32, processing: Time) {
         let packet = &mut self.packets[index];
         packet.kind = Kind::ProbeAck;
-        packet.dst = self.recv_qps[packet.qp as usize].src;
-        packet.psn = u32::try_from(processing.0 / PS_PER_NS).unwrap_or(u32::MAX);
+        let r = &mut self.recv_qps[packet.qp as usize];
+        packet.dst = r.src;
+        r.probes = r.probes.wrapping_add(1);
+        let (source, own) = (packet.qp, r.probes);
+        packet.detail = Detail::processing(processing);
         if processing == Time::ZERO {
             self.on_probe_answer(index);
         } else {
-            self.schedule(self.now + processing, Event::ProbeAnswer(index));
+            // A packet's index says who else has packets. So its place is its queue pair's, whose probes are told apart.
+            let at = (self.now + processing).min(EventQueue::HORIZON);
+            let place = Place::of(at, Event::ProbeAnswer(source).encode(), own);
+            self.events.push_at(place, Event::ProbeAnswer(index).encode());
         }
     }
 
@@ -94,7 +99,7 @@ impl World {
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
         let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) else { return };
         prober.answers += 1;
-        prober.sender.on_probe_answer(p, Time::from_ns(packet.psn as u64));
+        prober.sender.on_probe_answer(p, packet.processing());
         self.arm_probe_timer(packet.qp);
     }
 

@@ -106,6 +106,8 @@ pub(crate) struct RecvQp {
     pub congestion: u8,
     /// Host that sends.
     pub src: u16,
+    /// Probes that it let through, modulo 256.
+    pub probes: u8,
     /// The queue pair that answers each message, in a latency test.
     pub answered_by: Option<QpNumber>,
     pub bytes_delivered: u64,

@@ -9,7 +9,7 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use super::QpState;
-use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
+use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
 use crate::host::path::IDEAL;
 use crate::world::World;
 
@@ -44,7 +44,6 @@ impl World {
                 self.on_probe_through(index, processing.unwrap_or(Time::ZERO));
             }
             Kind::ProbeAck => self.on_probe_ack(&packet),
-            Kind::Pfc => unreachable!("PFC frames take effect at the port"),
             Kind::Tcp | Kind::TcpAck => unreachable!("they went to the CPU"),
         }
     }
@@ -66,7 +65,7 @@ impl World {
             }
         }
         let mut is_new = false;
-        let answer = match r.responder.on_data(packet.psn, packet.flags & ACK_REQUEST != 0) {
+        let answer = match r.responder.on_data(packet.psn(), packet.flags & ACK_REQUEST != 0) {
             Verdict::Accepted { ack } => {
                 is_new = true;
                 r.bytes_delivered += packet.payload_bytes as u64;
@@ -101,7 +100,7 @@ impl World {
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
             let marks = (packet.class, packet.code_point);
-            let answer = self.reply(src, packet.qp, kind, marks, psn, frame_bytes);
+            let answer = self.reply(src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
             if echoes {
                 self.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 self.telemetry.echo(index, answer, self.now - packet.arrival);
@@ -125,17 +124,24 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
         let marks = (model.class_of[code_point as usize], code_point);
-        let sent = nanoseconds(self.now);
-        let notification = self.reply(src, qp, Kind::Cnp, marks, sent, CNP_FRAME_BYTES);
+        let notification = self.reply(src, qp, Kind::Cnp, marks, Detail::made(self.now), CNP_FRAME_BYTES);
         self.queue_reply(host, notification);
     }
 
     /// Makes a packet that answers another; `marks`: its class and code point.
-    fn reply(&mut self, dst: u16, qp: u32, kind: Kind, marks: (u8, u8), psn: u32, frame_bytes: u32) -> u32 {
+    fn reply(
+        &mut self,
+        dst: u16,
+        qp: u32,
+        kind: Kind,
+        marks: (u8, u8),
+        detail: Detail,
+        frame_bytes: u32,
+    ) -> u32 {
         self.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
-            psn,
+            detail,
             next: NONE,
             wire_bytes: (frame_bytes + PREAMBLE_AND_GAP_BYTES) as u16,
             payload_bytes: 0,
@@ -166,12 +172,12 @@ impl World {
         let hears_acks = s.uses.acks;
         let unsent = s.requester.posted() - s.requester.next_sequence();
         let newly = if packet.kind == Kind::Ack {
-            s.requester.on_ack(rc, self.now, packet.psn)
+            s.requester.on_ack(rc, self.now, packet.psn())
         } else {
             s.packet_seq_err += 1;
             self.nics[s.src as usize].counters.packet_seq_err += 1;
             let next = s.requester.next_sequence();
-            let newly = s.requester.on_nak(rc, self.now, packet.psn);
+            let newly = s.requester.on_nak(rc, self.now, packet.psn());
             if s.requester.next_sequence() < next {
                 s.next_at = s.next_at.max(self.now + model.nak_reaction);
                 s.controller.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Nak);
@@ -225,7 +231,7 @@ impl World {
         if s.uses.cnps && s.state == QpState::Running {
             s.rp_cnp_handled += 1;
             nic.counters.rp_cnp_handled += 1;
-            nic.counters.cnp_delay_ns += nanoseconds(self.now).wrapping_sub(packet.psn) as u64;
+            nic.counters.cnp_delay_ns += packet.age_ns(self.now);
             let congestion = &self.nic_models[nic.model as usize].congestion[s.congestion as usize];
             s.controller.on_cnp(congestion, self.now);
             self.arm_controller_timer(packet.qp);
@@ -274,9 +280,4 @@ impl World {
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
-}
-
-/// The time as a CNP carries it, where others have their PSN: it comes round every 4.3 s, longer than any is on its way.
-fn nanoseconds(now: Time) -> u32 {
-    (now.0 / 1000) as u32
 }

@@ -12,7 +12,7 @@ use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
 use super::QpState;
 use crate::event::Event;
-use crate::fabric::packet::{Kind, Packet, ACK_REQUEST, NONE};
+use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, NONE};
 use crate::host::path::IDEAL;
 use crate::host::ETHERNET;
 use crate::world::World;
@@ -145,7 +145,7 @@ impl World {
         let packet = Packet {
             arrival: Time::ZERO,
             qp,
-            psn: out.psn,
+            detail: Detail::psn(out.psn),
             next: NONE,
             wire_bytes: wire_bytes as u16,
             payload_bytes: payload as u16,

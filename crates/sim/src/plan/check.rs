@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{impossible, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
-use super::{SwitchModelPlan, TargetPlan, TransportPlan, WatchdogPlan, WriterPlan};
+use super::{impossible, in_bounds, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
+use super::{SwitchModelPlan, TargetPlan, TransportPlan, WriterPlan};
 use super::{MAX_CODE_POINTS, MAX_MESSAGE_BYTES, PATH_MTUS};
 use crate::engine::EventQueue;
 use crate::fabric::CLASSES;
@@ -120,9 +120,9 @@ impl SwitchModelPlan {
                 return Err(impossible(place, format!("{name} is not above 0 and up to 1024")));
             }
         }
-        if let (Some(xoff), Some(xon)) = (self.pfc.xoff_bytes, self.pfc.xon_bytes) {
+        if let (Some(xoff), Some(xon)) = (self.pfc.xoff, self.pfc.xon) {
             if xon >= xoff {
-                return Err(impossible(place, "xon_bytes is not below xoff_bytes"));
+                return Err(impossible(place, "xon is not below xoff"));
             }
         }
         check_weights(place, self.weights)?;
@@ -132,15 +132,8 @@ impl SwitchModelPlan {
                 return Err(impossible(place, "pools are empty or do not fit shared_bytes"));
             }
         }
-        if let Some(WatchdogPlan { detect_ps, restore_ps }) = self.watchdog {
-            if [detect_ps, restore_ps].iter().any(|&span| span == 0 || span > EventQueue::HORIZON.0 / 4) {
-                return Err(impossible(place, "detect_ps and restore_ps must be above 0 and below 4 h"));
-            }
-        }
-        if !self.lossless.is_empty() && self.pfc.quanta < 2 {
-            return Err(impossible(place, "quanta must be above 1"));
-        }
-        Ok(())
+        in_bounds(&format!("{place}.pfc"), &self.pfc)?;
+        self.watchdog.map_or(Ok(()), |watchdog| in_bounds(&format!("{place}.watchdog"), &watchdog))
     }
 }
 

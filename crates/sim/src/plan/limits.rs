@@ -153,9 +153,7 @@ impl HostPathPlan {
 
 impl SwitchModelPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let latencies =
-            [("latency_ps", self.latency_ps), ("pfc.response_delay_ps", self.pfc.response_delay_ps)];
-        check(place, LATENCY_PS, &latencies)
+        check(place, LATENCY_PS, &[("latency_ps", self.latency_ps)])
     }
 }
 

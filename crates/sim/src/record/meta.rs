@@ -184,19 +184,19 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         text: format!("{place} {text}"),
         r#where: place,
     }));
+    let sent = |kind: Kind| world.transmissions[kind as usize];
     let packets = [
-        ("data", Kind::Data),
-        ("ack", Kind::Ack),
-        ("nak", Kind::Nak),
-        ("cnp", Kind::Cnp),
-        ("pfc", Kind::Pfc),
-        ("probe", Kind::Probe),
-        ("probe_ack", Kind::ProbeAck),
-        ("tcp_data", Kind::Tcp),
-        ("tcp_ack", Kind::TcpAck),
+        ("data", sent(Kind::Data)),
+        ("ack", sent(Kind::Ack)),
+        ("nak", sent(Kind::Nak)),
+        ("cnp", sent(Kind::Cnp)),
+        ("pfc", world.pause_frames.sent),
+        ("probe", sent(Kind::Probe)),
+        ("probe_ack", sent(Kind::ProbeAck)),
+        ("tcp_data", sent(Kind::Tcp)),
+        ("tcp_ack", sent(Kind::TcpAck)),
     ]
     .into_iter()
-    .map(|(name, kind)| (name, world.transmissions[kind as usize]))
     .filter(|&(name, count)| count > 0 || !name.starts_with("probe"))
     .collect();
     Meta {

@@ -8,6 +8,7 @@ pub mod seeds;
 pub mod tcp;
 
 use tailback_proto::congestion::dcqcn::DcqcnParameters;
+use tailback_proto::units::Time;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -68,13 +69,7 @@ pub fn star(hosts: usize) -> Plan {
             ecn: vec![EcnPlan { k_max_bytes: 1_500_000, ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
-            pfc: PfcPlan {
-                xoff_bytes: None,
-                xon_bytes: None,
-                xon_offset_bytes: 3072,
-                quanta: 65_535,
-                response_delay_ps: 300_000,
-            },
+            pfc: PfcParameters { response_delay: Time(300_000), ..PfcParameters::default() },
             watchdog: None,
         }],
         bridges: vec![],

@@ -1,6 +1,7 @@
 //! Plans as JSON, each part of a plan in one of them: what fuzzing of plans begins with.
 
 use serde_json::{json, Value};
+use tailback_proto::units::{Bytes, Time};
 use tailback_sim::plan::*;
 
 use super::bridge::{self, bridged};
@@ -43,9 +44,10 @@ fn lossy() -> Plan {
     (model.buffer_bytes, model.shared_bytes) = (300_000, 150_000);
     model.pools = Some(PoolsPlan { lossless_bytes: 100_000, lossy_bytes: 50_000 });
     model.weights = Some([30, 10, 10, 50, 0, 0, 0, 0]);
-    model.pfc.xoff_bytes = Some(20_000);
-    model.pfc.xon_bytes = Some(10_000);
-    model.watchdog = Some(WatchdogPlan { detect_ps: 100 * US, restore_ps: 50 * US });
+    model.pfc.xoff = Some(Bytes(20_000));
+    model.pfc.xon = Some(Bytes(10_000));
+    model.watchdog =
+        Some(WatchdogParameters { detection_time: Time(100 * US), restoration_time: Time(50 * US) });
     model.ecn.push(ecn(Some(100_000_000_000), 20_000));
     plan
 }

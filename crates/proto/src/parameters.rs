@@ -1,4 +1,4 @@
-//! What a controller can be set to: declared once, beside its algorithm.
+//! What a controller, a queue or an end point can be set to: declared once, beside what it sets.
 //!
 //! [`parameters!`](crate::parameters) makes from one declaration the struct that a plan holds, its defaults, the check of
 //! its bounds, and a [`Parameter`] a field for people. Scenario keys, their schema and their reference are made from those.
@@ -110,6 +110,7 @@ value! {
     Time: "duration", |value| Plain::Whole(value.0);
     Rate: "rate", |value| Plain::Whole(value.0);
     Bytes: "size", |value| Plain::Whole(value.0);
+    u16: "count", |value| Plain::Whole(value as u64);
     u32: "count", |value| Plain::Whole(value as u64);
     f64: "number", Plain::Number;
     bool: "flag", Plain::Flag;
@@ -210,6 +211,25 @@ pub struct Profile {
     pub per_25_gbps: &'static [&'static str],
 }
 
+/// A section of settings as people read it.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Section {
+    /// Its name in the front.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// What can be set.
+    pub parameters: Vec<Parameter>,
+}
+
+impl Section {
+    /// Of what is declared.
+    pub fn of<D: Declared>(name: &'static str) -> Self {
+        Section { name, about: D::ABOUT.trim(), parameters: D::describe() }
+    }
+}
+
 /// What [`parameters!`](crate::parameters) makes.
 pub trait Declared: Clone + Default + std::fmt::Debug {
     /// What the section is about.
@@ -232,6 +252,8 @@ pub const POSITIVE_RATE: std::ops::RangeInclusive<Rate> = Rate(1)..=MAX_RATE;
 const MAX_RATE: Rate = Rate::from_gbps(100_000);
 /// From a picosecond to a second.
 pub const SPAN: std::ops::RangeInclusive<Time> = Time(1)..=Time::from_ms(1000);
+/// From nothing to a second.
+pub const DELAY: std::ops::RangeInclusive<Time> = Time(0)..=Time::from_ms(1000);
 /// Bytes that telemetry may add to a packet: the largest packet stays below the 16 bits of its size.
 pub const TELEMETRY: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1024);
 
@@ -251,11 +273,11 @@ macro_rules! choice {
             pub const ALL: &'static [$Name] = &[$($Name::$Word),+];
         }
 
-        impl $crate::congestion::parameters::Value for $Name {
+        impl $crate::parameters::Value for $Name {
             type Bound = Self;
             const QUANTITY: &'static str = "choice";
-            fn plain(self) -> $crate::congestion::parameters::Plain {
-                $crate::congestion::parameters::Plain::Word(match self { $($Name::$Word => $word,)+ })
+            fn plain(self) -> $crate::parameters::Plain {
+                $crate::parameters::Plain::Word(match self { $($Name::$Word => $word,)+ })
             }
             fn is_within(&self, bounds: &impl std::ops::RangeBounds<Self>) -> bool {
                 bounds.contains(self)
@@ -264,11 +286,11 @@ macro_rules! choice {
     };
 }
 
-/// Declares the parameters of a controller. Each has a help text (its doc comment), a type, a default, bounds
+/// Declares the parameters of a section. Each has a help text (its doc comment), a type, a default, bounds
 /// (`in` a range, or `of` a list of choices, or neither), and the source of the default:
 ///
 /// ```
-/// use tailback_proto::congestion::parameters::{Declared, SHARE};
+/// use tailback_proto::parameters::{Declared, SHARE};
 /// tailback_proto::parameters! {
 ///     /// A controller of an example.
 ///     pub struct ExampleParameters {
@@ -306,12 +328,12 @@ macro_rules! parameters {
             }
         }
 
-        impl $crate::congestion::parameters::Declared for $Name {
+        impl $crate::parameters::Declared for $Name {
             const ABOUT: &'static str = concat!($($about),+);
 
-            fn describe() -> Vec<$crate::congestion::parameters::Parameter> {
+            fn describe() -> Vec<$crate::parameters::Parameter> {
                 #[allow(unused_imports)]
-                use $crate::congestion::parameters::{Parameter, Value};
+                use $crate::parameters::{Parameter, Value};
                 vec![$({
                     #[allow(unused_mut)]
                     let mut parameter = Parameter {
@@ -329,15 +351,16 @@ macro_rules! parameters {
                     $( parameter = parameter.within::<<$type as Value>::Bound>(&$range); )?
                     $(
                         parameter.quantity = "choice";
-                        parameter.choices = $choices.iter().map(|choice| choice.plain()).collect();
+                        let choices: &[$type] = &$choices;
+                        parameter.choices = choices.iter().map(|choice| choice.plain()).collect();
                     )?
                     parameter
                 },)*]
             }
 
-            fn check(&self) -> Result<(), $crate::congestion::parameters::Refused> {
+            fn check(&self) -> Result<(), $crate::parameters::Refused> {
                 #[allow(unused_imports)]
-                use $crate::congestion::parameters::{Refused, Value};
+                use $crate::parameters::{Refused, Value};
                 $(
                     $( Refused::unless(self.$field.is_within(&$range), stringify!($field), "a value within its bounds")?; )?
                     $( Refused::unless($choices.contains(&self.$field), stringify!($field), "one of its choices")?; )?

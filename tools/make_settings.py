@@ -1,8 +1,7 @@
-"""Writes python/tailback/scenario/controllers.py: the congestion controllers as the engine declares them.
+"""Writes python/tailback/scenario/controllers.py and declared.py: what can be set, as the engine declares it.
 
-Each controller is declared once, in its file in crates/proto/src/congestion. The module made from that is
-what editors, mypy and the scenario model read. `make controllers` writes it; `--check` fails where it is not
-current.
+Each setting is declared once, in crates, beside what it sets. The modules made from that are what editors,
+mypy and the scenario model read. `make settings` writes them; `--check` fails where they are not current.
 """
 
 from __future__ import annotations
@@ -11,13 +10,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from tailback._engine import controllers
-from tailback.units import DURATION, RATE, SIZE, Quantity
-
 ROOT = Path(__file__).parent.parent
-TARGET = ROOT / "python/tailback/scenario/controllers.py"
+# The front itself cannot be loaded before what is written here is there.
+sys.modules["tailback"] = package = ModuleType("tailback")
+package.__path__ = [str(ROOT / "python/tailback")]
+
+from tailback._engine import controllers, settings  # noqa: E402
+from tailback.units import DURATION, RATE, SIZE, Quantity  # noqa: E402
+
+FOLDER = ROOT / "python/tailback/scenario"
 
 QUANTITIES: dict[str, tuple[str, Quantity]] = {
     "duration": ("DURATION", DURATION),
@@ -32,7 +36,7 @@ AUTO = (
 
 HEAD = '''"""Congestion controllers and what they can be set to, as the engine declares them.
 
-Made by tools/make_controllers.py from crates/proto/src/congestion; not to be edited.
+Made by tools/make_settings.py from crates/proto/src/congestion; not to be edited.
 """
 
 # ruff: noqa: E501
@@ -50,20 +54,47 @@ from tailback.units import DURATION, RATE, SIZE
 '''
 
 
+DECLARED_HEAD = '''"""Settings as the engine declares them.
+
+Made by tools/make_settings.py from crates; not to be edited. What depends on several settings, and what only
+scenarios have, is in the classes made from these.
+"""
+
+# ruff: noqa: E501, RUF100
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tailback.scenario.fields import Declared, setting
+from tailback.units import DURATION, SIZE
+
+'''
+
+
 def main() -> int:
-    """Writes the module, or compares it."""
-    text = module()
-    if "--check" in sys.argv:
-        if TARGET.read_text() != text:
-            print(f"{TARGET.relative_to(ROOT)} is not what the engine declares: run make controllers")
-            return 1
-        return 0
-    TARGET.write_text(text)
-    return 0
+    """Writes the modules, or compares them."""
+    stale = 0
+    for name, text in (("controllers.py", controllers_module()), ("declared.py", declared_module())):
+        target = FOLDER / name
+        if "--check" not in sys.argv:
+            target.write_text(text)
+        elif target.read_text() != text:
+            print(f"{target.relative_to(ROOT)} is not what the engine declares: run make settings")
+            stale = 1
+    return stale
 
 
-def module() -> str:
-    """The text of the module."""
+def declared_module() -> str:
+    """All sections but those of controllers."""
+    text = "".join(
+        section({"profiles": [], **one}, one["name"], "Declared") for one in json.loads(settings())
+    )
+    return formatted(DECLARED_HEAD + text)
+
+
+def controllers_module() -> str:
+    """The controllers."""
     own, beside = json.loads(controllers())
     settable = [control for control in own if control["parameters"]]
     text = HEAD
@@ -100,10 +131,10 @@ def class_name(control: dict[str, Any]) -> str:
     return str(control["name"].capitalize())
 
 
-def section(control: dict[str, Any], name: str) -> str:
+def section(control: dict[str, Any], name: str, base: str = "Part") -> str:
     """The class of a section."""
     profiles = control["profiles"]
-    text = f"class {name}(Part):\n" + f'    """{control["about"]}"""\n\n'
+    text = f"class {name}({base}):\n" + f'    """{control["about"]}"""\n\n'
     if profiles:
         text += f"    PROFILES: ClassVar[dict[str, Profile]] = {profiles_text(control)}\n\n"
         names = ", ".join(repr(profile["name"]) for profile in profiles)
@@ -127,7 +158,7 @@ def field(parameter: dict[str, Any], *, of_profile: bool) -> str:
         name, unit = QUANTITIES[quantity]
         bounds = [f"{unit.format(least)!r}"] if least else []
         bounds += [f"maximum={unit.format(most)!r}"] if most is not None else []
-        kind = f"{name}.between({', '.join(bounds)})"
+        kind = f"{name}.between({', '.join(bounds)})" if bounds else name
         base = "int"
         if quantity == "round-trip":
             kind, base = f"{kind}.or_word('auto')", "int | Literal['auto']"
@@ -180,7 +211,7 @@ def profiles_text(control: dict[str, Any]) -> str:
 def formatted(text: str) -> str:
     """As `ruff format` would leave it."""
     ruff = Path(sys.executable).parent / "ruff"
-    command = [str(ruff), "format", "--stdin-filename", str(TARGET), "-"]
+    command = [str(ruff), "format", "--stdin-filename", str(FOLDER / "declared.py"), "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
