@@ -78,7 +78,8 @@ traffic:
         "x.yaml:11: traffic.0.to: found nothing, "
         "expected a value: receiving hosts: h0, h0..h15, all, or a list of these",
         "x.yaml:13: traffic.0.retries: found an unknown field, expected one of kind, from, to, priority, "
-        "dscp, qps, message, depth, messages, start, start_interval, start_spread, stop, bidirectional",
+        "dscp, congestion, qps, message, depth, messages, start, start_interval, start_spread, stop, "
+        "bidirectional",
         'x.yaml:14: traffic.1.kind: found "read", expected one of write, write-latency, churn, tcp, flows, '
         "poisson, incast, permutation, all-to-all, udp-flood, ping, xdp-frames",
     ]
@@ -100,7 +101,7 @@ traffic:
         ),
         (
             "host: {congestion: dctc}",
-            'host.congestion: found "dctc", expected dctcp (or another of dcqcn, hpcc, timely, none)',
+            'host.congestion: found "dctc", expected dctcp (or another of dcqcn, hpcc, timely, swift, none)',
         ),
         (
             "host: {dcqcn: {profile: connectx5}}",
