@@ -8,7 +8,7 @@ import hypothesis
 hypothesis.settings.register_profile("tailback", deadline=None)
 hypothesis.settings.load_profile("tailback")
 
-# A shell without job control starts what is in its background with these ignored, and what is tried here would
+# A shell without job control starts its background with these ignored, and what is tried here would
 # inherit it.
 for number, handler in (
     (signal.SIGINT, signal.default_int_handler),
