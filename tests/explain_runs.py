@@ -49,7 +49,7 @@ class Drawn:
         loaded = load(self.scenario)
         plan = make_plan(loaded)
         for host, clock in self.clocks.items():
-            own_nic(plan, host)["cpu"]["clock_hz"] = clock
+            own_nic(plan, host)["cpu"]["clock"] = round(clock)
         for link in plan["links"]:
             link["rate_bps"] = round(self.rates.get(link["a"], link["rate_bps"]))
         return loaded, plan

@@ -118,12 +118,12 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
     for host in sorted(senders):
         path = _nic(plan, host)["host_path"]
         if path is not None and path["reads"] is not None:
-            factors = {"reads.outstanding_bytes": 2, "pcie.rate_bps": 2}
+            factors = {"reads.outstanding": 2, "pcie.rate_bps": 2}
             found["reads", host] = partial(_path, host=host, factors=factors)
     for host in sorted({one[end] for one in plan["tcp_connections"] for end in ("src", "dst")}):
-        found["cpu", host] = partial(_edit, host=host, part="cpu", factors={"clock_hz": 2})
+        found["cpu", host] = partial(_edit, host=host, part="cpu", factors={"clock": 2})
     for host in sorted({one["dst"] for one in plan["tcp_connections"]}):
-        buffer = {"receive_buffer_bytes": 2}
+        buffer = {"receive_buffer": 2}
         found["window", host] = partial(_edit, host=host, part="tcp", factors=buffer)
     for host in sorted({writer["src"] for writer in plan["writers"]}):
         found["window", host] = partial(_deeper, host=host)

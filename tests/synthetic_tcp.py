@@ -16,7 +16,7 @@ from tailback.results import Result
 
 CORES = 4
 SHARE = 1 / 3
-TCP_PLAN = {"control": "cubic", "mtu_bytes": 1500, "ecn": False, "min_rto_ps": 200_000_000_000}
+TCP_PLAN = {"control": "cubic", "mtu": 1500, "ecn": False, "min_rto": 200_000_000_000}
 
 
 def tcp_plan(senders: int, mixed: bool, connections: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import pytest
 import tailback
@@ -19,7 +19,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from tailback import cli
 from tailback.scenario import ScenarioError, builtin_names, load, loads
-from tailback.scenario.controllers import Kind
+from tailback.scenario.controllers import NAMES
 from typer.testing import CliRunner
 
 
@@ -108,7 +108,7 @@ def test_show_without_comments(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["run", "first-flow", "--set", "host.congestion='[red]x[/red]'"],
-            [f'--set host.congestion: found "[red]x[/red]", expected one of {", ".join(get_args(Kind))}'],
+            [f'--set host.congestion: found "[red]x[/red]", expected one of {", ".join(NAMES)}'],
         ),
         (["run"], ["tailback: Missing argument 'NAME|FILE'."]),
         (["run", "first-flow", "--seed", "x"], ["tailback: Invalid value for '--seed'"]),
@@ -179,7 +179,7 @@ def test_a_folder_without_permission(
 def test_an_impossible_plan_leaves_no_folder(
     below: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: str) -> None:
+    def refuse(*_: object) -> None:
         raise ScenarioError([tailback.scenario.Problem("", (), "sw0: the engine says no")])
 
     monkeypatch.setattr(import_module("tailback.run"), "_simulation", refuse)

@@ -70,7 +70,7 @@ def test_the_plan_has_the_published_defaults(kind: str, plan: dict[str, Any]) ->
 
 def test_an_ack_for_each_packet_where_the_window_needs_it() -> None:
     def every(*sets: str) -> int:
-        return int(nic(*sets)["transport"]["ack_every_packets"])
+        return int(nic(*sets)["transport"]["ack_every"])
 
     assert [every(f"host.congestion={kind}") for kind in ("dcqcn", "hpcc", "timely", "dctcp", "none")] == [
         16,

@@ -71,7 +71,7 @@ def test_three_lines_are_a_whole_path() -> None:
                 "write_queue_lines": 64,
                 "read_spread": 0.0,
                 "cpu_latency_ps": 90_000,
-                "ddio": {"bytes": 4_000_000, "cpu_share": 0.181818, "working_set_bytes": None},
+                "ddio": {"capacity": 4_000_000, "cpu_share": 0.181818, "working_set": None},
             }
         },
         "reads": None,
@@ -107,7 +107,7 @@ def test_hosts_differ_where_they_are_named() -> None:
     assert (gpu["hops"], gpu["outstanding_bytes"], gpu["stalls"]) == (2, 8192, None)
     # PCIe 3.0 x8 moves about 7.1 GB/s in writes of 256 B.
     assert gpu["bandwidth_bps"] / 8e9 == pytest.approx(7.1, rel=0.01)
-    assert plan["nics"][1]["host_path"]["reads"] == {"outstanding_bytes": 16_384, "latency_ps": 700_000}
+    assert plan["nics"][1]["host_path"]["reads"] == {"outstanding": 16_384, "latency": 700_000}
     # Only the receiver has one: the others stay ideal.
     only = make_plan(loads(THREE_LINES.replace("  path: {preset: pcie3-x16}\n", ""), sets=[own]))
     assert [nic["host_path"] is None for nic in only["nics"]] == [True, False]

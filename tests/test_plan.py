@@ -90,11 +90,11 @@ def test_everything_set() -> None:
                 "strict": [5],
                 "weights": None,
                 "transport": {
-                    "ack_every_packets": 8,
-                    "ack_timeout_ps": 10**9,
-                    "adaptive_timeout_ps": 5 * 10**8,
+                    "ack_every": 8,
+                    "ack_timeout": 10**9,
+                    "adaptive_timeout": 5 * 10**8,
                     "retry_count": 2,
-                    "nak_reaction_ps": 0,
+                    "nak_reaction": 0,
                 },
                 "congestion": [{"dcqcn": DCQCN}],
                 "rhcc": None,
@@ -185,7 +185,7 @@ def test_senders_start_one_after_the_other() -> None:
 
 def test_a_short_timeout_does_not_adapt() -> None:
     def transport(*sets: str) -> Any:
-        return make_plan(load("first-flow", sets=sets))["nics"][0]["transport"]["adaptive_timeout_ps"]
+        return make_plan(load("first-flow", sets=sets))["nics"][0]["transport"]["adaptive_timeout"]
 
     assert transport() == 4_096_000 << 10
     assert transport("host.transport.ack_timeout=1ms") == 10**9

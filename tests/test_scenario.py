@@ -9,7 +9,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from tailback.scenario import ScenarioError, builtin_names, json_schema, library, load, loads
+from tailback.scenario.controllers import NAMES
 
+OTHERS = ", ".join(name for name in NAMES if name != "dctcp")
 MINIMAL = """\
 name: mini
 run: {duration: 1ms}
@@ -101,7 +103,7 @@ traffic:
         ),
         (
             "host: {congestion: dctc}",
-            'host.congestion: found "dctc", expected dctcp (or another of dcqcn, hpcc, timely, swift, none)',
+            f'host.congestion: found "dctc", expected dctcp (or another of {OTHERS})',
         ),
         (
             "host: {dcqcn: {profile: connectx5}}",
@@ -193,8 +195,8 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, topology, failures, host, switch, bridge, veth, traffic, memory_load, "
-            "record",
+            "name, about, run, qos, topology, controllers, failures, host, switch, bridge, veth, traffic, "
+            "memory_load, record",
         ),
     ],
 )

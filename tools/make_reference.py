@@ -28,7 +28,7 @@ from tailback.scenario.controllers import ABOUT, Controllers, Dcqcn
 from tailback.scenario.host_control import Rhcc
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import PATH_MTUS, Scenario, _path_mtu
-from tailback.scenario.profiles import parameters, profiles_of
+from tailback.scenario.profiles import Names, parameters, profiles_of
 from tailback.units import Quantity, format_size
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,6 +179,10 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     if numbered := next((rule for rule in limits if isinstance(rule, Numbered)), None):
         total = f", {numbered.total} in all" if numbered.total else ""
         return f"{numbered.expected.removeprefix('a ')}{total}"
+    if names := next((rule for rule in limits if isinstance(rule, Names)), None):
+        return " or ".join(f"`{name}`" for name in names.built_in) + ", or a name of `controllers`"
+    if key == "controllers":
+        return "a mapping of names to `FILE.py:CLASS`"
     if get_args(CnpPriority)[1] in limits:
         return "whole number, 0 to 7, or `data`"
     plain = strip(annotation)

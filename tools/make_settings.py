@@ -19,7 +19,7 @@ sys.modules["tailback"] = package = ModuleType("tailback")
 package.__path__ = [str(ROOT / "python/tailback")]
 
 from tailback._engine import controllers, settings  # noqa: E402
-from tailback.units import DURATION, RATE, SIZE, Quantity  # noqa: E402
+from tailback.units import DURATION, FREQUENCY, RATE, SIZE, Quantity  # noqa: E402
 
 FOLDER = ROOT / "python/tailback/scenario"
 
@@ -28,6 +28,7 @@ QUANTITIES: dict[str, tuple[str, Quantity]] = {
     "round-trip": ("DURATION", DURATION),
     "rate": ("RATE", RATE),
     "size": ("SIZE", SIZE),
+    "frequency": ("FREQUENCY", FREQUENCY),
 }
 AUTO = (
     "auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its "
@@ -48,7 +49,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tailback.scenario.fields import Flag, Part, setting
-from tailback.scenario.profiles import About, Profile, Signal
+from tailback.scenario.profiles import About, Names, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
 '''
@@ -64,10 +65,10 @@ scenarios have, is in the classes made from these.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tailback.scenario.fields import Declared, setting
-from tailback.units import DURATION, SIZE
+from tailback.units import DURATION, FREQUENCY, SIZE
 
 '''
 
@@ -98,8 +99,10 @@ def controllers_module() -> str:
     own, beside = json.loads(controllers())
     settable = [control for control in own if control["parameters"]]
     text = HEAD
-    text += f"Kind = Literal[{', '.join(repr(control['name']) for control in own)}]\n"
-    text += '"""The controllers that a queue pair may run."""\n\n\n'
+    text += f"NAMES = ({', '.join(repr(control['name']) for control in own)},)\n"
+    text += '"""The built-in controllers."""\n'
+    text += "Kind = Annotated[str, Names(NAMES)]\n"
+    text += '"""A field that names a controller, built in or given in Python."""\n\n\n'
     text += "".join(section(control, class_name(control)) for control in settable)
     text += "".join(section(control, f"{class_name(control)}Sender") for control in beside)
     text += "class Controllers(Part):\n"
@@ -145,7 +148,10 @@ def section(control: dict[str, Any], name: str, base: str = "Part") -> str:
             f"setting({profiles[0]['name']!r}, {about!r}, 'the NIC as it is shipped')\n"
         )
     for parameter in control["parameters"]:
-        text += f"    {parameter['name']}: {field(parameter, of_profile=bool(profiles))}\n"
+        declaration = field(parameter, of_profile=bool(profiles))
+        # Drivers take the flags of controllers as 0 and 1, too.
+        declaration = declaration.replace("Flag =", "bool =", 1) if base == "Declared" else declaration
+        text += f"    {parameter['name']}: {declaration}\n"
     return text + "\n\n"
 
 

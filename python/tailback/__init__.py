@@ -13,6 +13,7 @@ from tailback import start_up  # noqa: F401  first of all: the rest takes a whil
 # isort: split
 from importlib import metadata
 
+from tailback.controller import Controller, Link
 from tailback.hpcc.run import run_hpcc
 from tailback.run import Interrupted, run
 from tailback.scenario import Scenario, ScenarioError, load
@@ -22,4 +23,14 @@ try:
 except metadata.PackageNotFoundError:  # a source tree on the path
     __version__ = "unknown"
 
-__all__ = ["Interrupted", "Scenario", "ScenarioError", "__version__", "load", "run", "run_hpcc"]
+__all__ = [
+    "Controller",
+    "Interrupted",
+    "Link",
+    "Scenario",
+    "ScenarioError",
+    "__version__",
+    "load",
+    "run",
+    "run_hpcc",
+]

@@ -1,12 +1,67 @@
 """The engine: `crates/py`. Tables are anything that speaks the Arrow PyCapsule interface."""
 
+from collections.abc import Sequence
 from typing import Any, final
+
+from tailback.controller import Checked
 
 def controllers() -> str:
     """All controllers as JSON: those that a queue pair may run, then those that act beside one."""
 
 def check_controller(settings_json: str, rate_bps: int, mtu_bytes: int) -> tuple[str, str] | None:
     """None where a controller can be set so on a link; else what parameter is wrong and what was expected."""
+
+class ControllerError(Exception):
+    """A controller in Python failed: one line, and the exception behind it as the cause."""
+
+@final
+class Hop:
+    """What a switch wrote into a packet that left it."""
+
+    @property
+    def at(self) -> int:
+        """When the packet left its queue, picoseconds, by the switch's clock."""
+    @property
+    def tx_bytes(self) -> int:
+        """Bytes that the port has sent so far."""
+    @property
+    def queue_bytes(self) -> int:
+        """Bytes in the egress queue that the packet left behind."""
+    @property
+    def rate(self) -> int:
+        """Rate of the link, bit/s."""
+
+@final
+class Ack:
+    """What an acknowledgement tells a controller; times in picoseconds."""
+
+    @property
+    def now(self) -> int:
+        """When it arrived."""
+    @property
+    def rtt(self) -> int:
+        """Since the packet that it answers was sent."""
+    @property
+    def receiver_delay(self) -> int:
+        """Of that, what the receiving host took."""
+    @property
+    def newly_acked_bytes(self) -> int:
+        """Bytes that it acknowledges for the first time."""
+    @property
+    def acknowledged_bytes(self) -> int:
+        """All bytes acknowledged so far, these included."""
+    @property
+    def sent_bytes(self) -> int:
+        """End of what was sent: the next new byte's position."""
+    @property
+    def marked(self) -> bool:
+        """Whether the packet that it answers carried a CE mark."""
+    @property
+    def hop_count(self) -> int:
+        """Switches that the packet passed, where `uses` names hop_count or telemetry."""
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """What they wrote, in the order of the path, where `uses` names telemetry."""
 
 @final
 class Progress:
@@ -77,8 +132,8 @@ class HpccSimulation:
 class Simulation:
     """A run under way."""
 
-    def __init__(self, plan_json: str) -> None:
-        """ValueError with one line where the plan is impossible."""
+    def __init__(self, plan_json: str, controllers: Sequence[Checked] = ()) -> None:
+        """ValueError with one line where the plan is impossible; ControllerError where a controller is."""
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events, without the interpreter's lock."""
     def finish(self) -> Recording:

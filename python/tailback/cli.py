@@ -21,6 +21,7 @@ import typer
 import tailback
 from tailback import scenario as scenarios
 from tailback import signals, text
+from tailback.controller import FORM, split
 from tailback.counters import STYLES, as_tool
 from tailback.files.out_folder import LAST, Occupied, OutFolder
 from tailback.run import Interrupted, claimed, run_checked
@@ -113,6 +114,22 @@ def _claimed(out: Path | None, name: str) -> AbstractContextManager[OutFolder]:
         folder = first.with_name(f"{first.name}-{number}")
 
 
+def _by_class(texts: list[str]) -> dict[str, str]:
+    """Controllers in Python, by the names of their classes."""
+    found: dict[str, str] = {}
+    for given in texts:
+        try:
+            name = split(given)[1]
+        except ValueError as error:
+            raise ScenarioError([Problem("--controller", (), str(error))]) from None
+        if name in found:
+            raise ScenarioError(
+                [Problem("--controller", (), f"found {name} again, expected each class once")]
+            )
+        found[name] = given
+    return found
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tailback {tailback.__version__}")
@@ -140,6 +157,15 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", help="Runs at a time, with --seeds.", min=1, max=256)
     ] = None,
+    controllers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--controller",
+            metavar=FORM,
+            help="A congestion controller in Python. The scenario knows it by the name of the class; where "
+            "nothing names it, all hosts run it. Again for more.",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario and write its result: report, tables, counters.
@@ -148,12 +174,14 @@ def run(
     --seeds there is a folder seed-N in it for each run, as many run at a time as there are CPUs, and Ctrl-C
     keeps the runs that are complete.
     """
+    with _bad_input():
+        own = _by_class(controllers or [])
     if seeds is not None:
-        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet)
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, own)
     if jobs is not None:
         raise typer.BadParameter("--jobs needs --seeds")
     with _bad_input():
-        scenario = scenarios.load(name, sets=sets or (), seed=seed)
+        scenario = scenarios.load(name, sets=sets or (), seed=seed, controllers=own)
         with _folder(out, scenario.name) as folder, _bar(quiet) as bar:
             steps = _steps(bar, scenario.name, 0, scenario.run.duration) if bar else None
             result = _even_in_part(lambda: run_checked(scenario, folder, steps))
@@ -205,7 +233,14 @@ def _conclude(result: Result, folder: Path, quiet: bool) -> int:
 
 
 def _run_seeds(
-    name: str, sets: list[str], out: Path | None, seed: int | None, given: str, jobs: int | None, quiet: bool
+    name: str,
+    sets: list[str],
+    out: Path | None,
+    seed: int | None,
+    given: str,
+    jobs: int | None,
+    quiet: bool,
+    controllers: dict[str, str],
 ) -> NoReturn:
     """`run` with several seeds."""
     from tailback.seeds import RunFailed, parse, run_seeds
@@ -214,12 +249,20 @@ def _run_seeds(
         raise typer.BadParameter("--seed and --seeds exclude each other")
     with _bad_input():
         seeds = parse(given)
-        title = scenarios.load(name, sets=sets).name
+        title = scenarios.load(name, sets=sets, controllers=controllers).name
         with _folder(out, title) as folder, _bar(quiet) as bar:
             shares = _shares(bar) if bar else None
             tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
             try:
-                done = run_seeds(name, seeds, folder, sets=sets, jobs=jobs or _cores(), progress=tell)
+                done = run_seeds(
+                    name,
+                    seeds,
+                    folder,
+                    sets=sets,
+                    jobs=jobs or _cores(),
+                    progress=tell,
+                    controllers=controllers,
+                )
             except RunFailed as error:
                 typer.echo(f"tailback: {error}", err=True)
                 raise typer.Exit(FAILED) from None

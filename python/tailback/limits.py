@@ -38,6 +38,7 @@ SIZES_BYTES = _limit(_FILES, "A distribution of sizes", 1 << 20, "bytes", "the l
 FLOWS_BYTES = _limit(
     _FILES, "A list of flows: CSV, Parquet, flow.txt", 128 << 20, "bytes", "three million lines of a flow.txt"
 )
+CONTROLLER_BYTES = _limit(_FILES, "A controller in Python", 1 << 20, "bytes", "they have some hundred lines")
 HPCC_CONFIG_BYTES = _limit(_FILES, "config.txt and trace.txt", 1 << 20, "bytes", "65,536 nodes take 400 KB")
 HPCC_TOPOLOGY_BYTES = _limit(_FILES, "topology.txt", 64 << 20, "bytes", "a million links take 40 MB")
 RESULT_BYTES = _limit(

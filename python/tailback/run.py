@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from tailback import signals
+from tailback.controller import Checked, Factory, failure
 from tailback.files.out_folder import Occupied, OutFolder, claim
 from tailback.plan import make_plan, plan_json
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
@@ -40,6 +41,7 @@ def run(
     seed: int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    controllers: Mapping[str, Factory | str] | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -49,14 +51,17 @@ def run(
         seed: Replaces `run.seed`.
         out: Folder to write the result to; new or empty.
         progress: Called about a hundred times a second with `time_ps`, `packet_hops`, `events` and `done`.
+        controllers: Congestion controllers in Python, by the names that the scenario knows them by:
+            subclasses of `tailback.Controller`. One alone that nothing names is host.congestion.
 
     Raises:
-        ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
+        ScenarioError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
+            written.
         Interrupted: Ctrl-C, or a KeyboardInterrupt that `progress` raised, during the run. It is itself a
             KeyboardInterrupt; its `result` has the part that ran, and is in `out`, too.
         OSError: `out` could not be written, such as when the disk is full; nothing of the result is there.
     """
-    return run_checked(load(scenario, sets=sets, seed=seed), out, progress)
+    return run_checked(load(scenario, sets=sets, seed=seed, controllers=controllers), out, progress)
 
 
 def run_checked(
@@ -70,15 +75,20 @@ def run_checked(
         ScenarioError, Interrupted, OSError: as `run`.
     """
     # Arrow takes a while to load, and reading a scenario does not need it.
+    from tailback._engine import ControllerError
     from tailback.results import Result
 
-    plan = make_plan(checked)
-    return carry_out(
-        _simulation(plan_json(plan)),
-        lambda recording, took: Result.from_recording(checked, plan, recording, *took),
-        out,
-        progress,
-    )
+    plan, own = make_plan(checked), checked.own_controllers
+    try:
+        return carry_out(
+            _simulation(plan_json(plan), list(own.values())),
+            lambda recording, took: Result.from_recording(checked, plan, recording, *took),
+            out,
+            progress,
+        )
+    except ControllerError as error:
+        place, text = failure(error, own[error.args[0]].kind)
+        raise ScenarioError([Problem(place, (), text)]) from error.__cause__
 
 
 class Engine(Protocol[Recorded]):
@@ -134,11 +144,11 @@ def carry_out(
     return result
 
 
-def _simulation(plan: str) -> Simulation:
+def _simulation(plan: str, controllers: Sequence[Checked] = ()) -> Simulation:
     from tailback._engine import Simulation
 
     try:
-        return Simulation(plan)
+        return Simulation(plan, controllers)
     except ValueError as error:
         raise ScenarioError([Problem("", (), str(error))]) from None
 

@@ -155,11 +155,12 @@ def run_seeds(
     sets: Sequence[str] = (),
     jobs: int = 1,
     progress: Progress | None = None,
+    controllers: Mapping[str, str] | None = None,
 ) -> SeedRuns:
     """Runs a scenario with each seed, `jobs` at a time, into `out/seed-N`; `out/seeds.json` has the figures.
 
     An interrupt keeps the runs that are complete. seeds.json is written last: a folder without it was not
-    done to its end.
+    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name.
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
@@ -171,13 +172,22 @@ def run_seeds(
     from tailback.scenario import load
 
     # What can be wrong depends on no seed; the runs load it again in their own processes.
-    load(scenario, sets=sets, seed=seeds[0])
+    load(scenario, sets=sets, seed=seeds[0], controllers=controllers)
+    source = _Source(scenario, tuple(sets), dict(controllers or {}))
     with claimed(out) as folder:
-        return _run_all(scenario, seeds, folder.path, sets, jobs, progress)
+        return _run_all(source, seeds, folder.path, jobs, progress)
+
+
+class _Source(NamedTuple):
+    """What each process loads."""
+
+    scenario: str
+    sets: tuple[str, ...]
+    controllers: dict[str, str]
 
 
 def _run_all(
-    scenario: str, seeds: Sequence[int], out: Path, sets: Sequence[str], jobs: int, progress: Progress | None
+    source: _Source, seeds: Sequence[int], out: Path, jobs: int, progress: Progress | None
 ) -> SeedRuns:
     done = SeedRuns(out)
     context = multiprocessing.get_context("spawn")
@@ -188,7 +198,7 @@ def _run_all(
         # A process takes most of a second to start: each has several runs.
         for _ in range(min(jobs, len(seeds))):
             tasks: Any = context.SimpleQueue()
-            arguments = (scenario, tuple(sets), str(out), tasks, reports)
+            arguments = (source, str(out), tasks, reports)
             worker = _Worker(context.Process(target=_work, args=arguments, daemon=True), tasks)
             idle.append(worker)
             # A signal reaches all processes of a terminal: a child that is only just starting must not be the
@@ -279,7 +289,7 @@ def _stop(running: dict[int, _Worker], idle: list[_Worker], out: Path) -> None:
             shutil.rmtree(rest, ignore_errors=True)
 
 
-def _work(scenario: str, sets: tuple[str, ...], out: str, tasks: Any, reports: Any) -> None:
+def _work(source: _Source, out: str, tasks: Any, reports: Any) -> None:
     """A process: one run after another. Signals from the terminal are for the parent, which ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -288,7 +298,7 @@ def _work(scenario: str, sets: tuple[str, ...], out: str, tasks: Any, reports: A
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         seed = tasks.get()
-        _one(scenario, sets, seed, _folder(Path(out), seed), reports)
+        _one(source, seed, _folder(Path(out), seed), reports)
 
 
 def _end_with_parent() -> None:
@@ -299,7 +309,7 @@ def _end_with_parent() -> None:
     os._exit(FAILED)
 
 
-def _one(scenario: str, sets: tuple[str, ...], seed: int, out: Path, reports: Any) -> None:
+def _one(source: _Source, seed: int, out: Path, reports: Any) -> None:
     from tailback.run import run_checked
     from tailback.scenario import load
 
@@ -312,7 +322,7 @@ def _one(scenario: str, sets: tuple[str, ...], seed: int, out: Path, reports: An
             reports.put((seed, "share", state.time_ps / duration))
 
     try:
-        checked = load(scenario, sets=sets, seed=seed)
+        checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
         duration = checked.run.duration
         result = run_checked(checked, None, tell)
         result.write(out)

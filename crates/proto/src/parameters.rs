@@ -5,7 +5,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{Bytes, Hertz, Rate, Time};
 
 /// Why settings cannot be: "found *the value of* `field`, expected `expected`".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub fn in_words<V: Value>(value: V) -> String {
         "duration" | "round-trip" => ["ps", "ns", "us", "ms", "s"],
         "rate" => ["bps", "Kbps", "Mbps", "Gbps", "Tbps"],
         "size" => ["B", "KB", "MB", "GB", "TB"],
+        "frequency" => ["Hz", "kHz", "MHz", "GHz", "THz"],
         _ => [""; 5],
     };
     match value.plain() {
@@ -61,6 +62,22 @@ pub fn in_words<V: Value>(value: V) -> String {
         Plain::Flag(flag) => flag.to_string(),
         Plain::Word(word) => word.to_string(),
         Plain::Null => "null".to_string(),
+    }
+}
+
+/// Bounds as scenarios have them: `1us to 600s`, `above 0 and at most 1`, `at least 1B`.
+pub fn bounds_in_words<B: Value>(bounds: &impl RangeBounds<B>) -> String {
+    let words = |bound: Bound<&B>| match bound {
+        Bound::Included(bound) | Bound::Excluded(bound) => in_words(*bound),
+        Bound::Unbounded => String::new(),
+    };
+    let (least, most) = (words(bounds.start_bound()), words(bounds.end_bound()));
+    match (bounds.start_bound(), most.is_empty()) {
+        (Bound::Excluded(_), false) => format!("above {least} and at most {most}"),
+        (Bound::Excluded(_), true) => format!("above {least}"),
+        (Bound::Included(_), true) => format!("at least {least}"),
+        (Bound::Included(_), false) => format!("{least} to {most}"),
+        (Bound::Unbounded, _) => format!("at most {most}"),
     }
 }
 
@@ -110,6 +127,7 @@ value! {
     Time: "duration", |value| Plain::Whole(value.0);
     Rate: "rate", |value| Plain::Whole(value.0);
     Bytes: "size", |value| Plain::Whole(value.0);
+    Hertz: "frequency", |value| Plain::Whole(value.0);
     u16: "count", |value| Plain::Whole(value as u64);
     u32: "count", |value| Plain::Whole(value as u64);
     f64: "number", Plain::Number;
@@ -159,7 +177,7 @@ impl Value for RoundTrip {
 pub struct Parameter {
     /// Name in scenarios and plans.
     pub name: &'static str,
-    /// `duration` (ps), `round-trip` (ps, or auto), `rate` (bit/s), `size` (bytes), `count`, `number`, `flag` or `choice`.
+    /// `duration` (ps), `round-trip` (ps, or auto), `rate` (bit/s), `size` (bytes), `frequency` (Hz), `count`, `number`, `flag` or `choice`.
     pub quantity: &'static str,
     /// Whether it may be absent.
     pub optional: bool,
@@ -286,6 +304,27 @@ macro_rules! choice {
     };
 }
 
+/// What plans hold is written and read with serde, where this crate has that feature; whichever crate declares it.
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! in_plans {
+    ($item:item) => {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        $item
+    };
+}
+
+#[cfg(not(feature = "serde"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! in_plans {
+    ($item:item) => {
+        $item
+    };
+}
+
 /// Declares the parameters of a section. Each has a help text (its doc comment), a type, a default, bounds
 /// (`in` a range, or `of` a list of choices, or neither), and the source of the default:
 ///
@@ -315,11 +354,12 @@ macro_rules! parameters {
             )*
         }
     ) => {
-        $(#[doc = $about])+
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
-        pub struct $Name {
-            $( $(#[doc = $help])+ pub $field: $type, )*
+        $crate::in_plans! {
+            $(#[doc = $about])+
+            #[derive(Clone, Copy, Debug, PartialEq)]
+            pub struct $Name {
+                $( $(#[doc = $help])+ pub $field: $type, )*
+            }
         }
 
         impl Default for $Name {
@@ -362,7 +402,7 @@ macro_rules! parameters {
                 #[allow(unused_imports)]
                 use $crate::parameters::{Refused, Value};
                 $(
-                    $( Refused::unless(self.$field.is_within(&$range), stringify!($field), "a value within its bounds")?; )?
+                    $( Refused::unless(self.$field.is_within(&$range), stringify!($field), $crate::parameters::bounds_in_words::<<$type as Value>::Bound>(&$range))?; )?
                     $( Refused::unless($choices.contains(&self.$field), stringify!($field), "one of its choices")?; )?
                 )*
                 Ok(())

@@ -75,30 +75,62 @@ impl Recording {
     }
 }
 
-/// A run under way.
+/// A run under way, and why a controller in Python failed, if one did.
 #[pyclass]
-struct Simulation(Option<tailback_sim::Simulation>);
+struct Simulation(Option<tailback_sim::Simulation>, Option<controllers::Failure>);
 
 #[pymethods]
 impl Simulation {
-    /// ValueError with one line where the plan is impossible.
+    /// ValueError with one line where the plan is impossible. `controllers`: those that are written in Python, by
+    /// their numbers in the plan.
     #[new]
-    fn new(py: Python<'_>, plan_json: &str) -> PyResult<Self> {
-        py.detach(|| Plan::from_json(plan_json).and_then(tailback_sim::Simulation::new))
-            .map(|simulation| Simulation(Some(simulation)))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+    #[pyo3(signature = (plan_json, controllers = Vec::new()))]
+    fn new(py: Python<'_>, plan_json: &str, controllers: Vec<controllers::Checked>) -> PyResult<Self> {
+        let failure = (!controllers.is_empty()).then(controllers::Failure::default);
+        let controls: Vec<_> = controllers
+            .into_iter()
+            .flat_map(|one| failure.as_ref().map(|failure| one.control(failure)))
+            .collect();
+        let simulation = py
+            .detach(|| {
+                Plan::from_json(plan_json)
+                    .and_then(|plan| tailback_sim::Simulation::with_controls(plan, &controls))
+            })
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let simulation = Simulation(Some(simulation), failure);
+        simulation.raise_failure(py)?;
+        Ok(simulation)
     }
 
     /// Executes up to `max_events` events, without the interpreter's lock.
     fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<Progress> {
         let simulation = self.0.as_mut().ok_or_else(finished)?;
-        Ok(py.detach(|| simulation.advance(max_events)).into())
+        // Controllers in Python would take the lock for each call.
+        let progress = match self.1 {
+            None => py.detach(|| simulation.advance(max_events)),
+            Some(_) => simulation.advance(max_events),
+        };
+        self.raise_failure(py)?;
+        Ok(progress.into())
     }
 
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Recording> {
         let simulation = self.0.take().ok_or_else(finished)?;
-        py.detach(|| Recording::new(&simulation.finish())).map_err(failed)
+        let recording = py.detach(|| Recording::new(&simulation.finish())).map_err(failed)?;
+        self.raise_failure(py)?;
+        Ok(recording)
+    }
+}
+
+impl Simulation {
+    /// Raises what made a controller in Python fail.
+    fn raise_failure(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(failure) = &self.1 else { return Ok(()) };
+        match failure.lock().map(|mut failure| failure.take()) {
+            Ok(Some(failed)) => Err(failed.raised(py)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -146,6 +178,9 @@ fn headroom_bytes(
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(controllers::check_controller, module)?)?;
+    module.add("ControllerError", module.py().get_type::<controllers::ControllerError>())?;
+    module.add_class::<controllers::Ack>()?;
+    module.add_class::<controllers::Hop>()?;
     module.add_function(wrap_pyfunction!(controllers::settings, module)?)?;
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;

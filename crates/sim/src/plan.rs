@@ -19,6 +19,10 @@ mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
 pub use tailback_proto::flow_control::pfc::PfcParameters;
 pub use tailback_proto::flow_control::watchdog::WatchdogParameters;
+pub use tailback_proto::transport::rc::TransportParameters;
+pub use tailback_proto::transport::tcp::{Control as TcpControl, TcpSettings};
+
+pub use crate::host::CpuParameters;
 
 pub use bridge::*;
 pub use host::*;
@@ -138,7 +142,7 @@ pub struct NicPlan {
     /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
     pub weights: Option<[u32; CLASSES]>,
     /// Reliable connections.
-    pub transport: TransportPlan,
+    pub transport: TransportParameters,
     /// The congestion controls that queue pairs from here or to here may run, by index; the same ones in each NIC.
     pub congestion: Vec<CongestionPlan>,
     /// RHCC, beside the congestion control; none: off.
@@ -148,25 +152,9 @@ pub struct NicPlan {
     /// What lies between its port and memory; none: memory takes every byte at once.
     pub host_path: Option<HostPathPlan>,
     /// TCP stack of the host behind it; none: it has none.
-    pub tcp: Option<TcpPlan>,
+    pub tcp: Option<TcpSettings>,
     /// CPU of the host behind it; none: what it costs is not modelled.
-    pub cpu: Option<CpuPlan>,
-}
-
-/// Settings of reliable connections.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TransportPlan {
-    /// Packets between two ACK requests.
-    pub ack_every_packets: u32,
-    /// Transport timer.
-    pub ack_timeout_ps: u64,
-    /// First value of the timer where it adapts; none: it does not.
-    pub adaptive_timeout_ps: Option<u64>,
-    /// Retries of a full timer without progress before the queue pair is in error.
-    pub retry_count: u32,
-    /// From a NAK to the first packet that is sent again.
-    pub nak_reaction_ps: u64,
+    pub cpu: Option<CpuParameters>,
 }
 
 /// A switch.

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod by_node;
 
+use std::sync::Arc;
+use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::units::Time;
 
 use crate::event::Event;
@@ -37,8 +39,16 @@ impl Simulation {
     /// # Errors
     /// Where the plan is impossible.
     pub fn new(plan: Plan) -> Result<Self, PlanError> {
+        Simulation::with_controls(plan, &[])
+    }
+
+    /// The same with controllers that are not built in, by their numbers in the plan.
+    ///
+    /// # Errors
+    /// Where the plan is impossible.
+    pub fn with_controls(plan: Plan, controls: &[Arc<dyn ExternalControl>]) -> Result<Self, PlanError> {
         plan.check()?;
-        let mut world = World::new(&plan)?;
+        let mut world = World::new(&plan, controls)?;
         let recorder = Recorder::new(&plan, &world);
         world.schedule(recorder.next_sample(), Event::Sample);
         crate::workload::schedule(&mut world, &plan);

@@ -4,14 +4,15 @@ mod look_ahead;
 mod traffic;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use tailback_proto::congestion::builtin::{Congestion, Settings};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::congestion::parameters::Refused;
 use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{Controller, Link as SendersLink};
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
-use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::{Rate, Time};
 
 use crate::engine::{stream, EventQueue, Stream};
@@ -44,6 +45,9 @@ pub(crate) struct DataTally {
     pub out_of_sequence: u64,
     pub dropped: u64,
 }
+
+/// External controllers, by their numbers in the plan.
+pub(crate) type Controls = [Arc<dyn ExternalControl>];
 
 /// The state of a run.
 pub(crate) struct World {
@@ -120,7 +124,7 @@ const ONE_CLASS: ClassOf = [0; MAX_CODE_POINTS];
 
 impl World {
     /// Builds the world of a checked plan.
-    pub fn new(plan: &Plan) -> Result<World, PlanError> {
+    pub fn new(plan: &Plan, controls: &Controls) -> Result<World, PlanError> {
         let impossible =
             |place: &str, problem: String| PlanError::Impossible { place: place.into(), problem };
         let hosts = plan.hosts.len();
@@ -152,9 +156,11 @@ impl World {
             let model = match model_of.get(&(host.nic, rate)) {
                 Some(&model) => model,
                 None => {
-                    let model = nic_model(&plan.nics[host.nic], Rate(rate)).map_err(|(part, problem)| {
-                        impossible(&format!("nics[{}].{part}", host.nic), problem.to_string())
-                    })?;
+                    let model = nic_model(&plan.nics[host.nic], Rate(rate), controls).map_err(
+                        |(part, problem)| {
+                            impossible(&format!("nics[{}].{part}", host.nic), problem.to_string())
+                        },
+                    )?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
                     nic_models.len() as u32 - 1
@@ -399,20 +405,23 @@ impl World {
 }
 
 /// Errors name the part of the plan.
-fn nic_model(plan: &crate::plan::NicPlan, rate: Rate) -> Result<NicModel, (&'static str, Refused)> {
+fn nic_model(
+    plan: &crate::plan::NicPlan,
+    rate: Rate,
+    controls: &Controls,
+) -> Result<NicModel, (&'static str, Refused)> {
     let link = SendersLink { rate, mtu_bytes: plan.mtu_bytes };
+    let on_link = |settings: &Settings| {
+        let mut congestion = settings.on(link)?;
+        congestion.install(controls)?;
+        Ok(congestion)
+    };
     let cnp_interval =
         |settings: &Settings| Time::from_us(settings.cnp_interval().map_or(0, |(us, _)| us as u64));
-    let congestion: Result<Vec<Congestion>, Refused> =
-        plan.congestion.iter().map(|settings| settings.on(link)).collect();
+    let congestion: Result<Vec<Congestion>, Refused> = plan.congestion.iter().map(on_link).collect();
     Ok(NicModel {
-        rc: RcParameters {
-            ack_every: plan.transport.ack_every_packets,
-            ack_timeout: Time(plan.transport.ack_timeout_ps),
-            first_timeout: Time(plan.transport.adaptive_timeout_ps.unwrap_or(plan.transport.ack_timeout_ps)),
-            retry_count: plan.transport.retry_count,
-        },
-        nak_reaction: Time(plan.transport.nak_reaction_ps),
+        rc: plan.transport.connection(),
+        nak_reaction: plan.transport.nak_reaction,
         congestion: congestion.map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc

@@ -3,6 +3,7 @@
 mod common;
 use common::bridge::*;
 use common::*;
+use tailback_proto::units::Time;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -68,7 +69,7 @@ fn both_directions_share_a_core_that_has_both_interrupts() {
         let mut plan = bridged(model);
         plan.duration_ps = 20 * MS;
         // ACKs wait behind the data of the other direction.
-        plan.nics[0].transport.adaptive_timeout_ps = None;
+        plan.nics[0].transport.adaptive_timeout = None;
         plan.writers = vec![write_bw(), WriterPlan { src: "h1".into(), dst: "h0".into(), ..write_bw() }];
         let recording = run(plan);
         (recording.flows[0].bytes_delivered + recording.flows[1].bytes_delivered) as f64 / 4096.0
@@ -90,8 +91,8 @@ fn a_core_on_another_numa_node_is_slower() {
 
 #[test]
 fn the_latency_is_the_sum_of_its_parts() {
-    let at_once = CoalescingPlan { adaptive: false, usecs: 0, frames: 1 };
-    let never = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+    let at_once = CoalescingParameters { adaptive: false, usecs: 0, frames: 1 };
+    let never = CoalescingParameters { adaptive: false, usecs: 60_000, frames: 60_000 };
     let mut plan = bridged(BridgeModelPlan { rx: at_once, tx: never, bql: None, ..model() });
     plan.writers = write_lat(200);
     let recording = run(plan);
@@ -200,7 +201,7 @@ fn what_cannot_be_is_refused() {
     };
     assert!(refused(&|m| m.ports[0].irq_cores = vec![9]).contains("not in cores"));
     assert!(refused(&|m| m.ports[1].rss = vec![2]).contains("no such channel"));
-    assert!(refused(&|m| m.costs.transmit_ps = 0).contains("costs nothing"));
+    assert!(refused(&|m| m.costs.transmit = Time::ZERO).contains("costs nothing"));
     assert!(refused(&|m| drop(m.ports.pop())).contains("describes 1 ports"));
     assert!(refused(&|m| m.qdisc = QdiscPlan::Noqueue).contains("needs a queue"));
 }
@@ -243,11 +244,11 @@ fn a_latency_test_answers_no_message_twice() {
 #[test]
 fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
     let period_ps = |frames| {
-        let rx = CoalescingPlan { adaptive: false, usecs: 50, frames };
-        let tx = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        let rx = CoalescingParameters { adaptive: false, usecs: 50, frames };
+        let tx = CoalescingParameters { adaptive: false, usecs: 60_000, frames: 60_000 };
         let mut plan = bridged(BridgeModelPlan { rx, tx, bql: None, ..model() });
         plan.duration_ps = 100 * MS;
-        plan.nics[0].transport.ack_every_packets = 32;
+        plan.nics[0].transport.ack_every = 32;
         plan.writers =
             vec![WriterPlan { message_bytes: 32 * 4096, tx_depth: 1, messages: Some(100), ..write_bw() }];
         let recording = run(plan);
@@ -264,8 +265,8 @@ fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
 #[test]
 fn a_guest_is_interrupted_at_once() {
     let median = |guest| {
-        let at_once = CoalescingPlan { adaptive: false, usecs: 0, frames: 1 };
-        let never = CoalescingPlan { adaptive: false, usecs: 60_000, frames: 60_000 };
+        let at_once = CoalescingParameters { adaptive: false, usecs: 0, frames: 1 };
+        let never = CoalescingParameters { adaptive: false, usecs: 60_000, frames: 60_000 };
         let mut with = BridgeModelPlan { rx: at_once, tx: never, bql: None, ..model() };
         with.cores.iter_mut().for_each(|core| core.guest = guest);
         let mut plan = bridged(with);

@@ -35,7 +35,7 @@ fn long_incast(senders: usize, congestion: CongestionPlan) -> Plan {
         writer.tx_depth = 4;
         writer.start_ps = index as u64 * US;
     }
-    plan.nics[0].transport.ack_every_packets = 1;
+    plan.nics[0].transport.ack_every = 1;
     plan.nics[0].congestion = vec![congestion];
     plan.duration_ps = 20 * MS;
     plan
@@ -99,7 +99,7 @@ fn timely_incast(gbps: u64, segment_bytes: u64, duration_ps: u64) -> TimelySeen 
     let settings = TimelyParameters { segment: Bytes(segment_bytes), ..timely() };
     let (t_low, t_high) = (settings.t_low.0 as f64 / 1e6, settings.t_high.0 as f64 / 1e6);
     let mut plan = long_incast(16, CongestionPlan::Timely(settings));
-    plan.nics[0].transport.ack_every_packets = 16;
+    plan.nics[0].transport.ack_every = 16;
     for link in &mut plan.links {
         link.rate_bps = gbps * 1_000_000_000;
     }
@@ -168,7 +168,7 @@ fn timely_reaches_t_low_only_with_its_peaks_at_100_gbit() {
 #[test]
 fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
     let mut plan = star(2);
-    plan.nics[0].transport.ack_every_packets = 1_000_000;
+    plan.nics[0].transport.ack_every = 1_000_000;
     plan.nics[0].congestion =
         vec![CongestionPlan::Timely(TimelyParameters { segment: Bytes(4096), ..timely() })];
     plan.writers = vec![writer(0, 1, 1)];
@@ -211,7 +211,7 @@ fn dctcp_holds_the_queue_at_k() {
 #[test]
 fn hpcc_hears_of_every_switch_on_the_path() {
     let mut plan = FatTree::k_ary(4).plan();
-    plan.nics[0].transport.ack_every_packets = 1;
+    plan.nics[0].transport.ack_every = 1;
     // Six links of 1 us and five switches, there and back, take 16 us: T must not be below.
     plan.nics[0].congestion =
         vec![CongestionPlan::Hpcc(HpccParameters { base_rtt: RoundTrip(Time(18 * US)), ..hpcc() })];
@@ -242,7 +242,7 @@ fn hpcc_hears_of_every_switch_on_the_path() {
 #[test]
 fn telemetry_takes_its_bytes_on_the_wire() {
     let mut plan = star(2);
-    plan.nics[0].transport.ack_every_packets = 1;
+    plan.nics[0].transport.ack_every = 1;
     plan.nics[0].congestion = vec![CongestionPlan::Hpcc(hpcc())];
     plan.flows.tags = vec!["one".into()];
     plan.flows.list = vec![serde_json::from_str("[0, 1, 0, 3, 1024, 0]").unwrap()];
@@ -257,7 +257,7 @@ fn telemetry_takes_its_bytes_on_the_wire() {
 fn impossible_settings_name_their_place() {
     let refuse = |congestion, ack_every| {
         let mut plan = long_incast(2, congestion);
-        plan.nics[0].transport.ack_every_packets = ack_every;
+        plan.nics[0].transport.ack_every = ack_every;
         plan.check().err().or_else(|| Simulation::new(plan).err()).expect("refused").to_string()
     };
     assert!(refuse(CongestionPlan::Hpcc(HpccParameters { eta: 0.0, ..hpcc() }), 1)
@@ -284,7 +284,7 @@ proptest! {
         });
         plan.seed = seed;
         if kind == 1 {
-            plan.nics[0].transport.ack_every_packets = ack_every;
+            plan.nics[0].transport.ack_every = ack_every;
         }
         if !lossless {
             plan.switch_models[0].lossless.clear();

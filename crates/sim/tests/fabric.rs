@@ -3,6 +3,7 @@
 mod common;
 
 use common::{ecn, run, star, total, MS, US};
+use tailback_proto::units::Time;
 use tailback_sim::plan::*;
 
 /// `leaves` x `hosts` hosts, every leaf linked to every spine. Fabric links are `fabric_gbps` fast.
@@ -231,8 +232,8 @@ fn goodput_of_a_failed_flow_is_at_most_its_link() {
     let mut plan = star(5);
     plan.duration_ps = 5 * MS;
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-    plan.nics[0].transport.ack_timeout_ps = 20 * US;
-    plan.nics[0].transport.adaptive_timeout_ps = None;
+    plan.nics[0].transport.ack_timeout = Time(20 * US);
+    plan.nics[0].transport.adaptive_timeout = None;
     plan.nics[0].transport.retry_count = 0;
     plan.links[4].rate_bps = 10_000_000_000;
     plan.flows.tags = vec!["flows".into()];

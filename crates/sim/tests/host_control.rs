@@ -275,7 +275,7 @@ proptest! {
         });
         let mut plan = loaded(cores, Some(rhcc), hostcc);
         plan.nics[0].congestion = vec![congestion(kind)];
-        plan.nics[0].transport.ack_every_packets = 1;
+        plan.nics[0].transport.ack_every = 1;
         plan.links.iter_mut().for_each(|link| link.loss = loss);
         plan.writers[0].messages = Some(4);
         plan.memory_loads.iter_mut().for_each(|load| load.start_ps = 0);

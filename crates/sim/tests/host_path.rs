@@ -5,6 +5,7 @@ mod common;
 use common::host::*;
 use common::{run, run_with_faults, MS, US};
 use proptest::prelude::*;
+use tailback_proto::units::Bytes;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -282,7 +283,7 @@ proptest! {
         buffer.bytes = xoff + 2 * 4200 + 12_500 * (2 * 10 + 300 + 300) / 1000 + 4200;
         if let TargetPlan::Memory(memory) = &mut path.target {
             (memory.write_wait, memory.write_queue_lines, memory.read_spread) = (wait, queue, spread);
-            memory.ddio = ddio.map(|bytes| DdioPlan { bytes, cpu_share: 0.2, working_set_bytes: None });
+            memory.ddio = ddio.map(|bytes| DdioParameters { capacity: Bytes(bytes), cpu_share: 0.2, working_set: None });
         }
         if let Some((gbps, outstanding_bytes, interval)) = gpu {
             path.target = TargetPlan::Gpu(GpuPlan {

@@ -256,8 +256,8 @@ fn short_quanta_are_refreshed() {
 fn a_dead_link_ends_the_queue_pair_in_an_error() {
     let mut plan = star(2);
     plan.links[1].loss = 0.999_999;
-    plan.nics[0].transport.ack_timeout_ps = 100 * US;
-    plan.nics[0].transport.adaptive_timeout_ps = None;
+    plan.nics[0].transport.ack_timeout = Time(100 * US);
+    plan.nics[0].transport.adaptive_timeout = None;
     plan.writers = vec![writer(0, 1, 1)];
     plan.duration_ps = 50 * MS;
     let recording = run(plan);
@@ -276,7 +276,7 @@ fn random_loss_delivers_every_message() {
         for link in &mut plan.links {
             link.loss = 0.02;
         }
-        plan.nics[0].transport.adaptive_timeout_ps = Some(50 * US);
+        plan.nics[0].transport.adaptive_timeout = Some(Time(50 * US));
         plan.duration_ps = 2_000 * MS;
         plan.writers = vec![writer(0, 2, 3), writer(1, 2, 3), writer(2, 0, 2)];
         for writer in &mut plan.writers {

@@ -5,11 +5,12 @@ mod common;
 use common::tcp::*;
 use common::*;
 use proptest::prelude::*;
-use tailback_sim::plan::{CpuPlan, LinkEventPlan, NicPlan, Plan, TcpControlPlan};
+use tailback_proto::units::{Bytes, Time};
+use tailback_sim::plan::{CpuParameters, LinkEventPlan, NicPlan, Plan, TcpControl};
 use tailback_sim::record::Recording;
 
 /// One connection between two hosts.
-fn pair(sender: CpuPlan, receiver: CpuPlan) -> Plan {
+fn pair(sender: CpuParameters, receiver: CpuParameters) -> Plan {
     let mut plan = tcp_star(2);
     plan.nics.push(NicPlan { cpu: Some(receiver), ..plan.nics[0].clone() });
     plan.nics[0].cpu = Some(sender);
@@ -30,7 +31,7 @@ fn goodput_is_the_payload_share_of_the_line_rate() {
     for (mtu, gbps) in [(1500, 10u64), (1500, 100), (9000, 100)] {
         let mut plan = tcp_star(2);
         let tcp = plan.nics[0].tcp.as_mut().unwrap();
-        tcp.mtu_bytes = mtu;
+        tcp.mtu = Bytes(mtu);
         plan.nics[0].cpu = Some(free_cpu());
         for link in &mut plan.links {
             link.rate_bps = gbps * 1_000_000_000;
@@ -86,7 +87,7 @@ fn a_full_receive_ring_drops_and_tcp_recovers() {
     let mut slow = free_cpu();
     slow.cores = 1;
     slow.rx_ring = 256;
-    slow.gro_bytes = 0;
+    slow.gro = Bytes(0);
     slow.cycles_per_packet = 2000.0;
     slow.cycles_per_segment = 3000.0;
     let mut plan = pair(free_cpu(), slow);
@@ -120,7 +121,7 @@ fn two_segments_take_exactly_their_path_and_the_interrupts() {
     for (packets, expected) in [(32, data + 8 * US + ack + 8 * US), (1, data + second + ack)] {
         let mut cpu = free_cpu();
         cpu.interrupt_packets = packets;
-        let mut plan = pair(cpu.clone(), cpu);
+        let mut plan = pair(cpu, cpu);
         plan.tcp_connections[0].bytes = Some(2 * 1448);
         let recording = run(plan);
         assert_eq!(recording.flows[0].fct_ps, Some(expected), "interrupts each {packets} packets");
@@ -195,7 +196,7 @@ fn rdma_to_a_host_whose_cpu_is_full_keeps_its_rate() {
         slow.cycles_per_byte = 8.0; // 2.6 Gbit/s
         plan.nics.push(NicPlan { cpu: Some(slow), ..plan.nics[0].clone() });
         // Windows that fit the ring: nothing is lost.
-        plan.nics.iter_mut().for_each(|nic| nic.tcp.as_mut().unwrap().receive_buffer_bytes = 256 << 10);
+        plan.nics.iter_mut().for_each(|nic| nic.tcp.as_mut().unwrap().receive_buffer = Bytes(256 << 10));
         plan.hosts[2].nic = 1;
         plan.writers = vec![writer(0, 2, 4)];
         plan.writers[0].message_bytes = 65536;
@@ -258,10 +259,10 @@ fn dctcp_keeps_the_queue_near_k() {
         let rate: f64 = recording.flows.iter().map(|flow| flow.goodput_bps).sum();
         (late.iter().sum::<f64>() / late.len() as f64, rate)
     };
-    let (mean, rate) = queue(TcpControlPlan::Dctcp, true);
+    let (mean, rate) = queue(TcpControl::Dctcp, true);
     assert!((0.4..1.2).contains(&(mean / K as f64)), "{mean} B, K is {K} B");
     assert!(rate > 0.93 * 10e9 * 1448.0 / 1538.0, "{rate}");
-    let (deep, _) = queue(TcpControlPlan::Cubic, false);
+    let (deep, _) = queue(TcpControl::Cubic, false);
     assert!(deep > 3.0 * mean, "CUBIC {deep} B, DCTCP {mean} B");
 }
 
@@ -353,17 +354,19 @@ fn impossible_plans_are_refused_with_the_place() {
     assert!(refuse(&|p| p.tcp_connections[0].code_point = 8).contains("code_points"));
     assert!(refuse(&|p| p.tcp_connections[0].bytes = Some(0)).contains("bytes"));
     assert!(refuse(&|p| p.tcp_connections[0].stop_ps = Some(0)).contains("stop_ps"));
-    assert!(refuse(&|p| p.nics[0].tcp.as_mut().unwrap().mtu_bytes = 60).starts_with("nics[0].tcp: mtu_bytes"));
-    assert!(refuse(&|p| p.nics[0].tcp.as_mut().unwrap().control = TcpControlPlan::Dctcp).contains("ecn"));
-    assert!(refuse(&|p| p.nics[0].cpu.as_mut().unwrap().cores = 0).starts_with("nics[0].cpu: cores"));
-    assert!(refuse(&|p| p.nics[0].cpu.as_mut().unwrap().cycles_per_byte = f64::NAN).contains("cost"));
+    assert!(refuse(&|p| p.nics[0].tcp.as_mut().unwrap().mtu = Bytes(60)).starts_with("nics[0].tcp.mtu"));
+    assert!(refuse(&|p| p.nics[0].tcp.as_mut().unwrap().control = TcpControl::Dctcp).contains("ecn"));
+    assert!(refuse(&|p| p.nics[0].cpu.as_mut().unwrap().cores = 0).starts_with("nics[0].cpu.cores"));
+    assert!(
+        refuse(&|p| p.nics[0].cpu.as_mut().unwrap().cycles_per_byte = f64::NAN).contains("cycles_per_byte")
+    );
     let other = |p: &mut Plan| {
         let mut nic = p.nics[0].clone();
-        nic.tcp.as_mut().unwrap().mtu_bytes = 9000;
+        nic.tcp.as_mut().unwrap().mtu = Bytes(9000);
         p.nics.push(nic);
         p.hosts[1].nic = 1;
     };
-    assert!(refuse(&other).contains("differ in mtu_bytes"));
+    assert!(refuse(&other).contains("differ in mtu"));
 }
 
 /// What the congestion control, the queues and the CPUs leave of the line rate with many connections.
@@ -407,17 +410,18 @@ proptest! {
         let mut plan = tcp_star(4);
         plan.seed = seed;
         let tcp = plan.nics[0].tcp.as_mut().unwrap();
-        tcp.control = [TcpControlPlan::NewReno, TcpControlPlan::Cubic, TcpControlPlan::Dctcp][control];
+        tcp.control = [TcpControl::NewReno, TcpControl::Cubic, TcpControl::Dctcp][control];
         tcp.sack = sack;
         tcp.ecn = ecn || control == 2;
-        (tcp.small_queue_bytes, tcp.tso_bytes) = (sizes.0, sizes.1);
-        tcp.receive_buffer_bytes = buffers.1;
-        (tcp.min_rto_ps, tcp.initial_rto_ps, tcp.delayed_ack_ps) = (MS, MS, MS / 4);
+        (tcp.small_queue, tcp.tso) = (Bytes(sizes.0 as u64), Bytes(sizes.1 as u64));
+        tcp.receive_buffer = Bytes(buffers.1);
+        (tcp.min_rto, tcp.initial_rto, tcp.delayed_ack) = (Time(MS), None, Time(MS / 4));
         let cpu = plan.nics[0].cpu.as_mut().unwrap();
         cpu.cores = cores;
         cpu.rx_ring = buffers.2;
-        cpu.gro_bytes = sizes.2;
-        (cpu.interrupt_delay_ps, cpu.interrupt_packets, cpu.napi_budget) = interrupts;
+        cpu.gro = Bytes(sizes.2 as u64);
+        (cpu.interrupt_packets, cpu.napi_budget) = (interrupts.1, interrupts.2);
+        cpu.interrupt_delay = Time(interrupts.0);
         cpu.cycles_per_interrupt = costs.0;
         cpu.cycles_per_packet = costs.1;
         cpu.cycles_per_segment = costs.2;

@@ -184,7 +184,7 @@ fn controllers() {
                 Input::Look(span) => {
                     // What is seen now is what the next packet finds.
                     let seen = flow.rate_at(&congestion, clock.pass(*span));
-                    assert_eq!(flow.clone().on_sent(&congestion, clock.now(), 0), seen);
+                    assert_eq!(flow.on_sent(&congestion, clock.now(), 0), seen);
                 }
                 Input::Answer(_) => {}
             }

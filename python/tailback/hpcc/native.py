@@ -14,19 +14,13 @@ from tailback.hpcc.config import DCQCN, NATIVE, PINT, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
+from tailback.scenario.declared import Transport
 from tailback.scenario.switch import Pfc
 
 PS = 1000
 """Picoseconds of a nanosecond."""
 CNP_PRIORITY = 6
 MTUS = (256, 512, 1024, 2048, 4096)
-# Of perftest and Tailback's scenarios: see docs/reference/scenario.md.
-TRANSPORT = {
-    "ack_timeout_ps": 67_108_864_000,
-    "adaptive_timeout_ps": 4_194_304_000,
-    "retry_count": 7,
-    "nak_reaction_ps": 0,
-}
 CNP_INTERVAL_US = 4
 MOST_MESSAGE_BYTES = 2**31
 
@@ -111,7 +105,7 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
         "cnp_code_point": marks.index(CNP_PRIORITY),
         "strict": [CNP_PRIORITY],
         "weights": None,
-        "transport": {"ack_every_packets": 1, **TRANSPORT},
+        "transport": Transport().plan(ack_every=1),
         "congestion": [_congestion(inputs)],
         "rhcc": None,
         "hostcc": None,

@@ -14,12 +14,12 @@ from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.congestion import (
     ack_every,
     congestion_plan,
+    external_plan,
     kind_of_hosts,
     kinds,
     needs_round_trip,
     own,
 )
-from tailback.scenario.cpu import cpu_plan
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_path import HostPath
 from tailback.scenario.hosts import names
@@ -39,7 +39,7 @@ from tailback.scenario.qos import (
 from tailback.scenario.receive_buffer import paths_of
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.switch import Switch
-from tailback.scenario.tcp import tcp_plan
+from tailback.scenario.tcp import Tcp
 from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
 from tailback.scenario.veth import BETWEEN_NAMESPACES
 
@@ -126,20 +126,25 @@ def _nic(
         "cnp_code_point": None if of_cnps is None else marks.index(of_cnps),
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),
-        "transport": {
-            "ack_every_packets": ack_every(host)[0],
-            "ack_timeout_ps": full,
-            "adaptive_timeout_ps": None if first is None else min(first, full),
-            "retry_count": host.transport.retry_count,
-            "nak_reaction_ps": host.transport.nak_reaction,
-        },
-        "congestion": [congestion_plan(host, kind, rate_bps, round_trip) for kind in kinds(scenario)],
+        "transport": host.transport.plan(
+            ack_every=ack_every(scenario)[0], adaptive_timeout=None if first is None else min(first, full)
+        ),
+        "congestion": [
+            external_plan(scenario, kind, rate_bps)
+            if kind in scenario.own_controllers
+            else congestion_plan(host, kind, rate_bps, round_trip)
+            for kind in kinds(scenario)
+        ],
         "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),
         "hostcc": None if path is None else hostcc_plan(host, rate_bps),
         "host_path": path_plan(scenario, path, wire),
-        "tcp": tcp_plan(host.tcp) if scenario.has_tcp else None,
-        "cpu": cpu_plan(host.cpu) if scenario.has_tcp else None,
+        "tcp": _tcp(host.tcp) if scenario.has_tcp else None,
+        "cpu": host.cpu.plan() if scenario.has_tcp else None,
     }
+
+
+def _tcp(tcp: Tcp) -> dict[str, Any]:
+    return tcp.plan(ecn=tcp.uses_ecn, initial_rto=tcp.first_rto, tso=max(tcp.tso, tcp.segment))
 
 
 def _switch(

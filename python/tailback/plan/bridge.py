@@ -21,7 +21,7 @@ def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[st
 
 
 def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
-    costs, place = bridge.costs, {core.cpu: number for number, core in enumerate(bridge.cores)}
+    place = {core.cpu: number for number, core in enumerate(bridge.cores)}
     ports = [bridge.port(wire.a) for wire in scenario.network.wires_of[name]]
     qdisc = FqCodel(kind="fq_codel") if bridge.qdisc is None else bridge.qdisc
     return {
@@ -29,14 +29,7 @@ def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
         "idle_exit_ps": bridge.idle_exit,
         "interrupt_ps": bridge.interrupt,
         "poll_ps": bridge.poll,
-        "costs": {
-            "receive_ps": costs.receive,
-            "receive_ps_per_byte": costs.per_byte * 1e3,
-            "qdisc_ps": costs.qdisc,
-            "transmit_ps": costs.transmit,
-            "complete_ps": costs.complete,
-            "remote_factor": costs.remote_factor,
-        },
+        "costs": bridge.costs.plan(),
         "ports": [
             {
                 "node": port.numa,
@@ -47,15 +40,9 @@ def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
         ],
         "rx_ring": bridge.rx_ring,
         "tx_ring": bridge.tx_ring,
-        "rx": bridge.rx.model_dump(),
-        "tx": bridge.tx.model_dump(),
-        "bql": None
-        if bridge.bql is None
-        else {
-            "min_bytes": bridge.bql.limit_min,
-            "max_bytes": bridge.bql.limit_max,
-            "hold_ps": bridge.bql.hold_time,
-        },
+        "rx": bridge.rx.plan(),
+        "tx": bridge.tx.plan(),
+        "bql": None if bridge.bql is None else bridge.bql.plan(),
         "qdisc": qdisc_plan(qdisc, scenario.host.mtu + ROCE_HEADERS_BYTES),
         "multiqueue": bridge.qdisc is None,
         "rx_latency_ps": bridge.rx_latency,

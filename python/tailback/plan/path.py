@@ -50,9 +50,7 @@ def path_plan(scenario: Scenario, given: HostPath | None, wire: Wire) -> dict[st
         },
         "iio_latency_ps": path.iio_latency,
         "target": {path.target: _memory(path) if path.target == "memory" else _gpu(path)},
-        "reads": None
-        if path.reads is None
-        else {"outstanding_bytes": path.reads.outstanding, "latency_ps": path.reads.latency},
+        "reads": None if path.reads is None else path.reads.plan(),
     }
 
 
@@ -66,9 +64,7 @@ def _memory(path: HostPath) -> dict[str, Any]:
         "write_queue_lines": memory.write_queue,
         "read_spread": memory.read_spread,
         "cpu_latency_ps": memory.cpu_latency,
-        "ddio": None
-        if ddio is None
-        else {"bytes": ddio.capacity, "cpu_share": ddio.cpu_share, "working_set_bytes": ddio.working_set},
+        "ddio": None if ddio is None else ddio.plan(),
     }
 
 

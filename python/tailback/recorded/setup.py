@@ -181,7 +181,7 @@ class ScenarioSetup:
         """Payload and the headers of each packet; the RETH is in the first packet of a message only."""
         nic = self._nic_of[src]
         if protocol == TCP:
-            segment = nic["tcp"]["mtu_bytes"] - HEADERS_BYTES
+            segment = nic["tcp"]["mtu"] - HEADERS_BYTES
             payload = segment if message_bytes is None else message_bytes
             return payload, payload + -(-payload // segment) * (HEADERS_BYTES + ETHERNET_BYTES)
         payload = message_bytes or nic["mtu_bytes"]

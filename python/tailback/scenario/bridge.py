@@ -9,10 +9,11 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from tailback.scenario import declared
 from tailback.scenario.fields import Delay, Part, refuse, setting
 from tailback.scenario.hosts import NAME
 from tailback.scenario.qdisc import Noqueue, Qdisc
-from tailback.units import SIZE, duration, format_size, size
+from tailback.units import duration, format_size
 
 MOST_CORES = 1024
 MOST_CHANNELS = 256
@@ -21,7 +22,6 @@ _Ring = Annotated[int, Field(ge=64, le=65_536)]
 _Cpu = Annotated[int, Field(ge=0, le=65_535)]
 _Numa = Annotated[int, Field(ge=0, le=1023)]
 _Channels = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_CHANNELS)]
-_Limit = Annotated[int, SIZE.between(maximum="1GiB")]
 _COST = "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides"
 
 
@@ -56,35 +56,8 @@ class BridgePort(Part):
     )
 
 
-class Coalescing(Part):
-    """When completions interrupt a core, as ethtool -C has it."""
-
-    adaptive: bool = setting(
-        True, "Dynamic moderation chooses usecs and frames (adaptive-rx, adaptive-tx).", f"{_MLX5}: on"
-    )
-    usecs: Annotated[int, Field(ge=0, le=65_535)] = setting(
-        16,
-        "An interrupt comes this long after a packet; without effect where it is adaptive.",
-        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is "
-        "adaptive",
-    )
-    frames: Annotated[int, Field(ge=1, le=65_535)] = setting(
-        32,
-        "Or with this many; without effect where it is adaptive.",
-        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS",
-    )
-
-
-class Bql(Part):
+class Bql(declared.Bql):
     """Byte queue limits: how much may wait in a transmit ring."""
-
-    limit_min: _Limit = setting(0, "The limit is not below this.", "Linux lib/dynamic_queue_limits.c")
-    limit_max: _Limit = setting(
-        size("1GiB"), "Nor above this.", "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB"
-    )
-    hold_time: Delay = setting(
-        duration("1s"), "How long slack is looked for until it is taken off.", "Linux net/core/dev.c: HZ"
-    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Bql:
@@ -93,37 +66,6 @@ class Bql(Part):
                 "limit_min", format_size(self.limit_min), f"at most limit_max, {format_size(self.limit_max)}"
             )
         return self
-
-
-class Costs(Part):
-    """What a packet costs a core."""
-
-    receive: Delay = setting(
-        duration("1.5us"), "Receiving it and looking up its port, up to the queueing discipline.", _COST
-    )
-    per_byte: float = setting(
-        0.0,
-        "The same, ns for each byte of the frame.",
-        "assumption: forwarding touches headers only",
-        ge=0.0,
-        le=1000.0,
-        allow_inf_nan=False,
-    )
-    qdisc: Delay = setting(
-        duration("0ns"),
-        "Queueing it and taking it out again, where the discipline is not bypassed.",
-        "assumption: part of receive and transmit",
-    )
-    transmit: Delay = setting(duration("400ns"), "Handing it to the device.", _COST)
-    complete: Delay = setting(duration("150ns"), "Its transmit completion: unmapping and freeing it.", _COST)
-    remote_factor: float = setting(
-        1.0,
-        "All of these times this, where the core is not on the NUMA node of the device.",
-        "assumption: no document says; 1 = it makes no difference",
-        ge=1.0,
-        le=100.0,
-        allow_inf_nan=False,
-    )
 
 
 class Bridge(Part):
@@ -147,8 +89,12 @@ class Bridge(Part):
         "Descriptors of each transmit ring (ethtool -G tx).",
         f"{_MLX5}: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE",
     )
-    rx: Coalescing = Field(default_factory=Coalescing, description="Interrupts of received packets.")
-    tx: Coalescing = Field(default_factory=Coalescing, description="Interrupts of transmit completions.")
+    rx: declared.Coalescing = Field(
+        default_factory=declared.Coalescing, description="Interrupts of received packets."
+    )
+    tx: declared.Coalescing = Field(
+        default_factory=declared.Coalescing, description="Interrupts of transmit completions."
+    )
     bql: Bql | None = Field(
         default_factory=Bql, description="Byte queue limits of the transmit rings; null: none."
     )
@@ -157,7 +103,7 @@ class Bridge(Part):
         "Queueing discipline of each port, for all of its transmit rings; null: mq, fq_codel for each ring.",
         "systemd sysctl.d/50-default.conf: net.core.default_qdisc = fq_codel; Linux: mq where rings are many",
     )
-    costs: Costs = Field(default_factory=Costs, description="What a packet costs a core.")
+    costs: declared.Costs = Field(default_factory=declared.Costs, description="What a packet costs a core.")
     interrupt: Delay = setting(duration("500ns"), "A hard interrupt, entry and exit included.", _COST)
     idle_exit: Delay = setting(
         duration("1us"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import types
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -10,9 +12,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from tailback.limits import MAX_PROBLEMS
+from tailback.controller import FORM, Checked, Factory, checked, from_source, split
+from tailback.limits import CONTROLLER_BYTES, MAX_PROBLEMS
 from tailback.scenario.checks import conflicts
-from tailback.scenario.controllers import Controllers
+from tailback.scenario.controllers import NAMES, Controllers
 from tailback.scenario.document import Document
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, one_of
 from tailback.scenario.hosts import Budget
@@ -43,8 +46,8 @@ _BOUNDS = {
 }
 
 
-def build(document: Document) -> Scenario:
-    """Checks a document.
+def build(document: Document, factories: Mapping[str, Factory] | None = None) -> Scenario:
+    """Checks a document. `factories` are controllers that were given in Python.
 
     Raises:
         ScenarioError: with all problems of its fields and all conflicts between fields.
@@ -52,10 +55,12 @@ def build(document: Document) -> Scenario:
     problems: list[Problem] = []
     refused: list[Path] = []
     scenario, data = None, document.data
+    section = data.get("controllers") if isinstance(data, dict) else None
+    named = tuple(map(str, section)) if isinstance(section, dict) else ()
     # A field that is refused is taken out, and what is left is checked again: one mistake hides no other.
     while scenario is None:
         try:
-            scenario = Scenario.model_validate(data, context=Budget())
+            scenario = Scenario.model_validate(data, context=Budget(controllers=named))
         except ValidationError as error:
             found_wrong = islice(error.errors(include_url=False), MAX_PROBLEMS + 1)
             fresh = [_problem(details, document) for details in found_wrong]
@@ -68,6 +73,9 @@ def build(document: Document) -> Scenario:
             data = taken_out
     if scenario is not None:
         scenario._folder = document.folder
+        scenario._factories.update(factories or {})
+        problems += [Problem(document.origin(path), path, text) for path, text in _own_controllers(scenario)]
+    if scenario is not None and scenario.own_controllers.keys() == scenario.controllers.keys():
         first = islice(conflicts(scenario), MAX_PROBLEMS + 1)
         found_out = [Problem(document.origin(path), path, text) for path, text in first]
         problems += [problem for problem in found_out if not _follows_from(problem, refused, conflict=True)]
@@ -75,6 +83,34 @@ def build(document: Document) -> Scenario:
         raise ScenarioError(problems)
     scenario.origins.update(document.origins)
     return scenario
+
+
+def _own_controllers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Fetches the controllers that are written in Python; what is wrong with them."""
+    for name, text in scenario.controllers.items():
+        try:
+            scenario.own_controllers[name] = _own_controller(scenario, name, text)
+        except ScenarioError as error:
+            yield ("controllers", name), error.problems[0].text
+        except ValueError as error:
+            yield ("controllers", name), str(error)
+
+
+def _own_controller(scenario: Scenario, name: str, text: str | None) -> Checked:
+    if name in NAMES or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,40}", name):
+        raise ValueError(
+            f'found the name "{name}", expected letters, digits and _, and no built-in controller\'s'
+        )
+    path, kind = split(text) if text is not None else ("", "")
+    source = scenario.read(path, CONTROLLER_BYTES) if path else b""
+    factory = scenario._factories.get(name)
+    if factory is None:
+        if text is None:
+            raise ValueError(
+                f"found null, a class that was given in Python and is in no file, expected {FORM}"
+            )
+        factory = from_source(source, str(scenario._folder / path), kind)
+    return checked(name, factory)
 
 
 _LEANS_ON: dict[str, list[Path]] = {
@@ -100,6 +136,7 @@ _LEANS_ON: dict[str, list[Path]] = {
     "topology": [],
     "veth": [("topology",)],
     "qos": [("topology",)],
+    "controllers": [],
 }
 """What the conflicts in a section are worked out from."""
 

@@ -9,12 +9,20 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tailback.scenario.controllers import ABOUT
+from tailback.scenario.controllers import ABOUT, Controllers
 from tailback.scenario.errors import Path, found
 from tailback.scenario.fields import Part
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Host, Scenario
-from tailback.scenario.profiles import profiles_of, resolve
+from tailback.scenario.profiles import About, profiles_of, resolve
+
+
+def about(scenario: Scenario, kind: str) -> About:
+    """What is known of a controller."""
+    if kind in ABOUT:
+        return ABOUT[kind]
+    uses = scenario.own_controllers[kind].uses
+    return About("", each_ack=uses["each_ack"], reads_switches=uses["telemetry"], marks=uses["cnps"])
 
 
 def own(item: object) -> str | None:
@@ -43,13 +51,14 @@ def kind_of_hosts(scenario: Scenario) -> list[str]:
 
 def section_of(host: Host, kind: str) -> Part | None:
     """The section of a controller; None for one that has nothing to set."""
-    part: Part | None = host.__dict__.get(kind)
+    part: Part | None = host.__dict__.get(kind) if kind in Controllers.model_fields else None
     return part
 
 
-def ack_every(host: Host) -> tuple[int, str | None]:
+def ack_every(scenario: Scenario) -> tuple[int, str | None]:
     """Packets between two requests for an ACK, and the reason where that is not the setting's own default."""
-    if ABOUT[host.congestion].each_ack and "ack_every" not in host.transport.model_fields_set:
+    host = scenario.host
+    if about(scenario, host.congestion).each_ack and "ack_every" not in host.transport.model_fields_set:
         return 1, f"{host.congestion} takes an ACK of each packet"
     return host.transport.ack_every, None
 
@@ -60,8 +69,15 @@ def needs_round_trip(scenario: Scenario) -> bool:
     return any(value == "auto" for part in parts if part for value in part.__dict__.values())
 
 
+def external_plan(scenario: Scenario, kind: str, rate_bps: int) -> dict[str, Any]:
+    """The plan of a congestion control that is written in Python; receivers send CNPs as for DCQCN."""
+    dcqcn = resolve(scenario.host.dcqcn, rate_bps)
+    cnps = {name: dcqcn[name].value for name in ("min_time_between_cnps", "cnp_interval_per")}
+    return {"external": {"number": list(scenario.own_controllers).index(kind), **cnps}}
+
+
 def congestion_plan(host: Host, kind: str, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
-    """The plan of a congestion control of a NIC on a link of `rate_bps`, with `auto` worked out."""
+    """The plan of a built-in congestion control of a NIC on a link of `rate_bps`, with `auto` worked out."""
     part = section_of(host, kind)
     if part is None:
         return {kind: {}}
@@ -73,14 +89,19 @@ def congestion_plan(host: Host, kind: str, rate_bps: int, round_trip: int | None
 
 def telemetry_bytes(scenario: Scenario) -> int:
     """The most that congestion control adds to a data packet, in bytes."""
-    sections = (section_of(scenario.host, kind) for kind in kinds(scenario))
-    return max(int(getattr(section, "telemetry", 0)) for section in sections)
+    own_controllers = scenario.own_controllers
+    return max(
+        own_controllers[kind].telemetry_bytes
+        if kind in own_controllers
+        else int(getattr(section_of(scenario.host, kind), "telemetry", 0))
+        for kind in kinds(scenario)
+    )
 
 
 def congestion_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """What of the congestion control does not go with the transport, the hosts or their links."""
     host, network = scenario.host, scenario.network
-    if ABOUT[host.congestion].each_ack and ack_every(host)[0] != 1:
+    if about(scenario, host.congestion).each_ack and ack_every(scenario)[0] != 1:
         yield (
             ("host", "transport", "ack_every"),
             f"found {host.transport.ack_every}, expected 1 with {host.congestion}, which takes an ACK of each"

@@ -12,11 +12,20 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tailback.scenario.fields import Flag, Part, setting
-from tailback.scenario.profiles import About, Profile, Signal
+from tailback.scenario.profiles import About, Names, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
-Kind = Literal["dcqcn", "hpcc", "timely", "dctcp", "swift", "none"]
-"""The controllers that a queue pair may run."""
+NAMES = (
+    "dcqcn",
+    "hpcc",
+    "timely",
+    "dctcp",
+    "swift",
+    "none",
+)
+"""The built-in controllers."""
+Kind = Annotated[str, Names(NAMES)]
+"""A field that names a controller, built in or given in Python."""
 
 
 class Dcqcn(Part):

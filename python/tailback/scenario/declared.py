@@ -8,10 +8,10 @@ scenarios have, is in the classes made from these.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tailback.scenario.fields import Declared, setting
-from tailback.units import DURATION, SIZE
+from tailback.units import DURATION, FREQUENCY, SIZE
 
 
 class Pfc(Declared):
@@ -58,4 +58,287 @@ class Watchdog(Declared):
         DURATION.parse("200ms"),
         "It works again after so long without a pause.",
         "SONiC, pfcwd: DEFAULT_RESTORATION_TIME",
+    )
+
+
+class Transport(Declared):
+    """Reliable connections of the NIC."""
+
+    ack_every: int = setting(
+        16,
+        "Packets between two requests for an ACK. Where it is not given, hpcc and dctcp take 1.",
+        "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction",
+        ge=1,
+        le=65536,
+    )
+    ack_timeout: Annotated[int, DURATION.between("1ps", maximum="549.755813888s")] = setting(
+        DURATION.parse("67.108864ms"),
+        "Time without an ACK until packets are sent again.",
+        "perftest, ib_write_bw: 4.096 us * 2^14",
+    )
+    adaptive_timeout: Annotated[int, DURATION.between("1ps", maximum="549.755813888s")] | None = setting(
+        DURATION.parse("4.194304ms"),
+        "First value of that time, which doubles with each timeout up to ack_timeout and is back after progress. null: it is always ack_timeout.",
+        'assumption: NVIDIA\'s adaptive retransmission is on by default, but its first value is not given: 4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what Yu et al., "Lumina", SIGCOMM 2023, saw of ConnectX NICs',
+    )
+    retry_count: int = setting(
+        7,
+        "Retries of a full ack_timeout without progress until the queue pair is in error.",
+        "perftest, ib_write_bw: retry_cnt, a field of 3 bits",
+        ge=0,
+        le=7,
+    )
+    nak_reaction: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("0s"),
+        "From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.",
+        "assumption: at once; no vendor document says",
+    )
+
+
+class Tcp(Declared):
+    """TCP of every host, as a Linux kernel has it; without effect where no traffic is tcp."""
+
+    control: Literal["cubic", "newreno", "dctcp"] = setting(
+        "cubic",
+        "Congestion control: cubic (RFC 9438), newreno (RFC 5681, RFC 6582) or dctcp (RFC 8257).",
+        "Linux net/ipv4/Kconfig: DEFAULT_CUBIC",
+    )
+    mtu: Annotated[int, SIZE.between("576B", maximum="9KiB")] = setting(
+        SIZE.parse("1.5KB"),
+        "Largest IP packet; 52 B of it are headers.",
+        "IEEE 802.3: the payload of a frame that is no jumbo frame",
+    )
+    sack: bool = setting(
+        True,
+        "Selective acknowledgements (RFC 2018, RFC 6675); without them NewReno's recovery (RFC 6582).",
+        "Linux tcp_ipv4.c: net.ipv4.tcp_sack = 1",
+    )
+    ecn: bool = setting(
+        False,
+        "Whether connections use ECN (RFC 3168). dctcp always does.",
+        "Linux tcp_ipv4.c: net.ipv4.tcp_ecn = 2, which accepts ECN and does not ask for it",
+    )
+    initial_window: int = setting(
+        10, "Segments of the first window.", "RFC 6928; Linux tcp.h: TCP_INIT_CWND", ge=1, le=10000
+    )
+    initial_rto: Annotated[int, DURATION.between("1us", maximum="600s")] | None = setting(
+        None,
+        "Retransmission timeout before data has measured a round trip. null: min_rto.",
+        "assumption: the handshake, which is left out, has measured a short round trip by then (RFC 6298, section 2.1, and Linux, TCP_TIMEOUT_INIT, have 1 s without one)",
+    )
+    min_rto: Annotated[int, DURATION.between("1us", maximum="600s")] = setting(
+        DURATION.parse("200ms"),
+        "Shortest retransmission timeout; longer than delayed_ack, or it ends waits for ACKs that are due.",
+        "Linux tcp.h: TCP_RTO_MIN (RFC 6298 has 1 s)",
+    )
+    max_rto: Annotated[int, DURATION.between("1us", maximum="600s")] = setting(
+        DURATION.parse("120s"), "Longest retransmission timeout.", "Linux tcp.h: TCP_RTO_MAX"
+    )
+    delayed_ack: Annotated[int, DURATION.between("1us", maximum="600s")] = setting(
+        DURATION.parse("40ms"), "Longest time that an ACK waits for more data.", "Linux tcp.h: TCP_DELACK_MIN"
+    )
+    ack_every: int = setting(
+        2, "Full segments after which an ACK waits no longer.", "RFC 5681, section 4.2", ge=1, le=64
+    )
+    receive_buffer: Annotated[int, SIZE.between("1B", maximum="1GiB")] = setting(
+        SIZE.parse("6MiB"),
+        "Most that a receiver lets a sender have under way and unread.",
+        "Linux tcp.c, tcp_init: the largest of net.ipv4.tcp_rmem (32 MiB in the newest kernels); its growth up to there is left out",
+    )
+    tso: Annotated[int, SIZE.between(maximum="512KiB")] = setting(
+        SIZE.parse("64KiB"),
+        "Most that TCP hands to the NIC at once, which cuts it into segments; less than a segment: segment by segment.",
+        "Linux netdevice.h: GSO_LEGACY_MAX_SIZE",
+    )
+    small_queue: Annotated[int, SIZE.between("1B", maximum="1GiB")] = setting(
+        SIZE.parse("1MiB"),
+        "Most of one connection that waits in its own host's queues (TCP small queues).",
+        "Linux tcp_ipv4.c: net.ipv4.tcp_limit_output_bytes = 16 bursts of 64 KiB (4 MiB in the newest kernels)",
+    )
+
+
+class Cpu(Declared):
+    """The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp."""
+
+    cores: int = setting(
+        16,
+        "Cores, each with a receive ring and an interrupt; a hash spreads connections over them (RSS).",
+        "assumption: a server of 2016 or 2017 with two processors of 8 cores (Xeon E5-2600 v4)",
+        ge=1,
+        le=1024,
+    )
+    clock: Annotated[int, FREQUENCY.between("1MHz", maximum="100GHz")] = setting(
+        FREQUENCY.parse("2.6GHz"), "Cycles of a core in a second.", "assumption: Xeon E5-2600 v4 at 8 cores"
+    )
+    rx_ring: int = setting(
+        1024,
+        "Packets that a receive ring holds; more are dropped.",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE = 10",
+        ge=1,
+        le=1048576,
+    )
+    interrupt_delay: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("8us"),
+        "An interrupt comes at most this long after a packet.",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_RX_CQ_MODERATION_USEC_FROM_CQE",
+    )
+    interrupt_packets: int = setting(
+        32,
+        "An interrupt comes at once when this many packets wait.",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_RX_CQ_MODERATION_PKTS",
+        ge=1,
+        le=65535,
+    )
+    napi_budget: int = setting(
+        64, "Packets of a poll.", "Linux netdevice.h: NAPI_POLL_WEIGHT", ge=1, le=65535
+    )
+    gro: Annotated[int, SIZE.between(maximum="512KiB")] = setting(
+        SIZE.parse("64KiB"),
+        "Most that neighbouring segments of a connection are merged into before they go up the stack (GRO); 0: off.",
+        "Linux netdevice.h: GRO_LEGACY_MAX_SIZE",
+    )
+    cycles_per_interrupt: float = setting(
+        2500.0,
+        "Cycles of an interrupt and of the begin and end of its polls.",
+        "assumption: about a microsecond, the usual price of an interrupt and a softirq",
+        ge=0.0,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    cycles_per_packet: float = setting(
+        700.0,
+        "Cycles of a packet in the driver and in GRO.",
+        'assumption: of the order of Cai et al., "Understanding Host Network Stack Overheads", SIGCOMM 2021, section 3: about a million packets a second and core without GRO',
+        ge=0.0,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    cycles_per_segment: float = setting(
+        3000.0,
+        "Cycles of what goes through the stack as one: merged segments up, an ACK, a burst down.",
+        'assumption: of the order of Cai et al., "Understanding Host Network Stack Overheads", SIGCOMM 2021, section 3; a microsecond of IP, TCP and the socket',
+        ge=0.0,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+    cycles_per_byte: float = setting(
+        0.32,
+        "Cycles of copying a byte between kernel and application.",
+        'assumption: worked out from Cai et al., "Understanding Host Network Stack Overheads", SIGCOMM 2021: 42 Gbit/s a receiving core of 3.4 GHz are 0.65 cycles a byte, half of them copying',
+        ge=0.0,
+        le=1000000000.0,
+        allow_inf_nan=False,
+    )
+
+
+class Ddio(Declared):
+    """Direct cache access: writes of the NIC go to some ways of the last-level cache."""
+
+    capacity: Annotated[int, SIZE.between("1B", maximum="1TB")] = setting(
+        SIZE.parse("4MB"), "What these ways hold.", "Wan et al. (RHCC), APNet 2024, section 2.2"
+    )
+    cpu_share: float = setting(
+        0.181818,
+        "Share of the lines that cores bring into the cache that come to lie in these ways.",
+        "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    working_set: Annotated[int, SIZE.between("1B", maximum="1TB")] | None = setting(
+        None,
+        "Bytes that are written before the first of them is written again; null: messages outstanding times their size, over all queue pairs to the host.",
+        "assumption: applications use their buffers in turn, and no more of them than are outstanding",
+    )
+
+
+class Reads(Declared):
+    """How the NIC fetches what it sends."""
+
+    outstanding: Annotated[int, SIZE.between("1B", maximum="1GiB")] = setting(
+        SIZE.parse("16KiB"), "Read requests outstanding times their size.", "assumption: 32 requests of 512 B"
+    )
+    latency: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
+        DURATION.parse("700ns"),
+        "From a read request to its last completion.",
+        "assumption: the order of a PCIe read of memory; a GPU's takes longer",
+    )
+
+
+class Coalescing(Declared):
+    """When completions interrupt a core, as ethtool -C has it."""
+
+    adaptive: bool = setting(
+        True, "Dynamic moderation chooses usecs and frames (adaptive-rx, adaptive-tx).", "Linux mlx5 en.h: on"
+    )
+    usecs: int = setting(
+        16,
+        "An interrupt comes this long after a packet; without effect where it is adaptive.",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is adaptive",
+        ge=0,
+        le=65535,
+    )
+    frames: int = setting(
+        32,
+        "Or with this many; without effect where it is adaptive.",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS",
+        ge=1,
+        le=65535,
+    )
+
+
+class Costs(Declared):
+    """What a packet costs a core."""
+
+    receive: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("1.5us"),
+        "Receiving it and looking up its port, up to the queueing discipline.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    per_byte: float = setting(
+        0.0,
+        "The same, ns for each byte of the frame.",
+        "assumption: forwarding touches headers only",
+        ge=0.0,
+        le=1000.0,
+        allow_inf_nan=False,
+    )
+    qdisc: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("0s"),
+        "Queueing it and taking it out again, where the discipline is not bypassed.",
+        "assumption: part of receive and transmit",
+    )
+    transmit: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("400ns"),
+        "Handing it to the device.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    complete: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("150ns"),
+        "Its transmit completion: unmapping and freeing it.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    remote_factor: float = setting(
+        1.0,
+        "All of these times this, where the core is not on the NUMA node of the device.",
+        "assumption: no document says; 1 = it makes no difference",
+        ge=1.0,
+        le=100.0,
+        allow_inf_nan=False,
+    )
+
+
+class Bql(Declared):
+    """Byte queue limits: how much may wait in a transmit ring."""
+
+    limit_min: Annotated[int, SIZE.between(maximum="1GiB")] = setting(
+        SIZE.parse("0B"), "The limit is not below this.", "Linux lib/dynamic_queue_limits.c"
+    )
+    limit_max: Annotated[int, SIZE.between(maximum="1GiB")] = setting(
+        SIZE.parse("1GiB"), "Nor above this.", "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB"
+    )
+    hold_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("1s"),
+        "How long slack is looked for until it is taken off.",
+        "Linux net/core/dev.c: HZ",
     )

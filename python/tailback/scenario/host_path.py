@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tailback.scenario import declared
 from tailback.scenario.classes import Priorities
 from tailback.scenario.fields import (
     Delay,
@@ -44,7 +45,6 @@ XON_OFFSET_BYTES = 10_000
 _Rate = Annotated[int, RATE.between("1Gbps", "100Tbps")]
 _Buffer = Annotated[int, SIZE.between("9216B", "1GiB")]
 _Threshold = Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")]
-_Bytes = Annotated[int, SIZE.between("1B", "1TB")]
 _Time = Annotated[int, DURATION.between("1ps", "1s")]
 _Span = Annotated[int, DURATION.between("1ps", "36000s")]
 
@@ -153,26 +153,6 @@ class ReceiveBuffer(Part):
         return self
 
 
-class Ddio(Part):
-    """Direct cache access: writes of the NIC go to some ways of the last-level cache."""
-
-    capacity: _Bytes = setting(size("4MB"), "What these ways hold.", f"{_WAN}, section 2.2")
-    cpu_share: float = setting(
-        round(2 / 11, 6),
-        "Share of the lines that cores bring into the cache that come to lie in these ways.",
-        "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)",
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
-    )
-    working_set: _Bytes | None = setting(
-        None,
-        "Bytes that are written before the first of them is written again; null: messages outstanding times "
-        "their size, over all queue pairs to the host.",
-        "assumption: applications use their buffers in turn, and no more of them than are outstanding",
-    )
-
-
 class Memory(Part):
     """The memory controller, which the NIC shares with the cores."""
 
@@ -194,7 +174,8 @@ class Memory(Part):
     )
     write_wait: float = setting(
         7.0,
-        "How many times as long as a read waits a write stays in the full queue, beside its time on the bus.",
+        "A write stays in the full queue this many times as long as a read waits, beside its time on the "
+        "bus.",
         f"assumption: calibrated on the 62 % that {_WAN}, figure 2, loses with PFC at the highest load",
         ge=0.0,
         le=1e6,
@@ -202,8 +183,8 @@ class Memory(Part):
     )
     read_spread: float = setting(
         0.0,
-        "By what share of its mean the time varies, evenly up and down, that reads are served before a batch "
-        "of writes.",
+        "Reads are served for some time before a batch of writes: that time varies by this share of its "
+        "mean, evenly up and down.",
         "assumption: a fluid; the real distribution is not known",
         ge=0.0,
         le=1.0,
@@ -214,8 +195,8 @@ class Memory(Part):
         "A read of a core, with nothing in its way.",
         "assumption: what Intel MLC shows of a local DRAM read on Xeon servers",
     )
-    ddio: Ddio | None = Field(
-        default_factory=Ddio, description="Direct cache access; null: off, writes go to memory."
+    ddio: declared.Ddio | None = Field(
+        default_factory=declared.Ddio, description="Direct cache access; null: off, writes go to memory."
     )
 
 
@@ -248,21 +229,6 @@ class Gpu(Part):
     )
     stalls: Stalls | None = setting(
         None, "Times in which it serves nothing; null: none.", "assumption: a GPU that runs no kernel answers"
-    )
-
-
-class Reads(Part):
-    """How the NIC fetches what it sends."""
-
-    outstanding: Annotated[int, SIZE.between("1B", "1GiB")] = setting(
-        size("16KiB"),
-        "Read requests outstanding times their size.",
-        "assumption: 32 requests of 512 B",
-    )
-    latency: _Time = setting(
-        duration("700ns"),
-        "From a read request to its last completion.",
-        "assumption: the order of a PCIe read of memory; a GPU's takes longer",
     )
 
 
@@ -312,7 +278,7 @@ class HostPath(Part):
         default_factory=Memory, description="The memory controller, where target is memory."
     )
     gpu: Gpu = Field(default_factory=Gpu, description="The GPU's memory, where target is gpu.")
-    reads: Reads | None = setting(
+    reads: declared.Reads | None = setting(
         None,
         "How the NIC fetches what it sends; null: it always has it. {} has its defaults.",
         "assumption: host memory is read faster than a link carries",

@@ -28,9 +28,10 @@ TOO_MANY_NAMED = f"at most {MAX_NAMED_HOSTS} hosts named in all"
 
 @dataclass
 class Budget:
-    """What the sets of a scenario may still name: the context of its validation."""
+    """The context of a scenario's validation: what its sets may still name, and its own controllers."""
 
     left: int = MAX_NAMED_HOSTS
+    controllers: tuple[str, ...] = ()
 
 
 def _parts(name: str) -> tuple[list[str], list[str]]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
+from tailback.controller import Factory, source_of
 from tailback.files import FileRefusedError, read_file
 from tailback.limits import MAX_DEPTH, SCENARIO_BYTES
 from tailback.scenario import library
@@ -20,28 +21,45 @@ Source = str | os.PathLike[str] | Mapping[str, object] | Scenario
 """What a scenario can be given as: the name of a built-in one, a file, plain data, or a `Scenario`."""
 
 
-def load(source: Source, *, sets: Sequence[str] = (), seed: int | None = None) -> Scenario:
+def load(
+    source: Source,
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    controllers: Mapping[str, Factory | str] | None = None,
+) -> Scenario:
     """Reads and checks a scenario.
 
     Args:
         source: A built-in name, a path (a text with `/` or an ending, or a `Path`), plain data, or a
-        `Scenario`. sets: `path=value` each, as after `--set`: `traffic.0.qps=512`. Later ones win. seed:
-        Replaces `run.seed`.
+            `Scenario`.
+        sets: `path=value` each, as after `--set`: `traffic.0.qps=512`. Later ones win.
+        seed: Replaces `run.seed`.
+        controllers: Congestion controllers in Python, by the names that the scenario knows them by: classes,
+            or texts `FILE.py:CLASS`. Where there is one, and nothing in the scenario names it, it is
+            host.congestion.
 
     Raises:
         ScenarioError: with all problems, one line each.
     """
-    return _finish(_document(source), sets, seed)
+    factories = source._factories if isinstance(source, Scenario) else {}
+    return _finish(_document(source), sets, seed, controllers or {}, factories)
 
 
 def loads(
     text: str | bytes, *, label: str = "<text>", sets: Sequence[str] = (), seed: int | None = None
 ) -> Scenario:
     """As `load`, from the text of a file; `label` names it in problems."""
-    return _finish(from_yaml(text, label), sets, seed)
+    return _finish(from_yaml(text, label), sets, seed, {}, {})
 
 
-def _finish(document: Document, sets: Sequence[str], seed: int | None) -> Scenario:
+def _finish(
+    document: Document,
+    sets: Sequence[str],
+    seed: int | None,
+    controllers: Mapping[str, Factory | str],
+    factories: Mapping[str, Factory],
+) -> Scenario:
     problems: list[Problem] = []
     for setting in sets:
         try:
@@ -51,15 +69,46 @@ def _finish(document: Document, sets: Sequence[str], seed: int | None) -> Scenar
     if seed is not None:
         with contextlib.suppress(ScenarioError):  # no mapping where run should be: build says so
             document.put(("run", "seed"), Document(seed, {(): "--seed"}))
+    problems += _put_controllers(document, controllers)
+    classes = {name: one for name, one in controllers.items() if not isinstance(one, str)}
     filled = fill(document)
     try:
-        scenario = build(document)
+        scenario = build(document, {**factories, **classes})
     except ScenarioError as error:
         raise ScenarioError([*problems, *error.problems]) from None
     if problems:
         raise ScenarioError(problems)
     scenario.filled.update(filled)
     return scenario
+
+
+def _put_controllers(document: Document, controllers: Mapping[str, Factory | str]) -> list[Problem]:
+    """Names controllers in a document, as if they were written there."""
+    problems = []
+    for name, one in controllers.items():
+        text, origin = (one, "--controller") if isinstance(one, str) else (source_of(one), "")
+        if isinstance(one, str):
+            text = str(FilePath(one).absolute())  # not relative to the scenario, as all that it names itself
+        runs = _names(document.data, name)
+        with contextlib.suppress(ScenarioError):  # no mapping there: build says so
+            document.put(("controllers", name), Document(text, {(): origin}))
+            if not runs and len(controllers) == 1:
+                document.put(("host", "congestion"), Document(name, {(): origin}))
+        if not runs and len(controllers) > 1:
+            expected = f"one of several controllers to be named, such as host.congestion={name}"
+            problems.append(
+                Problem(origin, ("controllers", name), f"found nothing that runs it, expected {expected}")
+            )
+    return problems
+
+
+def _names(data: object, controller: str) -> bool:
+    """Whether anything in plain data names a controller."""
+    if isinstance(data, Mapping):
+        return data.get("congestion") == controller or any(
+            _names(value, controller) for value in data.values()
+        )
+    return isinstance(data, list) and any(_names(value, controller) for value in data)
 
 
 def _document(source: Source) -> Document:

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.controller import Checked, Factory
 from tailback.files import FileRefusedError, read_file
+from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.classes import (
     Classification,
@@ -22,7 +24,6 @@ from tailback.scenario.classes import (
     Weights,
 )
 from tailback.scenario.controllers import Controllers, Kind
-from tailback.scenario.cpu import Cpu
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import (
     Delay,
@@ -42,17 +43,12 @@ from tailback.scenario.topology import BridgeTopology, Topology
 from tailback.scenario.traffic import TcpStreams, Traffic
 from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
 from tailback.units import (
-    DURATION,
     I64_MAX,
     DataSize,
     duration,
     format_duration,
     size,
 )
-
-_PERFTEST = "perftest, ib_write_bw"
-
-_Timeout = Annotated[int, DURATION.between("1ps", "549.755813888s")]  # code 27: the engine has 18 minutes
 
 PATH_MTUS: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
 
@@ -78,42 +74,8 @@ class Run(Part):
     )
 
 
-class Transport(Part):
+class Transport(declared.Transport):
     """Reliable connections of the NIC."""
-
-    ack_every: int = setting(
-        16,
-        "Packets between two requests for an ACK. Where it is not given, hpcc and dctcp take 1.",
-        "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction",
-        ge=1,
-        le=65536,
-    )
-    ack_timeout: _Timeout = setting(
-        duration("67.108864ms"),
-        "Time without an ACK until packets are sent again.",
-        f"{_PERFTEST}: 4.096 us * 2^14",
-    )
-    adaptive_timeout: _Timeout | None = setting(
-        duration("4.194304ms"),
-        "First value of that time, which doubles with each timeout up to ack_timeout and is back after "
-        "progress. null: it is always ack_timeout.",
-        "assumption: NVIDIA's adaptive retransmission is on by default, but its first value is not given: "
-        "4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what "
-        'Yu et al., "Lumina", SIGCOMM 2023, saw of ConnectX NICs',
-    )
-    retry_count: int = setting(
-        7,
-        "Retries of a full ack_timeout without progress until the queue pair is in error.",
-        f"{_PERFTEST}: retry_cnt, a field of 3 bits",
-        ge=0,
-        le=7,
-    )
-
-    nak_reaction: Delay = setting(
-        0,
-        "From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.",
-        "assumption: at once; no vendor document says",
-    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Transport:
@@ -206,7 +168,9 @@ class Host(Controllers, Nic):
         [], "Other paths of some hosts.", "assumption: all hosts are alike", max_length=1000
     )
     tcp: Tcp = Field(default_factory=Tcp, description="TCP, where traffic is tcp.")
-    cpu: Cpu = Field(default_factory=Cpu, description="The CPU, of which only TCP takes a part.")
+    cpu: declared.Cpu = Field(
+        default_factory=declared.Cpu, description="The CPU, of which only TCP takes a part."
+    )
 
 
 class Failure(Part):
@@ -265,6 +229,14 @@ class Scenario(Part):
         "assumption: every setting has its own default",
     )
     topology: Topology = Field(description="The hosts, switches and links.")
+    controllers: dict[str, str | None] = setting(
+        {},
+        "Congestion controllers in Python, to be named where built-in ones are: a name for each, and "
+        "FILE.py:CLASS. Loading the scenario executes the file. null: the class was given in Python, and is "
+        "in no file.",
+        "the built-in ones",
+        max_length=100,
+    )
     failures: list[Failure] = setting(
         [], "Links that fail and are repaired.", "assumption: none", max_length=100_000
     )
@@ -296,6 +268,8 @@ class Scenario(Part):
     _network: Network | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
     _round_trip: Any = PrivateAttr(default=None)
+    _factories: dict[str, Factory] = PrivateAttr(default_factory=dict)
+    _checked: dict[str, Checked] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _described(self) -> Scenario:
@@ -314,6 +288,11 @@ class Scenario(Part):
     def filled(self) -> dict[Path, str]:
         """What `qos` filled in: the name of the setup and the source of the value."""
         return self._filled
+
+    @property
+    def own_controllers(self) -> dict[str, Checked]:
+        """The congestion controllers that are written in Python, by name, in the order of their numbers."""
+        return self._checked
 
     @property
     def network(self) -> Network:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
+
+from tailback.scenario.errors import one_of
 
 if TYPE_CHECKING:
     from tailback.scenario.fields import Part
@@ -19,6 +24,31 @@ class Signal:
     name: str
     unit: str
     about: str
+
+
+@dataclass(frozen=True)
+class Names:
+    """The rules of a field that names a controller, for pydantic: a built-in one, or one of the context."""
+
+    built_in: tuple[str, ...]
+
+    def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Any:
+        names = (*self.built_in, *getattr(info.context, "controllers", ()))
+        if value not in names:
+            raise PydanticCustomError("found_expected", "{expected}", {"expected": one_of(value, names)})
+        return value
+
+    def __get_pydantic_core_schema__(
+        self, _source: Any, _handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """A text, one of the names."""
+        return core_schema.with_info_plain_validator_function(self._validate)
+
+    def __get_pydantic_json_schema__(
+        self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The built-in names, and any of the section `controllers`."""
+        return {"anyOf": [{"enum": list(self.built_in)}, {"type": "string"}]}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tailback.controller import split
 from tailback.scenario.congestion import ack_every, kinds, section_of
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
@@ -139,7 +140,17 @@ def _mapping(
                 comment += _AUTO[name](scenario)
             if key in _FILES:
                 resolved = files.get(resolved, resolved)
+            elif key == "controllers":
+                resolved = {own: _moved(text, files) for own, text in resolved.items()}
             yield _Line(f"{head} {_scalar(resolved)}", comment)
+
+
+def _moved(text: str | None, files: Mapping[str, str]) -> str | None:
+    """FILE.py:CLASS by the file's other name."""
+    if text is None:
+        return None
+    path, name = split(text)
+    return f"{files.get(path, path)}:{name}"
 
 
 def _absent(scenario: Scenario) -> set[str]:
@@ -178,7 +189,7 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
     # What goes without saying has to be said here: this text loads again.
     found: dict[str, tuple[Any, str]] = {}
     if isinstance(part, Transport):
-        packets, reason = ack_every(scenario.host)
+        packets, reason = ack_every(scenario)
         if reason:
             found["ack_every"] = (packets, reason)
         if part.adaptive_timeout is not None and part.adaptive_timeout > part.ack_timeout:

@@ -1,13 +1,12 @@
-"""TCP of every host: the settings of a Linux kernel, and what they are in the plan."""
+"""TCP of every host: the settings of a Linux kernel."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
 from pydantic import model_validator
 
-from tailback.scenario.fields import Part, refuse, setting
-from tailback.units import DURATION, SIZE, duration, format_duration, format_size, size
+from tailback.scenario import declared
+from tailback.scenario.fields import refuse
+from tailback.units import format_duration, format_size
 
 HEADERS_BYTES = 20 + 20 + 12
 """IPv4 (RFC 791), TCP (RFC 9293), and the timestamps option with its padding (RFC 7323, appendix A)."""
@@ -16,74 +15,9 @@ ETHERNET_BYTES = 14 + 4 + 8 + 12
 MOST_CONNECTIONS = 65_536
 """Most connections of a pair of hosts: a port has 16 bits."""
 
-_Timer = Annotated[int, DURATION.between("1us", "600s")]
-_Mtu = Annotated[int, SIZE.between("576B", "9216B")]
-_Buffer = Annotated[int, SIZE.between("1B", "1GiB")]
-_Burst = Annotated[int, SIZE.between(maximum="512KiB")]
 
-
-class Tcp(Part):
+class Tcp(declared.Tcp):
     """TCP of every host, as a Linux kernel has it; without effect where no traffic is tcp."""
-
-    control: Literal["cubic", "newreno", "dctcp"] = setting(
-        "cubic",
-        "Congestion control: cubic (RFC 9438), newreno (RFC 5681, RFC 6582) or dctcp (RFC 8257).",
-        "Linux net/ipv4/Kconfig: DEFAULT_CUBIC",
-    )
-    mtu: _Mtu = setting(
-        size("1500B"),
-        "Largest IP packet; 52 B of it are headers.",
-        "IEEE 802.3: the payload of a frame that is no jumbo frame",
-    )
-    sack: bool = setting(
-        True,
-        "Selective acknowledgements (RFC 2018, RFC 6675); without them NewReno's recovery (RFC 6582).",
-        "Linux tcp_ipv4.c: net.ipv4.tcp_sack = 1",
-    )
-    ecn: bool = setting(
-        False,
-        "Whether connections use ECN (RFC 3168). dctcp always does.",
-        "Linux tcp_ipv4.c: net.ipv4.tcp_ecn = 2, which accepts ECN and does not ask for it",
-    )
-    initial_window: int = setting(
-        10, "Segments of the first window.", "RFC 6928; Linux tcp.h: TCP_INIT_CWND", ge=1, le=10_000
-    )
-    initial_rto: _Timer | None = setting(
-        None,
-        "Retransmission timeout before data has measured a round trip. null: min_rto.",
-        "assumption: the handshake, which is left out, has measured a short round trip by then (RFC 6298, "
-        "section 2.1, and Linux, TCP_TIMEOUT_INIT, have 1 s without one)",
-    )
-    min_rto: _Timer = setting(
-        duration("200ms"),
-        "Shortest retransmission timeout; longer than delayed_ack, or it ends waits for ACKs that are due.",
-        "Linux tcp.h: TCP_RTO_MIN (RFC 6298 has 1 s)",
-    )
-    max_rto: _Timer = setting(duration("120s"), "Longest retransmission timeout.", "Linux tcp.h: TCP_RTO_MAX")
-    delayed_ack: _Timer = setting(
-        duration("40ms"), "Longest time that an ACK waits for more data.", "Linux tcp.h: TCP_DELACK_MIN"
-    )
-    ack_every: int = setting(
-        2, "Full segments after which an ACK waits no longer.", "RFC 5681, section 4.2", ge=1, le=64
-    )
-    receive_buffer: _Buffer = setting(
-        size("6MiB"),
-        "Most that a receiver lets a sender have under way and unread.",
-        "Linux tcp.c, tcp_init: the largest of net.ipv4.tcp_rmem (32 MiB in the newest kernels); its growth "
-        "up to there is left out",
-    )
-    tso: _Burst = setting(
-        size("64KiB"),
-        "Most that TCP hands to the NIC at once, which cuts it into segments; less than a segment: segment "
-        "by segment.",
-        "Linux netdevice.h: GSO_LEGACY_MAX_SIZE",
-    )
-    small_queue: _Buffer = setting(
-        size("1MiB"),
-        "Most of one connection that waits in its own host's queues (TCP small queues).",
-        "Linux tcp_ipv4.c: net.ipv4.tcp_limit_output_bytes = 16 bursts of 64 KiB (4 MiB in the newest "
-        "kernels)",
-    )
 
     @property
     def segment(self) -> int:
@@ -127,22 +61,3 @@ class Tcp(Part):
             if getattr(self, name) < packets * self.mtu:
                 raise refuse(name, format_size(getattr(self, name)), words)
         return self
-
-
-def tcp_plan(tcp: Tcp) -> dict[str, Any]:
-    """TCP of a kind of host as the engine takes it."""
-    return {
-        "control": tcp.control,
-        "mtu_bytes": tcp.mtu,
-        "sack": tcp.sack,
-        "ecn": tcp.uses_ecn,
-        "initial_window_segments": tcp.initial_window,
-        "initial_rto_ps": tcp.first_rto,
-        "min_rto_ps": tcp.min_rto,
-        "max_rto_ps": tcp.max_rto,
-        "delayed_ack_ps": tcp.delayed_ack,
-        "ack_every_segments": tcp.ack_every,
-        "receive_buffer_bytes": tcp.receive_buffer,
-        "tso_bytes": max(tcp.tso, tcp.segment),
-        "small_queue_bytes": tcp.small_queue,
-    }

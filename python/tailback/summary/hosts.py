@@ -47,7 +47,7 @@ def tcp(result: Recorded) -> dict[str, Any] | None:
     return {
         "control": nics[0]["control"] if nics else None,
         "ecn": nics[0]["ecn"] if nics else None,
-        "min_rto_s": nics[0]["min_rto_ps"] / 1e12 if nics else None,
+        "min_rto_s": nics[0]["min_rto"] / 1e12 if nics else None,
         "connections": rows.num_rows,
         "connections_with_timeouts": int(pc.sum(pc.greater(rows.column("timeouts"), 0)).as_py() or 0),
         **counted,

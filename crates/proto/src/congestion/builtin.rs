@@ -1,8 +1,10 @@
 //! The controllers that there are, and the dispatch to them: a `match`, never a trait object.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use super::dcqcn::CnpInterval;
+use super::external::ExternalControl;
 use super::parameters::{Declared, Parameter, Profile, Refused};
 use super::*;
 use crate::units::Time;
@@ -37,17 +39,27 @@ fn describe<C: Controller>(name: &str) -> Description {
         parameters: C::Parameters::describe(),
         profiles: C::PROFILES,
         uses: C::USES,
-        signals: signals::<C>().collect(),
+        signals: shown::<C>(),
     }
 }
 
-/// What a controller shows.
-pub fn signals<C: Controller>() -> impl Iterator<Item = SignalInfo> {
-    C::SIGNALS.iter().map(|s| SignalInfo { name: s.name, unit: s.unit, help: s.help, merged: s.merged })
-}
-
 macro_rules! controllers {
-    ($First:ident: $first:ty, $($Name:ident: $controller:ty,)*) => {
+    ($($Built:ident: $built:ty,)* ; $Last:ident: $last:ty,) => {
+        controllers!(@all $($Built: $built,)* $Last: $last,);
+
+        /// All controllers, but for those that are not built in.
+        pub fn descriptions() -> Vec<Description> {
+            vec![$(describe::<$built>(stringify!($Built)),)*]
+        }
+
+        impl Settings {
+            /// All of these at their defaults.
+            pub fn defaults() -> Vec<Settings> {
+                vec![$(Settings::$Built(Default::default()),)*]
+            }
+        }
+    };
+    (@all $First:ident: $first:ty, $($Name:ident: $controller:ty,)*) => {
         /// A controller and what it is set to: in a plan its name, in lower case, with its parameters.
         #[derive(Clone, Debug)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
@@ -67,7 +79,7 @@ macro_rules! controllers {
         }
 
         /// The controller of a flow: the state that belongs to a [`Congestion`], which each of its functions is given.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         #[repr(u8)]
         #[allow(missing_docs)]
         pub enum Flow {
@@ -75,17 +87,7 @@ macro_rules! controllers {
             $($Name($controller),)*
         }
 
-        /// All controllers.
-        pub fn descriptions() -> Vec<Description> {
-            vec![describe::<$first>(stringify!($First)), $(describe::<$controller>(stringify!($Name)),)*]
-        }
-
         impl Settings {
-            /// All controllers at their defaults.
-            pub fn defaults() -> Vec<Settings> {
-                vec![Settings::$First(Default::default()), $(Settings::$Name(Default::default()),)*]
-            }
-
             /// On a link.
             ///
             /// # Errors
@@ -99,19 +101,18 @@ macro_rules! controllers {
         }
 
         impl Congestion {
-            /// Its name in scenarios.
-            pub fn name(&self) -> String {
+            fn built_in_name(&self) -> &'static str {
                 match self {
-                    Congestion::$First(_) => stringify!($First).to_lowercase(),
-                    $(Congestion::$Name(_) => stringify!($Name).to_lowercase(),)*
+                    Congestion::$First(_) => stringify!($First),
+                    $(Congestion::$Name(_) => stringify!($Name),)*
                 }
             }
 
             /// What it uses of a NIC.
             pub fn uses(&self) -> Uses {
                 match self {
-                    Congestion::$First(_) => <$first>::USES,
-                    $(Congestion::$Name(_) => <$controller>::USES,)*
+                    Congestion::$First(law) => <$first>::uses(law),
+                    $(Congestion::$Name(law) => <$controller>::uses(law),)*
                 }
             }
 
@@ -134,8 +135,8 @@ macro_rules! controllers {
             /// What its flows show.
             pub fn signals(&self) -> Vec<SignalInfo> {
                 match self {
-                    Congestion::$First(_) => signals::<$first>().collect(),
-                    $(Congestion::$Name(_) => signals::<$controller>().collect(),)*
+                    Congestion::$First(law) => <$first>::signals(law),
+                    $(Congestion::$Name(law) => <$controller>::signals(law),)*
                 }
             }
 
@@ -209,13 +210,13 @@ macro_rules! controllers {
 
             /// Its rate, as it would be if an input came now.
             pub fn rate_at(&self, congestion: &Congestion, now: Time) -> f64 {
-                controllers!(@each self, congestion, flow, law => flow.caught_up(law, now).rate(); $First $($Name)*)
+                controllers!(@each self, congestion, flow, law => flow.rate_at(law, now); $First $($Name)*)
             }
 
             /// The value now of a signal, by its number in [`Congestion::signals`].
             pub fn signal(&self, congestion: &Congestion, now: Time, number: usize) -> f64 {
                 controllers!(@each self, congestion, flow, law =>
-                    signal(flow, law, now, number); $First $($Name)*)
+                    flow.signal(law, now, number); $First $($Name)*)
             }
         }
     };
@@ -232,13 +233,31 @@ impl Settings {
     pub fn cnp_interval(&self) -> Option<(u32, CnpInterval)> {
         match self {
             Settings::Dcqcn(p) => Some((p.min_time_between_cnps, p.cnp_interval_per)),
+            Settings::External(p) => Some((p.min_time_between_cnps, p.cnp_interval_per)),
             _ => None,
         }
     }
 }
 
-fn signal<C: Controller>(flow: &C, law: &C::Law, now: Time, number: usize) -> f64 {
-    (C::SIGNALS[number].read)(&flow.caught_up(law, now), law)
+impl Congestion {
+    /// Its name in scenarios.
+    pub fn name(&self) -> String {
+        match self {
+            Congestion::External(law) => law.name(),
+            _ => self.built_in_name().to_lowercase(),
+        }
+    }
+
+    /// Gives an external controller its code.
+    ///
+    /// # Errors
+    /// It is not among these.
+    pub fn install(&mut self, controls: &[Arc<dyn ExternalControl>]) -> Result<(), Refused> {
+        match self {
+            Congestion::External(law) => law.install(controls),
+            _ => Ok(()),
+        }
+    }
 }
 
 built_in!(controllers);

@@ -371,10 +371,10 @@ impl Controller for ReactionPoint {
         self.run_timers(p, now);
     }
 
-    fn caught_up(&self, law: &ReactionParameters, now: Time) -> Self {
+    fn caught_up(&self, law: &ReactionParameters, now: Time) -> Option<Self> {
         let mut flow = self.clone();
         flow.catch_up(law, now);
-        flow
+        Some(flow)
     }
 }
 

@@ -7,7 +7,7 @@
 //! Two more act on congestion inside the receiving host, beside one of these: RHCC and hostCC.
 
 /// Hands the list of controllers to a macro: the name in scenarios, there in lower case, and the type. The first one is
-/// what most runs have: its packets are dispatched by one comparison.
+/// what most runs have: its packets are dispatched by one comparison. The last one stands for those that are not built in.
 macro_rules! built_in {
     ($of:ident) => {
         $of! {
@@ -17,6 +17,8 @@ macro_rules! built_in {
             Dctcp: dctcp::Dctcp,
             Swift: swift::Swift,
             None: line_rate::LineRate,
+            ;
+            External: external::External,
         }
     };
 }
@@ -24,6 +26,7 @@ macro_rules! built_in {
 pub mod builtin;
 pub mod dcqcn;
 pub mod dctcp;
+pub mod external;
 pub mod host;
 pub mod hostcc;
 pub mod hpcc;
@@ -200,7 +203,7 @@ pub struct SignalInfo {
 }
 
 /// The congestion control of one flow. Inputs come in order of time; rate, window and deadline are read after each.
-pub trait Controller: Clone + Debug + 'static {
+pub trait Controller: Debug + Sized + 'static {
     /// What it can be set to.
     type Parameters: Declared;
     /// The parameters on a link, with what is worked out from them once for all flows of a NIC.
@@ -216,6 +219,16 @@ pub trait Controller: Clone + Debug + 'static {
     /// # Errors
     /// A parameter is out of bounds, or does not go with another one or with the link.
     fn law(parameters: &Self::Parameters, link: Link) -> Result<Self::Law, Refused>;
+
+    /// What it uses of a NIC, where that is not known before.
+    fn uses(_law: &Self::Law) -> Uses {
+        Self::USES
+    }
+
+    /// What it shows, likewise.
+    fn signals(_law: &Self::Law) -> Vec<SignalInfo> {
+        shown::<Self>()
+    }
 
     /// What it adds to each data packet and each answer, bytes.
     fn telemetry_bytes(_law: &Self::Law) -> u32 {
@@ -269,9 +282,25 @@ pub trait Controller: Clone + Debug + 'static {
     fn on_probe_answer(&mut self, _law: &Self::Law, _delay: Time) {}
 
     /// As it would be if an input came now, for those that catch up lazily. Looking must not change what is seen later.
-    fn caught_up(&self, _law: &Self::Law, _now: Time) -> Self {
-        self.clone()
+    fn caught_up(&self, _law: &Self::Law, _now: Time) -> Option<Self> {
+        None
     }
+
+    /// Its rate, as it would be if an input came now.
+    fn rate_at(&self, law: &Self::Law, now: Time) -> f64 {
+        self.caught_up(law, now).as_ref().unwrap_or(self).rate()
+    }
+
+    /// The value now of a signal, by its number.
+    fn signal(&self, law: &Self::Law, now: Time, number: usize) -> f64 {
+        (Self::SIGNALS[number].read)(self.caught_up(law, now).as_ref().unwrap_or(self), law)
+    }
+}
+
+/// What a controller shows.
+pub fn shown<C: Controller>() -> Vec<SignalInfo> {
+    let info = |s: &Signal<C>| SignalInfo { name: s.name, unit: s.unit, help: s.help, merged: s.merged };
+    C::SIGNALS.iter().map(info).collect()
 }
 
 /// Round trips of a flow, by sequence number: one ends when data is acknowledged that was sent after it began. This is

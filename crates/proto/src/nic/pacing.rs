@@ -5,7 +5,7 @@ use crate::congestion::{AckInfo, Loss};
 use crate::units::Time;
 
 /// A queue pair's rate. Requests and READ responses share it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Pacer {
     flow: Flow,
     next_at: Time,

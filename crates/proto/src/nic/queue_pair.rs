@@ -23,7 +23,7 @@ pub(super) struct Context<'a> {
     pub events: &'a mut VecDeque<Event>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct QueuePair {
     qpn: u32,
     connection: Connection,

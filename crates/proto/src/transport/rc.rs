@@ -18,6 +18,7 @@
 //! Leaves out: selective repeat, credits in the AETH, the 1x to 4x slack that the specification allows the timer, and the
 //! NIC's slow restart after a timeout.
 
+use crate::parameters::DELAY;
 use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
 
@@ -35,6 +36,42 @@ pub struct RcParameters {
     pub first_timeout: Time,
     /// Retries of a full `ack_timeout`, without progress, that the connection survives.
     pub retry_count: u32,
+}
+
+crate::parameters! {
+    /// Reliable connections of the NIC.
+    pub struct TransportParameters {
+        /// Packets between two requests for an ACK. Where it is not given, hpcc and dctcp take 1.
+        ack_every: u32 = 16, in 1..=65_536,
+            source "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction";
+        /// Time without an ACK until packets are sent again.
+        ack_timeout: Time = Time(67_108_864_000), in TIMEOUT, source "perftest, ib_write_bw: 4.096 us * 2^14";
+        /// First value of that time, which doubles with each timeout up to ack_timeout and is back after progress. null:
+        /// it is always ack_timeout.
+        adaptive_timeout: Option<Time> = Some(Time(4_194_304_000)), in TIMEOUT,
+            source "assumption: NVIDIA's adaptive retransmission is on by default, but its first value is not given: \
+                4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what \
+                Yu et al., \"Lumina\", SIGCOMM 2023, saw of ConnectX NICs";
+        /// Retries of a full ack_timeout without progress until the queue pair is in error.
+        retry_count: u32 = 7, in 0..=7, source "perftest, ib_write_bw: retry_cnt, a field of 3 bits";
+        /// From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.
+        nak_reaction: Time = Time::ZERO, in DELAY, source "assumption: at once; no vendor document says";
+    }
+}
+
+/// Up to 4.096 us * 2^27: the engine has 18 minutes.
+const TIMEOUT: std::ops::RangeInclusive<Time> = Time(1)..=Time(4_096_000 << 27);
+
+impl TransportParameters {
+    /// Of a connection.
+    pub fn connection(&self) -> RcParameters {
+        RcParameters {
+            ack_every: self.ack_every,
+            ack_timeout: self.ack_timeout,
+            first_timeout: self.adaptive_timeout.unwrap_or(self.ack_timeout),
+            retry_count: self.retry_count,
+        }
+    }
 }
 
 impl RcParameters {

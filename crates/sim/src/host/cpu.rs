@@ -14,15 +14,57 @@
 //! middle of a batch, the first 2 ms of a burst in which softirqs do not yield yet, and adaptive moderation.
 
 use std::collections::VecDeque;
-use tailback_proto::units::Time;
+use tailback_proto::parameters::DELAY;
+use tailback_proto::transport::tcp::settings::BURST;
+use tailback_proto::units::{Bytes, Hertz, Time};
 
 use super::gauge::Gauge;
 use crate::engine::{stream, uniform};
 use crate::event::Event;
 use crate::fabric::packet::Fifo;
 use crate::fabric::port::DropReason;
-use crate::plan::CpuPlan;
 use crate::world::World;
+
+tailback_proto::parameters! {
+    /// The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp.
+    pub struct CpuParameters {
+        /// Cores, each with a receive ring and an interrupt; a hash spreads connections over them (RSS).
+        cores: u32 = 16, in 1..=1024,
+            source "assumption: a server of 2016 or 2017 with two processors of 8 cores (Xeon E5-2600 v4)";
+        /// Cycles of a core in a second.
+        clock: Hertz = Hertz(2_600_000_000), in Hertz(1_000_000)..=Hertz(100_000_000_000),
+            source "assumption: Xeon E5-2600 v4 at 8 cores";
+        /// Packets that a receive ring holds; more are dropped.
+        rx_ring: u32 = 1024, in 1..=1_048_576, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE = 10";
+        /// An interrupt comes at most this long after a packet.
+        interrupt_delay: Time = Time::from_us(8), in DELAY,
+            source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_RX_CQ_MODERATION_USEC_FROM_CQE";
+        /// An interrupt comes at once when this many packets wait.
+        interrupt_packets: u32 = 32, in 1..=65_535,
+            source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_RX_CQ_MODERATION_PKTS";
+        /// Packets of a poll.
+        napi_budget: u32 = 64, in 1..=65_535, source "Linux netdevice.h: NAPI_POLL_WEIGHT";
+        /// Most that neighbouring segments of a connection are merged into before they go up the stack (GRO); 0: off.
+        gro: Bytes = Bytes(64 << 10), in BURST, source "Linux netdevice.h: GRO_LEGACY_MAX_SIZE";
+        /// Cycles of an interrupt and of the begin and end of its polls.
+        cycles_per_interrupt: f64 = 2500.0, in CYCLES,
+            source "assumption: about a microsecond, the usual price of an interrupt and a softirq";
+        /// Cycles of a packet in the driver and in GRO.
+        cycles_per_packet: f64 = 700.0, in CYCLES,
+            source format!("assumption: of the order of {CAI}, section 3: about a million packets a second and core \
+                without GRO");
+        /// Cycles of what goes through the stack as one: merged segments up, an ACK, a burst down.
+        cycles_per_segment: f64 = 3000.0, in CYCLES,
+            source format!("assumption: of the order of {CAI}, section 3; a microsecond of IP, TCP and the socket");
+        /// Cycles of copying a byte between kernel and application.
+        cycles_per_byte: f64 = 0.32, in CYCLES,
+            source format!("assumption: worked out from {CAI}: 42 Gbit/s a receiving core of 3.4 GHz are 0.65 cycles \
+                a byte, half of them copying");
+    }
+}
+
+const CAI: &str = "Cai et al., \"Understanding Host Network Stack Overheads\", SIGCOMM 2021";
+const CYCLES: std::ops::RangeInclusive<f64> = 0.0..=1e9;
 
 /// A kind of CPU, and the NIC settings that its drivers chose.
 #[derive(Clone, Debug)]
@@ -44,15 +86,15 @@ pub(crate) struct CpuModel {
 }
 
 impl CpuModel {
-    pub fn new(plan: &CpuPlan) -> Self {
+    pub fn new(plan: &CpuParameters) -> Self {
         CpuModel {
             cores: plan.cores,
-            ps_per_cycle: 1e12 / plan.clock_hz,
+            ps_per_cycle: 1e12 / plan.clock.0 as f64,
             rx_ring: plan.rx_ring,
-            interrupt_delay: Time(plan.interrupt_delay_ps),
+            interrupt_delay: plan.interrupt_delay,
             interrupt_packets: plan.interrupt_packets,
             budget: plan.napi_budget,
-            gro_bytes: plan.gro_bytes,
+            gro_bytes: plan.gro.0 as u32,
             cycles_per_interrupt: plan.cycles_per_interrupt,
             cycles_per_packet: plan.cycles_per_packet,
             cycles_per_segment: plan.cycles_per_segment,
@@ -156,7 +198,7 @@ pub(crate) struct Cpus {
 
 impl Cpus {
     /// Gives a host a CPU, if it has none yet.
-    pub fn add(&mut self, host: usize, plan: &CpuPlan) {
+    pub fn add(&mut self, host: usize, plan: &CpuParameters) {
         if self.hosts.len() <= host {
             self.hosts.resize_with(host + 1, || None);
         }

@@ -11,7 +11,9 @@ pub(crate) mod path;
 mod rings;
 mod socket;
 
+pub use cpu::CpuParameters;
 pub(crate) use cpu::Cpus;
 pub(crate) use gauge::Gauge;
+pub use path::{DdioParameters, ReadsParameters};
 pub(crate) use rings::{TxRings, ETHERNET};
 pub(crate) use socket::{schedule, Connection, Sockets};

@@ -5,7 +5,7 @@
 //! reads what has come when it gets the core.
 //!
 //! Sources: Linux `net/ipv4/tcp_output.c` (`tcp_small_queue_check`: a connection hands nothing more down while
-//! `small_queue_bytes` of it wait in the NIC; `tcp_tsq_handler`: it goes on when they have left),
+//! `small_queue` of it wait in the NIC; `tcp_tsq_handler`: it goes on when they have left),
 //! iperf3 `iperf_tcp.h` (blocks of 128 KiB).
 //!
 //! Leaves out: opening and closing a connection, a send buffer, the buffers' auto-tuning, TSO sizes by pacing rate,
@@ -24,7 +24,7 @@ use super::rings::{Descriptor, TxBurst, Work};
 use crate::event::Event;
 use crate::fabric::packet::{Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
 use crate::nic::QpState;
-use crate::plan::{Plan, PlanError, TcpPlan};
+use crate::plan::{Plan, PlanError, TcpSettings};
 use crate::world::World;
 
 /// What an application writes or reads at once: iperf3's default block.
@@ -134,8 +134,8 @@ impl Sockets {
 }
 
 impl Stack {
-    fn new(plan: &TcpPlan) -> Self {
-        Stack { parameters: plan.parameters(), small_queue: plan.small_queue_bytes }
+    fn new(plan: &TcpSettings) -> Self {
+        Stack { parameters: plan.parameters(), small_queue: plan.small_queue.0 as u32 }
     }
 }
 

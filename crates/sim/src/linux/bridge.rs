@@ -13,7 +13,8 @@
 //! bandwidth.
 
 use tailback_proto::flow_control::dql::{Dql, DqlParameters};
-use tailback_proto::units::Time;
+use tailback_proto::parameters::DELAY;
+use tailback_proto::units::{Bytes, Time};
 
 use super::core::{Core, CoreModel};
 use super::device::{Channel, Costs, TxQueue};
@@ -27,6 +28,44 @@ use crate::fabric::port::DropReason;
 use crate::host::Gauge;
 use crate::plan::{BridgeModelPlan, Plan, PlanError};
 use crate::world::World;
+
+/// The order of what forwarding costs.
+const COST: &str = "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides";
+
+tailback_proto::parameters! {
+    /// What a packet costs a core.
+    pub struct BridgeCosts {
+        /// Receiving it and looking up its port, up to the queueing discipline.
+        receive: Time = Time::from_ns(1500), in DELAY, source COST;
+        /// The same, ns for each byte of the frame.
+        per_byte: f64 = 0.0, in 0.0..=1000.0, source "assumption: forwarding touches headers only";
+        /// Queueing it and taking it out again, where the discipline is not bypassed.
+        qdisc: Time = Time::ZERO, in DELAY, source "assumption: part of receive and transmit";
+        /// Handing it to the device.
+        transmit: Time = Time::from_ns(400), in DELAY, source COST;
+        /// Its transmit completion: unmapping and freeing it.
+        complete: Time = Time::from_ns(150), in DELAY, source COST;
+        /// All of these times this, where the core is not on the NUMA node of the device.
+        remote_factor: f64 = 1.0, in 1.0..=100.0,
+            source "assumption: no document says; 1 = it makes no difference";
+    }
+}
+
+tailback_proto::parameters! {
+    /// Byte queue limits: how much may wait in a transmit ring.
+    pub struct BqlParameters {
+        /// The limit is not below this.
+        limit_min: Bytes = Bytes(0), in LIMIT, source "Linux lib/dynamic_queue_limits.c";
+        /// Nor above this.
+        limit_max: Bytes = Bytes(1 << 30), in LIMIT,
+            source "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB";
+        /// How long slack is looked for until it is taken off.
+        hold_time: Time = Time::from_ms(1000), in DELAY, source "Linux net/core/dev.c: HZ";
+    }
+}
+
+/// Below the kernel's greatest limit, `DQL_MAX_LIMIT`.
+const LIMIT: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
 
 /// A bridge.
 #[derive(Debug)]
@@ -118,10 +157,10 @@ impl World {
             true => 1.0,
             false => model.costs.remote_factor,
         };
-        let scaled = |ps: u64, core: u32| Time((ps as f64 * factor(core)) as u64);
+        let scaled = |time: Time, core: u32| Time((time.0 as f64 * factor(core)) as u64);
         let send_costs = |core: u32| SendCosts {
-            qdisc: scaled(model.costs.qdisc_ps, core),
-            transmit: scaled(model.costs.transmit_ps, core),
+            qdisc: scaled(model.costs.qdisc, core),
+            transmit: scaled(model.costs.transmit, core),
         };
         let channels = of_port.irq_cores.len() as u32;
         let first_channel = self.linux.channels.len() as u32;
@@ -144,15 +183,15 @@ impl World {
             let channel = self.linux.channels.len() as u32;
             self.linux.napis.push(Napi::Channel(channel));
             let costs = Costs {
-                receive: scaled(model.costs.receive_ps, core),
-                receive_ps_per_byte: model.costs.receive_ps_per_byte * factor(core),
-                complete: scaled(model.costs.complete_ps, core),
+                receive: scaled(model.costs.receive, core),
+                receive_ps_per_byte: model.costs.per_byte * 1e3 * factor(core),
+                complete: scaled(model.costs.complete, core),
             };
             let dql = model.bql.as_ref().map(|bql| {
                 let parameters = DqlParameters {
-                    min_limit: bql.min_bytes,
-                    max_limit: bql.max_bytes,
-                    hold_time: Time(bql.hold_ps),
+                    min_limit: bql.limit_min.0 as u32,
+                    max_limit: bql.limit_max.0 as u32,
+                    hold_time: bql.hold_time,
                 };
                 Dql::new(parameters, Time::ZERO)
             });

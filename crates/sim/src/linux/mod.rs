@@ -8,6 +8,9 @@ pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod veth;
 
+pub use bridge::{BqlParameters, BridgeCosts};
+pub use moderation::CoalescingParameters;
+
 use bridge::{Bridge, BridgePort};
 use device::Channel;
 use egress::Egress;

@@ -6,7 +6,18 @@
 use tailback_proto::interrupts::dim::{Dim, Profile, Sample, RX_CQE, TX_EQE};
 use tailback_proto::units::Time;
 
-use crate::plan::CoalescingPlan;
+tailback_proto::parameters! {
+    /// When completions interrupt a core, as ethtool -C has it.
+    pub struct CoalescingParameters {
+        /// Dynamic moderation chooses usecs and frames (adaptive-rx, adaptive-tx).
+        adaptive: bool = true, source "Linux mlx5 en.h: on";
+        /// An interrupt comes this long after a packet; without effect where it is adaptive.
+        usecs: u32 = 16, in 0..=65_535,
+            source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is adaptive";
+        /// Or with this many; without effect where it is adaptive.
+        frames: u32 = 32, in 1..=65_535, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS";
+    }
+}
 
 /// What starts the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +40,7 @@ pub(crate) struct Moderation {
 }
 
 impl Moderation {
-    pub fn new(plan: &CoalescingPlan, mode: Mode) -> Self {
+    pub fn new(plan: &CoalescingParameters, mode: Mode) -> Self {
         let dim = plan.adaptive.then(Dim::default);
         let profile = Profile { usecs: plan.usecs, frames: plan.frames };
         let mut moderation =

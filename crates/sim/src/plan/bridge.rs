@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::QdiscPlan;
+use tailback_proto::units::Time;
+
+pub use crate::linux::{BqlParameters, BridgeCosts, CoalescingParameters};
+
+use super::{in_bounds, PlanError, QdiscPlan};
 
 /// A Linux host that forwards between its ports.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +31,7 @@ pub struct BridgeModelPlan {
     /// The start of a poll.
     pub poll_ps: u64,
     /// What a packet costs.
-    pub costs: BridgeCostsPlan,
+    pub costs: BridgeCosts,
     /// Its ports, in the order of its links.
     pub ports: Vec<BridgePortPlan>,
     /// Descriptors of a channel's receive ring.
@@ -35,11 +39,11 @@ pub struct BridgeModelPlan {
     /// Descriptors of a channel's transmit ring.
     pub tx_ring: u32,
     /// Interrupts of received packets.
-    pub rx: CoalescingPlan,
+    pub rx: CoalescingParameters,
     /// Interrupts of transmit completions.
-    pub tx: CoalescingPlan,
+    pub tx: CoalescingParameters,
     /// Byte queue limits; none: off.
-    pub bql: Option<BqlPlan>,
+    pub bql: Option<BqlParameters>,
     /// Queueing discipline of every port.
     pub qdisc: QdiscPlan,
     /// Each transmit queue has one of its own (mq); else all of a port share one.
@@ -62,24 +66,6 @@ pub struct BridgeCorePlan {
     pub guest: bool,
 }
 
-/// What a packet costs a core.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BridgeCostsPlan {
-    /// Receiving a packet, up to the queueing discipline of the port that it leaves by.
-    pub receive_ps: u64,
-    /// The same, for each byte of its frame.
-    pub receive_ps_per_byte: f64,
-    /// Enqueue and dequeue, where a discipline is not bypassed.
-    pub qdisc_ps: u64,
-    /// Handing a packet to the device.
-    pub transmit_ps: u64,
-    /// A transmit completion.
-    pub complete_ps: u64,
-    /// All of them, times this, where the core is not on the device's NUMA node.
-    pub remote_factor: f64,
-}
-
 /// A port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,29 +78,15 @@ pub struct BridgePortPlan {
     pub rss: Vec<u32>,
 }
 
-/// Moderation of interrupts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CoalescingPlan {
-    /// Dynamic moderation chooses the other two.
-    pub adaptive: bool,
-    /// An interrupt comes this long after a packet.
-    pub usecs: u32,
-    /// Or with this many.
-    pub frames: u32,
-}
-
-/// Byte queue limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct BqlPlan {
-    pub min_bytes: u32,
-    pub max_bytes: u32,
-    pub hold_ps: u64,
-}
-
 impl BridgeModelPlan {
+    /// Refuses settings outside of their bounds.
+    pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
+        in_bounds(&format!("{place}.costs"), &self.costs)?;
+        in_bounds(&format!("{place}.rx"), &self.rx)?;
+        in_bounds(&format!("{place}.tx"), &self.tx)?;
+        self.bql.map_or(Ok(()), |bql| in_bounds(&format!("{place}.bql"), &bql))
+    }
+
     /// What is impossible but for its queueing discipline, in a line.
     pub fn problem(&self) -> Option<String> {
         let cores = self.cores.len() as u32;
@@ -134,26 +106,13 @@ impl BridgeModelPlan {
         if self.rx_ring < 64 || self.tx_ring < 64 {
             return Some("a ring has fewer than 64 descriptors".into());
         }
-        if !(costs.remote_factor >= 1.0 && costs.remote_factor <= 100.0) {
-            return Some("costs.remote_factor is not in 1 to 100".into());
-        }
-        if !(costs.receive_ps_per_byte >= 0.0 && costs.receive_ps_per_byte <= 1e6) {
-            return Some("costs.receive_ps_per_byte is not in 0 to 1e6".into());
-        }
         // A poll that costs nothing could go on for ever in an instant.
-        let least = costs.receive_ps.min(costs.transmit_ps).min(costs.complete_ps);
-        if least == 0 || self.interrupt_ps == 0 || self.poll_ps == 0 {
+        let least = costs.receive.min(costs.transmit).min(costs.complete);
+        if least == Time::ZERO || self.interrupt_ps == 0 || self.poll_ps == 0 {
             return Some("an interrupt, a poll or a packet costs nothing".into());
         }
-        if [self.rx, self.tx].iter().any(|coalescing| coalescing.frames == 0) {
-            return Some("frames must be above 0".into());
-        }
-        if let Some(bql) = &self.bql {
-            if bql.min_bytes > bql.max_bytes || bql.max_bytes > tailback_proto::flow_control::dql::MAX_LIMIT {
-                return Some(
-                    "bql.min_bytes is above max_bytes, or that is above the kernel's greatest".into(),
-                );
-            }
+        if self.bql.is_some_and(|bql| bql.limit_min > bql.limit_max) {
+            return Some("bql.limit_min is above limit_max".into());
         }
         None
     }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::host::check_stack;
 use super::{impossible, in_bounds, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
-use super::{SwitchModelPlan, TargetPlan, TransportPlan, WriterPlan};
+use super::{SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan};
 use super::{MAX_CODE_POINTS, MAX_MESSAGE_BYTES, PATH_MTUS};
-use crate::engine::EventQueue;
 use crate::fabric::CLASSES;
 
 /// Refuses a classification that does not name a class for every code point.
@@ -45,21 +45,16 @@ impl NicPlan {
             return Err(impossible(place, "a priority is above 7"));
         }
         check_weights(place, self.weights)?;
-        if self.transport.ack_every_packets == 0 {
-            return Err(impossible(place, "ack_every_packets must be above 0"));
+        in_bounds(&format!("{place}.transport"), &self.transport)?;
+        let TransportParameters { ack_timeout, adaptive_timeout, nak_reaction, .. } = self.transport;
+        if adaptive_timeout.is_some_and(|first| first > ack_timeout) {
+            return Err(impossible(place, "adaptive_timeout is above ack_timeout"));
         }
-        let TransportPlan { ack_timeout_ps, adaptive_timeout_ps, retry_count, .. } = self.transport;
-        if ack_timeout_ps == 0 || ack_timeout_ps > EventQueue::HORIZON.0 / 64 {
-            return Err(impossible(place, "ack_timeout_ps must be above 0 and below 18 min"));
+        if nak_reaction > ack_timeout {
+            return Err(impossible(place, "nak_reaction is above ack_timeout"));
         }
-        if adaptive_timeout_ps.is_some_and(|first| first == 0 || first > ack_timeout_ps) {
-            return Err(impossible(place, "adaptive_timeout_ps must be above 0 and up to ack_timeout_ps"));
-        }
-        if self.transport.nak_reaction_ps > ack_timeout_ps {
-            return Err(impossible(place, "nak_reaction_ps is above ack_timeout_ps"));
-        }
-        if retry_count > 7 {
-            return Err(impossible(place, "retry_count is above 7 (3 bits)"));
+        if let Some(path) = &self.host_path {
+            path.check_settings(&format!("{place}.host_path"))?;
         }
         if let Some(problem) = self.host_path.as_ref().and_then(|path| path.problem()) {
             return Err(impossible(format!("{place}.host_path"), problem));
@@ -75,10 +70,10 @@ impl NicPlan {
             return Err(impossible(place, "rhcc.receiver and hostcc both set the CPUs' memory bandwidth"));
         }
         if let Some(tcp) = &self.tcp {
-            tcp.check(&format!("{place}.tcp"))?;
+            check_stack(&format!("{place}.tcp"), tcp)?;
         }
         if let Some(cpu) = &self.cpu {
-            cpu.check(&format!("{place}.cpu"))?;
+            in_bounds(&format!("{place}.cpu"), cpu)?;
         }
         Ok(())
     }
@@ -270,6 +265,7 @@ impl Plan {
     pub(super) fn check_bridges(&self, ports: &[usize]) -> Result<(), PlanError> {
         for (index, model) in self.bridge_models.iter().enumerate() {
             let place = format!("bridge_models[{index}]");
+            model.check_settings(&place)?;
             if let Some(problem) = model.problem() {
                 return Err(impossible(place, problem));
             }

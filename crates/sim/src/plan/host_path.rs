@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 
+use super::{in_bounds, PlanError};
 use crate::fabric::CLASSES;
+pub use crate::host::{DdioParameters, ReadsParameters};
 
 /// What lies between a NIC's port and memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,7 +26,7 @@ pub struct HostPathPlan {
     /// Where the payload goes to, and comes from.
     pub target: TargetPlan,
     /// How the NIC fetches what it sends; none: it always has it.
-    pub reads: Option<ReadsPlan>,
+    pub reads: Option<ReadsParameters>,
 }
 
 /// A part of a NIC's receive buffer (`mlnx_qos` shows them).
@@ -75,30 +77,19 @@ pub enum TargetPlan {
 pub struct MemoryPlan {
     /// All channels together.
     pub bandwidth_bps: u64,
-    /// Mean time that a request takes in a bank: the scale of the wait for it under load.
+    /// Mean time that a request takes in a bank. Under load a request waits in proportion to it.
     pub service_ps: u64,
-    /// How many times as long as a read waits a write of a full queue stays in it.
+    /// A write stays in the full queue this many times as long as a read waits.
     pub write_wait: f64,
     /// Entries of the queue of pending writes, cache lines, all channels together.
     pub write_queue_lines: u64,
-    /// By what share of its mean the time varies, evenly up and down, that reads are served before a batch of writes.
+    /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
+    /// down.
     pub read_spread: f64,
     /// A read of a core, with nothing in its way.
     pub cpu_latency_ps: u64,
     /// I/O writes into the cache; none: to memory.
-    pub ddio: Option<DdioPlan>,
-}
-
-/// Direct cache access of I/O.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DdioPlan {
-    /// Capacity of the cache ways that I/O may allocate in.
-    pub bytes: u64,
-    /// Share of the lines that cores bring into the cache that come to lie in these ways.
-    pub cpu_share: f64,
-    /// Bytes that are written before the first of them is written again; none: messages in flight times their size.
-    pub working_set_bytes: Option<u64>,
+    pub ddio: Option<DdioParameters>,
 }
 
 /// A GPU's BAR1 behind another root port.
@@ -127,16 +118,6 @@ pub struct StallsPlan {
     pub duration_ps: u64,
 }
 
-/// Reads of what a NIC sends.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReadsPlan {
-    /// Read requests outstanding times their size.
-    pub outstanding_bytes: u64,
-    /// From a read request to its last completion.
-    pub latency_ps: u64,
-}
-
 /// A generator of memory traffic: cores that keep a number of cache lines outstanding, as Intel MLC does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -163,6 +144,19 @@ const MAX_LATENCY_PS: u64 = 1_000_000_000_000;
 const MAX_PAYLOAD_BYTES: u64 = 4096;
 
 impl HostPathPlan {
+    /// Refuses settings outside of their bounds.
+    pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
+        if let Some(reads) = &self.reads {
+            in_bounds(&format!("{place}.reads"), reads)?;
+        }
+        match &self.target {
+            TargetPlan::Memory(MemoryPlan { ddio: Some(ddio), .. }) => {
+                in_bounds(&format!("{place}.ddio"), ddio)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What is wrong with it, if anything.
     pub(super) fn problem(&self) -> Option<String> {
         self.buffers_problem().or_else(|| self.pcie_problem()).or_else(|| match &self.target {
@@ -215,10 +209,6 @@ impl HostPathPlan {
             Some(format!("pcie.data_credits is not in {payload_credits} (a full write) to 2^24"))
         } else if pcie.credit_latency_ps.max(self.iio_latency_ps) > MAX_LATENCY_PS {
             Some("a latency is above 1 s".into())
-        } else if self.reads.as_ref().is_some_and(|r| r.outstanding_bytes == 0 || r.latency_ps == 0) {
-            Some("reads: outstanding_bytes and latency_ps must be above 0".into())
-        } else if self.reads.as_ref().is_some_and(|r| r.latency_ps > MAX_LATENCY_PS) {
-            Some("reads.latency_ps is above 1 s".into())
         } else {
             None
         }
@@ -252,10 +242,6 @@ impl MemoryPlan {
         }
         if !(0.0..=1.0).contains(&self.read_spread) {
             return Some("memory.read_spread is not in 0 to 1".into());
-        }
-        let ddio = self.ddio.as_ref()?;
-        if ddio.bytes == 0 || !(0.0..=1.0).contains(&ddio.cpu_share) {
-            return Some("memory.ddio: bytes above 0 and cpu_share in 0 to 1 are needed".into());
         }
         None
     }

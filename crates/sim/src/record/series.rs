@@ -6,9 +6,8 @@
 //! but what the counters and the queues' integrals over time cost anyway.
 
 use std::collections::HashMap;
-use tailback_proto::congestion::builtin::signals;
 use tailback_proto::congestion::rhcc::sender::Sender;
-use tailback_proto::congestion::{Merged, SignalInfo};
+use tailback_proto::congestion::{shown, Merged, SignalInfo};
 use tailback_proto::units::Time;
 
 use super::bridges::{self, BridgeSource};
@@ -366,7 +365,7 @@ fn qp_sources(world: &World, qp: usize) -> Vec<Source> {
     sources.extend(own.into_iter().enumerate().map(signal).map(Source::QpSignal));
     sources.push(Source::QpGoodput(qp));
     if s.prober.is_some() {
-        sources.extend(signals::<Sender>().enumerate().map(signal).map(Source::BesideSignal));
+        sources.extend(shown::<Sender>().into_iter().enumerate().map(signal).map(Source::BesideSignal));
     }
     sources
 }

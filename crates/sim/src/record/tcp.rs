@@ -192,37 +192,24 @@ pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CpuPlan, TcpConnectionPlan, TcpControlPlan, TcpPlan};
+    use crate::plan::{CpuParameters, TcpConnectionPlan, TcpSettings};
     use crate::Simulation;
+    use tailback_proto::units::{Bytes, Hertz, Time};
 
     const MS: u64 = 1_000_000_000;
 
     /// Two hosts send to a third whose only core is slow; stopped in the middle, its books changed by `cook`.
     fn cooked(cook: impl Fn(&mut World)) -> Vec<(String, String)> {
         let mut plan = Plan::from_json(include_str!("../../tests/data/two_to_one.json")).unwrap();
-        plan.nics[0].tcp = Some(TcpPlan {
-            control: TcpControlPlan::Cubic,
-            mtu_bytes: 1500,
-            sack: true,
-            ecn: false,
-            initial_window_segments: 10,
-            initial_rto_ps: 1000 * MS,
-            min_rto_ps: 200 * MS,
-            max_rto_ps: 120_000 * MS,
-            delayed_ack_ps: 40 * MS,
-            ack_every_segments: 2,
-            receive_buffer_bytes: 6 << 20,
-            tso_bytes: 65536,
-            small_queue_bytes: 1 << 20,
-        });
-        plan.nics[0].cpu = Some(CpuPlan {
+        plan.nics[0].tcp = Some(TcpSettings { initial_rto: Some(Time(1000 * MS)), ..TcpSettings::default() });
+        plan.nics[0].cpu = Some(CpuParameters {
             cores: 1,
-            clock_hz: 1e9,
+            clock: Hertz(1_000_000_000),
             rx_ring: 64,
-            interrupt_delay_ps: 8_000_000,
+            interrupt_delay: Time(8_000_000),
             interrupt_packets: 32,
             napi_budget: 16,
-            gro_bytes: 65536,
+            gro: Bytes(65536),
             cycles_per_interrupt: 2500.0,
             cycles_per_packet: 700.0,
             cycles_per_segment: 3000.0,

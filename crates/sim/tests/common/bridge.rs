@@ -1,33 +1,27 @@
 //! Plans of hosts around a Linux bridge.
 
 use super::*;
+use tailback_proto::units::Time;
 
 pub const NS: u64 = 1_000;
 
 /// Core 0 receives what h0 sends, core 1 what h1 sends; core 2 has the completions of both ports.
 pub fn model() -> BridgeModelPlan {
     let core = |number| BridgeCorePlan { number, node: 0, guest: false };
-    let coalescing = CoalescingPlan { adaptive: true, usecs: 8, frames: 128 };
+    let coalescing = CoalescingParameters { adaptive: true, usecs: 8, frames: 128 };
     let port = |core| BridgePortPlan { node: 0, irq_cores: vec![core, 2], rss: vec![0] };
     BridgeModelPlan {
         cores: (0..3).map(core).collect(),
         idle_exit_ps: 1_000 * NS,
         interrupt_ps: 500 * NS,
         poll_ps: 200 * NS,
-        costs: BridgeCostsPlan {
-            receive_ps: 1_500 * NS,
-            receive_ps_per_byte: 0.0,
-            qdisc_ps: 0,
-            transmit_ps: 500 * NS,
-            complete_ps: 100 * NS,
-            remote_factor: 1.0,
-        },
+        costs: BridgeCosts { transmit: Time(500 * NS), complete: Time(100 * NS), ..BridgeCosts::default() },
         ports: vec![port(0), port(1)],
         rx_ring: 8192,
         tx_ring: 1024,
         rx: coalescing,
         tx: coalescing,
-        bql: Some(BqlPlan { min_bytes: 0, max_bytes: 1 << 30, hold_ps: 1_000 * MS }),
+        bql: Some(BqlParameters::default()),
         qdisc: QdiscPlan::Pfifo { limit_packets: 1000 },
         multiqueue: true,
         rx_latency_ps: 500 * NS,

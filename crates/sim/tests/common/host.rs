@@ -55,7 +55,7 @@ pub fn point_to_point() -> Plan {
             cpu_latency_ps: 90_000,
             ddio: None,
         }),
-        reads: Some(ReadsPlan { outstanding_bytes: 16_384, latency_ps: 700_000 }),
+        reads: Some(ReadsParameters::default()),
     });
     plan.nics.push(plan.nics[0].clone());
     plan.hosts[1].nic = 1;
@@ -79,7 +79,7 @@ pub fn point_to_point_gpu(hops: [u32; 2], stalls: [Option<(u64, u64)>; 2]) -> Pl
             outstanding_bytes: 8_192,
             stalls: stalls[host].map(|(interval_ps, duration_ps)| StallsPlan { interval_ps, duration_ps }),
         });
-        path.reads = Some(ReadsPlan { outstanding_bytes: 16_384, latency_ps: 1_500_000 });
+        path.reads = Some(ReadsParameters { latency: Time(1_500_000), ..ReadsParameters::default() });
     }
     plan
 }
@@ -108,7 +108,7 @@ pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> 
             write_queue_lines: 64,
             read_spread: 0.0,
             cpu_latency_ps: 90_000,
-            ddio: Some(DdioPlan { bytes: 4_000_000, cpu_share: 2.0 / 11.0, working_set_bytes: None }),
+            ddio: Some(DdioParameters { cpu_share: 2.0 / 11.0, ..DdioParameters::default() }),
         }),
         reads: None,
     });

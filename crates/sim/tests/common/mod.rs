@@ -42,12 +42,9 @@ pub fn star(hosts: usize) -> Plan {
             cnp_code_point: Some(6),
             strict: vec![6],
             weights: None,
-            transport: TransportPlan {
-                ack_every_packets: 16,
-                ack_timeout_ps: 67_108_864_000,
-                adaptive_timeout_ps: Some(2_097_152_000),
-                retry_count: 7,
-                nak_reaction_ps: 0,
+            transport: TransportParameters {
+                adaptive_timeout: Some(Time(2_097_152_000)),
+                ..TransportParameters::default()
             },
             congestion: vec![CongestionPlan::Dcqcn(connectx())],
             rhcc: None,

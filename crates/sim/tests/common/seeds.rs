@@ -17,7 +17,7 @@ fn controllers() -> Vec<Value> {
             other => panic!("{other} has no name"),
         };
         plan.nics[0].congestion = vec![congestion];
-        plan.nics[0].transport.ack_every_packets = 1;
+        plan.nics[0].transport.ack_every = 1;
         plan.writers = vec![writer(0, 2, 2), writer(1, 2, 1)];
         let mut plan = serde_json::to_value(plan).expect("it is plain data");
         for key in ["base_rtt", "window_rtt"] {

@@ -10,8 +10,7 @@ from tailback.scenario.checks.bridge import bridge_conflicts
 from tailback.scenario.checks.host_control import host_control_conflicts
 from tailback.scenario.checks.path import path_conflicts
 from tailback.scenario.checks.veth import veth_conflicts
-from tailback.scenario.congestion import congestion_conflicts, kinds
-from tailback.scenario.controllers import ABOUT
+from tailback.scenario.congestion import about, congestion_conflicts, kinds
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, least_quanta, reserved, shared, too_few_quanta
@@ -158,7 +157,7 @@ def _no_switch(scenario: Scenario) -> Problems:
     elif "switch" in scenario.model_fields_set:
         yield ("switch",), f"found settings, expected none: {here}"
     for kind in kinds(scenario):
-        if ABOUT[kind].reads_switches:
+        if about(scenario, kind).reads_switches:
             yield ("host", "congestion"), f'found "{kind}", expected another: {here}, whose load it reads'
 
 

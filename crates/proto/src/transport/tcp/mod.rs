@@ -24,6 +24,7 @@ pub mod scoreboard;
 pub mod segment;
 pub mod sender;
 pub mod sequence;
+pub mod settings;
 pub mod statistics;
 
 mod control;
@@ -35,6 +36,7 @@ pub use receiver::{ReceiveVerdict, TcpReceiver};
 pub use segment::{AckSegment, Burst, DataSegment, SackBlocks, MAX_SACK_BLOCKS};
 pub use sender::TcpSender;
 pub use sequence::{unwrap_sequence, wire_sequence};
+pub use settings::{Control, TcpSettings};
 pub use statistics::TcpStatistics;
 
 use crate::units::Time;

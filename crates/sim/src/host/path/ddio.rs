@@ -11,7 +11,25 @@
 //!
 //! Leaves out: sets and slices (misses by conflict), reads of the buffers by cores, the two inclusive ways.
 
-use crate::plan::DdioPlan;
+use tailback_proto::units::Bytes;
+
+tailback_proto::parameters! {
+    /// Direct cache access: writes of the NIC go to some ways of the last-level cache.
+    pub struct DdioParameters {
+        /// What these ways hold.
+        capacity: Bytes = Bytes(4_000_000), in CACHE, source format!("{WAN}, section 2.2");
+        /// Share of the lines that cores bring into the cache that come to lie in these ways.
+        cpu_share: f64 = 0.181818, in 0.0..=1.0,
+            source "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)";
+        /// Bytes that are written before the first of them is written again; null: messages outstanding times their size,
+        /// over all queue pairs to the host.
+        working_set: Option<Bytes> = None, in CACHE,
+            source "assumption: applications use their buffers in turn, and no more of them than are outstanding";
+    }
+}
+
+const WAN: &str = "Wan et al. (RHCC), APNet 2024";
+const CACHE: std::ops::RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000_000);
 
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;
@@ -28,12 +46,12 @@ pub(crate) struct Ddio {
 }
 
 impl Ddio {
-    pub fn new(plan: &DdioPlan) -> Self {
+    pub fn new(plan: &DdioParameters) -> Self {
         Ddio {
-            capacity: plan.bytes as f64,
+            capacity: plan.capacity.0 as f64,
             cpu_share: plan.cpu_share,
-            working_set: plan.working_set_bytes.unwrap_or(0) as f64,
-            given: plan.working_set_bytes.is_some(),
+            working_set: plan.working_set.map_or(0.0, |bytes| bytes.0 as f64),
+            given: plan.working_set.is_some(),
         }
     }
 
@@ -59,8 +77,11 @@ mod tests {
     use super::*;
 
     fn settled(working_set: u64, cores: f64) -> f64 {
-        let ddio =
-            Ddio::new(&DdioPlan { bytes: 4_000_000, cpu_share: 0.18, working_set_bytes: Some(working_set) });
+        let ddio = Ddio::new(&DdioParameters {
+            capacity: Bytes(4_000_000),
+            cpu_share: 0.18,
+            working_set: Some(Bytes(working_set)),
+        });
         (0..2000).fold(1.0, |share, _| ddio.miss_share(share, 10e9, cores))
     }
 

@@ -240,9 +240,10 @@ const _: () = assert!(STEP.0 >= TICK, "the integral of the level is in ticks");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::DdioPlan;
+    use crate::plan::DdioParameters;
+    use tailback_proto::units::Bytes;
 
-    fn memory(ddio: Option<DdioPlan>) -> Memory {
+    fn memory(ddio: Option<DdioParameters>) -> Memory {
         let plan = MemoryPlan {
             bandwidth_bps: 265_600_000_000,
             service_ps: 10_000,
@@ -300,7 +301,8 @@ mod tests {
 
     #[test]
     fn writes_that_hit_use_no_memory_bandwidth() {
-        let ddio = DdioPlan { bytes: 4_000_000, cpu_share: 0.18, working_set_bytes: Some(100_000) };
+        let ddio =
+            DdioParameters { capacity: Bytes(4_000_000), cpu_share: 0.18, working_set: Some(Bytes(100_000)) };
         let mut memory = memory(Some(ddio));
         let mut at = Time::ZERO;
         for _ in 0..1_000 {

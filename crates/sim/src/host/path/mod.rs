@@ -20,6 +20,7 @@ mod pcie;
 mod receive_buffer;
 mod write_queue;
 
+pub use ddio::DdioParameters;
 pub(crate) use ddio::LINE_BYTES;
 pub(crate) use memory::Memory;
 
@@ -27,7 +28,8 @@ use gpu::Gpu;
 use iio::Residence;
 use pcie::PcieLink;
 use receive_buffer::ReceiveBuffers;
-use tailback_proto::units::Time;
+use tailback_proto::parameters::SPAN;
+use tailback_proto::units::{Bytes, Time};
 
 use crate::engine::stream;
 use crate::fabric::packet::{Kind, Packet};
@@ -35,6 +37,18 @@ use crate::fabric::pause::PauseLog;
 use crate::fabric::port::ticks_between;
 use crate::plan::{HostPathPlan, TargetPlan};
 use crate::world::World;
+
+tailback_proto::parameters! {
+    /// How the NIC fetches what it sends.
+    pub struct ReadsParameters {
+        /// Read requests outstanding times their size.
+        outstanding: Bytes = Bytes(16 << 10), in Bytes(1)..=Bytes(1 << 30),
+            source "assumption: 32 requests of 512 B";
+        /// From a read request to its last completion.
+        latency: Time = Time::from_ns(700), in SPAN,
+            source "assumption: the order of a PCIe read of memory; a GPU's takes longer";
+    }
+}
 
 /// No path: the host is ideal.
 pub(crate) const IDEAL: u32 = u32::MAX;
@@ -138,8 +152,8 @@ impl HostPath {
                 TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {
-                outstanding_bytes: reads.outstanding_bytes,
-                latency: Time(reads.latency_ps),
+                outstanding_bytes: reads.outstanding.0,
+                latency: reads.latency,
                 fetched: Time::ZERO,
             }),
             cnp_threshold: plan.cnp_threshold_bytes,
