@@ -250,3 +250,77 @@ def test_a_lossy_receiver_sends_cnps_of_its_own() -> None:
     lossy = tailback.run("memory-contention", sets=["switch.lossless=[]"])
     assert counter(lossy, "h1", "np_cnp_sent") > 0
     assert counter(lossy, "h1", "np_ecn_marked_roce_packets") == 0
+
+
+def _lossless_part(*sets: str) -> dict[str, Any]:
+    part: dict[str, Any] = nic_of(THREE_LINES, "h0", *sets)["host_path"]["receive_buffers"][-1]
+    return part
+
+
+def test_the_mlx5_driver_reckons_in_whole_mbit_and_with_the_largest_packet() -> None:
+    # Whole cells are left: a byte more or less is another threshold. 4,096 B and RoCE's headers are 4,156 B.
+    cable = "host.path.receive_buffer={{cable_len: 100, lossless_size: {}B}}"
+    above = (301 + 216) * 50_001 // 1000 + 272 * 4156 // 100
+    part = _lossless_part(cable.format(above + 128_000), "topology.link.rate=50001990000bps")
+    assert part["xoff_bytes"] == 128_000
+    above = (301 + 216) * 100_000 // 1000 + 272 * 9000 // 100
+    tcp = ("traffic=[{kind: tcp, from: h0, to: h1}]", "host.tcp.mtu=9000B")
+    assert _lossless_part(cable.format(above + 128_000), *tcp)["xoff_bytes"] == 128_000
+
+
+def test_all_hosts_are_named_by_all() -> None:
+    plan = make_plan(loads(THREE_LINES, sets=["memory_load=[{host: all, cores: 4}]"]))
+    assert [load["host"] for load in plan["memory_loads"]] == ["h0", "h1", "h2"]
+    plan = make_plan(loads(THREE_LINES, sets=["host.path_by_host=[{hosts: all, preset: pcie3-x8}]"]))
+    assert len(plan["nics"]) == 1
+    assert plan["nics"][0]["host_path"]["pcie"]["rate_bps"] < 64e9
+
+
+def test_a_memory_without_ddio_and_a_network_that_is_all_lossless() -> None:
+    path = nic_of(THREE_LINES, "h0", "host.path.memory={ddio: null}")["host_path"]
+    assert path["target"]["memory"]["ddio"] is None
+    path = nic_of(THREE_LINES, "h0", "switch.lossless=[0, 1, 2, 3, 4, 5, 6, 7]")["host_path"]
+    assert [part["priorities"] for part in path["receive_buffers"]] == [list(range(8))]
+
+
+def test_least_thresholds_are_taken() -> None:
+    taken = _lossless_part("host.path.receive_buffer={xoff: 2B, xon: 1B}")
+    assert (taken["xoff_bytes"], taken["xon_bytes"]) == (2, 1)
+    least = 262_144 - _lossless_part()["xoff_bytes"] + 1
+    assert _lossless_part(f"host.path.receive_buffer={{lossless_size: {least}B, xon: 0B}}")["xoff_bytes"] == 1
+    cable = "host.path.receive_buffer={{cable_len: 7, lossless_size: {}B}}"
+    with pytest.raises(ScenarioError, match="mlx5 driver asks for"):
+        loads(THREE_LINES, sets=[cable.format(40_000)])
+    above = (301 + 216 * 7 // 100) * 100_000 // 1000 + 272 * 4156 // 100
+    assert _lossless_part(cable.format(above + 9978 + 128))["xon_bytes"] == 128
+
+
+def test_thresholds_of_every_buffer_are_shown() -> None:
+    own = "host.path_by_host=[{hosts: h1, preset: pcie3-x8, receive_buffer: {xoff: 20KB}}]"
+    text = show(loads(THREE_LINES, sets=[own]))
+    assert "20KB" in text
+    assert "220.462KB" in text
+
+
+def test_one_problem_hides_no_other() -> None:
+    """A host with a small buffer, one before it whose buffer is lossy, and memory traffic that comes too late."""
+    lossy = "{hosts: h1, preset: pcie3-x8, receive_buffer: {lossless: []}}"
+    small = "{hosts: h2, preset: pcie3-x8, receive_buffer: {%s}}"
+    loads_ = "memory_load=[{host: h0, cores: 1, start: 2ms}, {host: h0, cores: 1, start: 2ms}]"
+    for wrong in (
+        "lossless_size: 20KB",
+        "lossless_size: 40KB, cable_len: 7",
+        "quanta: 100",
+        "xon: 250KB",
+    ):
+        with pytest.raises(ScenarioError) as caught:
+            loads(THREE_LINES, sets=[f"host.path_by_host=[{lossy}, {small % wrong}]", loads_])
+        assert [problem.path[0] for problem in caught.value.problems] == [
+            "host",
+            "memory_load",
+            "memory_load",
+        ], wrong
+    strangers = "memory_load=[{host: h8, cores: 1}, {host: h9, cores: 1}]"
+    with pytest.raises(ScenarioError) as caught:
+        loads(THREE_LINES, sets=[strangers])
+    assert [problem.path[1] for problem in caught.value.problems] == [0, 1]
