@@ -303,7 +303,7 @@ def test_thresholds_of_every_buffer_are_shown() -> None:
 
 
 def test_one_problem_hides_no_other() -> None:
-    """A host with a small buffer, one before it whose buffer is lossy, and memory traffic that comes too late."""
+    """A host with a small buffer, one before it whose buffer is lossy, and memory traffic too late."""
     lossy = "{hosts: h1, preset: pcie3-x8, receive_buffer: {lossless: []}}"
     small = "{hosts: h2, preset: pcie3-x8, receive_buffer: {%s}}"
     loads_ = "memory_load=[{host: h0, cores: 1, start: 2ms}, {host: h0, cores: 1, start: 2ms}]"
