@@ -284,8 +284,14 @@ def test_a_memory_without_ddio_and_a_network_that_is_all_lossless() -> None:
 
 
 def test_least_thresholds_are_taken() -> None:
+    xoff = _lossless_part()["xoff_bytes"]
+    assert _lossless_part(f"host.path.receive_buffer={{xon: {xoff - 1}B}}")["xon_bytes"] == xoff - 1
+    with pytest.raises(ScenarioError, match="expected less than xoff"):
+        loads(THREE_LINES, sets=[f"host.path.receive_buffer={{xon: {xoff}B}}"])
     taken = _lossless_part("host.path.receive_buffer={xoff: 2B, xon: 1B}")
     assert (taken["xoff_bytes"], taken["xon_bytes"]) == (2, 1)
+    assert _lossless_part("host.path.receive_buffer={xoff: 2KB}")["xon_bytes"] == 0
+    assert _lossless_part("host.path.receive_buffer={xoff: 2KB, cable_len: 7}")["xon_bytes"] == 0
     least = 262_144 - _lossless_part()["xoff_bytes"] + 1
     assert _lossless_part(f"host.path.receive_buffer={{lossless_size: {least}B, xon: 0B}}")["xoff_bytes"] == 1
     cable = "host.path.receive_buffer={{cable_len: 7, lossless_size: {}B}}"
@@ -296,9 +302,9 @@ def test_least_thresholds_are_taken() -> None:
 
 
 def test_thresholds_of_every_buffer_are_shown() -> None:
-    own = "host.path_by_host=[{hosts: h1, preset: pcie3-x8, receive_buffer: {xoff: 20KB}}]"
+    own = "host.path_by_host=[{hosts: h1, preset: pcie3-x8, receive_buffer: {lossless_size: 200KB}}]"
     text = show(loads(THREE_LINES, sets=[own]))
-    assert "20KB" in text
+    assert "158.318KB" in text
     assert "220.462KB" in text
 
 

@@ -12,6 +12,7 @@ from tailback import cli, drawing
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import Scenario, ScenarioError, load, loads, show
+from tailback.scenario.headroom import headrooms
 from tailback.scenario.receive_buffer import every_threshold
 from tailback.scenario.round_trip import ROUND_PS, longest_round_trip
 
@@ -53,6 +54,10 @@ def test_it_is_drawn_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert line is not None
     assert len(set(line.groups())) == 1, "a straight line"
     assert drawing.as_text(pair().network, "x") == "x\n  h0 ---- h1   1 link, 25 Gbit/s, 5 ns\n"
+
+
+def test_no_port_of_it_has_headroom() -> None:
+    assert headrooms(pair()) == [0]
 
 
 def test_the_driver_sets_what_the_lab_saw() -> None:
