@@ -58,7 +58,7 @@ test-rust: ## tests of the engine
 	$(CARGO) test --locked --workspace --exclude tailback-fuzz
 
 test-python: $(VENV)/.test browser ## tests of the Python front
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 browser:
 	@sh tools/get-chromium

@@ -17,7 +17,6 @@ from tailback.counters import STYLES, as_tool
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.run import run_checked
-from tailback.run_folder import read_run
 from tailback.scenario import Scenario, ScenarioError, load, loads, show
 
 MOST_EVENTS = 20_000_000
@@ -108,7 +107,7 @@ def _in_a_folder(drawn: Drawn, result: Result) -> list[str]:
         of_defaults = {"report.html", "summary.json"}
         if set(differ) - of_defaults:
             found.append(f"not the same again: {differ}")
-        kept = read_run(folder / "a")
+        kept = Result.load(folder / "a")
         if _parts(kept)[:4] != _parts(result)[:4]:
             found.append("not the same read back: flows, series, counters or meta")
         explain.as_text(explain.page_of(kept))

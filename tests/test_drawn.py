@@ -11,7 +11,15 @@ from drawn import Drawn, draw
 from drawn_checks import Run, problems
 from tailback.run import run_checked
 
-SEED, RUNS = 1, 200
+SEED, RUNS, SLICES = 1, 200, 10
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+def test_all_that_must_be_true_of_a_run(part: int) -> None:
+    each = RUNS // SLICES
+    for number in range(part * each, (part + 1) * each):
+        found = soak.run(SEED, number)
+        assert not found, f"python tests/soak.py --seed {SEED} --run {number}: {found}"
 
 
 def test_what_is_drawn_is_of_every_kind() -> None:

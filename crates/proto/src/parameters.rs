@@ -65,6 +65,22 @@ pub fn in_words<V: Value>(value: V) -> String {
     }
 }
 
+/// Bounds as scenarios have them: `1us to 600s`, `above 0 and at most 1`, `at least 1B`.
+pub fn bounds_in_words<B: Value>(bounds: &impl RangeBounds<B>) -> String {
+    let words = |bound: Bound<&B>| match bound {
+        Bound::Included(bound) | Bound::Excluded(bound) => in_words(*bound),
+        Bound::Unbounded => String::new(),
+    };
+    let (least, most) = (words(bounds.start_bound()), words(bounds.end_bound()));
+    match (bounds.start_bound(), most.is_empty()) {
+        (Bound::Excluded(_), false) => format!("above {least} and at most {most}"),
+        (Bound::Excluded(_), true) => format!("above {least}"),
+        (Bound::Included(_), true) => format!("at least {least}"),
+        (Bound::Included(_), false) => format!("{least} to {most}"),
+        (Bound::Unbounded, _) => format!("at most {most}"),
+    }
+}
+
 /// A value in base units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
@@ -386,7 +402,7 @@ macro_rules! parameters {
                 #[allow(unused_imports)]
                 use $crate::parameters::{Refused, Value};
                 $(
-                    $( Refused::unless(self.$field.is_within(&$range), stringify!($field), "a value within its bounds")?; )?
+                    $( Refused::unless(self.$field.is_within(&$range), stringify!($field), $crate::parameters::bounds_in_words::<<$type as Value>::Bound>(&$range))?; )?
                     $( Refused::unless($choices.contains(&self.$field), stringify!($field), "one of its choices")?; )?
                 )*
                 Ok(())

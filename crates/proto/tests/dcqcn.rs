@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tailback_proto::congestion::dcqcn::*;
-use tailback_proto::congestion::Controller;
+use tailback_proto::congestion::{Controller, Uses};
 use tailback_proto::units::{Rate, Time};
 
 const LINE: Rate = Rate::from_gbps(100);
@@ -283,6 +283,49 @@ fn without_a_byte_counter_what_is_sent_changes_nothing() {
     let cut = (rp.rate(), rp.target());
     rp.on_sent(&p, us(5), 1 << 40);
     assert_eq!((rp.rate(), rp.target()), cut);
+}
+
+/// Increases that were skipped because they changed nothing take none away of those that come after a look.
+#[test]
+fn the_timer_goes_on_once_its_increases_count_again() {
+    let p = resolved(&DcqcnParameters {
+        rate_to_set_on_first_cnp: 1000,
+        rpg_ai_rate: 0,
+        rpg_byte_reset: 1000,
+        release_at_max_rate: false,
+        ..connectx()
+    });
+    let mut rp = after_first_cnp(&p);
+    // Additive increases of nothing, until the rate is the target.
+    rp.catch_up(&p, us(4 + 300 * 100));
+    assert_eq!((rp.rate(), rp.target()), (1e9, 1e9));
+    // Two events of the byte counter, and both counters are past the threshold: 50 Mbit/s at each event.
+    rp.on_sent(&p, us(4 + 300 * 100), 2000);
+    assert_eq!(rp.target(), 1.05e9);
+    rp.catch_up(&p, us(4 + 300 * 101));
+    assert_eq!(rp.target(), 1.1e9);
+}
+
+#[test]
+fn the_limiter_is_released_less_than_a_step_below_the_highest_rate() {
+    // alpha stays 1, and a cut takes 1/2^15 of 65,536 Mbit/s: 2 Mbit/s.
+    let p = resolved(&DcqcnParameters {
+        initial_alpha_value: 1024,
+        dce_tcp_g: 1024,
+        rpg_gd: 25,
+        rpg_max_rate: 65_536,
+        ..connectx()
+    });
+    let mut rp = after_first_cnp(&p);
+    for (time, below_mbps, limited) in [(4, 2.0, true), (304, 1.0, true), (604, 0.0, false)] {
+        rp.catch_up(&p, us(time));
+        assert_eq!((p.max_rate() - rp.rate(), rp.is_limited()), (below_mbps * 1e6, limited), "at {time} us");
+    }
+}
+
+#[test]
+fn it_hears_cnps_and_asks_nothing_of_packets() {
+    assert_eq!(ReactionPoint::USES, Uses { cnps: true, ..Uses::NOTHING });
 }
 
 #[test]

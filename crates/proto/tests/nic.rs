@@ -3,9 +3,12 @@
 mod nic_link;
 
 use nic_link::{CONNECTION, KEY, MEMORY};
+use tailback_proto::congestion::builtin::Settings;
+use tailback_proto::congestion::timely::TimelyParameters;
 use tailback_proto::nic::work::*;
 use tailback_proto::nic::*;
-use tailback_proto::units::Time;
+use tailback_proto::transport::rc::RcParameters;
+use tailback_proto::units::{Bytes, Time};
 use tailback_proto::wire::cnp::cnp;
 use tailback_proto::wire::*;
 
@@ -58,6 +61,23 @@ impl Alone {
         loop {
             while let Some(transmit) = self.nic.poll_transmit(self.now) {
                 sent.push(shown(&transmit));
+            }
+            match self.nic.next_timeout() {
+                Some(at) if at <= until => self.now = self.now.max(at),
+                _ => return sent,
+            }
+        }
+    }
+
+    /// The same, as when in ps, PSN, and whether it asks for an ACK.
+    fn timed(&mut self) -> Vec<(u64, u32, bool)> {
+        let mut sent = Vec::new();
+        let until = self.now + Time::from_us(1);
+        loop {
+            while let Some(Transmit { headers: TransportHeaders { bth, .. }, .. }) =
+                self.nic.poll_transmit(self.now)
+            {
+                sent.push((self.now.0, bth.psn, bth.ack_req));
             }
             match self.nic.next_timeout() {
                 Some(at) if at <= until => self.now = self.now.max(at),
@@ -122,6 +142,48 @@ fn shown(transmit: &Transmit) -> String {
         text += &format!(", {} B at {:#x}", transmit.payload.length, transmit.payload.address);
     }
     text + if bth.becn { ", BECN" } else { "" } + if bth.ack_req { ", ask" } else { "" }
+}
+
+/// TIMELY's segments of two packets on 100 Gbit/s, where a byte takes 80 ps. Each leaves at once and asks for an ACK. Its RTT is
+/// from its last bit on, and the next one begins as late as the rate wants.
+#[test]
+fn bursts_are_paced_and_timed_as_one() {
+    let settings = Settings::Timely(TimelyParameters {
+        segment: Bytes(2000),
+        t_low: Time::from_us(1),
+        t_high: Time::from_us(10),
+        ..Default::default()
+    });
+    let rc = RcParameters { ack_every: 100, ..CONNECTION.rc };
+    let settings = nic_link::settings(nic_link::congestion(settings));
+    let mut end = Alone::under(settings, &[Connection { rc, ..connection() }]);
+    let wire = |opcode| (roce_frame_bytes(opcode, 1024) + PREAMBLE_AND_GAP_BYTES) as u64;
+    let [first, second] =
+        [Opcode::WriteFirst, Opcode::WriteMiddle].map(|opcode| wire(opcode) + wire(Opcode::WriteMiddle));
+    end.post(write(None), 5 * 1024);
+    let third_at = (first + second) * 80;
+    assert_eq!(
+        end.timed(),
+        [
+            (0, 100, false),
+            (0, 101, true),
+            (first * 80, 102, false),
+            (first * 80, 103, true),
+            (third_at, 104, true)
+        ]
+    );
+    end.now = Time::from_us(20);
+    end.gets_syndrome(101, Syndrome::ACK);
+    end.now = Time::from_us(30);
+    end.gets_syndrome(103, Syndrome::ACK);
+    let rtt = 30e6 - third_at as f64;
+    let rate = 100e9 * (1.0 - 0.8 * (1.0 - 10e6 / rtt));
+    end.post(write(None), 4 * 1024);
+    let next_at = 30_000_000 + (first as f64 * 8e12 / rate) as u64;
+    assert_eq!(
+        end.timed(),
+        [(30_000_000, 105, false), (30_000_000, 106, true), (next_at, 107, false), (next_at, 108, true)]
+    );
 }
 
 #[test]

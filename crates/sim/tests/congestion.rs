@@ -168,7 +168,7 @@ fn timely_reaches_t_low_only_with_its_peaks_at_100_gbit() {
 #[test]
 fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
     let mut plan = star(2);
-    plan.nics[0].transport.ack_every = 1_000_000;
+    plan.nics[0].transport.ack_every = 65_536;
     plan.nics[0].congestion =
         vec![CongestionPlan::Timely(TimelyParameters { segment: Bytes(4096), ..timely() })];
     plan.writers = vec![writer(0, 1, 1)];

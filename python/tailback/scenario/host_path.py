@@ -174,7 +174,8 @@ class Memory(Part):
     )
     write_wait: float = setting(
         7.0,
-        "How many times as long as a read waits a write stays in the full queue, beside its time on the bus.",
+        "A write stays in the full queue this many times as long as a read waits, beside its time on the "
+        "bus.",
         f"assumption: calibrated on the 62 % that {_WAN}, figure 2, loses with PFC at the highest load",
         ge=0.0,
         le=1e6,
@@ -182,8 +183,8 @@ class Memory(Part):
     )
     read_spread: float = setting(
         0.0,
-        "By what share of its mean the time varies, evenly up and down, that reads are served before a batch "
-        "of writes.",
+        "Reads are served for some time before a batch of writes: that time varies by this share of its "
+        "mean, evenly up and down.",
         "assumption: a fluid; the real distribution is not known",
         ge=0.0,
         le=1.0,

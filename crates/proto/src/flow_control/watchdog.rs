@@ -121,6 +121,14 @@ mod tests {
         WatchdogParameters { detection_time: Time(200), restoration_time: Time(100) };
 
     #[test]
+    fn a_setting_out_of_bounds_is_refused_with_them() {
+        use crate::parameters::Declared;
+        assert_eq!(WatchdogParameters::default().check(), Ok(()));
+        let refused = WatchdogParameters { restoration_time: Time::ZERO, ..P }.check().unwrap_err();
+        assert_eq!(refused.to_string(), "restoration_time: expected 1ps to 18000s");
+    }
+
+    #[test]
     fn a_long_pause_is_a_storm_until_it_has_been_quiet() {
         let mut watchdog = Watchdog::default();
         watchdog.on_pause(Time(10));

@@ -11,7 +11,7 @@
 //! - [`work`]: work requests and their ends, under the names of the verbs.
 //! - `send_queue`: messages into packets; ACKs, NAKs and READ responses to completions.
 //! - `receive_queue`: packets to messages, checked against memory regions and posted receives; answers in their order.
-//! - `pacing`: the rate of a queue pair.
+//! - `pacing`: the rate of a queue pair, packet by packet or in bursts.
 //!
 //! Arbitration: ACKs, NAKs and CNPs go before data. Queue pairs whose rate allows a data packet take turns, a packet each; in
 //! one, READ responses and requests take turns. READ requests are paced as data is.
@@ -35,13 +35,14 @@ mod send_queue;
 pub mod work;
 
 pub use memory::{Access, Region};
+pub use pacing::{BurstPacket, Pacer};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::congestion::builtin::Congestion;
 use crate::transport::rc::RcParameters;
-use crate::units::Time;
+use crate::units::{Rate, Time};
 use crate::wire::bth::MAX_24_BITS;
 use crate::wire::TransportHeaders;
 use memory::Regions;
@@ -53,6 +54,8 @@ use work::{Event, PostError, ReceiveRequest, SendRequest, MAX_MESSAGE_BYTES};
 pub struct NicSettings {
     /// Congestion control of its queue pairs, on its link. One that listens to CNPs also makes them.
     pub congestion: Congestion,
+    /// Of its link.
+    pub line_rate: Rate,
     /// Least time between two CNPs of a queue pair.
     pub min_time_between_cnps: Time,
     /// Number of its first queue pair; the others follow. 0 and 1 are for management (IBTA 3.9.5).
@@ -152,13 +155,10 @@ impl Nic {
     /// A NIC without queue pairs.
     ///
     /// # Errors
-    /// The controller needs what RoCEv2 packets do not carry, or bursts.
+    /// The controller needs what RoCEv2 packets do not carry.
     pub fn new(settings: NicSettings) -> Result<Self, &'static str> {
         if settings.congestion.uses().telemetry || settings.congestion.uses().hop_count {
             return Err("the controller needs telemetry, which RoCEv2 packets do not carry");
-        }
-        if settings.congestion.burst_bytes().is_some() {
-            return Err("the controller paces bursts, which this NIC does not");
         }
         Ok(Nic {
             settings,

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use super::memory::Regions;
-use super::pacing::{Pacer, Progress};
+use super::pacing::{BurstPacket, Pacer};
 use super::receive_queue::{Completed, Outcome, ReceiveQueue};
-use super::send_queue::{Answered, SendQueue};
+use super::send_queue::{Answered, SendQueue, Sent};
 use super::work::{Event, Failure, ReceiveRequest, SendRequest, Status};
 use super::{Connection, Counters, NicSettings, Payload, Transmit};
+use crate::congestion::builtin::Congestion;
 use crate::congestion::dcqcn::NotificationPoint;
-use crate::congestion::Loss;
+use crate::congestion::{AckInfo, Loss};
 use crate::transport::rc::Timeout;
 use crate::units::Time;
 use crate::wire::cnp::cnp;
@@ -30,6 +31,8 @@ pub(super) struct QueuePair {
     sends: SendQueue,
     receives: ReceiveQueue,
     pacer: Pacer,
+    /// What the controller knows to be acknowledged, bytes.
+    told_bytes: u64,
     notification_point: NotificationPoint,
     cnp_waits: bool,
     is_failed: bool,
@@ -48,6 +51,7 @@ impl QueuePair {
             sends: SendQueue::new(connection.sq_psn),
             receives: ReceiveQueue::new(connection.rq_psn),
             pacer: Pacer::new(&settings.congestion),
+            told_bytes: 0,
             connection,
             notification_point: NotificationPoint::default(),
             cnp_waits: false,
@@ -89,7 +93,7 @@ impl QueuePair {
 
     /// Whether the controller's window lets a packet go after so many bytes more. The last one may pass the window's end.
     fn window_is_open(&self, more: u64) -> bool {
-        self.pacer.window_bytes().is_none_or(|window| {
+        self.pacer.flow.window_bytes().is_none_or(|window| {
             let c = &self.connection;
             self.sends.next_bytes(c) - self.sends.acknowledged_bytes(c) + more < window
         })
@@ -97,7 +101,7 @@ impl QueuePair {
 
     /// When its transport timer or its controller's is due.
     pub fn next_timeout(&self, settings: &NicSettings) -> Option<Time> {
-        let timers = [self.sends.next_timeout(), self.pacer.next_timeout(&settings.congestion)];
+        let timers = [self.sends.next_timeout(), self.pacer.flow.next_timeout(&settings.congestion)];
         timers.into_iter().flatten().min()
     }
 
@@ -120,20 +124,30 @@ impl QueuePair {
         let congestion = &context.settings.congestion;
         let responds = self.receives.has_response() && !(may_request && self.response_was_last);
         self.response_was_last = responds;
-        let (headers, payload) = if responds {
-            self.receives.reply(&self.connection)?
-        } else if may_request {
-            // What closes the window asks for the ACK that opens it.
-            let ask = congestion.uses().each_ack || !self.window_is_open(self.connection.path_mtu as u64);
-            let (headers, payload, is_retransmission) = self.sends.send(&self.connection, now, ask);
-            context.counters.retransmitted_packets += is_retransmission as u64;
-            (headers, payload)
-        } else {
-            return None;
+        let wire_bytes = |headers: &TransportHeaders, payload: &Payload| {
+            roce_frame_bytes(headers.bth.opcode, payload.length) + PREAMBLE_AND_GAP_BYTES
         };
-        let frame_bytes = roce_frame_bytes(headers.bth.opcode, payload.length);
-        let wire_bytes = frame_bytes + PREAMBLE_AND_GAP_BYTES;
-        self.pacer.on_sent(congestion, now, payload.length, wire_bytes);
+        if responds {
+            let (headers, payload) = self.receives.reply(&self.connection)?;
+            let rate = self.pacer.flow.on_sent(congestion, now, payload.length as u64);
+            self.pacer.pace(now, wire_bytes(&headers, &payload), rate);
+            return Some(self.transmit(headers, payload));
+        }
+        if !may_request {
+            return None;
+        }
+        let c = &self.connection;
+        let is_last = congestion.burst_bytes().is_some_and(|burst| self.sends.next_ends_burst(c, burst));
+        // What ends a burst asks for the ACK that shows its time, and what closes the window for the one that opens it.
+        let ask = is_last || congestion.uses().each_ack || !self.window_is_open(c.path_mtu as u64);
+        let Sent { sequence, headers, payload, is_retransmission } = self.sends.send(c, now, ask);
+        context.counters.retransmitted_packets += is_retransmission as u64;
+        let rate = self.pacer.flow.on_sent(congestion, now, payload.length as u64);
+        let packet = BurstPacket { sequence, wire_bytes: wire_bytes(&headers, &payload), is_last };
+        let stamp = self.pacer.pace_burst(now, &packet, rate, context.settings.line_rate.0 as f64);
+        if headers.bth.ack_req && !is_retransmission {
+            self.sends.stamp(sequence, stamp);
+        }
         Some(self.transmit(headers, payload))
     }
 
@@ -155,7 +169,7 @@ impl QueuePair {
         let uses = congestion.uses();
         if bth.opcode == Opcode::Cnp {
             if uses.cnps {
-                self.pacer.on_cnp(congestion, now);
+                self.pacer.flow.on_cnp(congestion, now);
                 context.counters.rp_cnp_handled += 1;
             } else {
                 context.counters.rp_cnp_ignored += 1;
@@ -174,13 +188,7 @@ impl QueuePair {
             (Opcode::Acknowledge, Extension::Aeth(aeth)) => {
                 let answered = self.sends.on_acknowledge(&self.connection, now, bth.psn, &aeth);
                 if let Some(rtt) = self.sends.take_rtt().filter(|_| uses.acks) {
-                    let progress = Progress {
-                        rtt,
-                        acknowledged_bytes: self.sends.acknowledged_bytes(&self.connection),
-                        sent_bytes: self.sends.next_bytes(&self.connection),
-                        is_marked: bth.becn,
-                    };
-                    self.pacer.on_ack(congestion, now, &progress);
+                    self.inform_controller(congestion, now, rtt, bth.becn);
                 }
                 self.on_answered(context, now, answered);
                 None
@@ -200,6 +208,28 @@ impl QueuePair {
             (opcode, _) if opcode.is_request() => self.on_request(context, headers, payload_len, is_marked),
             _ => None,
         }
+    }
+
+    /// An ACK came whose packet's time is known. What it acknowledges is not completed yet.
+    fn inform_controller(&mut self, congestion: &Congestion, now: Time, rtt: Time, marked: bool) {
+        let (c, sends) = (&self.connection, &self.sends);
+        let acknowledged_bytes = sends.acknowledged_bytes(c);
+        let newly_acked_bytes =
+            acknowledged_bytes - std::mem::replace(&mut self.told_bytes, acknowledged_bytes);
+        let burst = congestion.burst_bytes().filter(|_| newly_acked_bytes > 0);
+        let ack = AckInfo {
+            now,
+            rtt,
+            receiver_delay: Time::ZERO,
+            completes_burst: burst.is_some_and(|burst| sends.acknowledged_ends_burst(c, burst)),
+            newly_acked_bytes,
+            acknowledged_bytes,
+            sent_bytes: sends.next_bytes(c),
+            marked,
+            hop_count: 0,
+            hops: &[],
+        };
+        self.pacer.flow.on_ack(congestion, &ack);
     }
 
     fn on_request(
@@ -232,7 +262,7 @@ impl QueuePair {
             context.events.push_back(Event::Sent { qpn: self.qpn, wr_id, status: Status::Success });
         }
         if matches!(answered, Answered::Nak | Answered::ImpliedNak) {
-            self.pacer.on_loss(&context.settings.congestion, now, Loss::Nak);
+            self.pacer.flow.on_loss(&context.settings.congestion, now, Loss::Nak);
         }
         match answered {
             Answered::Acknowledged => {}
@@ -251,12 +281,14 @@ impl QueuePair {
     /// The transport timer or the controller's may be due.
     pub fn on_timeout(&mut self, context: &mut Context, now: Time) {
         let congestion = &context.settings.congestion;
-        self.pacer.on_timeout(congestion, now);
+        if self.pacer.flow.next_timeout(congestion).is_some_and(|at| at <= now) {
+            self.pacer.flow.on_timeout(congestion, now);
+        }
         match self.sends.on_timeout(&self.connection, now) {
             Timeout::None => {}
             Timeout::Retry => {
                 context.counters.local_ack_timeout_err += 1;
-                self.pacer.on_loss(congestion, now, Loss::Timeout);
+                self.pacer.flow.on_loss(congestion, now, Loss::Timeout);
             }
             Timeout::Failed => {
                 context.counters.local_ack_timeout_err += 1;

@@ -5,6 +5,7 @@
 //! NAK, IBTA 9.7.5.1.2 and 9.7.6.1), and a response acknowledges all that came before it.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use super::work::{Operation, SendRequest};
 use super::{Connection, Payload};
@@ -65,13 +66,21 @@ pub(super) enum Answered {
     BadResponse,
 }
 
+/// A packet that is being sent.
+pub(super) struct Sent {
+    pub sequence: u64,
+    pub headers: TransportHeaders,
+    pub payload: Payload,
+    pub is_retransmission: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct SendQueue {
     requester: Requester,
     messages: VecDeque<Message>,
     /// Payload posted so far.
     posted_bytes: u64,
-    /// When packets were sent that asked for an ACK, and were sent once.
+    /// Time stamps of packets that asked for an ACK, and were sent once.
     stamps: VecDeque<(u64, Time)>,
     /// Round-trip time that the last ACK shows.
     rtt: Option<Time>,
@@ -145,9 +154,34 @@ impl SendQueue {
         self.rtt.take()
     }
 
-    /// The next packet: call only while [`Self::next_at`] allows. `ask`: it asks for an ACK, whatever its turn. `bool`: it was
-    /// sent before.
-    pub fn send(&mut self, c: &Connection, now: Time, ask: bool) -> (TransportHeaders, Payload, bool) {
+    /// Whether the next packet is the last of a burst.
+    pub fn next_ends_burst(&self, c: &Connection, burst_bytes: NonZeroU64) -> bool {
+        self.ends_burst(c, self.requester.next_sequence(), burst_bytes)
+    }
+
+    /// Whether the last packet acknowledged was, if its message has not been taken.
+    pub fn acknowledged_ends_burst(&self, c: &Connection, burst_bytes: NonZeroU64) -> bool {
+        let last = self.requester.acknowledged().checked_sub(1);
+        last.is_some_and(|last| self.ends_burst(c, last, burst_bytes))
+    }
+
+    /// Bursts begin with their message, and a message's last may be shorter. The request of a READ is one.
+    fn ends_burst(&self, c: &Connection, sequence: u64, burst_bytes: NonZeroU64) -> bool {
+        let message = self.messages.get(self.position_of(sequence));
+        message.filter(|message| message.first <= sequence).is_some_and(|message| {
+            let after = sequence - message.first + 1;
+            let is_full = after.is_multiple_of(burst_bytes.get().div_ceil(c.path_mtu as u64));
+            message.is_read() || sequence + 1 == message.end || is_full
+        })
+    }
+
+    /// A packet that asks for an ACK, and was not sent before, has this time stamp.
+    pub fn stamp(&mut self, sequence: u64, stamp: Time) {
+        self.stamps.push_back((sequence, stamp));
+    }
+
+    /// The next packet: call only while [`Self::next_at`] allows. `ask`: it asks for an ACK, whatever its turn.
+    pub fn send(&mut self, c: &Connection, now: Time, ask: bool) -> Sent {
         let sequence = self.requester.next_sequence();
         let at = self.position_of(sequence);
         let message = &mut self.messages[at];
@@ -162,14 +196,11 @@ impl SendQueue {
             let bth = Bth { ack_req: true, ..Bth::new(Opcode::ReadRequest, c.dest_qp, out.psn, 0) };
             let reth = Reth { va: remote_address.wrapping_add(offset as u64), r_key, dma_len: rest };
             let headers = TransportHeaders { bth, extension: Extension::Reth(reth) };
-            return (headers, Payload { address: 0, length: 0 }, out.retransmission);
+            return Sent { sequence, headers, payload: Payload::NONE, is_retransmission: out.retransmission };
         }
         let length = rest.min(c.path_mtu);
         let (first, last) = (offset == 0, sequence + 1 == message.end);
         let out = self.requester.send(&c.rc, now, ask);
-        if out.ack_request && !out.retransmission {
-            self.stamps.push_back((sequence, now));
-        }
         let (opcode, extension) = match request.operation {
             Operation::Send { immediate } => send_headers(first, last, immediate),
             Operation::Write { remote_address, r_key, immediate } => write_headers(
@@ -182,7 +213,8 @@ impl SendQueue {
         };
         let bth = Bth { ack_req: out.ack_request, ..Bth::new(opcode, c.dest_qp, out.psn, length as usize) };
         let payload = Payload { address: request.address.wrapping_add(offset as u64), length };
-        (TransportHeaders { bth, extension }, payload, out.retransmission)
+        let headers = TransportHeaders { bth, extension };
+        Sent { sequence, headers, payload, is_retransmission: out.retransmission }
     }
 
     /// An ACK or NAK.

@@ -46,7 +46,7 @@ pub fn congestion(settings: Settings) -> Congestion {
 }
 
 pub fn settings(congestion: Congestion) -> NicSettings {
-    NicSettings { congestion, min_time_between_cnps: Time::from_us(4), first_qpn: 0x11 }
+    NicSettings { congestion, line_rate: LINE_RATE, min_time_between_cnps: Time::from_us(4), first_qpn: 0x11 }
 }
 
 /// Round trip without queues, of those that must be told.

@@ -4,13 +4,11 @@
 //! NIC never runs out of receive buffer and never asks for a pause itself. Leaves out: the NIC's caches, and the time to
 //! fetch a packet again.
 
-mod burst;
 mod probe;
 mod qp;
 mod receive;
 mod transmit;
 
-pub(crate) use burst::Burst;
 pub(crate) use probe::Prober;
 pub(crate) use qp::{QpState, RecvQp, SendQp};
 

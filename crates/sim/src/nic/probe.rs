@@ -112,7 +112,7 @@ impl World {
         if s.controller_event_at <= self.now {
             s.controller_event_at = Time::NEVER;
             if running {
-                s.controller.on_timeout(&model.congestion[s.congestion as usize], self.now);
+                s.pacer.flow.on_timeout(&model.congestion[s.congestion as usize], self.now);
             }
         }
         if let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) {
@@ -159,7 +159,7 @@ impl World {
             return;
         }
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
-        let Some(deadline) = s.controller.next_timeout(&model.congestion[s.congestion as usize]) else {
+        let Some(deadline) = s.pacer.flow.next_timeout(&model.congestion[s.congestion as usize]) else {
             return;
         };
         let deadline = deadline.max(self.now);

@@ -1,11 +1,11 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
-use tailback_proto::congestion::builtin::Flow;
 use tailback_proto::congestion::Uses;
+use tailback_proto::nic::Pacer;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
-use super::{Burst, Prober};
+use super::Prober;
 use crate::workload::latency::QpNumber;
 use crate::workload::Writer;
 
@@ -37,7 +37,8 @@ impl QpState {
 #[derive(Debug)]
 pub(crate) struct SendQp {
     pub requester: Requester,
-    pub controller: Flow,
+    /// Its controller, and when its next packet may leave.
+    pub pacer: Pacer,
     /// What its controller uses.
     pub uses: Uses,
     /// Number of its congestion control.
@@ -46,12 +47,8 @@ pub(crate) struct SendQp {
     pub telemetry_bytes: u16,
     /// When the pending event of its controller's own timer is due; `NEVER`: none.
     pub controller_event_at: Time,
-    /// What it has sent of a burst. Boxed: most are paced packet by packet.
-    pub burst: Option<Box<Burst>>,
     /// Where it probes its receiver. Boxed: most do not.
     pub prober: Option<Box<Prober>>,
-    /// Earliest time of its next packet.
-    pub next_at: Time,
     /// Whether it is in the NIC's ready ring, or has an event that will put it there.
     pub scheduled: bool,
     pub state: QpState,
@@ -86,7 +83,7 @@ impl SendQp {
     fn window_is_open(&self, writer: &Writer) -> bool {
         let [una, next] =
             [self.requester.acknowledged(), self.requester.next_sequence()].map(|at| writer.position(at));
-        self.controller.window_bytes().is_none_or(|window| next - una < window)
+        self.pacer.flow.window_bytes().is_none_or(|window| next - una < window)
     }
 }
 

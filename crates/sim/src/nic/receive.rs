@@ -179,8 +179,8 @@ impl World {
             let next = s.requester.next_sequence();
             let newly = s.requester.on_nak(rc, self.now, packet.psn());
             if s.requester.next_sequence() < next {
-                s.next_at = s.next_at.max(self.now + model.nak_reaction);
-                s.controller.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Nak);
+                s.pacer.hold(self.now + model.nak_reaction);
+                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Nak);
             }
             newly
         };
@@ -222,7 +222,7 @@ impl World {
             hop_count: echo.passed as u32,
             hops: echo.hops(),
         };
-        s.controller.on_ack(congestion, &ack);
+        s.pacer.flow.on_ack(congestion, &ack);
     }
 
     fn on_cnp(&mut self, host: usize, packet: &Packet) {
@@ -233,7 +233,7 @@ impl World {
             nic.counters.rp_cnp_handled += 1;
             nic.counters.cnp_delay_ns += packet.age_ns(self.now);
             let congestion = &self.nic_models[nic.model as usize].congestion[s.congestion as usize];
-            s.controller.on_cnp(congestion, self.now);
+            s.pacer.flow.on_cnp(congestion, self.now);
             self.arm_controller_timer(packet.qp);
         } else {
             nic.counters.rp_cnp_ignored += 1;
@@ -256,7 +256,7 @@ impl World {
             Timeout::Retry => {
                 s.local_ack_timeout_err += 1;
                 nic.counters.local_ack_timeout_err += 1;
-                s.controller.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Timeout);
+                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Timeout);
             }
             Timeout::Failed => {
                 s.local_ack_timeout_err += 1;

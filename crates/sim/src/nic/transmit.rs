@@ -7,6 +7,7 @@
 //! once. Where its controller has a window, it sends while less than that is in flight. Where it probes its receiver, the
 //! slower of two rates paces it.
 
+use tailback_proto::nic::BurstPacket;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
@@ -57,9 +58,9 @@ impl World {
     /// closed, or a NAK came, while it waited.
     fn send_if_it_may(&mut self, port: usize, qp: u32) -> bool {
         let s = &self.send_qps[qp as usize];
-        if s.next_at > self.now {
+        if s.pacer.next_at() > self.now {
             // A NAK holds it up.
-            let next_at = s.next_at;
+            let next_at = s.pacer.next_at();
             self.schedule(next_at, Event::PacingDue(qp));
             return false;
         }
@@ -124,23 +125,20 @@ impl World {
         s.packets_sent += 1;
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate = s.controller.on_sent(congestion, self.now, payload as u64);
+        let rate = s.pacer.flow.on_sent(congestion, self.now, payload as u64);
         let (probe, rate) = match (&mut s.prober, &model.rhcc) {
             (Some(prober), Some(p)) => prober.on_sent(p, self.now, payload as u64, rate),
             _ => (false, rate),
         };
-        // Below 2^53 ps the product and the quotient are exact to a picosecond. Through a signed number, because that is
-        // one instruction of the processor.
-        s.next_at = self.now + Time((wire_bytes as f64 * 8e12 / rate) as i64 as u64);
         let mut stamp = self.now;
         if hears_acks {
-            if let Some(burst) = &mut s.burst {
-                (s.next_at, stamp) =
-                    burst.on_sent(self.now, out.sequence, wire_bytes, ends_burst, rate, model.line_rate);
-            }
+            let packet = BurstPacket { sequence: out.sequence, wire_bytes, is_last: ends_burst };
+            stamp = s.pacer.pace_burst(self.now, &packet, rate, model.line_rate);
+        } else {
+            s.pacer.pace(self.now, wire_bytes, rate);
         }
         let arm_timer = out.ack_request;
-        let next_at = s.next_at;
+        let next_at = s.pacer.next_at();
         let may_send = if hears_acks { s.may_send(&self.writers) } else { s.requester.has_work() };
         let packet = Packet {
             arrival: Time::ZERO,
@@ -198,10 +196,10 @@ impl World {
             return;
         }
         s.scheduled = true;
-        if s.next_at <= self.now {
+        if s.pacer.next_at() <= self.now {
             self.on_pacing_due(qp);
         } else {
-            let next_at = s.next_at;
+            let next_at = s.pacer.next_at();
             self.schedule(next_at, Event::PacingDue(qp));
         }
     }

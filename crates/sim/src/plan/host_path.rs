@@ -77,13 +77,14 @@ pub enum TargetPlan {
 pub struct MemoryPlan {
     /// All channels together.
     pub bandwidth_bps: u64,
-    /// Mean time that a request takes in a bank: the scale of the wait for it under load.
+    /// Mean time that a request takes in a bank. Under load a request waits in proportion to it.
     pub service_ps: u64,
-    /// How many times as long as a read waits a write of a full queue stays in it.
+    /// A write stays in the full queue this many times as long as a read waits.
     pub write_wait: f64,
     /// Entries of the queue of pending writes, cache lines, all channels together.
     pub write_queue_lines: u64,
-    /// By what share of its mean the time varies, evenly up and down, that reads are served before a batch of writes.
+    /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
+    /// down.
     pub read_spread: f64,
     /// A read of a core, with nothing in its way.
     pub cpu_latency_ps: u64,

@@ -251,7 +251,7 @@ impl Column {
             QpRate(qp) => return rate(world, qp),
             QpSignal(signal) => {
                 let (s, model) = queue_pair(world, signal.qp as usize);
-                return s.controller.signal(
+                return s.pacer.flow.signal(
                     &model.congestion[s.congestion as usize],
                     now,
                     signal.number as usize,
@@ -281,7 +281,7 @@ fn queue_pair(world: &World, qp: usize) -> (&SendQp, &NicModel) {
 /// The rate of a queue pair now.
 pub(super) fn rate(world: &World, qp: usize) -> f64 {
     let (s, model) = queue_pair(world, qp);
-    let rate = s.controller.rate_at(&model.congestion[s.congestion as usize], world.now);
+    let rate = s.pacer.flow.rate_at(&model.congestion[s.congestion as usize], world.now);
     s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate))
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use tailback_proto::congestion::dcqcn::{CnpInterval, NotificationPoint};
+use tailback_proto::nic::Pacer;
 use tailback_proto::transport::rc::Requester;
 use tailback_proto::units::Time;
 
 use crate::event::MAX_INDEX;
 use crate::host::path::{LoadChange, LINE_BYTES};
-use crate::nic::{Burst, NicModel, Prober, QpState, RecvQp, SendQp};
+use crate::nic::{NicModel, Prober, QpState, RecvQp, SendQp};
 use crate::plan::{Plan, PlanError};
 use crate::workload::Writer;
 use crate::world::World;
@@ -131,14 +132,12 @@ impl World {
         let congestion = &congestion[number];
         self.send_qps.push(SendQp {
             requester: Requester::default(),
-            controller: congestion.flow(),
+            pacer: Pacer::new(congestion),
             uses: congestion.uses(),
             congestion: number as u8,
             telemetry_bytes: congestion.telemetry_bytes() as u16,
             controller_event_at: Time::NEVER,
-            burst: congestion.burst_bytes().map(|_| Box::new(Burst::default())),
             prober: rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
-            next_at: Time::ZERO,
             scheduled: false,
             state: QpState::Waiting,
             class: class_of[code_point as usize],

@@ -12,8 +12,6 @@ struct Burst {
     bytes: u64,
     arrival: (Time, Time),
     end: (Time, Time),
-    /// What is there when the last byte has come.
-    occupancy: u64,
 }
 
 /// Bytes that stay somewhere for a while: those in the IIO; those whose credits are away.
@@ -25,9 +23,9 @@ pub(crate) struct Residence {
     booked: u128,
     /// Bytes that came.
     pub passed_bytes: u64,
-    /// Largest occupancy since the last sample, of bursts that have left.
+    /// Largest occupancy from the last sample to `seen_to`.
     max_bytes: u64,
-    sampled_at: Time,
+    seen_to: Time,
 }
 
 impl Default for Residence {
@@ -37,7 +35,7 @@ impl Default for Residence {
             booked: 0,
             passed_bytes: 0,
             max_bytes: 0,
-            sampled_at: Time::ZERO,
+            seen_to: Time::ZERO,
         }
     }
 }
@@ -67,29 +65,37 @@ fn passed(bytes: u64, span: (Time, Time), at: Time) -> u64 {
 }
 
 impl Residence {
-    /// A burst passes.
+    /// A burst passes: it begins to come at `now` or later, and not before those that passed have come.
     pub fn pass(&mut self, now: Time, bytes: u64, arrival: (Time, Time), end: (Time, Time)) {
-        while let Some(&left) = self.bursts.front().filter(|burst| burst.end.1 <= now) {
+        self.see_to(now);
+        while self.bursts.front().is_some_and(|burst| burst.end.1 <= now) {
             self.bursts.pop_front();
-            if left.arrival.1 > self.sampled_at {
-                self.max_bytes = self.max_bytes.max(left.occupancy);
-            }
         }
         let residence = end.0 .0 + end.1 .0 - arrival.0 .0 - arrival.1 .0;
         self.booked += bytes as u128 * residence as u128 / 2;
         self.passed_bytes += bytes;
-        let occupancy = self.occupancy(arrival.1) + bytes - passed(bytes, end, arrival.1);
-        self.bursts.push_back(Burst { bytes, arrival, end, occupancy });
+        self.bursts.push_back(Burst { bytes, arrival, end });
     }
 
     /// Largest occupancy since the last sample. What is to come counts when it has come: a burst may be booked long before.
     pub fn take_max(&mut self, now: Time) -> u64 {
-        let since = self.sampled_at;
-        let peaks = self.bursts.iter().filter(|burst| burst.arrival.1 > since && burst.arrival.1 <= now);
+        self.see_to(now);
         let held = self.occupancy(now);
-        let most = peaks.map(|burst| burst.occupancy).fold(self.max_bytes.max(held), u64::max);
-        (self.max_bytes, self.sampled_at) = (held, now);
-        most
+        std::mem::replace(&mut self.max_bytes, held).max(held)
+    }
+
+    /// Looks for the largest occupancy up to an instant. It grows and falls evenly, and is largest where a burst has come or
+    /// begins to leave.
+    fn see_to(&mut self, now: Time) {
+        let mut most = self.max_bytes;
+        for burst in &self.bursts {
+            for at in [burst.arrival.1, burst.end.0] {
+                if self.seen_to < at && at <= now {
+                    most = most.max(self.occupancy(at));
+                }
+            }
+        }
+        (self.max_bytes, self.seen_to) = (most, now);
     }
 
     /// Bytes in the buffer at an instant that is not before the last packet's beginning.
@@ -113,6 +119,19 @@ impl Residence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_may_be_there_before_the_last_byte_has_come() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        iio.pass(Time::ZERO, 1000, (ns(0), ns(10)), (ns(100), ns(110)));
+        iio.pass(Time::ZERO, 1000, (ns(50), ns(150)), (ns(200), ns(210)));
+        // 1,500 B are there when the first burst begins to leave, ten times as fast as the second comes.
+        assert_eq!(iio.take_max(ns(99)), 1490);
+        assert_eq!(iio.take_max(ns(160)), 1500);
+        assert_eq!(iio.take_max(ns(300)), 1000);
+        assert_eq!(iio.take_max(ns(400)), 0);
+    }
 
     #[test]
     fn the_counter_grows_by_what_is_there() {
