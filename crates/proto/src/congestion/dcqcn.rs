@@ -371,10 +371,10 @@ impl Controller for ReactionPoint {
         self.run_timers(p, now);
     }
 
-    fn caught_up(&self, law: &ReactionParameters, now: Time) -> Option<Self> {
+    fn look(&self, law: &ReactionParameters, now: Time, read: impl FnOnce(&Self) -> f64) -> f64 {
         let mut flow = self.clone();
         flow.catch_up(law, now);
-        Some(flow)
+        read(&flow)
     }
 }
 

@@ -281,19 +281,20 @@ pub trait Controller: Debug + Sized + 'static {
     /// A probe came back: the receiving host took so long to write it.
     fn on_probe_answer(&mut self, _law: &Self::Law, _delay: Time) {}
 
-    /// As it would be if an input came now, for those that catch up lazily. Looking must not change what is seen later.
-    fn caught_up(&self, _law: &Self::Law, _now: Time) -> Option<Self> {
-        None
+    /// Reads it as it would be if an input came now, for those that catch up lazily. Looking must not change what is seen
+    /// later.
+    fn look(&self, _law: &Self::Law, _now: Time, read: impl FnOnce(&Self) -> f64) -> f64 {
+        read(self)
     }
 
     /// Its rate, as it would be if an input came now.
     fn rate_at(&self, law: &Self::Law, now: Time) -> f64 {
-        self.caught_up(law, now).as_ref().unwrap_or(self).rate()
+        self.look(law, now, Self::rate)
     }
 
     /// The value now of a signal, by its number.
     fn signal(&self, law: &Self::Law, now: Time, number: usize) -> f64 {
-        (Self::SIGNALS[number].read)(self.caught_up(law, now).as_ref().unwrap_or(self), law)
+        self.look(law, now, |flow| (Self::SIGNALS[number].read)(flow, law))
     }
 }
 
