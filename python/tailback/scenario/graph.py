@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from tailback.limits import HPCC_TOPOLOGY_BYTES, MAX_HOSTS, MAX_LINKS, SCENARIO_BYTES
 from tailback.scenario.document import from_yaml
-from tailback.scenario.errors import Path, ScenarioError, found, one_of
+from tailback.scenario.errors import Path, ScenarioError, dotted, found, one_line, one_of, plain
 from tailback.scenario.fields import Part
 from tailback.scenario.hosts import ALL, NAME, check_entry, count_of, expand
 from tailback.scenario.link import Link, Read
@@ -182,7 +182,7 @@ def _from_yaml(path: str, content: bytes, link: Link) -> Network:
     unknown = next((key for key in data if key not in ("switches", "links", "link")), None)
     if unknown is not None:
         text = f"found an unknown field, expected {one_of(unknown, ['switches', 'links', 'link'])}"
-        raise NetworkError(("path",), f"{document.origin((unknown,))}: {unknown}: {text}")
+        raise NetworkError(("path",), f"{document.origin((unknown,))}: {plain(str(unknown))}: {text}")
     given = {"link": link.model_dump(), **data, "kind": "graph"}
     if isinstance(data.get("link"), dict):
         given["link"] = {**link.model_dump(mode="json"), **data["link"]}
@@ -194,7 +194,7 @@ def _from_yaml(path: str, content: bytes, link: Link) -> Network:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where: Path = first["loc"]
-        text = f"{'.'.join(map(str, where))}: {first['msg'].lower()}"
+        text = f"{dotted(where)}: {one_line(first['msg'].lower())}"
     except NetworkError as error:
         where, text = error.path, str(error)
     raise NetworkError(("path",), f"{document.origin(where)}: {text}")
