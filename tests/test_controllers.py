@@ -188,6 +188,10 @@ def test_the_exception_behind_it_is_its_cause() -> None:
             'Odd.uses: found "ack", expected',
         ),
         (
+            {"mine": type("Deaf", (tailback.Controller,), {"on_ack": lambda self, ack: None})},
+            'Deaf.uses: found no "acks", expected it with on_ack',
+        ),
+        (
             {"mine": "tests/nothing.py:Mine"},
             'nothing.py", no such file or directory, expected a file that can be read',
         ),

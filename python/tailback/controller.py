@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 USES = ("acks", "each_ack", "hop_count", "telemetry", "cnps", "window", "timer")
 _HEARS = ("on_sent", "on_ack", "on_cnp", "on_loss", "on_timeout", "peek")
+_NEEDS = {"acks": "on_ack", "cnps": "on_cnp", "timer": "on_timeout"}
+"""What a NIC tells only those that use it, and where."""
 _MOST_TELEMETRY_BYTES = 1024
 FORM = "FILE.py:CLASS"
 """How a class in a file is named."""
@@ -127,6 +129,9 @@ def checked(name: str, factory: Any) -> Checked:
     uses = {one: one in kind.uses for one in USES}
     uses["acks"] |= uses["each_ack"] or uses["hop_count"] or uses["telemetry"] or uses["window"]
     hears = [getattr(kind, one) is not getattr(Controller, one) for one in _HEARS]
+    for needed, heard in _NEEDS.items():
+        if hears[_HEARS.index(heard)] and not uses[needed]:
+            raise ValueError(f'{kind.__name__}.uses: found no "{needed}", expected it with {heard}')
     # Nobody would take a deadline away.
     hears[_HEARS.index("on_timeout")] = True
     signals = [(str(signal), str(about)) for signal, about in kind.signals.items()]
