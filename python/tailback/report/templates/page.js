@@ -19,7 +19,8 @@
   const config = {
     responsive: true,
     displaylogo: false,
-    displayModeBar: phone.matches ? false : "hover",
+    // Where nothing hovers, as on a tablet or in a printed page, the bar would always lie over labels.
+    displayModeBar: phone.matches || window.matchMedia("(hover: none)").matches ? false : "hover",
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "pan2d", "zoom2d"],
   };
 
