@@ -18,8 +18,8 @@
 //! A loss takes `max_mdf` of both windows once a round trip; `retx_reset` timeouts in a row leave the smallest window.
 //!
 //! Where the algorithm leaves it open: only a decrease begins the time without another one (line 28 as printed would count
-//! every ACK that changes nothing, and the window would never shrink); a pause runs from the
-//! packet before, and what an ACK says in between makes it longer or shorter.
+//! every ACK that changes nothing, and the window would never shrink); a pause runs from the packet before, and what an ACK
+//! says in between makes it longer or shorter.
 //!
 //! Leaves out: the sending host's part of the delay, and the QoS classes of section 3.7.
 

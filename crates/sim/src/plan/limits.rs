@@ -16,7 +16,6 @@ const LATENCY_PS: u64 = 100_000_000_000_000;
 const MOST_CONNECTIONS: u64 = 1 << 20;
 /// Most descriptors of a ring of a device, more than drivers offer (`ethtool -g`; mlx5: 8192).
 const MOST_DESCRIPTORS: u64 = 1 << 16;
-/// Most packets that a receive ring of a host holds.
 /// Most packets that one interrupt, poll or batch is for.
 const MOST_AT_ONCE: u64 = 1 << 16;
 /// Most bytes of a threshold or of what is on its way in a host: 1 TiB.
