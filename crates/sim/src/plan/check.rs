@@ -191,6 +191,10 @@ impl Plan {
                 "each has as many congestion controls as the others, and one at least",
             ));
         }
+        // Queue pairs name theirs by 8 bits.
+        if kinds > 1 << 8 {
+            return Err(impossible("nics", "more than 256 congestion controls"));
+        }
         let hosts = self.hosts.iter().map(|host| host.congestion);
         let writers = self.writers.iter().filter_map(|writer| writer.congestion);
         let messages = self.flows.congestion.iter().flatten().copied();

@@ -31,6 +31,16 @@ fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanErro
     }
 }
 
+/// Refuses times of traffic: from when to when, and one between.
+fn check_span(
+    place: &str,
+    between: (&str, u64),
+    start_ps: u64,
+    stop_ps: Option<u64>,
+) -> Result<(), PlanError> {
+    check(place, LONGEST_PS, &[("start_ps", start_ps), between, ("stop_ps", stop_ps.unwrap_or(0))])
+}
+
 impl Plan {
     /// Refuses numbers that are too large for any run.
     pub(super) fn check_limits(&self) -> Result<(), PlanError> {
@@ -143,23 +153,13 @@ impl BridgeModelPlan {
 
 impl WriterPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let times = [
-            ("start_ps", self.start_ps),
-            ("start_spread_ps", self.start_spread_ps),
-            ("stop_ps", self.stop_ps.unwrap_or(0)),
-        ];
-        check(place, LONGEST_PS, &times)
+        check_span(place, ("start_spread_ps", self.start_spread_ps), self.start_ps, self.stop_ps)
     }
 }
 
 impl TcpConnectionPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let times = [
-            ("start_ps", self.start_ps),
-            ("start_spread_ps", self.start_spread_ps),
-            ("stop_ps", self.stop_ps.unwrap_or(0)),
-        ];
-        check(place, LONGEST_PS, &times)
+        check_span(place, ("start_spread_ps", self.start_spread_ps), self.start_ps, self.stop_ps)
     }
 }
 
@@ -171,30 +171,16 @@ impl VethNetworkPlan {
         }
         for (index, item) in self.datagrams.iter().enumerate() {
             let place = format!("veth.datagrams[{index}]");
-            let times = [
-                ("interval_ps", item.interval_ps),
-                ("start_ps", item.start_ps),
-                ("stop_ps", item.stop_ps.unwrap_or(0)),
-            ];
-            check(&place, LONGEST_PS, &times)?;
+            check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;
             check(&place, MOST_BYTES, &[("sndbuf_bytes", item.sndbuf_bytes)])?;
         }
         for (index, item) in self.pings.iter().enumerate() {
-            let times = [
-                ("interval_ps", item.interval_ps),
-                ("start_ps", item.start_ps),
-                ("stop_ps", item.stop_ps.unwrap_or(0)),
-            ];
-            check(&format!("veth.pings[{index}]"), LONGEST_PS, &times)?;
+            let place = format!("veth.pings[{index}]");
+            check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;
         }
         for (index, item) in self.frames.iter().enumerate() {
             let place = format!("veth.frames[{index}]");
-            let times = [
-                ("interval_ps", item.interval_ps),
-                ("start_ps", item.start_ps),
-                ("stop_ps", item.stop_ps.unwrap_or(0)),
-            ];
-            check(&place, LONGEST_PS, &times)?;
+            check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;
             check(&place, MOST_AT_ONCE, &[("batch", item.batch as u64)])?;
         }
         Ok(())
