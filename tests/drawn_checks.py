@@ -112,7 +112,7 @@ def _may_drop_lossless(run: Run, where: str, text: str) -> bool:
 def _unpaused(
     run: Run, ends: tuple[Classification, Classification] | None, priority: int, paused: set[int]
 ) -> bool:
-    """Whether packets of a priority at the first of two ends are in one at the other that its pauses do not name."""
+    """Whether packets of a priority at the first end are in one at the second that its pauses do not name."""
     if ends is None:
         return False
     here, there = (classes(code_points(run.scenario), end) for end in ends)

@@ -242,7 +242,8 @@ def test_a_fault_says_where_no_pause_stops_the_packets() -> None:
     assert faults_of(INCAST) == []
     (first, *_) = faults_of(INCAST, "host.qos={trust: pcp, pcp: {3: 5}}")
     end = "; no pause of it stops what h0 sends in priority 5 (host.qos and switch.qos differ)"
-    assert first.startswith("lossless priority 3 dropped packets at port sw0:h0") and first.endswith(end)
+    assert first.startswith("lossless priority 3 dropped packets at port sw0:h0")
+    assert first.endswith(end)
     # The same priority by other marks: the headroom is too small, and that is all.
     (small, *_) = faults_of(INCAST, "host.qos={trust: pcp}", "switch.pfc.headroom=2000B")
     assert small.endswith("would have been enough")
@@ -256,7 +257,7 @@ def test_a_receive_buffers_pauses_name_all_of_its_priorities() -> None:
     sets = ("switch.lossless=[3, 4]", "switch.shared=4MB", "run.duration=2ms", other, slow)
     found = faults_of(INCAST, *sets, path % "[4]")
     of_host = [text for text in found if "h3/nic-rx" in text]
-    assert of_host and of_host[0].endswith(
+    assert of_host[0].endswith(
         "; no pause of it stops what sw0 sends in priority 3 (host.qos and switch.qos differ)"
     )
     assert not any("h3/nic-rx" in text for text in faults_of(INCAST, *sets, path % "[3, 4]"))

@@ -126,7 +126,7 @@ traffic:
 
 
 def test_the_ack_comes_back_by_the_way_that_it_takes() -> None:
-    """Of the paths of as many links each way takes its own: three different ideal times, and alone each is met."""
+    """Of paths of as many links each way takes its own: three different ideal times, each met alone."""
     one_by_one = ", ".join(f"h0 h1 {100 * (1 + number)}B {120 * number}us" for number in range(16))
     flows = tailback.run(loads(RING % one_by_one)).flows.to_pylist()
     assert {round(flow["ideal_fct_ps"] / 50e6) for flow in flows} == {0, 1, 2}
