@@ -202,7 +202,7 @@ impl World {
             let bridge = |node: usize| node.checked_sub(first_bridge).map(|bridge| &plan.bridges[bridge]);
             let latency = match peer_node.checked_sub(hosts) {
                 Some(_) if peer_node >= first_bridge => {
-                    bridge(peer_node).map_or(0, |bridge| plan.bridge_models[bridge.model].rx_latency_ps)
+                    bridge(peer_node).map_or(0, |bridge| plan.bridge_models[bridge.model].host.rx_latency.0)
                 }
                 Some(switch) => plan.switch_models[plan.switches[switch].model].latency_ps,
                 None => plan.nics[plan.hosts[peer_node].nic].rx_latency_ps,

@@ -67,6 +67,32 @@ tailback_proto::parameters! {
 /// Below the kernel's greatest limit, `DQL_MAX_LIMIT`.
 const LIMIT: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
 
+tailback_proto::parameters! {
+    /// The Linux host that forwards, in softirq, between its ports.
+    pub struct BridgeParameters {
+        /// Descriptors of each receive ring (ethtool -G rx).
+        rx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE";
+        /// Descriptors of each transmit ring (ethtool -G tx).
+        tx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE";
+        /// A hard interrupt, entry and exit included.
+        interrupt: Time = Time::from_ns(500), in DELAY, source COST;
+        /// From an interrupt to its handler on a core that sleeps.
+        idle_exit: Time = Time::from_us(1), in DELAY,
+            source "assumption: a shallow idle state (C1) and the message over PCIe";
+        /// The start of a poll, with its softirq.
+        poll: Time = Time::from_ns(200), in DELAY, source COST;
+        /// From a packet's last bit on the wire to its completion in memory.
+        rx_latency: Time = Time::from_ns(500), in DELAY,
+            source "assumption: NIC and PCIe; no vendor document says";
+        /// From the doorbell to a packet's first bit on the wire.
+        tx_latency: Time = Time::from_ns(500), in DELAY,
+            source "assumption: NIC and PCIe; no vendor document says";
+    }
+}
+
+/// More than drivers offer (`ethtool -g`; mlx5: 8192).
+const RING: std::ops::RangeInclusive<u32> = 64..=65_536;
+
 /// A bridge.
 #[derive(Debug)]
 pub(crate) struct Bridge {
@@ -129,9 +155,9 @@ impl World {
     fn add_cores(&mut self, model: &BridgeModelPlan) -> u32 {
         let first_core = self.linux.cores.len() as u32;
         let costs = CoreModel {
-            idle_exit: Time(model.idle_exit_ps),
-            interrupt: Time(model.interrupt_ps),
-            poll: Time(model.poll_ps),
+            idle_exit: model.host.idle_exit,
+            interrupt: model.host.interrupt,
+            poll: model.host.poll,
         };
         for (core, plan) in (first_core..).zip(&model.cores) {
             self.linux.cores.push(Core::new(costs));
@@ -171,7 +197,8 @@ impl World {
             self.linux.outputs.push(Output::Bridge(number));
             self.linux.timers.push(Timer::Watchdog { egress: number });
             self.linux.egresses.push(Egress::new(
-                model.qdisc.build(&format!("{}.qdisc", plan.bridges[bridge as usize].name))?,
+                (model.qdisc)
+                    .build(&format!("{}.qdisc", plan.bridges[bridge as usize].name), model.frame_bytes)?,
                 port,
                 (egresses == channels).then_some(first_channel + at),
                 self.linux.outputs.len() as u32 - 1,
@@ -196,14 +223,15 @@ impl World {
                 Dql::new(parameters, Time::ZERO)
             });
             let egress = first_egress + if model.multiqueue { number as u32 } else { 0 };
-            let tx = TxQueue::new(model.tx_ring, dql, Moderation::new(&model.tx, Mode::Interrupt), egress);
+            let tx =
+                TxQueue::new(model.host.tx_ring, dql, Moderation::new(&model.tx, Mode::Interrupt), egress);
             self.linux.channels.push(Channel::new(
                 port,
                 number as u32,
                 first_core + core,
                 self.linux.napis.len() as u32 - 1,
                 costs,
-                model.rx_ring,
+                model.host.rx_ring,
                 Moderation::new(&model.rx, Mode::Packet),
                 tx,
             ));
@@ -211,7 +239,7 @@ impl World {
         let xps = |core: u32| of_port.irq_cores.iter().position(|&of| of == core).map(|at| at as u32);
         self.linux.bridge_ports.push(BridgePort {
             bridge,
-            tx_latency: Time(model.tx_latency_ps),
+            tx_latency: model.host.tx_latency,
             first_channel,
             channels,
             rss: of_port.rss.clone(),

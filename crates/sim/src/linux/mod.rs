@@ -8,8 +8,9 @@ pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod veth;
 
-pub use bridge::{BqlParameters, BridgeCosts};
+pub use bridge::{BqlParameters, BridgeCosts, BridgeParameters};
 pub use moderation::CoalescingParameters;
+pub use veth::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
 
 use bridge::{Bridge, BridgePort};
 use device::Channel;

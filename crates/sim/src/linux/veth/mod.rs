@@ -12,6 +12,7 @@
 //! on, contention for the qdisc's lock, caches, and the processes behind the receiver's sockets.
 
 mod receive;
+mod settings;
 mod sources;
 mod transmit;
 
@@ -27,7 +28,9 @@ use super::napi::{Napi, Output, Thread};
 use super::{Linux, Timer};
 use crate::engine::{stream, Stream};
 use crate::host::Gauge;
-use crate::plan::{PlanError, VethBqlPlan, VethNetworkPlan, VethPlan};
+use crate::plan::{PlanError, VethNetworkPlan, VethPlan};
+
+pub use settings::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
 
 use sources::{Flood, Frames, Ping};
 
@@ -194,17 +197,17 @@ pub(crate) struct End {
 impl End {
     fn new(plan: &VethPlan, namespace: u32, qdisc: Qdisc, random: [Stream; 2]) -> Self {
         let [random, jitter] = random;
-        let stops = plan.stops_when_full && !qdisc.is_noqueue();
+        let stops = (plan.veth.kernel == Kernel::Stops) && !qdisc.is_noqueue();
         let parameters = VethParameters {
-            ring: plan.ring,
+            ring: plan.veth.ring,
             on_full: if stops { OnFull::Stop } else { OnFull::Free },
-            charge: match plan.bql {
+            charge: match plan.veth.bql {
                 _ if qdisc.is_noqueue() => Charge::Off,
-                VethBqlPlan::Off => Charge::Off,
-                VethBqlPlan::Packets => Charge::Packets,
-                VethBqlPlan::Bytes => Charge::Bytes,
+                VethBql::Off => Charge::Off,
+                VethBql::Packets => Charge::Packets,
+                VethBql::Bytes => Charge::Bytes,
             },
-            tx_usecs: Time(plan.tx_usecs_ps),
+            tx_usecs: plan.veth.tx_usecs,
             dql: DqlParameters::default(),
         };
         End {
@@ -218,7 +221,7 @@ impl End {
             output: 0,
             output_scheduled: false,
             output_ends: false,
-            output_cost: Time(plan.output_ps),
+            output_cost: plan.veth.output,
             watchdog: 0,
             watchdog_armed: false,
             shaper: 0,
@@ -303,20 +306,20 @@ impl Linux {
             plan.namespaces.iter().enumerate().map(|(index, n)| (n.name.as_str(), index as u32)).collect();
         self.veths.namespaces = (plan.namespaces.iter())
             .map(|n| Namespace {
-                take: Time(n.take_ps),
-                stack: Time(n.stack_ps + n.rules as u64 * n.rule_ps),
-                echo: Time(n.echo_ps),
-                jitter: n.jitter_per_mille as f64 / 1000.0,
-                wakeup: Time(n.wakeup_ps),
-                threaded: n.threaded,
-                gro_batch: n.gro_batch as usize,
+                take: n.costs.take,
+                stack: n.costs.way_up(),
+                echo: n.costs.way_up_of_echo(),
+                jitter: n.costs.jitter,
+                wakeup: n.costs.wakeup,
+                threaded: n.costs.napi == Polling::Threaded,
+                gro_batch: n.costs.gro_batch as usize,
                 delivered_packets: 0,
                 delivered_bytes: 0,
             })
             .collect();
         for (index, veth) in plan.veths.iter().enumerate() {
             for (side, name) in [&veth.a, &veth.b].into_iter().enumerate() {
-                let qdisc = veth.qdisc.build(&format!("veth.veths[{index}].qdisc"))?;
+                let qdisc = veth.qdisc.build(&format!("veth.veths[{index}].qdisc"), veth.frame_bytes)?;
                 let own = (2 * index + side) as u64;
                 let random = ["veth qdisc", "veth poll"].map(|kind| stream(seed, kind, own));
                 let mut end = End::new(veth, number[name.as_str()], qdisc, random);
