@@ -246,6 +246,7 @@ impl World {
         let wire_bytes = self.packets[index].wire_bytes as u32;
         let busy_until = self.now + self.serialization(port, wire_bytes);
         let p = &mut self.ports[port];
+        debug_assert!(p.busy_until <= self.now, "one thing at a time is on the wire");
         p.busy_until = busy_until;
         p.wire_bytes += wire_bytes as u64;
         let arrival = busy_until + p.arrival_delay;

@@ -309,13 +309,14 @@ impl World {
         }
         let class = self.next_class(port, eligible);
         let index = self.dequeue(port, class);
-        self.release(port, index);
         if self.telemetry.hops && self.packets[index].kind == Kind::Data {
             self.write_telemetry(port, class, index);
         }
+        // A pause that ends with this packet's room is told by the port that it came by, which may be this one.
         self.send(port, index);
+        self.release(port, index);
         let p = &self.ports[port];
-        if p.backlogged & !p.paused != 0 || p.pfc_pending != 0 {
+        if p.backlogged & !p.paused != 0 {
             let busy_until = p.busy_until;
             self.wake_port(port, busy_until);
         }
@@ -359,5 +360,63 @@ impl World {
         if group.asserted && group.headroom == 0 && s.below_xon(pool, group.shared as u64) {
             self.release_pause(in_port, class);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, PoolsPlan, SwitchModelPlan};
+    use tailback_proto::units::Bytes;
+
+    const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
+
+    /// A switch with class 3 lossless, 1,000,000 B shared, alphas of 1/2 and 3.
+    fn switch(change: impl Fn(&mut SwitchModelPlan)) -> Switch {
+        let mut model = Plan::from_json(PLAN).unwrap().switch_models[0].clone();
+        (model.shared_bytes, model.ingress_alpha, model.egress_alpha) = (1_000_000, 0.5, 3.0);
+        change(&mut model);
+        Switch::new(&model, 0)
+    }
+
+    #[test]
+    fn thresholds_are_alpha_times_what_is_free() {
+        let mut switch = switch(|_| {});
+        assert_eq!((switch.ingress_threshold(0), switch.egress_threshold(0)), (500_000, 3_000_000));
+        switch.free[0] -= 600_000;
+        assert_eq!(switch.used(0), 600_000);
+        assert_eq!((switch.ingress_threshold(0), switch.egress_threshold(0)), (200_000, 1_200_000));
+    }
+
+    #[test]
+    fn lossless_classes_have_the_first_pool_and_all_others_the_second() {
+        let pools = PoolsPlan { lossless_bytes: 700_000, lossy_bytes: 300_000 };
+        let parted = switch(|model| (model.lossless, model.pools) = (vec![3, 5], Some(pools)));
+        assert_eq!(std::array::from_fn(|class| parted.pool(class as u8)), [1, 1, 1, 0, 1, 0, 1, 1]);
+        assert_eq!((parted.ingress_threshold(0), parted.ingress_threshold(1)), (350_000, 150_000));
+        let whole = switch(|_| {});
+        assert_eq!(std::array::from_fn(|class| whole.pool(class as u8)), [0; CLASSES]);
+    }
+
+    #[test]
+    fn a_pause_ends_at_xon_or_that_far_below_xoff() {
+        let fixed = switch(|model| model.pfc.xon = Some(Bytes(40_000)));
+        assert_eq!([40_000, 40_001].map(|shared| fixed.below_xon(0, shared)), [true, false]);
+        let mut moving = switch(|model| model.pfc.xon_offset = Bytes(3_000));
+        assert_eq!([497_000, 497_001].map(|shared| moving.below_xon(0, shared)), [true, false]);
+        // With next to nothing free, xoff is below the offset: the pause ends with the last byte.
+        moving.free[0] = 100;
+        assert_eq!([0, 1].map(|shared| moving.below_xon(0, shared)), [true, false]);
+    }
+
+    #[test]
+    fn a_group_adds_up_its_bytes_over_time() {
+        let ticks = |count: u64| Time(count * super::super::port::TICK);
+        let mut group = IngressGroup { shared: 300, headroom: 200, ..IngressGroup::EMPTY };
+        group.integrate(ticks(4));
+        group.headroom = 0;
+        group.integrate(ticks(10));
+        assert_eq!(group.byte_ticks, 500 * 4 + 300 * 6);
+        assert_eq!(group.changed_at, ticks(10));
     }
 }
