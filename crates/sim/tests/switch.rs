@@ -44,6 +44,13 @@ fn most(recording: &Recording, entity: &str, quantity: &str) -> u64 {
     column.expect(quantity).2.iter().fold(0.0, |most: f64, &value| most.max(value)) as u64
 }
 
+/// A counter of a port; a host's port has no name.
+fn counter(recording: &Recording, node: &str, port: &str, name: &str) -> u64 {
+    let mut rows = recording.counters.iter();
+    let row = rows.find(|row| row.node == node && row.port == port && row.counter == name);
+    row.map_or(0, |row| row.value)
+}
+
 /// Why packets were dropped.
 fn reasons(recording: &Recording) -> BTreeSet<&'static str> {
     recording.meta.drops.iter().map(|drop| drop.reason).collect()
@@ -144,13 +151,8 @@ fn both_ends_of_a_link_count_the_same_pauses() {
         (model.lossless, model.shared_bytes) = (vec![1, 2], 400_000);
         model.pfc.xoff = Some(Bytes(50_000));
     }));
-    let counter = |node: &str, port: &str, name: &str| {
-        let mut rows = recording.counters.iter();
-        let row = rows.find(|row| row.node == node && row.port == port && row.counter == name);
-        row.map_or(0, |row| row.value)
-    };
-    let at_switch = |name: &str| counter("sw0", "sw0:h0", name);
-    let at_host = |name: &str| counter("h0", "", name);
+    let at_switch = |name: &str| counter(&recording, "sw0", "sw0:h0", name);
+    let at_host = |name: &str| counter(&recording, "h0", "", name);
     let frames = at_switch("tx_prio1_pause");
     assert!(frames > 10, "{frames}");
     assert!(frames - at_host("rx_prio1_pause") <= 1, "one may be on its way");
@@ -162,4 +164,26 @@ fn both_ends_of_a_link_count_the_same_pauses() {
         assert_eq!(total(&recording, &format!("tx_prio{class}_pause")), 0, "class {class}");
         assert_eq!(total(&recording, &format!("rx_prio{class}_pause")), 0, "class {class}");
     }
+}
+
+/// A link that comes back is quiet in a class that its other end wants paused, until that end has said so itself: the frame's
+/// 84 B, the link and the response.
+#[test]
+fn a_link_that_comes_back_is_paused_until_it_is_told() {
+    let sent = |xoff, after_repair: u64| {
+        let mut plan = two_to_one(|model| {
+            model.lossless = vec![1];
+            model.pfc.xoff = Some(Bytes(xoff));
+            model.pfc.quanta = 2; // a longer pause would hide a wait that is too short
+        });
+        (plan.links[0].delay_ps, plan.links[0].headroom_bytes) = (10 * US, 400_000);
+        plan.links[2].rate_bps = 1_000_000_000; // what waits for it keeps the pause
+        plan.writers[0].tx_depth = 4096;
+        plan.link_events = vec![LinkEventPlan(300 * US, 0, false), LinkEventPlan(310 * US, 0, true)];
+        plan.duration_ps = 310 * US + after_repair;
+        counter(&run_with_faults(plan), "h0", "", "tx_prio1_packets")
+    };
+    let told = 84 * 80 + 10 * US + 300_000;
+    assert_eq!(sent(30_000, 1), sent(30_000, told - 1));
+    assert!(sent(5_000_000, 1) < sent(5_000_000, told - 1), "there was something to send");
 }
