@@ -170,20 +170,40 @@ fn both_ends_of_a_link_count_the_same_pauses() {
 /// 84 B, the link and the response.
 #[test]
 fn a_link_that_comes_back_is_paused_until_it_is_told() {
-    let sent = |xoff, after_repair: u64| {
+    let run = |xoff, quanta, after_repair: u64| {
         let mut plan = two_to_one(|model| {
-            model.lossless = vec![1];
-            model.pfc.xoff = Some(Bytes(xoff));
-            model.pfc.quanta = 2; // a longer pause would hide a wait that is too short
+            (model.lossless, model.pfc.xoff, model.pfc.quanta) = (vec![1], Some(Bytes(xoff)), quanta);
         });
         (plan.links[0].delay_ps, plan.links[0].headroom_bytes) = (10 * US, 400_000);
         plan.links[2].rate_bps = 1_000_000_000; // what waits for it keeps the pause
         plan.writers[0].tx_depth = 4096;
         plan.link_events = vec![LinkEventPlan(300 * US, 0, false), LinkEventPlan(310 * US, 0, true)];
         plan.duration_ps = 310 * US + after_repair;
-        counter(&run_with_faults(plan), "h0", "", "tx_prio1_packets")
+        let recording = run_with_faults(plan);
+        ["tx_prio1_packets", "rx_prio1_pause"].map(|name| counter(&recording, "h0", "", name))
     };
     let told = 84 * 80 + 10 * US + 300_000;
-    assert_eq!(sent(30_000, 1), sent(30_000, told - 1));
-    assert!(sent(5_000_000, 1) < sent(5_000_000, told - 1), "there was something to send");
+    // Two quanta, since a longer pause would hide a wait that is too short.
+    assert_eq!(run(30_000, 2, 1), run(30_000, 2, told - 1));
+    assert!(run(5_000_000, 2, 1)[0] < run(5_000_000, 2, told - 1)[0], "there was something to send");
+    // Long ones are not repeated before: the frame is that which tells.
+    let [before, after] = [told - 1, told].map(|time| run(30_000, 65_535, time)[1]);
+    assert_eq!(after, before + 1);
+}
+
+/// A pause lasts for its quanta and no longer: where its repetition waits for packets that take longer, it is one pause
+/// after the other.
+#[test]
+fn a_pause_lapses_with_its_quanta() {
+    for (quanta, lapse) in [(16, true), (65_535, false)] {
+        let mut plan = two_to_one(|model| {
+            (model.lossless, model.pfc.xoff, model.pfc.quanta) = (vec![1], Some(Bytes(30_000)), quanta);
+        });
+        plan.links[2].rate_bps = 1_000_000_000;
+        plan.writers = vec![in_class_1(0, 2), in_class_1(1, 0)];
+        plan.writers[0].tx_depth = 4096;
+        let recording = run_with_faults(plan);
+        let pauses = counter(&recording, "h0", "", "rx_prio1_pause_transition");
+        assert_eq!(pauses > 1000, lapse, "{pauses} pauses of {quanta} quanta");
+    }
 }

@@ -231,6 +231,13 @@ mod tests {
     }
 
     #[test]
+    fn headroom_where_every_byte_takes_whole_picoseconds() {
+        // 800 Gbit/s, 500 us: 1,122 + 84 + 100,000,000 B are 89,127 packets and 712 B; nothing was rounded, however long.
+        let headroom = headroom_bytes(Rate::from_gbps(800), Time::from_us(500), Time::ZERO, Time::ZERO, 1122);
+        assert_eq!(headroom, 89_129 * 1102 + 692);
+    }
+
+    #[test]
     fn headroom_where_no_byte_takes_whole_picoseconds() {
         // 300 Gbit/s: 26.67 ps a byte. A packet of 1,000 B takes 26,666 ps instead of 26,666.67.
         let rate = Rate::from_gbps(300);
@@ -275,7 +282,20 @@ mod tests {
         assert_eq!(source.next_timeout(), Some(Time(50)));
         source.pause(Time(50), Time(100));
         assert_eq!(source.next_timeout(), Some(Time(100)));
+        assert_eq!((source.asserted_at(), source.asserted()), (Some(Time(0)), true));
         assert_eq!(source.resume(Time(70)), Time(70));
-        assert_eq!(source.next_timeout(), None);
+        assert_eq!((source.next_timeout(), source.asserted_at()), (None, None));
+    }
+
+    #[test]
+    fn a_failed_link_ends_a_pause_and_a_repaired_one_may_hold_one() {
+        let mut sink = PauseSink::default();
+        assert_eq!(sink.on_link_failure(Time(5)), None);
+        sink.on_frame(Time(100), Time(50));
+        assert_eq!(sink.on_link_failure(Time(120)), Some((Time(100), Time(120))));
+        assert_eq!((sink.paused_until(Time(200)), sink.paused_since()), (Time(20), None));
+        sink.on_link_repair(Time(300), Time(40));
+        assert_eq!((sink.is_paused(), sink.next_timeout()), (true, Some(Time(340))));
+        assert_eq!((sink.frames, sink.transitions), (1, 1), "nobody sent a frame");
     }
 }

@@ -185,6 +185,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
 mod tests {
     use super::*;
     use crate::Simulation;
+    use tailback_proto::transport::rc::Responder;
 
     const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
 
@@ -203,27 +204,96 @@ mod tests {
         assert_eq!(cooked(|_| {}), []);
     }
 
+    #[test]
+    fn queues_that_had_packets_count_as_checked() {
+        let mut simulation = Simulation::new(Plan::from_json(PLAN).unwrap()).unwrap();
+        simulation.advance(3_000);
+        let (books, errors) = audit(&Plan::from_json(PLAN).unwrap(), simulation.world_mut());
+        // Data and ACKs on three links both ways, and CNPs from h2 to both.
+        assert_eq!((books.checked_queues, books.ok, errors), (9, true, vec![]));
+    }
+
+    /// Lanes of class 3 at the switch's port to h2, at that to h0, and at h2: ports are numbered h0, h1, h2, then the switch's
+    /// three.
+    const AT: usize = 5 * CLASSES + 3;
+    const CAME: usize = 3 * CLASSES + 3;
+    const GOT: usize = 2 * CLASSES + 3;
+
     /// Each counter, off by one, is noticed and the place is named.
     #[test]
     fn every_cooked_book_is_noticed() {
-        // Lane of class 3 at the switch's port to h2: ports are numbered h0, h1, h2, then the switch's three.
-        const AT: usize = 5 * CLASSES + 3;
         cooked(|world| assert_eq!(world.links[5].name, "sw0:h2"));
         type Cook<'a> = &'a dyn Fn(&mut World);
-        let cooks: [(&str, Cook); 9] = [
+        cooked(|world| assert_eq!(world.links[3].name, "sw0:h0"));
+        let drop = |world: &mut World, at: usize, reason: DropReason, packets: u64, bytes: u64| {
+            let tally = &mut world.drops[at][reason as usize];
+            (tally.packets, tally.bytes) = (tally.packets + packets, tally.bytes + bytes);
+        };
+        let cooks: &[(&str, Cook)] = &[
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_packets += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
+            ("sw0:h2/tc3", &|w| w.queues[AT].tx_packets += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
             ("sw0:h2/tc3", &|w| w.queues[AT].bytes += 1),
+            // Between the port and its peer.
+            ("sw0:h2/tc3", &|w| w.groups[GOT].rx_packets += 1),
+            ("sw0:h2/tc3", &|w| w.groups[GOT].rx_bytes += 1),
+            ("sw0:h2/tc3", &|w| drop(w, AT, DropReason::LinkLoss, 1, 0)),
+            ("sw0:h2/tc3", &|w| drop(w, AT, DropReason::LinkLoss, 0, 1)),
+            ("sw0:h2/tc3", &|w| drop(w, AT, DropReason::PortDown, 1, 0)),
+            ("sw0:h2/tc3", &|w| drop(w, AT, DropReason::PortDown, 0, 1)),
+            // What a group is charged, and what its switch has in use.
+            ("sw0:h0/pg3", &|w| w.groups[CAME].shared += 1),
+            ("sw0:h0/pg3", &|w| w.groups[CAME].headroom += 1),
+            ("buffer of switch 0", &|w| w.groups[CAME].headroom += 1),
             ("buffer of switch 0", &|w| w.switches[0].cold.shared_bytes[0] += 1),
-            ("switch 0", &|w| w.drops[AT][DropReason::BufferFull as usize].packets += 1),
+            ("buffer of switch 0", &|w| w.switches[0].cold.shared_bytes[1] += 1),
+            // Into a switch and on.
+            ("switch 0", &|w| w.groups[CAME].rx_packets += 1),
+            ("switch 0", &|w| w.groups[CAME].rx_bytes += 1),
+            ("switch 0", &|w| drop(w, AT, DropReason::BufferFull, 1, 0)),
+            ("switch 0", &|w| drop(w, AT, DropReason::BufferFull, 0, 1)),
+            ("the run", &|w| w.data.sent += 1),
             ("the run", &|w| w.data.delivered += 1),
+            ("the run", &|w| w.data.dropped += 1),
+            ("the run", &|w| w.data.out_of_sequence += 1),
+            ("the run", &|w| w.data.duplicate += 1),
             ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),
             ("queue pair 0", &|w| w.recv_qps[0].bytes_delivered += 1),
+            ("queue pair 0", &|w| w.recv_qps[0].responder = Responder::new(0)),
         ];
         for (number, (place, cook)) in cooks.iter().enumerate() {
             let errors = cooked(|world| cook(world));
             assert!(errors.iter().any(|(found, _)| found == place), "{number}: {errors:?}");
         }
+    }
+
+    #[test]
+    fn what_was_acknowledged_has_arrived() {
+        let errors = cooked(|world| world.recv_qps[0].responder = Responder::new(0));
+        let text = "has packets acknowledged that never arrived";
+        assert!(errors.contains(&("queue pair 0".into(), text.into())), "{errors:?}");
+    }
+
+    /// A packet that arrives in another class is an error in both, unless the node behind the link may have it there.
+    #[test]
+    fn no_class_makes_up_for_another() {
+        let moved = |world: &mut World| {
+            world.groups[GOT].rx_packets -= 1;
+            world.groups[GOT + 1].rx_packets += 1;
+        };
+        let places = |errors: Vec<(String, String)>| errors.into_iter().map(|(place, _)| place);
+        assert!(places(cooked(moved)).eq(["sw0:h2/tc3", "sw0:h2/tc4"]));
+        let errors = cooked(|world| {
+            moved(world);
+            world.ports[5].behind |= RECLASSIFIES;
+        });
+        assert_eq!(errors, []);
+        // All classes together they still have to agree.
+        let lost = cooked(|world| {
+            world.groups[GOT].rx_packets -= 1;
+            world.ports[5].behind |= RECLASSIFIES;
+        });
+        assert!(places(lost).eq(["sw0:h2/tc7"]));
     }
 }
