@@ -18,7 +18,7 @@ pub use counters::Counter;
 pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
-pub use series::Series;
+pub use series::{RecordParameters, Series, MIN_BINS};
 pub use tcp::{CoreShares, Cpu};
 pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 

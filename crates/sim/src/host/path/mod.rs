@@ -22,14 +22,17 @@ mod write_queue;
 
 pub use ddio::DdioParameters;
 pub(crate) use ddio::LINE_BYTES;
+pub use gpu::{GpuParameters, StallsParameters};
 pub(crate) use memory::Memory;
+pub use memory::MemoryParameters;
+pub use pcie::PathParameters;
 
 use gpu::Gpu;
 use iio::Residence;
 use pcie::PcieLink;
 use receive_buffer::ReceiveBuffers;
 use tailback_proto::parameters::SPAN;
-use tailback_proto::units::{Bytes, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 
 use crate::engine::stream;
 use crate::fabric::packet::{Kind, Packet};
@@ -49,6 +52,10 @@ tailback_proto::parameters! {
             source "assumption: the order of a PCIe read of memory; a GPU's takes longer";
     }
 }
+
+const WAN: &str = "Wan et al. (RHCC), APNet 2024";
+/// Of a link or a memory.
+const RATES: std::ops::RangeInclusive<Rate> = Rate::from_gbps(1)..=Rate::from_gbps(100_000);
 
 /// No path: the host is ideal.
 pub(crate) const IDEAL: u32 = u32::MAX;
@@ -146,17 +153,17 @@ impl HostPath {
             target: match &plan.target {
                 TargetPlan::Memory(memory) => Target::Memory(Box::new(Memory::new(
                     memory,
-                    plan.iio_latency_ps,
+                    plan.path.iio_latency,
                     stream(seed, "memory", host as u64),
                 ))),
-                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
+                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.path.iio_latency, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {
                 outstanding_bytes: reads.outstanding.0,
                 latency: reads.latency,
                 fetched: Time::ZERO,
             }),
-            cnp_threshold: plan.cnp_threshold_bytes,
+            cnp_threshold: plan.cnp_threshold.map(|bytes| bytes.0),
             accepted_packets: 0,
             accepted_bytes: 0,
             processing: Time::ZERO,
