@@ -23,8 +23,8 @@ use super::moderation::{Mode, Moderation};
 use super::napi::{Napi, Output, Thread};
 use super::Timer;
 use crate::engine::{splitmix64, stream};
+use crate::fabric::drops::DropReason;
 use crate::fabric::packet::{Kind, Packet};
-use crate::fabric::port::DropReason;
 use crate::host::Gauge;
 use crate::plan::{BridgeModelPlan, Plan, PlanError};
 use crate::world::World;
@@ -113,7 +113,7 @@ pub(super) fn flow_hash(packet: &Packet) -> u32 {
 impl World {
     /// Builds the bridges of a plan. Their ports come after all others.
     pub(crate) fn add_bridges(&mut self, plan: &Plan, first_ports: &[usize]) -> Result<(), PlanError> {
-        self.linux.first_bridge_port = first_ports.first().copied().unwrap_or(self.ports.len());
+        self.linux.first_bridge_port = first_ports.first().copied().unwrap_or(self.fabric.ports.len());
         for (number, bridge) in plan.bridges.iter().enumerate() {
             let model = &plan.bridge_models[bridge.model];
             let first_core = self.add_cores(model);
@@ -229,7 +229,7 @@ impl World {
     pub(crate) fn bridge_receive(&mut self, port: usize, index: u32) {
         let p = &self.linux.bridge_ports[port - self.linux.first_bridge_port];
         let channels = p.rss.len() as u64;
-        let at = (flow_hash(&self.packets[index]) as u64 * channels) >> 32;
+        let at = (flow_hash(&self.fabric.packets[index]) as u64 * channels) >> 32;
         let channel = p.first_channel + p.rss[at as usize];
         self.channel_receive(channel, index);
     }
@@ -238,10 +238,10 @@ impl World {
     pub(super) fn forward(&mut self, core: u32, channel: u32, index: u32) {
         let c = &self.linux.channels[channel as usize];
         let (in_port, number) = (c.port as usize, c.number);
-        let packet = &self.packets[index];
-        let node = self.ports[in_port].owner as usize - self.nics.len();
-        let Some(out) = self.routes.next_port(node, packet.dst, packet.qp) else {
-            self.drop_packet(in_port, index, DropReason::NoRoute);
+        let packet = &self.fabric.packets[index];
+        let node = self.fabric.ports[in_port].owner as usize - self.nics.len();
+        let Some(out) = self.fabric.routes.next_port(node, packet.dst, packet.qp) else {
+            self.fabric.drop_packet(in_port, index, DropReason::NoRoute);
             return;
         };
         let p = &self.linux.bridge_ports[out - self.linux.first_bridge_port];
@@ -249,7 +249,7 @@ impl World {
         let queue = p.xps[of_bridge as usize].unwrap_or(number % p.channels);
         let egress = self.linux.channels[(p.first_channel + queue) as usize].tx.egress;
         // Which transmit queue it has stands where a switch notes the port that a packet came in by.
-        self.packets[index].ingress = (p.first_channel + queue) as u16;
+        self.fabric.packets[index].ingress = (p.first_channel + queue) as u16;
         if self.egress_enqueue(egress, index) {
             self.linux.channels[channel as usize].running = Some(egress);
         }
@@ -257,6 +257,6 @@ impl World {
 
     /// The channel whose transmit queue a packet has.
     pub(super) fn transmit_queue(&self, packet: u32) -> u32 {
-        self.packets[packet].ingress as u32
+        self.fabric.packets[packet].ingress as u32
     }
 }

@@ -236,7 +236,7 @@ impl World {
 
     /// Makes a core look for work if it sleeps or runs a virtual CPU.
     fn kick_core(&mut self, core: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.cores[core as usize];
         match c.work {
             _ if c.entered => return,
@@ -251,7 +251,7 @@ impl World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_linux_core(&mut self, core: u32) {
         let c = &mut self.linux.cores[core as usize];
-        if c.work == Work::Nothing || c.busy_until != self.now {
+        if c.work == Work::Nothing || c.busy_until != self.fabric.run.now {
             return; // stale: an interrupt ended that unit
         }
         c.entered = true;
@@ -282,13 +282,13 @@ impl World {
         c.entered = false;
         if c.work != Work::Nothing {
             let end = c.busy_until;
-            self.schedule(end, Event::LinuxCore(core));
+            self.fabric.run.schedule(end, Event::LinuxCore(core));
         }
     }
 
     /// One step towards the next unit. `true`: a unit has begun, or there is no work.
     fn begin_unit(&mut self, core: u32) -> bool {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.cores[core as usize];
         if let Some(napi) = c.interrupts.pop_front() {
             c.begin(now, Work::Interrupt(napi), Purpose::Irq, c.model.interrupt);
@@ -317,7 +317,7 @@ impl World {
 
     /// A step of the `__do_softirq` under way. `true`: a unit has begun.
     fn begin_softirq_unit(&mut self, core: u32) -> bool {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let index = core as usize;
         let c = &mut self.linux.cores[index];
         let Some(mut action) = c.rx_action else {
@@ -389,7 +389,7 @@ impl World {
     /// A round of softirqs is over. If work is left, another begins; after many rounds or a long time, `ksoftirqd`
     /// takes over.
     fn end_round(&mut self, core: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.cores[core as usize];
         let Softirq { since, rounds_left, .. } = c.softirq.take().expect("it is under way");
         if !c.softirq_pending() {

@@ -18,8 +18,8 @@ use tailback_proto::wire::FCS_BYTES;
 use super::core::{Purpose, Unit, NAPI_WEIGHT};
 use super::moderation::Moderation;
 use crate::event::Event;
-use crate::fabric::packet::{Fifo, Packet};
-use crate::fabric::port::DropReason;
+use crate::fabric::drops::DropReason;
+use crate::fabric::packet::Fifo;
 use crate::world::World;
 
 /// Most transmit completions of a poll.
@@ -194,16 +194,16 @@ impl Channel {
 impl World {
     /// A packet arrives from the wire for a channel's ring.
     pub(super) fn channel_receive(&mut self, channel: u32, index: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.channels[channel as usize];
         if c.waiting + c.taken == c.descriptors {
             c.rx_out_of_buffer += 1;
             let port = c.port as usize;
-            self.drop_packet(port, index, DropReason::ReceiveRing);
+            self.fabric.drop_packet(port, index, DropReason::ReceiveRing);
             return;
         }
-        let bytes = self.packets[index].frame_bytes();
-        c.ring.push(&mut self.packets, index);
+        let bytes = self.fabric.packets[index].frame_bytes();
+        c.ring.push(&mut self.fabric.packets, index);
         if c.waiting == 0 {
             c.first_at = now;
         }
@@ -223,7 +223,7 @@ impl World {
 
     /// Interrupts the core of a channel if that is due, or schedules it.
     fn moderate(&mut self, channel: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.channels[channel as usize];
         let (rx, tx) = (c.rx_due(), c.tx.due());
         let due = rx.min(tx);
@@ -231,7 +231,7 @@ impl World {
             if due < c.irq_at {
                 c.irq_at = due;
                 let napi = c.napi;
-                self.schedule(due, Event::LinuxIrq(napi));
+                self.fabric.run.schedule(due, Event::LinuxIrq(napi));
             }
             return;
         }
@@ -252,7 +252,7 @@ impl World {
     /// The interrupt of a channel may be due.
     pub(super) fn on_moderation(&mut self, channel: u32) {
         let c = &mut self.linux.channels[channel as usize];
-        if c.irq_at != self.now {
+        if c.irq_at != self.fabric.run.now {
             return; // stale: replaced by an earlier one
         }
         c.irq_at = Time::NEVER;
@@ -271,7 +271,7 @@ impl World {
             }
             self.linux.channels[channel as usize].running = None;
         }
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.channels[channel as usize];
         if c.completing {
             match c.tx.sent.front() {
@@ -295,8 +295,8 @@ impl World {
         if used == NAPI_WEIGHT {
             return None;
         }
-        let index = c.ring.pop(&self.packets)?;
-        let bytes = self.packets[index].frame_bytes();
+        let index = c.ring.pop(&self.fabric.packets)?;
+        let bytes = self.fabric.packets[index].frame_bytes();
         c.waiting -= 1;
         c.taken += 1;
         c.rx.count(bytes);
@@ -320,7 +320,7 @@ impl World {
 
     /// A poll has taken all completions: report them to BQL, and wake the queue if it may go on.
     fn end_completions(&mut self, core: u32, channel: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.channels[channel as usize];
         let bytes = std::mem::take(&mut c.completed_bytes);
         if bytes == 0 {
@@ -340,7 +340,7 @@ impl World {
 
     /// A poll ends. `true`: there is more to poll.
     pub(super) fn channel_poll_ends(&mut self, channel: u32, used: u32) -> bool {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.channels[channel as usize];
         let more = used == NAPI_WEIGHT || c.completed == TX_BUDGET;
         c.taken = 0;
@@ -362,18 +362,18 @@ impl World {
 
     /// Hands a packet to the device of a channel.
     pub(super) fn post_to_device(&mut self, channel: u32, index: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let c = &mut self.linux.channels[channel as usize];
         let port = c.port as usize;
         // BQL does not count the FCS, which the device adds.
-        let bytes = self.packets[index].frame_bytes() - FCS_BYTES;
+        let bytes = self.fabric.packets[index].frame_bytes() - FCS_BYTES;
         let p = &mut self.linux.bridge_ports[port - self.linux.first_bridge_port];
         p.tx_backlog.change(now, bytes as i64);
         let latency = p.tx_latency;
-        let wire = self.packets[index].wire_bytes as u32;
-        let begin = self.ports[port].busy_until.max(now + latency);
-        let left = begin + self.serialization(port, wire);
-        self.send_at(port, index, left);
+        let wire = self.fabric.packets[index].wire_bytes as u32;
+        let begin = self.fabric.ports[port].busy_until.max(now + latency);
+        let left = begin + self.fabric.serialization(port, wire);
+        self.fabric.send_at(port, index, left);
         let c = &mut self.linux.channels[channel as usize];
         c.tx.moderation.sample.bytes += bytes as u64;
         c.tx.sent.push_back((left, bytes));
@@ -390,43 +390,6 @@ impl World {
         }
         if !c.scheduled {
             self.moderate(channel);
-        }
-    }
-
-    /// Bytes that a port of a bridge was given and has not put on the wire yet: its device takes packets ahead.
-    pub(crate) fn unsent_bytes(&self, port: usize) -> u64 {
-        let p = &self.ports[port];
-        let begun = |packet: &Packet| {
-            let left = packet.arrival.saturating_sub(p.arrival_delay);
-            left.saturating_sub(self.serialization(port, packet.wire_bytes as u32)) <= self.now
-        };
-        let waiting = p.in_flight.iter(&self.packets).filter(|&packet| !begun(packet));
-        waiting.map(|packet| packet.wire_bytes as u64).sum()
-    }
-
-    /// Puts a packet on the link behind a port; it has left completely at `left`. Calls must come in the order of `left`.
-    fn send_at(&mut self, port: usize, index: u32, left: Time) {
-        let packet = &mut self.packets[index];
-        let (class, wire_bytes, kind, frame) =
-            (packet.class, packet.wire_bytes, packet.kind, packet.frame_bytes());
-        let p = &mut self.ports[port];
-        p.busy_until = left;
-        p.wire_bytes += if p.up { wire_bytes as u64 } else { 0 };
-        let arrival = left + p.arrival_delay;
-        packet.arrival = arrival;
-        let (first, up) = (p.in_flight.is_empty(), p.up);
-        let queue = &mut self.queues[(port, class)];
-        queue.pass(frame);
-        queue.tx_packets += 1;
-        queue.tx_bytes += frame as u64;
-        self.transmissions[kind as usize] += 1;
-        if !up {
-            self.drop_packet(port, index, DropReason::LinkDown);
-            return;
-        }
-        self.ports[port].in_flight.push(&mut self.packets, index);
-        if first {
-            self.schedule(arrival, Event::Arrival(port as u32));
         }
     }
 }

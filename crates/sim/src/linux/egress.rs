@@ -18,8 +18,8 @@ use tailback_proto::wire::FCS_BYTES;
 use super::core::{Purpose, Unit};
 use crate::engine::Stream;
 use crate::event::Event;
+use crate::fabric::drops::DropReason;
 use crate::fabric::packet::{CE, ECT};
-use crate::fabric::port::DropReason;
 use crate::world::World;
 
 /// Most packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
@@ -109,8 +109,8 @@ impl Egress {
 impl World {
     /// Offers a packet to an egress. `true`: the calling core must run it.
     pub(super) fn egress_enqueue(&mut self, egress: u32, index: u32) -> bool {
-        let now = self.now;
-        let packet = &self.packets[index];
+        let now = self.fabric.run.now;
+        let packet = &self.fabric.packets[index];
         let (kind, flags) = (packet.kind, packet.flags);
         // The kernel does not count the FCS.
         let bytes = packet.frame_bytes() - FCS_BYTES;
@@ -127,7 +127,7 @@ impl World {
             self.linux.bridge_ports[port].qdisc_backlog.change(now, bytes as i64);
             if marked {
                 e.marked += 1;
-                self.packets[index].flags |= CE;
+                self.fabric.packets[index].flags |= CE;
             }
         }
         self.drop_victims(egress, &mut drops);
@@ -135,7 +135,7 @@ impl World {
         let e = &mut self.linux.egresses[egress as usize];
         if matches!(result, Enqueue::Dropped(_)) {
             let port = e.port as usize;
-            self.drop_packet(port, index, DropReason::Qdisc);
+            self.fabric.drop_packet(port, index, DropReason::Qdisc);
         }
         // __dev_xmit_skb runs the discipline whatever became of the packet: one that shapes may have another to send.
         let e = &mut self.linux.egresses[egress as usize];
@@ -152,22 +152,22 @@ impl World {
         for (skb, _) in drops.drain(..) {
             self.leave_egress(egress, &skb);
             let port = self.linux.egresses[egress as usize].port as usize;
-            self.drop_packet(port, skb.packet, DropReason::Qdisc);
+            self.fabric.drop_packet(port, skb.packet, DropReason::Qdisc);
         }
     }
 
     fn leave_egress(&mut self, egress: u32, skb: &Skb) {
-        let data = self.packets[skb.packet].kind.is_data() as u64;
+        let data = self.fabric.packets[skb.packet].kind.is_data() as u64;
         let e = &mut self.linux.egresses[egress as usize];
         e.data_packets -= data;
         let port = e.port as usize - self.linux.first_bridge_port;
-        self.linux.bridge_ports[port].qdisc_backlog.change(self.now, -(skb.bytes as i64));
+        self.linux.bridge_ports[port].qdisc_backlog.change(self.fabric.run.now, -(skb.bytes as i64));
     }
 
     /// A core running an egress takes the next packet, with the cost of handing it to the device. `None`: the run is
     /// over.
     pub(super) fn egress_unit(&mut self, core: u32, egress: u32) -> Option<(u32, Time)> {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let e = &mut self.linux.egresses[egress as usize];
         if e.quota == 0 {
             e.running = false;
@@ -193,14 +193,14 @@ impl World {
             if let Some(at) = next_at.filter(|&at| at < e.watchdog_at) {
                 (e.watchdog_at, e.watchdog_core) = (at, core);
                 let timer = e.timer;
-                self.schedule(at, Event::LinuxTimer(timer));
+                self.fabric.run.schedule(at, Event::LinuxTimer(timer));
             }
             return None;
         };
         let e = &mut self.linux.egresses[egress as usize];
         if marked {
             e.marked += 1;
-            self.packets[skb.packet].flags |= CE;
+            self.fabric.packets[skb.packet].flags |= CE;
         }
         let queue = self.transmit_queue(skb.packet);
         let e = &mut self.linux.egresses[egress as usize];
@@ -238,7 +238,7 @@ impl World {
     /// The timer of an egress.
     pub(super) fn on_watchdog_of(&mut self, egress: u32) {
         let e = &mut self.linux.egresses[egress as usize];
-        if e.watchdog_at != self.now {
+        if e.watchdog_at != self.fabric.run.now {
             return;
         }
         e.watchdog_at = Time::NEVER;
@@ -307,7 +307,7 @@ mod tests {
 
     /// A packet in the transmit queue of a channel.
     fn packet(world: &mut World, channel: u32) -> u32 {
-        world.packets.add(Packet {
+        world.fabric.packets.add(Packet {
             arrival: Time::ZERO,
             qp: 0,
             detail: Detail::NONE,

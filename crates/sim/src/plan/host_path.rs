@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 
 use super::{in_bounds, PlanError};
-use crate::fabric::CLASSES;
+use crate::fabric::lanes::CLASSES;
 pub use crate::host::{DdioParameters, ReadsParameters};
 
 /// What lies between a NIC's port and memory.

@@ -94,7 +94,7 @@ impl World {
             let model = &self.nic_models[self.nics[flow.src()].model as usize];
             let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
             let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
-            self.ideal_fct.push(self.ideal_completion(
+            self.ideal_fct.push(self.fabric.ideal_completion(
                 &path,
                 built.packets_per_message,
                 built.frames(telemetry_bytes),

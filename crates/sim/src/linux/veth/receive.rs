@@ -73,7 +73,7 @@ impl World {
 
     /// A piece of a poll's work ends.
     pub(in crate::linux) fn veth_poll_unit_ends(&mut self, core: u32, end: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let veths = &mut self.linux.veths;
         let batch = veths.namespaces[veths.ends[end as usize ^ 1].namespace as usize].gro_batch;
         let e = &mut veths.ends[end as usize];
@@ -118,7 +118,7 @@ impl World {
 
     /// A poll is over. `true`: there is more to poll.
     pub(in crate::linux) fn veth_poll_ends(&mut self, core: u32, end: u32) -> bool {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let e = &mut self.linux.veths.ends[end as usize];
         let used = std::mem::take(&mut e.poll.used);
         e.poll.last = false;
@@ -135,7 +135,7 @@ impl World {
 
     /// The stack has finished a packet.
     fn veth_deliver(&mut self, core: u32, end: u32, packet: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let veths = &mut self.linux.veths;
         let Datagram { kind, sequence, bytes, .. } = veths.packets.packets[packet as usize];
         veths.packets.remove(packet);

@@ -177,7 +177,7 @@ impl World {
         let frames = veths.frames.iter().zip(&plan.frames).map(|(s, p)| (s.timer, p.start_ps));
         let starts: Vec<(u32, u64)> = floods.chain(pings).chain(frames).collect();
         for (timer, start) in starts {
-            self.schedule(Time(start), Event::LinuxTimer(timer));
+            self.fabric.run.schedule(Time(start), Event::LinuxTimer(timer));
         }
     }
 
@@ -191,7 +191,7 @@ impl World {
 
     /// A flood's thread calls `sendto`. `None`: it waits.
     pub(in crate::linux) fn flood_unit(&mut self, flood: u32) -> Option<Unit> {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let f = &mut self.linux.veths.floods[flood as usize];
         if now >= f.stop {
             f.state = State::Stopped;
@@ -205,7 +205,7 @@ impl World {
         if f.next_at > now {
             f.state = State::Timer;
             let (at, timer) = (f.next_at, f.timer);
-            self.schedule(at, Event::LinuxTimer(timer));
+            self.fabric.run.schedule(at, Event::LinuxTimer(timer));
             return None;
         }
         Some(Unit { cost: f.send, weight: 0, purpose: Purpose::Sys })
@@ -234,7 +234,7 @@ impl World {
 
     /// The next echo request.
     pub(in crate::linux) fn on_ping_timer(&mut self, ping: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let p = &mut self.linux.veths.pings[ping as usize];
         if now >= p.stop {
             return;
@@ -244,13 +244,13 @@ impl World {
         p.due += p.interval;
         let later = (p.spread.0 as f64 * uniform(&mut p.random)) as u64;
         let (core, end, bytes, timer, next) = (p.core, p.end, p.frame_bytes, p.timer, p.due + Time(later));
-        self.schedule(next, Event::LinuxTimer(timer));
+        self.fabric.run.schedule(next, Event::LinuxTimer(timer));
         self.veth_send(core, end, Kind::EchoRequest(ping), sequence, bytes);
     }
 
     /// The next batch of XDP frames.
     pub(in crate::linux) fn on_frames_timer(&mut self, source: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let f = &mut self.linux.veths.frames[source as usize];
         if now >= f.stop {
             return;
@@ -258,7 +258,7 @@ impl World {
         f.sent += f.batch as u64;
         let (core, end, batch, bytes) = (f.core, f.end, f.batch, f.frame_bytes);
         let (timer, next) = (f.timer, now + f.interval);
-        self.schedule(next, Event::LinuxTimer(timer));
+        self.fabric.run.schedule(next, Event::LinuxTimer(timer));
         self.veth_send_frames(core, end, source, batch, bytes);
     }
 }

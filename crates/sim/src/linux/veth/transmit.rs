@@ -36,7 +36,7 @@ impl World {
         };
         let packet = Datagram { kind, sequence, bytes, charged, next_free: NONE };
         skb.packet = self.linux.veths.packets.add(packet);
-        let now = self.now;
+        let now = self.fabric.run.now;
         let e = &mut self.linux.veths.ends[end as usize];
         e.tally.offered += 1;
         e.tally.offered_bytes += bytes as u64;
@@ -64,7 +64,7 @@ impl World {
 
     /// One packet from the qdisc to the device; whether there may be more (`qdisc_restart`).
     fn veth_restart_qdisc(&mut self, core: u32, end: u32) -> bool {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let e = &mut self.linux.veths.ends[end as usize];
         if e.queue.is_stopped() {
             return false;
@@ -89,14 +89,14 @@ impl World {
         if let Some(at) = e.qdisc.next_at().filter(|&at| at < e.shaper_at) {
             (e.shaper_at, e.shaper_core) = (at, core);
             let timer = e.shaper;
-            self.schedule(at, Event::LinuxTimer(timer));
+            self.fabric.run.schedule(at, Event::LinuxTimer(timer));
         }
     }
 
     /// A shaping qdisc may release a packet.
     pub(in crate::linux) fn on_veth_shaper(&mut self, end: u32) {
         let e = &mut self.linux.veths.ends[end as usize];
-        if e.shaper_at != self.now {
+        if e.shaper_at != self.fabric.run.now {
             return;
         }
         e.shaper_at = Time::NEVER;
@@ -106,7 +106,7 @@ impl World {
 
     /// The device gets a packet (`veth_xmit`); whether it took or freed it.
     fn veth_xmit(&mut self, core: u32, end: u32, skb: Skb) -> bool {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let e = &mut self.linux.veths.ends[end as usize];
         match e.queue.transmit(skb.packet, skb.bytes, now) {
             Transmit::Queued => {
@@ -130,7 +130,7 @@ impl World {
 
     /// A batch of XDP frames bypasses the qdisc; frames that find no room in the ring are freed (`veth_xdp_xmit`).
     pub(super) fn veth_send_frames(&mut self, core: u32, end: u32, source: u32, count: u32, bytes: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         for _ in 0..count {
             let kind = Kind::Frame(source);
             let packet = Datagram { kind, sequence: 0, bytes, charged: 0, next_free: NONE };
@@ -178,7 +178,7 @@ impl World {
     }
 
     fn veth_record_qdisc(&mut self, end: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let e = &mut self.linux.veths.ends[end as usize];
         e.waiting.set(now, e.qdisc.qlen() as u64, e.qdisc.backlog_bytes());
     }
@@ -222,13 +222,13 @@ impl World {
         if let (false, Some(at)) = (e.watchdog_armed, e.queue.next_timeout()) {
             e.watchdog_armed = true;
             let timer = e.watchdog;
-            self.schedule(at, Event::LinuxTimer(timer));
+            self.fabric.run.schedule(at, Event::LinuxTimer(timer));
         }
     }
 
     /// The watchdog of an end may be due (`dev_watchdog`, which calls `veth_tx_timeout`).
     pub(in crate::linux) fn on_veth_watchdog(&mut self, end: u32) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         let e = &mut self.linux.veths.ends[end as usize];
         e.watchdog_armed = false;
         if e.queue.on_timeout(now) {
@@ -258,7 +258,7 @@ mod tests {
         let world = simulation.world_mut();
         let end = &world.linux.veths.ends[0];
         assert_eq!((end.queue.timeouts, end.poll_core), (1, 1));
-        let spent = |core: usize| world.linux.cores[core].spent(Purpose::Soft, world.now);
+        let spent = |core: usize| world.linux.cores[core].spent(Purpose::Soft, world.fabric.run.now);
         assert!(spent(1) > Time::from_ms(16_000));
         assert_eq!(spent(0), Time::ZERO);
     }
