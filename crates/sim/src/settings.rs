@@ -7,7 +7,8 @@ use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 
 use crate::host::{CpuParameters, DdioParameters, ReadsParameters};
-use crate::linux::{BqlParameters, BridgeCosts, CoalescingParameters};
+use crate::linux::costs::{BqlParameters, BridgeCosts};
+use crate::linux::moderation::CoalescingParameters;
 
 /// All sections.
 pub fn sections() -> Vec<Section> {

@@ -55,7 +55,7 @@ impl Simulation {
         crate::workload::schedule(&mut world, &plan);
         crate::host::schedule(&mut world, &plan);
         if let Some(veth) = &plan.veth {
-            world.start_veths(veth);
+            world.linux.start_veths(&mut world.fabric.run, veth);
         }
         Ok(Simulation { world, recorder, plan, events: 0 })
     }
@@ -87,7 +87,9 @@ impl Simulation {
         match event {
             Event::Arrival(port) => match world.fabric.on_arrival(port as usize) {
                 Some(Delivery::Host { host, packet }) => world.nic_receive(host, packet),
-                Some(Delivery::Bridge { port, packet }) => world.bridge_receive(port, packet),
+                Some(Delivery::Bridge { port, packet }) => {
+                    world.linux.receive(&mut world.fabric, port, packet)
+                }
                 None => {}
             },
             Event::PortWake(port) => {
@@ -126,9 +128,9 @@ impl Simulation {
             Event::TcpTimer(timer) => world.on_tcp_timer(timer),
             Event::TcpStart(item) => world.on_tcp_start(item),
             Event::TcpStop(item) => world.on_tcp_stop(item),
-            Event::LinuxCore(core) => world.on_linux_core(core),
-            Event::LinuxIrq(napi) => world.on_linux_irq(napi),
-            Event::LinuxTimer(timer) => world.on_linux_timer(timer),
+            Event::LinuxCore(core) => world.linux.on_linux_core(&mut world.fabric, core),
+            Event::LinuxIrq(napi) => world.linux.on_linux_irq(&mut world.fabric, napi),
+            Event::LinuxTimer(timer) => world.linux.on_linux_timer(&mut world.fabric, timer),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.fabric.run.schedule(self.recorder.next_sample(), Event::Sample);

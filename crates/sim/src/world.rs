@@ -209,7 +209,7 @@ impl World {
             tx_rings: TxRings::default(),
             linux: Linux::default(),
         };
-        world.add_bridges(plan, &wiring.first_port[first_bridge..nodes])?;
+        world.linux.add_bridges(&mut world.fabric, plan, &wiring.first_port[first_bridge..nodes])?;
         let port_of: HashMap<usize, u32> =
             wiring.ends.iter().enumerate().map(|(port, end)| (end.link, port as u32)).collect();
         world.link_changes = plan.link_events.iter().map(|event| (port_of[&event.1], event.2)).collect();

@@ -190,7 +190,7 @@ pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
         let port = world.linux.first_bridge_port + number;
         let channels =
             &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize];
-        let sum = |value: fn(&crate::linux::device::Channel) -> u64| channels.iter().map(value).sum::<u64>();
+        let sum = |value: fn(&crate::linux::channel::Channel) -> u64| channels.iter().map(value).sum::<u64>();
         let groups = || world.fabric.groups.of_port(port);
         let queues = || world.fabric.queues.of_port(port);
         let mut values = vec![
