@@ -141,14 +141,14 @@ def _of_bridge(plan: Plan, name: str, edit: Callable[[Plan], None]) -> Plan:
 
 def _faster_cores(model: Plan) -> None:
     """All that costs time on a core costs half of it."""
-    for key in ("interrupt_ps", "poll_ps"):
-        model[key] //= 2
+    for key in ("interrupt", "poll"):
+        model["host"][key] //= 2
     for key, cost in model["costs"].items():
         model["costs"][key] = cost if key == "remote_factor" else type(cost)(cost / 2)
 
 
 def _longer_rings(model: Plan) -> None:
-    model["rx_ring"] *= 2
+    model["host"]["rx_ring"] *= 2
 
 
 def _wider_qdisc(model: Plan) -> None:
@@ -162,9 +162,11 @@ def wider(qdisc: Any) -> Any:
         return qdisc
     edited = copy.deepcopy(qdisc)
     for settings in edited.values():
-        for key in ("rate_bps", "limit_bytes", "limit_packets", "min_bytes", "max_bytes", "burst_packets"):
-            if settings.get(key):
-                settings[key] *= 2
+        own = settings.get("own", settings)
+        # A shaper's burst is no room.
+        for key in ("rate", "limit", "min", "max", *(["burst"] if "min" in own else [])):
+            if own.get(key):
+                own[key] *= 2
         settings.update({"child": wider(settings["child"])} if settings.get("child") else {})
     return edited
 

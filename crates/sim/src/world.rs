@@ -143,7 +143,7 @@ impl World {
             let peer_node = wiring.ends[end.peer].node;
             let latency_ps = match peer_node.checked_sub(hosts) {
                 Some(_) if peer_node >= first_bridge => {
-                    plan.bridge_models[plan.bridges[peer_node - first_bridge].model].rx_latency_ps
+                    plan.bridge_models[plan.bridges[peer_node - first_bridge].model].host.rx_latency.0
                 }
                 Some(switch) => plan.switch_models[plan.switches[switch].model].latency_ps,
                 None => plan.nics[plan.hosts[peer_node].nic].rx_latency_ps,

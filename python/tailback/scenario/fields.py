@@ -41,10 +41,10 @@ def setting(default: Any, about: str, source: str, **rules: Any) -> Any:
 class Declared(Part):
     """Settings that the engine declares, see `tailback.scenario.declared`."""
 
-    def plan(self, **worked_out: Any) -> dict[str, Any]:
-        """As the engine takes them, under the same names in base units."""
-        kind = next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
-        return {name: getattr(self, name) for name in kind.__annotations__} | worked_out
+    def plan(self, of: type[Declared] | None = None, **worked_out: Any) -> dict[str, Any]:
+        """As the engine takes them, under the same names in base units; `of`: which section of several."""
+        of = of or next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
+        return {name: getattr(self, name) for name in of.__annotations__ if name != "kind"} | worked_out
 
 
 def pause_quanta() -> Any:

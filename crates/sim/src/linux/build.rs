@@ -39,9 +39,9 @@ impl Linux {
     fn add_cores(&mut self, fabric: &mut Fabric, model: &BridgeModelPlan) -> u32 {
         let first_core = self.cores.len() as u32;
         let costs = CoreModel {
-            idle_exit: Time(model.idle_exit_ps),
-            interrupt: Time(model.interrupt_ps),
-            poll: Time(model.poll_ps),
+            idle_exit: model.host.idle_exit,
+            interrupt: model.host.interrupt,
+            poll: model.host.poll,
         };
         for (core, plan) in (first_core..).zip(&model.cores) {
             self.cores.push(Core::new(costs));
@@ -81,7 +81,8 @@ impl Linux {
             self.outputs.push(Output::Bridge(number));
             self.timers.push(Timer::Watchdog { egress: number });
             self.egresses.push(Egress::new(
-                model.qdisc.build(&format!("{}.qdisc", plan.bridges[bridge as usize].name))?,
+                (model.qdisc)
+                    .build(&format!("{}.qdisc", plan.bridges[bridge as usize].name), model.frame_bytes)?,
                 port,
                 (egresses == channels).then_some(first_channel + at),
                 self.outputs.len() as u32 - 1,
@@ -106,14 +107,15 @@ impl Linux {
                 Dql::new(parameters, Time::ZERO)
             });
             let egress = first_egress + if model.multiqueue { number as u32 } else { 0 };
-            let tx = TxQueue::new(model.tx_ring, dql, Moderation::new(&model.tx, Mode::Interrupt), egress);
+            let tx =
+                TxQueue::new(model.host.tx_ring, dql, Moderation::new(&model.tx, Mode::Interrupt), egress);
             self.channels.push(Channel::new(
                 port,
                 number as u32,
                 first_core + core,
                 self.napis.len() as u32 - 1,
                 costs,
-                model.rx_ring,
+                model.host.rx_ring,
                 Moderation::new(&model.rx, Mode::Packet),
                 tx,
             ));
@@ -121,7 +123,7 @@ impl Linux {
         let xps = |core: u32| of_port.irq_cores.iter().position(|&of| of == core).map(|at| at as u32);
         self.bridge_ports.push(BridgePort {
             bridge,
-            tx_latency: Time(model.tx_latency_ps),
+            tx_latency: model.host.tx_latency,
             first_channel,
             channels,
             rss: of_port.rss.clone(),

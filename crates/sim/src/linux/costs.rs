@@ -40,3 +40,29 @@ tailback_proto::parameters! {
 
 /// Below the kernel's greatest limit, `DQL_MAX_LIMIT`.
 const LIMIT: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
+
+tailback_proto::parameters! {
+    /// The Linux host that forwards, in softirq, between its ports.
+    pub struct BridgeParameters {
+        /// Descriptors of each receive ring (ethtool -G rx).
+        rx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE";
+        /// Descriptors of each transmit ring (ethtool -G tx).
+        tx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE";
+        /// A hard interrupt, entry and exit included.
+        interrupt: Time = Time::from_ns(500), in DELAY, source COST;
+        /// From an interrupt to its handler on a core that sleeps.
+        idle_exit: Time = Time::from_us(1), in DELAY,
+            source "assumption: a shallow idle state (C1) and the message over PCIe";
+        /// The start of a poll, with its softirq.
+        poll: Time = Time::from_ns(200), in DELAY, source COST;
+        /// From a packet's last bit on the wire to its completion in memory.
+        rx_latency: Time = Time::from_ns(500), in DELAY,
+            source "assumption: NIC and PCIe; no vendor document says";
+        /// From the doorbell to a packet's first bit on the wire.
+        tx_latency: Time = Time::from_ns(500), in DELAY,
+            source "assumption: NIC and PCIe; no vendor document says";
+    }
+}
+
+/// More than drivers offer (`ethtool -g`; mlx5: 8192).
+const RING: std::ops::RangeInclusive<u32> = 64..=65_536;

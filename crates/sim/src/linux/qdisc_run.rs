@@ -199,7 +199,7 @@ impl Linux {
 mod tests {
     use super::*;
     use crate::fabric::packet::{Detail, Kind, Packet, NONE};
-    use crate::plan::{CoalescingParameters, Plan, QdiscPlan};
+    use crate::plan::{CoalescingParameters, PfifoParameters, Plan, QdiscPlan};
     use crate::world::World;
     use crate::Simulation;
     use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
@@ -215,7 +215,7 @@ mod tests {
         let mut plan = Plan::from_json(PLAN).unwrap();
         plan.writers.iter_mut().for_each(|writer| writer.start_ps = plan.duration_ps);
         let model = &mut plan.bridge_models[0];
-        (model.qdisc, model.bql) = (QdiscPlan::Pfifo { limit_packets: 1000 }, None);
+        (model.qdisc, model.bql) = (QdiscPlan::Pfifo(PfifoParameters::default()), None);
         model.rx = CoalescingParameters { adaptive: false, usecs: 60_000, frames: 60_000 };
         model.tx = model.rx;
         Simulation::new(plan).unwrap()

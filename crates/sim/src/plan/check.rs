@@ -276,7 +276,7 @@ impl Plan {
             if model.qdisc == QdiscPlan::Noqueue {
                 return Err(impossible(place, "a port that a device is behind needs a queue"));
             }
-            model.qdisc.check(&format!("{place}.qdisc"))?;
+            model.qdisc.check(&format!("{place}.qdisc"), model.frame_bytes)?;
         }
         for (bridge, &ports) in self.bridges.iter().zip(&ports[self.hosts.len() + self.switches.len()..]) {
             match self.bridge_models.get(bridge.model) {

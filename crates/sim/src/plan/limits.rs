@@ -5,7 +5,7 @@
 //! declared.
 
 use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, TargetPlan, WriterPlan};
-use super::{BridgeModelPlan, HostPathPlan, LadderPlan, TcpConnectionPlan, VethNetworkPlan};
+use super::{HostPathPlan, LadderPlan, TcpConnectionPlan, VethNetworkPlan};
 use crate::engine::EventQueue;
 
 /// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
@@ -14,8 +14,6 @@ const LONGEST_PS: u64 = EventQueue::HORIZON.0 / 2;
 const LATENCY_PS: u64 = 100_000_000_000_000;
 /// Most queue pairs of all writers, and as many TCP connections: each takes about a kilobyte.
 const MOST_CONNECTIONS: u64 = 1 << 20;
-/// Most descriptors of a ring of a device, more than drivers offer (`ethtool -g`; mlx5: 8192).
-const MOST_DESCRIPTORS: u64 = 1 << 16;
 /// Most packets that one interrupt, poll or batch is for.
 const MOST_AT_ONCE: u64 = 1 << 16;
 /// Most bytes of a threshold or of what is on its way in a host: 1 TiB.
@@ -52,9 +50,6 @@ impl Plan {
         }
         for (index, model) in self.switch_models.iter().enumerate() {
             model.check_limits(&format!("switch_models[{index}]"))?;
-        }
-        for (index, model) in self.bridge_models.iter().enumerate() {
-            model.check_limits(&format!("bridge_models[{index}]"))?;
         }
         for (index, link) in self.links.iter().enumerate() {
             check(&format!("links[{index}]"), LATENCY_PS, &[("delay_ps", link.delay_ps)])?;
@@ -136,21 +131,6 @@ impl SwitchModelPlan {
     }
 }
 
-impl BridgeModelPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let times = [
-            ("idle_exit_ps", self.idle_exit_ps),
-            ("interrupt_ps", self.interrupt_ps),
-            ("poll_ps", self.poll_ps),
-            ("rx_latency_ps", self.rx_latency_ps),
-            ("tx_latency_ps", self.tx_latency_ps),
-        ];
-        check(place, LATENCY_PS, &times)?;
-        let rings = [("rx_ring", self.rx_ring as u64), ("tx_ring", self.tx_ring as u64)];
-        check(place, MOST_DESCRIPTORS, &rings)
-    }
-}
-
 impl WriterPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
         check_span(place, ("start_spread_ps", self.start_spread_ps), self.start_ps, self.stop_ps)
@@ -165,10 +145,6 @@ impl TcpConnectionPlan {
 
 impl VethNetworkPlan {
     fn check_limits(&self) -> Result<(), PlanError> {
-        for (index, space) in self.namespaces.iter().enumerate() {
-            let batch = [("gro_batch", space.gro_batch as u64)];
-            check(&format!("veth.namespaces[{index}]"), MOST_AT_ONCE, &batch)?;
-        }
         for (index, item) in self.datagrams.iter().enumerate() {
             let place = format!("veth.datagrams[{index}]");
             check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;

@@ -158,9 +158,9 @@ pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize,
         port: world.fabric.links[port].name.clone(),
         priority: 0,
         order,
-        k_min_bytes: red.map(|red| red.min_bytes as u64),
-        k_max_bytes: red.map(|red| red.max_bytes as u64),
-        limit_bytes: red.map(|red| red.limit_bytes as u64),
+        k_min_bytes: red.map(|red| red.min.0),
+        k_max_bytes: red.map(|red| red.max.0),
+        limit_bytes: red.map(|red| red.limit.0),
     }
 }
 

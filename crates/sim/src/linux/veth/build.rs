@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use tailback_proto::units::Time;
 
+use super::settings::Polling;
 use super::sources::{Flood, Frames, Ping, State};
 use super::{End, Namespace};
 use crate::engine::stream;
@@ -31,20 +32,20 @@ impl Linux {
             plan.namespaces.iter().enumerate().map(|(index, n)| (n.name.as_str(), index as u32)).collect();
         self.veths.namespaces = (plan.namespaces.iter())
             .map(|n| Namespace {
-                take: Time(n.take_ps),
-                stack: Time(n.stack_ps + n.rules as u64 * n.rule_ps),
-                echo: Time(n.echo_ps),
-                jitter: n.jitter_per_mille as f64 / 1000.0,
-                wakeup: Time(n.wakeup_ps),
-                threaded: n.threaded,
-                gro_batch: n.gro_batch as usize,
+                take: n.costs.take,
+                stack: n.costs.way_up(),
+                echo: n.costs.way_up_of_echo(),
+                jitter: n.costs.jitter,
+                wakeup: n.costs.wakeup,
+                threaded: n.costs.napi == Polling::Threaded,
+                gro_batch: n.costs.gro_batch as usize,
                 delivered_packets: 0,
                 delivered_bytes: 0,
             })
             .collect();
         for (index, veth) in plan.veths.iter().enumerate() {
             for (side, name) in [&veth.a, &veth.b].into_iter().enumerate() {
-                let qdisc = veth.qdisc.build(&format!("veth.veths[{index}].qdisc"))?;
+                let qdisc = veth.qdisc.build(&format!("veth.veths[{index}].qdisc"), veth.frame_bytes)?;
                 let own = (2 * index + side) as u64;
                 let random = ["veth qdisc", "veth poll"].map(|kind| stream(seed, kind, own));
                 let mut end = End::new(veth, number[name.as_str()], qdisc, random);

@@ -14,6 +14,7 @@
 mod build;
 mod receive;
 mod send;
+pub(crate) mod settings;
 mod sources;
 mod transmit;
 
@@ -25,7 +26,8 @@ use tailback_proto::units::Time;
 
 use crate::engine::Stream;
 use crate::host::Gauge;
-use crate::plan::{VethBqlPlan, VethPlan};
+use crate::plan::VethPlan;
+use settings::{Kernel, VethBql};
 
 use sources::{Flood, Frames, Ping};
 
@@ -192,17 +194,17 @@ pub(crate) struct End {
 impl End {
     fn new(plan: &VethPlan, namespace: u32, qdisc: Qdisc, random: [Stream; 2]) -> Self {
         let [random, jitter] = random;
-        let stops = plan.stops_when_full && !qdisc.is_noqueue();
+        let stops = (plan.veth.kernel == Kernel::Stops) && !qdisc.is_noqueue();
         let parameters = VethParameters {
-            ring: plan.ring,
+            ring: plan.veth.ring,
             on_full: if stops { OnFull::Stop } else { OnFull::Free },
-            charge: match plan.bql {
+            charge: match plan.veth.bql {
                 _ if qdisc.is_noqueue() => Charge::Off,
-                VethBqlPlan::Off => Charge::Off,
-                VethBqlPlan::Packets => Charge::Packets,
-                VethBqlPlan::Bytes => Charge::Bytes,
+                VethBql::Off => Charge::Off,
+                VethBql::Packets => Charge::Packets,
+                VethBql::Bytes => Charge::Bytes,
             },
-            tx_usecs: Time(plan.tx_usecs_ps),
+            tx_usecs: plan.veth.tx_usecs,
             dql: DqlParameters::default(),
         };
         End {
@@ -216,7 +218,7 @@ impl End {
             output: 0,
             output_scheduled: false,
             output_ends: false,
-            output_cost: Time(plan.output_ps),
+            output_cost: plan.veth.output,
             watchdog: 0,
             watchdog_armed: false,
             shaper: 0,
