@@ -43,6 +43,8 @@ XON_OFFSET_BYTES = 10_000
 """How far below xoff a pause ends, where xon is auto."""
 
 _Rate = Annotated[int, RATE.between("1Gbps", "100Tbps")]
+_GpuRate = Annotated[int, RATE.between("100Mbps", "100Tbps")]
+"""Down to what the slowest link leaves: what a preset or a rate gives may be set, too."""
 _Buffer = Annotated[int, SIZE.between("9216B", "1GiB")]
 _Threshold = Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")]
 _Time = Annotated[int, DURATION.between("1ps", "1s")]
@@ -210,7 +212,7 @@ class Stalls(Part):
 class Gpu(Part):
     """A GPU's memory behind another root port, peer to peer."""
 
-    bandwidth: _Rate | None = _from_preset(
+    bandwidth: _GpuRate | None = _from_preset(
         "Reads and writes together.",
         "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together",
     )

@@ -80,9 +80,9 @@ impl Fabric {
     }
 
     /// How long a message of `packets` takes on a path with nothing else on it: from its posting to the arrival of
-    /// the ACK of its last packet. `frames`: wire bytes of the first packet, of those between, of the last, and of
-    /// the ACK, which takes the same links back.
-    pub fn ideal_completion(&self, path: &[usize], packets: u64, frames: [u32; 4]) -> Time {
+    /// the ACK of its last packet. `back`: the ACK's path, which may lead over other switches. `frames`: wire bytes of the
+    /// first packet, of those between, of the last, and of the ACK.
+    pub fn ideal_completion(&self, path: &[usize], back: &[usize], packets: u64, frames: [u32; 4]) -> Time {
         // Behind a few packets every further one leaves a hop one service time of the slowest hop so far later.
         const WARM: u64 = 16;
         let mut left = vec![Time::ZERO; path.len()];
@@ -110,9 +110,8 @@ impl Fabric {
         if packets > 1 {
             arrived = send(&mut left, frames[2]);
         }
-        path.iter().rev().fold(arrived, |at, &port| {
-            let back = self.ports[port].peer as usize;
-            at + self.serialization(back, frames[3]) + self.ports[back].arrival_delay
+        back.iter().fold(arrived, |at, &port| {
+            at + self.serialization(port, frames[3]) + self.ports[port].arrival_delay
         })
     }
 }

@@ -249,8 +249,8 @@ impl MemoryPlan {
 
 impl GpuPlan {
     fn problem(&self) -> Option<String> {
-        if !(1_000_000_000..=100_000_000_000_000).contains(&self.bandwidth_bps) {
-            return Some("gpu.bandwidth_bps is not in 1e9 to 1e14".into());
+        if !(100_000_000..=100_000_000_000_000).contains(&self.bandwidth_bps) {
+            return Some("gpu.bandwidth_bps is not in 1e8 to 1e14".into());
         }
         if self.hops > 16 || self.hop_latency_ps > MAX_LATENCY_PS {
             return Some("gpu: more than 16 hops, or a hop_latency_ps above 1 s".into());

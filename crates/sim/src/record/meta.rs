@@ -1,7 +1,7 @@
 //! What a recording says about the run as a whole.
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bridges::{self, BridgeCore};
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
@@ -256,16 +256,19 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         let (port, class) = port_and_class(at);
         let owner = world.fabric.ports[port].owner as usize;
         let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
-        let text = match world.nics.get(owner).and_then(|nic| world.paths.get(nic.path as usize)) {
-            Some(path) => format!(
-                "lossless priority {class} dropped packets at {name}: its buffer of {} B overflowed, {enough} B would have been enough",
-                path.buffers.part_of(class).0
-            ),
-            None => format!(
-                "lossless priority {class} dropped packets at port {}: its headroom of {} B overflowed, {enough} B would have been enough",
-                world.fabric.links[port].name, world.fabric.links[port].headroom_bytes
-            ),
+        let path = world.nics.get(owner).and_then(|nic| world.paths.get(nic.path as usize));
+        let (place, what, bytes) = match path {
+            Some(path) => (name.clone(), "buffer", path.buffers.part_of(class).0),
+            None => {
+                let link = &world.fabric.links[port];
+                (format!("port {}", link.name), "headroom", link.headroom_bytes)
+            }
         };
+        let paused = path.map_or(1 << class, |path| path.buffers.paused_with(class));
+        let why = not_paused(plan, world, port, class, paused);
+        let text = format!(
+            "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed, {enough} B would have been enough{why}"
+        );
         faults.push(Fault { kind: "lossless_drop", r#where: name, text });
     }
     if let Some((lanes, since)) = &world.deadlocks.found {
@@ -285,6 +288,29 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         });
     }
     faults
+}
+
+/// Why pauses of the priorities `paused` do not stop all that the peer of a port sends and the port has in a class, in words
+/// for a fault; empty if they do.
+fn not_paused(plan: &Plan, world: &World, port: usize, class: u8, paused: u8) -> String {
+    let p = &world.fabric.ports[port];
+    let peer = world.fabric.links[p.peer as usize].name.split(':').next().unwrap_or_default();
+    if world.fabric.is_bridge(p.peer as usize) {
+        return format!("; a Linux bridge such as {peer} takes no pauses");
+    }
+    let (here, there) =
+        (world.fabric.classes.of(p.owner as usize), world.fabric.classes.of(p.peer_owner as usize));
+    let others = here.iter().zip(there).take(plan.code_points.len());
+    let others = others.filter(|(&own, &other)| own == class && paused & (1 << other) == 0);
+    let sent: BTreeSet<String> = others.map(|(_, other)| other.to_string()).collect();
+    if sent.is_empty() {
+        return String::new();
+    }
+    let sent: Vec<String> = sent.into_iter().collect();
+    format!(
+        "; no pause of it stops what {peer} sends in priority {} (host.qos and switch.qos differ)",
+        sent.join(" or ")
+    )
 }
 
 /// Queue at which packets were dropped.

@@ -89,6 +89,11 @@ impl ReceiveBuffers {
         let part = &self.parts[self.of[class as usize] as usize];
         (part.size, part.xoff)
     }
+
+    /// The priorities that are paused together with one: those of its part.
+    pub fn paused_with(&self, class: u8) -> u8 {
+        self.parts[self.of[class as usize] as usize].priorities
+    }
 }
 
 impl World {
