@@ -331,3 +331,12 @@ def test_one_problem_hides_no_other() -> None:
     with pytest.raises(ScenarioError) as caught:
         loads(THREE_LINES, sets=[strangers])
     assert [problem.path[1] for problem in caught.value.problems] == [0, 1]
+
+
+@pytest.mark.parametrize("target", ["memory", "gpu"])
+def test_the_slowest_link_is_shown_and_runs(target: str) -> None:
+    """A GPU's bandwidth that follows from the link's may be set, too."""
+    path = f"{{preset: pcie3-x8, rate: 1Gbps, max_payload: 128B, target: {target}}}"
+    scenario = loads(THREE_LINES, sets=[f"host.path={path}"])
+    assert make_plan(loads(show(scenario))) == make_plan(scenario)
+    assert tailback.run(scenario).faults == []

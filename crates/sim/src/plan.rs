@@ -6,7 +6,7 @@ use tailback_proto::parameters::{Declared, Refused};
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
-use crate::fabric::CLASSES;
+use crate::fabric::lanes::CLASSES;
 
 mod bridge;
 mod check;

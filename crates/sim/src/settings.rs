@@ -14,8 +14,9 @@ use tailback_proto::transport::tcp::TcpSettings;
 
 use crate::host::{CpuParameters, DdioParameters, GpuParameters, MemoryParameters};
 use crate::host::{PathParameters, ReadsParameters, StallsParameters};
-use crate::linux::{BqlParameters, BridgeCosts, BridgeParameters, CoalescingParameters};
-use crate::linux::{ConsumerParameters, VethSettings};
+use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
+use crate::linux::moderation::CoalescingParameters;
+use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
 use crate::record::RecordParameters;
 
 /// All sections.

@@ -6,7 +6,7 @@ mod common;
 use common::host::{buffers, point_to_point};
 use common::{star, US};
 use tailback_proto::flow_control::pfc::headroom_bytes;
-use tailback_proto::units::{Bytes, Rate, Time};
+use tailback_proto::units::{Bytes, Rate, Time, BIT_PS_PER_BYTE};
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 use tailback_sim::plan::*;
 use tailback_sim::Simulation;
@@ -50,7 +50,7 @@ impl Link {
     /// What is left for one more packet where the rest of the time is full of the largest.
     fn rest(&self) -> u32 {
         let span = self.time(LARGEST) + self.time(84) + 2 * self.delay + self.response + self.latency;
-        (self.rate.0 as u128 * span as u128 / 8_000_000_000_000 % LARGEST as u128) as u32
+        (self.rate.0 as u128 * span as u128 / BIT_PS_PER_BYTE as u128 % LARGEST as u128) as u32
     }
 }
 

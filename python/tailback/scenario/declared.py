@@ -172,7 +172,7 @@ class Memory(Declared):
 class Gpu(Declared):
     """A GPU's memory behind another root port, peer to peer."""
 
-    bandwidth: Annotated[int, RATE.between("1Gbps", maximum="100Tbps")] | None = setting(
+    bandwidth: Annotated[int, RATE.between("100Mbps", maximum="100Tbps")] | None = setting(
         None,
         "Reads and writes together. null: the preset's.",
         "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together",

@@ -5,7 +5,7 @@ use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 use tailback_proto::units::Bytes;
 
 use super::{in_bounds, PauseParameters, PlanError};
-use crate::fabric::CLASSES;
+use crate::fabric::lanes::CLASSES;
 use crate::host::path::LINE_BYTES;
 pub use crate::host::{DdioParameters, GpuParameters, MemoryParameters, PathParameters};
 pub use crate::host::{ReadsParameters, StallsParameters};

@@ -154,7 +154,7 @@ impl Recorder {
                 GoodputTx(host),
                 GoodputRx(host),
                 WireTx(port),
-                WireRx(world.ports[port].peer as usize),
+                WireRx(world.fabric.ports[port].peer as usize),
                 PacketSeqErr(host),
                 OutOfSequence(host),
                 LocalAckTimeoutErr(host),
@@ -187,8 +187,8 @@ impl Recorder {
             let sources: Vec<Source> = sources.into_iter().map(Source::Bridge).collect();
             recorder.add(entity, &sources);
         }
-        for port in (0..world.ports.len()).filter(|&port| !world.is_bridge(port)) {
-            let host = world.ports[port].owner as usize;
+        for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
+            let host = world.fabric.ports[port].owner as usize;
             for &class in &classes {
                 let at = lane(port, class);
                 use Source::*;
@@ -273,20 +273,20 @@ impl Recorder {
 
     /// Closes the last bin, which may be shorter and so is never merged.
     pub fn close(&mut self, world: &mut World) {
-        if world.now > self.bin_start {
+        if world.fabric.run.now > self.bin_start {
             self.close_bin(world);
         }
     }
 
     fn close_bin(&mut self, world: &mut World) {
-        let span = world.now - self.bin_start;
+        let span = world.fabric.run.now - self.bin_start;
         if let Some(items) = &mut self.items {
             items.update(world);
         }
         let items = self.items.as_ref();
         self.latest.extend(self.columns.iter_mut().map(|column| column.read(world, items, span)));
         self.bins += 1;
-        self.bin_start = world.now;
+        self.bin_start = world.fabric.run.now;
         if self.latest.len() + self.columns.len() > LATEST_VALUES {
             self.store_latest();
         }
@@ -391,11 +391,11 @@ fn tracked(count: usize, wanted: usize) -> impl Iterator<Item = usize> {
 }
 
 pub(super) fn egress_name(world: &World, port: usize, class: u8) -> String {
-    format!("{}/tc{class}", world.links[port].name)
+    format!("{}/tc{class}", world.fabric.links[port].name)
 }
 
 pub(super) fn ingress_name(world: &World, port: usize, class: u8) -> String {
-    format!("{}/pg{class}", world.links[port].name)
+    format!("{}/pg{class}", world.fabric.links[port].name)
 }
 
 pub(super) fn receive_name(plan: &Plan, host: usize) -> String {

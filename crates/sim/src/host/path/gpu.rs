@@ -18,7 +18,7 @@ use tailback_proto::parameters::{DELAY, SPAN};
 use tailback_proto::units::{Bytes, Rate, Time};
 
 use super::pcie::MAX_PAYLOAD_BYTES;
-use super::{Level, RATES};
+use super::Level;
 use crate::engine::{stream, uniform, Stream};
 use crate::plan::GpuPlan;
 
@@ -26,7 +26,7 @@ tailback_proto::parameters! {
     /// A GPU's memory behind another root port, peer to peer.
     pub struct GpuParameters {
         /// Reads and writes together. null: the preset's.
-        bandwidth: Rate, or null, in RATES,
+        bandwidth: Rate, or null, in GPU_RATES,
             source "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together";
         /// Hops between NUMA nodes on the way.
         hops: u32 = 0, in 0..=16, source "assumption: the GPU is at the NIC's own node";
@@ -49,6 +49,8 @@ tailback_proto::parameters! {
     }
 }
 
+/// Down to what the slowest link leaves: what a preset or a rate gives may be set, too.
+const GPU_RATES: std::ops::RangeInclusive<Rate> = Rate::from_mbps(100)..=Rate::from_gbps(100_000);
 /// Ten hours.
 const LONGEST: Time = Time::from_ms(36_000_000);
 

@@ -272,7 +272,7 @@ impl World {
     /// Occupancy of a host's IIO added up since the start of the run, byte-picoseconds, exact at this instant; what the
     /// CPU counts in cache lines and cycles of the IIO's clock. 0 without a path.
     pub(crate) fn iio_occupancy_counter(&self, host: usize) -> u128 {
-        self.path_of(host).map_or(0, |path| path.iio.byte_time(self.now))
+        self.path_of(host).map_or(0, |path| path.iio.byte_time(self.fabric.run.now))
     }
 
     /// Payload that crossed a host's PCIe link as writes since the start of the run. 0 without a path.
@@ -282,7 +282,7 @@ impl World {
 
     /// Limits the memory traffic of a host's cores (MBA); none: no limit.
     pub(crate) fn limit_cpu_memory(&mut self, host: usize, limit_bps: Option<u64>) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         if let Some(path) = self.paths.get_mut(self.nics[host].path as usize) {
             if let Some(memory) = path.target.as_memory() {
                 memory.limit_cores(now, limit_bps);
@@ -293,7 +293,7 @@ impl World {
     /// A generator of memory traffic begins or ends.
     pub(crate) fn on_memory_load(&mut self, change: u32) {
         let change = self.memory_loads[change as usize];
-        let now = self.now;
+        let now = self.fabric.run.now;
         if let Some(memory) = self.paths[change.path as usize].target.as_memory() {
             memory.change_load(now, change.outstanding_bytes, change.read_share, change.begins);
         }
@@ -303,7 +303,7 @@ impl World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn fetch_next(&mut self, host: usize, payload: u32) {
         let nic = &mut self.nics[host];
-        nic.data_ready = self.paths[nic.path as usize].fetch(self.now, payload as u64);
+        nic.data_ready = self.paths[nic.path as usize].fetch(self.fabric.run.now, payload as u64);
     }
 }
 
