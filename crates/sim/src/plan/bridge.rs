@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use tailback_proto::units::Time;
 
-pub use crate::linux::{BqlParameters, BridgeCosts, BridgeParameters, CoalescingParameters};
+pub use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
+pub use crate::linux::moderation::CoalescingParameters;
 
 use super::{in_bounds, PlanError, QdiscPlan};
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use tailback_proto::flow_control::veth_queue::MAX_TX_USECS;
 
-pub use crate::linux::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
+pub use crate::linux::veth::settings::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
 
 use super::{impossible, in_bounds, PlanError, QdiscPlan};
 

@@ -96,7 +96,7 @@ impl World {
             let (src, dst) = (flow.src() as u16, flow.dst() as u16);
             let path = self.path(src, dst, qp).expect("it was checked");
             let back = self.path(dst, src, qp).expect("links have two ends");
-            self.ideal_fct.push(self.ideal_completion(
+            self.ideal_fct.push(self.fabric.ideal_completion(
                 &path,
                 &back,
                 built.packets_per_message,
