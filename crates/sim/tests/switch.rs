@@ -172,7 +172,7 @@ fn both_ends_of_a_link_count_the_same_pauses() {
 fn a_link_that_comes_back_is_paused_until_it_is_told() {
     let run = |xoff, quanta, after_repair: u64| {
         let mut plan = two_to_one(|model| {
-            (model.lossless, model.pfc.xoff, model.pfc.quanta) = (vec![1], Some(Bytes(xoff)), quanta);
+            (model.lossless, model.pfc.xoff, model.pause.quanta) = (vec![1], Some(Bytes(xoff)), quanta);
         });
         (plan.links[0].delay_ps, plan.links[0].headroom_bytes) = (10 * US, 400_000);
         plan.links[2].rate_bps = 1_000_000_000; // what waits for it keeps the pause
@@ -197,7 +197,7 @@ fn a_link_that_comes_back_is_paused_until_it_is_told() {
 fn a_pause_lapses_with_its_quanta() {
     for (quanta, lapse) in [(16, true), (65_535, false)] {
         let mut plan = two_to_one(|model| {
-            (model.lossless, model.pfc.xoff, model.pfc.quanta) = (vec![1], Some(Bytes(30_000)), quanta);
+            (model.lossless, model.pfc.xoff, model.pause.quanta) = (vec![1], Some(Bytes(30_000)), quanta);
         });
         plan.links[2].rate_bps = 1_000_000_000;
         plan.writers = vec![in_class_1(0, 2), in_class_1(1, 0)];
