@@ -5,7 +5,8 @@ use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 
 use super::{in_bounds, PlanError};
 use crate::fabric::lanes::CLASSES;
-pub use crate::host::{DdioParameters, ReadsParameters};
+pub use crate::host::path::ddio::DdioParameters;
+pub use crate::host::path::reads::ReadsParameters;
 
 /// What lies between a NIC's port and memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -16,7 +16,7 @@
 
 use tailback_proto::units::{Rate, Time};
 
-use super::Level;
+use super::level::Level;
 use crate::engine::{stream, uniform, Stream};
 use crate::plan::GpuPlan;
 

@@ -17,8 +17,8 @@
 use tailback_proto::units::Time;
 
 use super::ddio::{Ddio, LINE_BYTES};
+use super::level::Level;
 use super::write_queue::WriteQueue;
-use super::Level;
 use crate::engine::{uniform, Stream};
 use crate::fabric::port::TICK;
 use crate::plan::MemoryPlan;
