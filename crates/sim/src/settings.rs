@@ -6,7 +6,7 @@ use tailback_proto::aqm::fq_codel::FqCodelParameters;
 use tailback_proto::aqm::red::RedArguments;
 use tailback_proto::aqm::sfq::SfqParameters;
 use tailback_proto::aqm::tbf::TbfParameters;
-use tailback_proto::flow_control::pfc::PfcParameters;
+use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::Section;
 use tailback_proto::transport::rc::TransportParameters;
@@ -14,16 +14,25 @@ use tailback_proto::transport::tcp::TcpSettings;
 
 use crate::host::cpu::CpuParameters;
 use crate::host::path::ddio::DdioParameters;
-use crate::host::path::reads::ReadsParameters;
+use crate::host::path::settings::{
+    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, StallsParameters,
+};
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
+use crate::record::RecordParameters;
 
 /// All sections.
 pub fn sections() -> Vec<Section> {
     vec![
         Section::of::<PfcParameters>("Pfc"),
+        Section::of::<PauseParameters>("Pause"),
         Section::of::<WatchdogParameters>("Watchdog"),
+        Section::of::<RecordParameters>("Record"),
+        Section::of::<PathParameters>("HostPath"),
+        Section::of::<MemoryParameters>("Memory"),
+        Section::of::<GpuParameters>("Gpu"),
+        Section::of::<StallsParameters>("Stalls"),
         Section::of::<TransportParameters>("Transport"),
         Section::of::<TcpSettings>("Tcp"),
         Section::of::<CpuParameters>("Cpu"),

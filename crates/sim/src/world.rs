@@ -139,8 +139,8 @@ impl World {
             let switch = switch.map(|switch| &plan.switch_models[switch.model]);
             let nic = plan.hosts.get(end.node).and_then(|host| plan.nics[host.nic].host_path.as_ref());
             let (pfc_response_delay, pfc_quanta) = match (switch, nic) {
-                (Some(model), _) => (model.pfc.response_delay, model.pfc.quanta),
-                (None, Some(path)) => (Time(path.pfc_response_delay_ps), path.pfc_quanta),
+                (Some(model), _) => (model.pause.response_delay, model.pause.quanta),
+                (None, Some(path)) => (path.pause.response_delay, path.pause.quanta),
                 (None, None) => (Time::ZERO, 0),
             };
             NewPort {

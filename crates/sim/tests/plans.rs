@@ -96,7 +96,7 @@ fn what_memory_is_set_aside_for_has_a_limit() {
     for name in ["connections", "tx_ring", "rx_ring", "cores", "flows", "ring", "batch"] {
         refused(name, most);
     }
-    for name in ["max_bins", "receive_buffer", "probe_bytes", "outstanding_bytes"] {
+    for name in ["receive_buffer", "probe_bytes"] {
         refused(name, 1 << 41);
     }
 }

@@ -34,6 +34,11 @@ class Pfc(Declared):
         "How far below xoff a group lets its peer go on, where xon is null.",
         "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
     )
+
+
+class Pause(Declared):
+    """The pauses that a switch or a NIC asks for."""
+
     quanta: int = setting(
         65535,
         "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
@@ -60,6 +65,141 @@ class Watchdog(Declared):
         DURATION.parse("200ms"),
         "It works again after so long without a pause.",
         "SONiC, pfcwd: DEFAULT_RESTORATION_TIME",
+    )
+
+
+class Record(Declared):
+    """What is kept of a run, however long it is."""
+
+    max_bins: int = setting(
+        2048,
+        "Most bins of a time series; a longer run has longer bins.",
+        "assumption: twice as many as a plot has pixels across",
+        ge=16,
+        le=1000000,
+    )
+    qps: int = setting(
+        64,
+        "Queue pairs whose rate and alpha are recorded.",
+        "assumption: more lines cannot be told apart in a plot",
+        ge=0,
+        le=100000,
+    )
+
+
+class HostPath(Declared):
+    """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
+
+    rate: Annotated[int, RATE.between("1Gbps", maximum="100Tbps")] | None = setting(
+        None,
+        "What PCIe has for TLPs, each way. null: the preset's.",
+        "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs",
+    )
+    max_payload: Annotated[int, SIZE.between("128B", maximum="4KiB")] = setting(
+        SIZE.parse("256B"),
+        "Payload of a full write, a power of two.",
+        "assumption: what root ports of servers offer most",
+    )
+    header_credits: int = setting(
+        128,
+        "Writes that may be on their way: posted header credits.",
+        "assumption: more than data credits allow, so that these decide",
+        ge=1,
+        le=1048576,
+    )
+    iio_lines: int | None = setting(
+        None,
+        "Buffer of the IIO in cache lines of 64 B: posted data credits. null: the preset's.",
+        "assumption: pcie3: 93, recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified; twice as many with each generation, as its rate needs",
+        ge=2,
+        le=4194304,
+    )
+    credit_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("213ns"),
+        "From a write's end to the return of its credits at the NIC.",
+        "assumption: what the IIO's occupancy at 100 Gbit/s leaves, recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified",
+    )
+    iio_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("113ns"),
+        "From a write's last bit on PCIe to its end, with nothing in its way.",
+        "assumption: calibrated on the 120 ns of an idle receiver in Wan et al. (RHCC), APNet 2024, section 4",
+    )
+
+
+class Memory(Declared):
+    """The memory controller, which the NIC shares with the cores."""
+
+    bandwidth: Annotated[int, RATE.between("1Gbps", maximum="100Tbps")] | None = setting(
+        None,
+        "All channels together. null: the preset's.",
+        "pcie3: Wan et al. (RHCC), APNet 2024, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of DDR4-3200 and DDR5-4800",
+    )
+    service: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("10ns"),
+        "Mean time of a request in a bank: the scale of its wait under load.",
+        "assumption: of the order of a row hit in DDR4",
+    )
+    write_queue: int | None = setting(
+        None,
+        "Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of I/O ends when it gets one. null: the preset's.",
+        "Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; Wan et al. (RHCC), APNet 2024, section 2.2: two channels, pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels",
+        ge=2,
+        le=1048576,
+    )
+    write_wait: float = setting(
+        7.0,
+        "A write stays in the full queue this many times as long as a read waits, beside its time on the bus.",
+        "assumption: calibrated on the 62 % that Wan et al. (RHCC), APNet 2024, figure 2, loses with PFC at the highest load",
+        ge=0.0,
+        le=1000000.0,
+        allow_inf_nan=False,
+    )
+    read_spread: float = setting(
+        0.0,
+        "Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and down.",
+        "assumption: a fluid; the real distribution is not known",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    cpu_latency: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
+        DURATION.parse("90ns"),
+        "A read of a core, with nothing in its way.",
+        "assumption: what Intel MLC shows of a local DRAM read on Xeon servers",
+    )
+
+
+class Gpu(Declared):
+    """A GPU's memory behind another root port, peer to peer."""
+
+    bandwidth: Annotated[int, RATE.between("100Mbps", maximum="100Tbps")] | None = setting(
+        None,
+        "Reads and writes together. null: the preset's.",
+        "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together",
+    )
+    hops: int = setting(
+        0, "Hops between NUMA nodes on the way.", "assumption: the GPU is at the NIC's own node", ge=0, le=16
+    )
+    hop_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("150ns"),
+        "What each hop adds.",
+        "assumption: the order of a remote read's extra time on Xeon servers",
+    )
+    outstanding: Annotated[int, SIZE.between("4KiB", maximum="1GiB")] = setting(
+        SIZE.parse("8KiB"),
+        "Most bytes of writes on their way between the root ports.",
+        "assumption: no vendor document says; of the order of the IIO's buffer",
+    )
+
+
+class Stalls(Declared):
+    """Times in which a GPU's memory answers nothing; gaps and durations are drawn."""
+
+    interval: Annotated[int, DURATION.between("1ps", maximum="36000s")] = Field(
+        description="Mean time from the end of one to the next."
+    )
+    duration: Annotated[int, DURATION.between("1ps", maximum="1s")] = Field(
+        description="Mean duration; all from 0 to twice this are equally likely."
     )
 
 

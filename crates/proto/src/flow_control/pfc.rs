@@ -22,6 +22,12 @@ crate::parameters! {
         /// How far below xoff a group lets its peer go on, where xon is null.
         xon_offset: Bytes = Bytes(3 << 10),
             source "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs";
+    }
+}
+
+crate::parameters! {
+    /// The pauses that a switch or a NIC asks for.
+    pub struct PauseParameters {
         /// Length of a pause, in 512 bit times; repeated at half of it while it is needed.
         quanta: u16 = 65_535, in 2..=65_535,
             source "IEEE 802.1Qbb: the most that a frame can ask for";

@@ -128,6 +128,7 @@ impl SwitchModelPlan {
             }
         }
         in_bounds(&format!("{place}.pfc"), &self.pfc)?;
+        in_bounds(&format!("{place}.pause"), &self.pause)?;
         self.watchdog.map_or(Ok(()), |watchdog| in_bounds(&format!("{place}.watchdog"), &watchdog))
     }
 }

@@ -4,8 +4,8 @@
 //! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
 //! declared.
 
-use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, TargetPlan, WriterPlan};
-use super::{HostPathPlan, LadderPlan, TcpConnectionPlan, VethNetworkPlan};
+use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, WriterPlan};
+use super::{LadderPlan, TcpConnectionPlan, VethNetworkPlan};
 use crate::engine::EventQueue;
 
 /// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
@@ -18,8 +18,6 @@ const MOST_CONNECTIONS: u64 = 1 << 20;
 const MOST_AT_ONCE: u64 = 1 << 16;
 /// Most bytes of a threshold or of what is on its way in a host: 1 TiB.
 const MOST_BYTES: u64 = 1 << 40;
-/// Most bins of a time series, and queue pairs that have some.
-const MOST_BINS: u64 = 1_000_000;
 
 /// Refuses numbers above `most`.
 fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanError> {
@@ -42,9 +40,6 @@ fn check_span(
 impl Plan {
     /// Refuses numbers that are too large for any run.
     pub(super) fn check_limits(&self) -> Result<(), PlanError> {
-        let record = &self.record;
-        let (bins, tracked) = (record.max_bins as u64, record.tracked_qps as u64);
-        check("record", MOST_BINS, &[("max_bins", bins), ("tracked_qps", tracked)])?;
         for (index, nic) in self.nics.iter().enumerate() {
             nic.check_limits(&format!("nics[{index}]"))?;
         }
@@ -95,9 +90,6 @@ impl NicPlan {
             check(&at, LONGEST_PS, &[("sample_interval_ps", hostcc.sample_interval_ps)])?;
             hostcc.ladder.check_limits(&at)?;
         }
-        if let Some(path) = &self.host_path {
-            path.check_limits(&format!("{place}.host_path"))?;
-        }
         Ok(())
     }
 }
@@ -106,22 +98,6 @@ impl LadderPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
         let times = [("write_time_ps", self.write_time_ps), ("raise_interval_ps", self.raise_interval_ps)];
         check(&format!("{place}.ladder"), LONGEST_PS, &times)
-    }
-}
-
-impl HostPathPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check(place, LATENCY_PS, &[("pfc_response_delay_ps", self.pfc_response_delay_ps)])?;
-        check(place, MOST_BYTES, &[("cnp_threshold_bytes", self.cnp_threshold_bytes.unwrap_or(0))])?;
-        match &self.target {
-            TargetPlan::Memory(_) => Ok(()),
-            TargetPlan::Gpu(gpu) => {
-                check(place, MOST_BYTES, &[("gpu.outstanding_bytes", gpu.outstanding_bytes)])?;
-                let Some(stalls) = &gpu.stalls else { return Ok(()) };
-                let times = [("interval_ps", stalls.interval_ps), ("duration_ps", stalls.duration_ps)];
-                check(&format!("{place}.target.gpu.stalls"), LONGEST_PS, &times)
-            }
-        }
     }
 }
 

@@ -9,6 +9,7 @@ mod meta;
 mod paths;
 mod qdisc;
 pub(crate) mod series;
+mod settings;
 pub(crate) mod source;
 mod tcp;
 mod veth;
@@ -19,6 +20,7 @@ pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
 pub use series::Series;
+pub use settings::{RecordParameters, MIN_BINS};
 pub use tcp::{CoreShares, Cpu};
 pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 

@@ -13,6 +13,7 @@ use tailback_proto::units::Time;
 use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths;
+use super::settings::MIN_BINS;
 use super::source::{Column, Kind, QpSignal, Source};
 use super::veth;
 use crate::fabric::lane;
@@ -90,7 +91,8 @@ pub struct Series {
 impl Recorder {
     pub fn new(plan: &Plan, world: &World) -> Self {
         let details = [Detail::Full, Detail::EgressQueues, Detail::Hosts];
-        let few = FEW_BINS.min(plan.record.max_bins);
+        let most = plan.record.max_bins as usize;
+        let few = FEW_BINS.min(most);
         let mut recorders = details.into_iter().map(|detail| Recorder::of_detail(plan, world, detail));
         let fits = |recorder: &Recorder| recorder.columns.len() * few <= MAX_VALUES;
         let mut recorder =
@@ -98,8 +100,7 @@ impl Recorder {
         recorder.items = Items::new(plan, world);
         recorder.add_items(plan);
         // Merging by 5 and by 2 needs a multiple of 10.
-        let bins =
-            plan.record.max_bins.min(MAX_VALUES / recorder.columns.len().max(1)).max(crate::plan::MIN_BINS);
+        let bins = most.min(MAX_VALUES / recorder.columns.len().max(1)).max(MIN_BINS as usize);
         recorder.max_bins = bins / 10 * 10;
         recorder.values = vec![Vec::new(); recorder.columns.len()];
         if recorder.columns.len() > MANY_COLUMNS {
@@ -203,10 +204,10 @@ impl Recorder {
                 );
             }
         }
-        for qp in tracked(world.nics.send_qps.len(), plan.record.tracked_qps) {
+        for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
             recorder.add(qp_name(plan, world, qp), &qp_sources(world, qp));
         }
-        for connection in tracked(world.tcp.sockets.connections.len(), plan.record.tracked_qps) {
+        for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
             recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }

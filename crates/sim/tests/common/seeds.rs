@@ -203,7 +203,7 @@ pub fn hpcc() -> Vec<Value> {
             "rng": {"seed": 1, "run": 1}, "error_rate_per_link": 0.0,
             "departures": {"exact_time": false, "cnp_interval_ns": 0, "retransmission_timeout_ns": 100_000,
                            "wire_overhead_bytes": 0},
-            "record": {"max_bins": 100, "tracked_qps": 4},
+            "record": {"max_bins": 100, "qps": 4},
         })
     };
     vec![

@@ -53,17 +53,17 @@ impl Stalls {
 }
 
 impl Gpu {
-    pub fn new(plan: &GpuPlan, iio_latency_ps: u64, seed: u64, host: u32) -> Self {
+    pub fn new(plan: &GpuPlan, iio_latency: Time, seed: u64, host: u32) -> Self {
         Gpu {
-            rate: Rate(plan.bandwidth_bps),
-            latency: Time(iio_latency_ps + plan.hops as u64 * plan.hop_latency_ps),
+            rate: plan.own.bandwidth,
+            latency: Time(iio_latency.0 + plan.own.hops as u64 * plan.own.hop_latency.0),
             free_at: Time::ZERO,
             last_end: Time::ZERO,
             stalls: plan.stalls.as_ref().map(|stalls| {
                 let mut stream = stream(seed, "gpu stall", host as u64);
-                let interval_ps = stalls.interval_ps as f64;
+                let interval_ps = stalls.interval.0 as f64;
                 let next = Stalls::gap(&mut stream, interval_ps);
-                Stalls { stream, interval_ps, duration_ps: stalls.duration_ps as f64, next }
+                Stalls { stream, interval_ps, duration_ps: stalls.duration.0 as f64, next }
             }),
             stalled_until: Time::ZERO,
             read_bytes: 0,

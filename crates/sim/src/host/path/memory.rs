@@ -91,13 +91,14 @@ fn seconds(ps: u64) -> f64 {
 }
 
 impl Memory {
-    pub fn new(plan: &MemoryPlan, iio_latency_ps: u64, stream: Stream) -> Self {
+    pub fn new(plan: &MemoryPlan, iio_latency: Time, stream: Stream) -> Self {
+        let own = &plan.own;
         let mut memory = Memory {
-            bandwidth: plan.bandwidth_bps as f64 / 8.0,
-            service: seconds(plan.service_ps),
-            write_wait: plan.write_wait,
-            cpu_latency: seconds(plan.cpu_latency_ps),
-            iio_latency: Time(iio_latency_ps),
+            bandwidth: own.bandwidth.0 as f64 / 8.0,
+            service: seconds(own.service.0),
+            write_wait: own.write_wait,
+            cpu_latency: seconds(own.cpu_latency.0),
+            iio_latency,
             ddio: plan.ddio.as_ref().map(Ddio::new),
             outstanding: 0.0,
             reads_outstanding: 0.0,
@@ -112,11 +113,11 @@ impl Memory {
             miss_share: 1.0, // nothing has been written yet
             misses_due: 0.0,
             writes: WriteQueue::new(
-                plan.write_queue_lines,
-                LINE_BYTES as f64 * 8e12 / plan.bandwidth_bps as f64,
+                own.write_queue as u64,
+                LINE_BYTES as f64 * 8e12 / own.bandwidth.0 as f64,
             ),
             reads_ps: 0.0,
-            read_spread: plan.read_spread,
+            read_spread: own.read_spread,
             stream,
             last_end: Time::ZERO,
             counters: MemoryCounters::default(),
@@ -240,20 +241,21 @@ const _: () = assert!(STEP.0 >= TICK, "the integral of the level is in ticks");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::path::settings::MemoryParameters;
     use crate::plan::DdioParameters;
-    use tailback_proto::units::Bytes;
+    use tailback_proto::units::{Bytes, Rate};
 
     fn memory(ddio: Option<DdioParameters>) -> Memory {
-        let plan = MemoryPlan {
-            bandwidth_bps: 265_600_000_000,
-            service_ps: 10_000,
+        let own = MemoryParameters {
+            bandwidth: Rate(265_600_000_000),
+            service: Time(10_000),
+            write_queue: 64,
             write_wait: 8.0,
-            write_queue_lines: 64,
             read_spread: 0.0,
-            cpu_latency_ps: 90_000,
-            ddio,
+            cpu_latency: Time(90_000),
         };
-        Memory::new(&plan, 110_000, crate::engine::stream(1, "memory", 0))
+        let plan = MemoryPlan { own, ddio };
+        Memory::new(&plan, Time(110_000), crate::engine::stream(1, "memory", 0))
     }
 
     #[test]

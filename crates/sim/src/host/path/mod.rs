@@ -20,6 +20,7 @@ mod memory;
 mod pcie;
 pub(crate) mod reads;
 mod receive_buffer;
+pub(crate) mod settings;
 mod write_queue;
 
 pub(crate) use ddio::LINE_BYTES;
@@ -124,17 +125,17 @@ impl HostPath {
             target: match &plan.target {
                 TargetPlan::Memory(memory) => Target::Memory(Box::new(Memory::new(
                     memory,
-                    plan.iio_latency_ps,
+                    plan.path.iio_latency,
                     stream(seed, "memory", host as u64),
                 ))),
-                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
+                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.path.iio_latency, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {
                 outstanding_bytes: reads.outstanding.0,
                 latency: reads.latency,
                 fetched: Time::ZERO,
             }),
-            cnp_threshold: plan.cnp_threshold_bytes,
+            cnp_threshold: plan.cnp_threshold.map(|bytes| bytes.0),
             accepted_packets: 0,
             accepted_bytes: 0,
             processing: Time::ZERO,
