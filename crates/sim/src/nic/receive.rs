@@ -114,7 +114,7 @@ impl Nics {
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
             let marks = (packet.class, packet.code_point);
-            let answer = self.reply(fabric, src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
+            let answer = reply(fabric, src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
             if echoes {
                 fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
@@ -146,35 +146,8 @@ impl Nics {
         let code_point = model.cnp_code_point.unwrap_or(code_point);
         let marks = (model.class_of[code_point as usize], code_point);
         let notification =
-            self.reply(fabric, src, qp, Kind::Cnp, marks, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
+            reply(fabric, src, qp, Kind::Cnp, marks, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
         self.queue_reply(fabric, ethernet, host, notification);
-    }
-
-    /// Makes a packet that answers another; `marks`: its class and code point.
-    fn reply(
-        &mut self,
-        fabric: &mut Fabric,
-        dst: u16,
-        qp: u32,
-        kind: Kind,
-        marks: (u8, u8),
-        detail: Detail,
-        frame_bytes: u32,
-    ) -> u32 {
-        fabric.packets.add(Packet {
-            arrival: Time::ZERO,
-            qp,
-            detail,
-            next: NONE,
-            wire_bytes: (frame_bytes + PREAMBLE_AND_GAP_BYTES) as u16,
-            payload_bytes: 0,
-            dst,
-            ingress: 0,
-            kind,
-            class: marks.0,
-            flags: 0,
-            code_point: marks.1,
-        })
     }
 
     /// Queues a packet that the receive side made.
@@ -309,4 +282,30 @@ impl Nics {
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
+}
+
+/// Makes a packet that answers another; `marks`: its class and code point.
+fn reply(
+    fabric: &mut Fabric,
+    dst: u16,
+    qp: u32,
+    kind: Kind,
+    marks: (u8, u8),
+    detail: Detail,
+    frame_bytes: u32,
+) -> u32 {
+    fabric.packets.add(Packet {
+        arrival: Time::ZERO,
+        qp,
+        detail,
+        next: NONE,
+        wire_bytes: (frame_bytes + PREAMBLE_AND_GAP_BYTES) as u16,
+        payload_bytes: 0,
+        dst,
+        ingress: 0,
+        kind,
+        class: marks.0,
+        flags: 0,
+        code_point: marks.1,
+    })
 }
