@@ -10,6 +10,7 @@ mod meta;
 mod paths;
 mod qdisc;
 pub(crate) mod series;
+mod settings;
 pub(crate) mod source;
 mod tcp;
 mod veth;
@@ -20,7 +21,8 @@ pub use entity::Entity;
 pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
-pub use series::{RecordParameters, Series, MIN_BINS};
+pub use series::Series;
+pub use settings::{RecordParameters, MIN_BINS};
 pub use tcp::{CoreShares, Cpu};
 pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 
