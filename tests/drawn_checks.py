@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 from tailback.results import Result
 from tailback.scenario import Scenario
+from tailback.scenario.classes import Classification
+from tailback.scenario.qos import classes, code_points
 
 ROUNDED_BYTES = 1.0
 """What is half over PCIe is rounded to whole bytes in maxima."""
@@ -84,26 +86,44 @@ def _close(a: float, b: float, slack: float = 0.5) -> bool:
     return abs(a - b) <= slack + 1e-9 * max(abs(a), abs(b))
 
 
-def _may_drop_lossless(run: Run, where: str) -> bool:
+def _may_drop_lossless(run: Run, where: str, text: str) -> bool:
     """Whether what the scenario itself sets allows drops there."""
     scenario, network = run.scenario, run.scenario.network
-    from tailback.scenario.receive_buffer import paths_of
+    from tailback.scenario.receive_buffer import lossless_of, paths_of
 
-    node = where.split(":")[0].split("/")[0]
+    node, _, peer = where.split("/")[0].partition(":")
+    priority = int(text.removeprefix("lossless priority ").split()[0])
     if node in network.switches:
-        return not isinstance(scenario.switch.pfc.headroom, str)
+        ends = (scenario.switch.qos, scenario.host.qos) if peer in network.hosts else None
+        return not isinstance(scenario.switch.pfc.headroom, str) or _unpaused(run, ends, priority, {priority})
     path = paths_of(scenario)[node]
     assert path is not None
     buffer = path.receive_buffer
+    ends = (scenario.host.qos, scenario.switch.qos) if network.switches else None
     # A bridge's ports take no pauses. The sum of the mlx5 driver knows of no delay of the link.
-    return not isinstance(buffer.xoff, str) or bool(network.bridges) or buffer.cable_len is not None
+    return (
+        not isinstance(buffer.xoff, str)
+        or bool(network.bridges)
+        or buffer.cable_len is not None
+        or _unpaused(run, ends, priority, set(lossless_of(scenario, buffer)))
+    )
+
+
+def _unpaused(
+    run: Run, ends: tuple[Classification, Classification] | None, priority: int, paused: set[int]
+) -> bool:
+    """Whether packets of a priority at the first end are in one at the second that its pauses do not name."""
+    if ends is None:
+        return False
+    here, there = (classes(code_points(run.scenario), end) for end in ends)
+    return any(own == priority and other not in paused for own, other in zip(here, there, strict=True))
 
 
 def faults(run: Run) -> Lines:
     """Books balance; no lossless drop where headroom is worked out; no deadlock without a loop."""
     for fault in run.meta["faults"]:
         kind = fault["kind"]
-        if kind == "lossless_drop" and _may_drop_lossless(run, fault["where"]):
+        if kind == "lossless_drop" and _may_drop_lossless(run, fault["where"], fault["text"]):
             continue
         network = run.scenario.network
         nodes = len(network.hosts) + len(network.switches) + len(network.bridges)

@@ -104,21 +104,21 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
         path = _nic(plan, host)["host_path"]
         if path is None:
             continue
-        credits = {"pcie.data_credits": 2, "pcie.header_credits": 2}
-        found["pcie", host] = partial(_path, host=host, factors={"pcie.rate_bps": 2})
+        credits = {"path.iio_lines": 2, "path.header_credits": 2}
+        found["pcie", host] = partial(_path, host=host, factors={"path.rate": 2})
         found["credits", host] = partial(_path, host=host, factors=credits)
         if "memory" in path["target"]:
-            found["memory", host] = partial(_path, host=host, factors={"target.memory.bandwidth_bps": 2})
+            found["memory", host] = partial(_path, host=host, factors={"target.memory.own.bandwidth": 2})
         else:
-            faster = {"bandwidth_bps": 2, "outstanding_bytes": 2, "hop_latency_ps": 0.5}
+            faster = {"own.bandwidth": 2, "own.outstanding": 2, "own.hop_latency": 0.5}
             if path["target"]["gpu"]["stalls"] is not None:
-                faster["stalls.duration_ps"] = 0.5
+                faster["stalls.duration"] = 0.5
             factors = {f"target.gpu.{key}": by for key, by in faster.items()}
             found["gpu", host] = partial(_path, host=host, factors=factors)
     for host in sorted(senders):
         path = _nic(plan, host)["host_path"]
         if path is not None and path["reads"] is not None:
-            factors = {"reads.outstanding": 2, "pcie.rate_bps": 2}
+            factors = {"reads.outstanding": 2, "path.rate": 2}
             found["reads", host] = partial(_path, host=host, factors=factors)
     for host in sorted({one[end] for one in plan["tcp_connections"] for end in ("src", "dst")}):
         found["cpu", host] = partial(_edit, host=host, part="cpu", factors={"clock": 2})
@@ -141,14 +141,14 @@ def _of_bridge(plan: Plan, name: str, edit: Callable[[Plan], None]) -> Plan:
 
 def _faster_cores(model: Plan) -> None:
     """All that costs time on a core costs half of it."""
-    for key in ("interrupt_ps", "poll_ps"):
-        model[key] //= 2
+    for key in ("interrupt", "poll"):
+        model["host"][key] //= 2
     for key, cost in model["costs"].items():
         model["costs"][key] = cost if key == "remote_factor" else type(cost)(cost / 2)
 
 
 def _longer_rings(model: Plan) -> None:
-    model["rx_ring"] *= 2
+    model["host"]["rx_ring"] *= 2
 
 
 def _wider_qdisc(model: Plan) -> None:
@@ -162,9 +162,11 @@ def wider(qdisc: Any) -> Any:
         return qdisc
     edited = copy.deepcopy(qdisc)
     for settings in edited.values():
-        for key in ("rate_bps", "limit_bytes", "limit_packets", "min_bytes", "max_bytes", "burst_packets"):
-            if settings.get(key):
-                settings[key] *= 2
+        own = settings.get("own", settings)
+        # A shaper's burst is no room.
+        for key in ("rate", "limit", "min", "max", *(["burst"] if "min" in own else [])):
+            if own.get(key):
+                own[key] *= 2
         settings.update({"child": wider(settings["child"])} if settings.get("child") else {})
     return edited
 

@@ -9,7 +9,7 @@ from typing import Any
 
 Plan = dict[str, Any]
 
-COSTS = ("take_ps", "stack_ps", "rule_ps", "echo_ps", "wakeup_ps")
+COSTS = ("take", "stack", "rule", "wakeup")
 """All that takes a namespace's core time for a packet."""
 
 
@@ -25,24 +25,29 @@ def doublings(plan: Plan, wider: Callable[[Any], Any]) -> dict[tuple[str, str], 
     """
     found: dict[tuple[str, str], Callable[[Plan], Plan]] = {}
     for number, one in enumerate(plan["veth"]["namespaces"]):
-        core = partial(_scaled, part="namespaces", number=number, factors=dict.fromkeys(COSTS, 0.5))
+        core = partial(
+            _scaled, part="namespaces", number=number, factors=dict.fromkeys(COSTS, 0.5), of="costs"
+        )
         found["softirq", one["name"]] = core
     for number, one in enumerate(plan["veth"]["veths"]):
         where = f"{one['a']}-{one['b']}"
-        found["ring", where] = partial(_scaled, part="veths", number=number, factors={"ring": 2})
+        found["ring", where] = partial(_scaled, part="veths", number=number, factors={"ring": 2}, of="veth")
         found["qdisc", where] = partial(_wider_qdisc, number=number, wider=wider)
-        if one["bql"] != "off":
-            sooner = {"tx_usecs_ps": 0.5}
-            found["completions", where] = partial(_scaled, part="veths", number=number, factors=sooner)
+        if one["veth"]["bql"] != "none":
+            sooner = {"tx_usecs": 0.5}
+            found["completions", where] = partial(
+                _scaled, part="veths", number=number, factors=sooner, of="veth"
+            )
     for number, one in enumerate(plan["veth"]["datagrams"]):
         for kind, factors in (("flood", {"send_ps": 0.5}), ("window", {"sndbuf_bytes": 2.0})):
             found[kind, one["name"]] = partial(_scaled, part="datagrams", number=number, factors=factors)
     return found
 
 
-def _scaled(plan: Plan, part: str, number: int, factors: dict[str, float]) -> Plan:
+def _scaled(plan: Plan, part: str, number: int, factors: dict[str, float], of: str | None = None) -> Plan:
     edited = copy.deepcopy(plan)
     settings = edited["veth"][part][number]
+    settings = settings if of is None else settings[of]
     for key, factor in factors.items():
         settings[key] = int(settings[key] * factor)
     return edited

@@ -84,7 +84,7 @@ def plan(
             }
             for i in range(senders)
         ],
-        "record": {"max_bins": 2048, "tracked_qps": 64},
+        "record": {"max_bins": 2048, "qps": 64},
     }
 
 

@@ -46,7 +46,7 @@ def test_defaults_make_a_plan() -> None:
     assert plan["bridges"] == [{"name": "br0", "model": 0}]
     model = plan["bridge_models"][0]
     assert [port["irq_cores"] for port in model["ports"]] == [[0, 1, 2, 3]] * 2
-    assert (model["rx_ring"], model["tx_ring"], model["multiqueue"]) == (1024, 1024, True)
+    assert (model["host"]["rx_ring"], model["host"]["tx_ring"], model["multiqueue"]) == (1024, 1024, True)
     assert list(model["qdisc"]) == ["fq_codel"]
     assert plan["switches"] == []
 

@@ -51,26 +51,27 @@ def test_three_lines_are_a_whole_path() -> None:
             },
             {"bytes": 262_144, "xoff_bytes": xoff, "xon_bytes": xoff - 10_000, "priorities": [3]},
         ],
-        "pfc_quanta": 65_535,
-        "pfc_response_delay_ps": 2_017_280,
-        "cnp_threshold_bytes": 131_072,
-        "pcie": {
-            "rate_bps": 123_510_153_718,
-            "max_payload_bytes": 256,
-            "tlp_overhead_bytes": 24,
+        "pause": {"quanta": 65_535, "response_delay": 2_017_280},
+        "cnp_threshold": 131_072,
+        "path": {
+            "rate": 123_510_153_718,
+            "max_payload": 256,
             "header_credits": 128,
-            "data_credits": 372,
-            "credit_latency_ps": 213_000,
+            "iio_lines": 93,
+            "credit_latency": 213_000,
+            "iio_latency": 113_000,
         },
-        "iio_latency_ps": 113_000,
+        "tlp_overhead_bytes": 24,
         "target": {
             "memory": {
-                "bandwidth_bps": 265_600_000_000,
-                "service_ps": 10_000,
-                "write_wait": 7.0,
-                "write_queue_lines": 64,
-                "read_spread": 0.0,
-                "cpu_latency_ps": 90_000,
+                "own": {
+                    "bandwidth": 265_600_000_000,
+                    "service": 10_000,
+                    "write_queue": 64,
+                    "write_wait": 7.0,
+                    "read_spread": 0.0,
+                    "cpu_latency": 90_000,
+                },
                 "ddio": {"capacity": 4_000_000, "cpu_share": 0.181818, "working_set": None},
             }
         },
@@ -89,13 +90,13 @@ def test_no_path_unless_one_is_given() -> None:
     [("pcie3-x8", 7.88, 93), ("pcie3-x16", 15.75, 93), ("pcie4-x16", 31.5, 186), ("pcie5-x16", 63.0, 372)],
 )
 def test_presets_are_links_of_their_generation(preset: str, gigabytes_per_second: float, lines: int) -> None:
-    path = nic_of(THREE_LINES, "h0", f"host.path.preset={preset}")["host_path"]
-    raw = path["pcie"]["rate_bps"] / 8e9 / 0.98
+    path = nic_of(THREE_LINES, "h0", f"host.path.preset={preset}")["host_path"]["path"]
+    raw = path["rate"] / 8e9 / 0.98
     assert raw == pytest.approx(gigabytes_per_second, rel=0.001)
-    assert path["pcie"]["data_credits"] == 4 * lines
+    assert path["iio_lines"] == lines
     # Credits for a full write's round trip, unloaded, cover the link: the preset does not limit itself.
-    round_trip_ns = (path["pcie"]["credit_latency_ps"] + path["iio_latency_ps"]) / 1000
-    assert 64 * lines / round_trip_ns > path["pcie"]["rate_bps"] / 8e9 * 256 / 280
+    round_trip_ns = (path["credit_latency"] + path["iio_latency"]) / 1000
+    assert 64 * lines / round_trip_ns > path["rate"] / 8e9 * 256 / 280
 
 
 def test_hosts_differ_where_they_are_named() -> None:
@@ -104,9 +105,9 @@ def test_hosts_differ_where_they_are_named() -> None:
     assert [host["nic"] for host in plan["hosts"]] == [0, 1, 0]
     assert list(plan["nics"][0]["host_path"]["target"]) == ["memory"]
     gpu = plan["nics"][1]["host_path"]["target"]["gpu"]
-    assert (gpu["hops"], gpu["outstanding_bytes"], gpu["stalls"]) == (2, 8192, None)
+    assert (gpu["own"]["hops"], gpu["own"]["outstanding"], gpu["stalls"]) == (2, 8192, None)
     # PCIe 3.0 x8 moves about 7.1 GB/s in writes of 256 B.
-    assert gpu["bandwidth_bps"] / 8e9 == pytest.approx(7.1, rel=0.01)
+    assert gpu["own"]["bandwidth"] / 8e9 == pytest.approx(7.1, rel=0.01)
     assert plan["nics"][1]["host_path"]["reads"] == {"outstanding": 16_384, "latency": 700_000}
     # Only the receiver has one: the others stay ideal.
     only = make_plan(loads(THREE_LINES.replace("  path: {preset: pcie3-x16}\n", ""), sets=[own]))
@@ -273,7 +274,7 @@ def test_all_hosts_are_named_by_all() -> None:
     assert [load["host"] for load in plan["memory_loads"]] == ["h0", "h1", "h2"]
     plan = make_plan(loads(THREE_LINES, sets=["host.path_by_host=[{hosts: all, preset: pcie3-x8}]"]))
     assert len(plan["nics"]) == 1
-    assert plan["nics"][0]["host_path"]["pcie"]["rate_bps"] < 64e9
+    assert plan["nics"][0]["host_path"]["path"]["rate"] < 64e9
 
 
 def test_a_memory_without_ddio_and_a_network_that_is_all_lossless() -> None:
@@ -330,3 +331,12 @@ def test_one_problem_hides_no_other() -> None:
     with pytest.raises(ScenarioError) as caught:
         loads(THREE_LINES, sets=[strangers])
     assert [problem.path[1] for problem in caught.value.problems] == [0, 1]
+
+
+@pytest.mark.parametrize("target", ["memory", "gpu"])
+def test_the_slowest_link_is_shown_and_runs(target: str) -> None:
+    """A GPU's bandwidth that follows from the link's may be set, too."""
+    path = f"{{preset: pcie3-x8, rate: 1Gbps, max_payload: 128B, target: {target}}}"
+    scenario = loads(THREE_LINES, sets=[f"host.path={path}"])
+    assert make_plan(loads(show(scenario))) == make_plan(scenario)
+    assert tailback.run(scenario).faults == []

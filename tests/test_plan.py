@@ -122,9 +122,8 @@ def test_everything_set() -> None:
                     "xoff": 100_000,
                     "xon": 90_000,
                     "xon_offset": 0,
-                    "quanta": 200,
-                    "response_delay": 10**6,
                 },
+                "pause": {"quanta": 200, "response_delay": 10**6},
                 "watchdog": None,
             }
         ],
@@ -144,7 +143,7 @@ def test_everything_set() -> None:
         "flows": {"tags": [], "congestion": [], "list": []},
         "memory_loads": [],
         "link_events": [],
-        "record": {"max_bins": 64, "tracked_qps": 5},
+        "record": {"max_bins": 64, "qps": 5},
     }
 
 

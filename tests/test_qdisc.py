@@ -30,7 +30,7 @@ BRIDGE = {
 
 def plan(given: dict[str, Any], mtu: int = 1500) -> Any:
     """As the engine gets it."""
-    return qdisc_plan(ADAPTER.validate_python(given), mtu)
+    return qdisc_plan(ADAPTER.validate_python(given), mtu + 14)
 
 
 def test_tc_works_out_what_is_left_out() -> None:
@@ -82,11 +82,11 @@ def test_what_tc_refuses_is_refused(given: dict[str, Any]) -> None:
         ADAPTER.validate_python(given)
 
 
-def test_the_devices_mtu_sets_quantum_and_exemption() -> None:
+def test_the_devices_mtu_sets_quantum_and_limit() -> None:
     fq_codel = plan({"kind": "fq_codel"}, mtu=4200)["fq_codel"]
-    assert fq_codel["quantum_bytes"] == fq_codel["codel"]["mtu_bytes"] == 4214
-    assert plan({"kind": "sfq"})["sfq"]["quantum_bytes"] == 1514
-    assert plan({"kind": "bfifo"})["bfifo"]["limit_bytes"] == 1_514_000
+    assert fq_codel["own"]["quantum"] == 4214
+    assert plan({"kind": "sfq"})["sfq"]["quantum"] == 1514
+    assert plan({"kind": "bfifo"})["bfifo"]["limit"] == 1_514_000
 
 
 COUNTED: Counter[str] = Counter(

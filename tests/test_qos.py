@@ -221,3 +221,43 @@ def test_any_value_of_a_class_key(path: tuple[Any, ...], value: Any) -> None:
 
 def test_the_fuzzed_scenario_is_one() -> None:
     assert answer(lambda: load(DATA)) is not None
+
+
+def faults_of(text: str, *sets: str) -> list[str]:
+    return [fault["text"] for fault in tailback.run(loads(text, sets=list(sets))).faults]
+
+
+INCAST = """\
+name: q
+run: {duration: 400us}
+topology: {kind: star, hosts: 4}
+host: {congestion: none}
+switch: {shared: 20KB}
+traffic: [{kind: write, from: h0..h2, to: h3}]
+"""
+
+
+def test_a_fault_says_where_no_pause_stops_the_packets() -> None:
+    """The switch pauses priority 3, and the NICs have the same packets in priority 5."""
+    assert faults_of(INCAST) == []
+    (first, *_) = faults_of(INCAST, "host.qos={trust: pcp, pcp: {3: 5}}")
+    end = "; no pause of it stops what h0 sends in priority 5 (host.qos and switch.qos differ)"
+    assert first.startswith("lossless priority 3 dropped packets at port sw0:h0")
+    assert first.endswith(end)
+    # The same priority by other marks: the headroom is too small, and that is all.
+    (small, *_) = faults_of(INCAST, "host.qos={trust: pcp}", "switch.pfc.headroom=2000B")
+    assert small.endswith("would have been enough")
+
+
+def test_a_receive_buffers_pauses_name_all_of_its_priorities() -> None:
+    """What the NIC has in priority 4 comes in 3; where its buffer is that of both, it is paused."""
+    path = "host.path={preset: pcie3-x16, receive_buffer: {lossless: %s}}"
+    other = "host.qos={trust: pcp, pcp: {3: 4}}"
+    slow = "memory_load=[{host: h3, cores: 64}]"
+    sets = ("switch.lossless=[3, 4]", "switch.shared=4MB", "run.duration=2ms", other, slow)
+    found = faults_of(INCAST, *sets, path % "[4]")
+    of_host = [text for text in found if "h3/nic-rx" in text]
+    assert of_host[0].endswith(
+        "; no pause of it stops what sw0 sends in priority 3 (host.qos and switch.qos differ)"
+    )
+    assert not any("h3/nic-rx" in text for text in faults_of(INCAST, *sets, path % "[3, 4]"))

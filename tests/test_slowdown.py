@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tailback.measures import slowdown
 from tailback.report.completion import completion, completion_table
 from tailback.report.plots import per_sender
+from tailback.scenario import loads
 
 
 def ints(*values: int) -> slowdown.npt.NDArray[np.int64]:
@@ -108,3 +109,25 @@ def test_messages_of_one_size_have_a_table_and_plots_that_say_so() -> None:
     senders = per_sender(result)
     assert "as all delivered the same" in senders.caption
     assert "slowest" not in senders.caption
+
+
+RING = """
+name: ring
+run: {duration: 2ms}
+topology:
+  kind: graph
+  switches: [x0, x1, x2, x3]
+  link: {rate: 100Gbps, delay: 1us}
+  links: [h0 x0, h1 x3, x0 x1 100Gbps 50us, x1 x3, x0 x2, x2 x3]
+host: {congestion: none}
+traffic:
+  - {kind: flows, list: [%s]}
+"""
+
+
+def test_the_ack_comes_back_by_the_way_that_it_takes() -> None:
+    """Of paths of as many links each way takes its own: three different ideal times, each met alone."""
+    one_by_one = ", ".join(f"h0 h1 {100 * (1 + number)}B {120 * number}us" for number in range(16))
+    flows = tailback.run(loads(RING % one_by_one)).flows.to_pylist()
+    assert {round(flow["ideal_fct_ps"] / 50e6) for flow in flows} == {0, 1, 2}
+    assert {flow["slowdown"] for flow in flows} == {1.0}

@@ -127,13 +127,13 @@ def test_settings_become_a_plan() -> None:
     plan = make_plan(scenario)
     assert plan["hosts"] == plan["links"] == plan["switches"] == []
     (pair,) = plan["veth"]["veths"]
-    assert (pair["ring"], pair["stops_when_full"], pair["bql"]) == (30, False, "packets")
-    assert pair["tx_usecs_ps"] == 250_000_000
-    assert pair["qdisc"]["sfq"]["limit_packets"] == 127
-    producer, consumer = plan["veth"]["namespaces"]
+    assert (pair["veth"]["ring"], pair["veth"]["kernel"], pair["veth"]["bql"]) == (30, "6.1", "packets")
+    assert pair["veth"]["tx_usecs"] == 250_000_000
+    assert (pair["qdisc"]["sfq"]["limit"], pair["qdisc"]["sfq"]["quantum"]) == (127, 1514)
+    producer, consumer = (one["costs"] for one in plan["veth"]["namespaces"])
     assert (producer["rules"], consumer["rules"]) == (0, 100)
-    assert consumer["echo_ps"] == 2 * (1_000_000 + 100 * 10_000)
-    assert (consumer["jitter_per_mille"], consumer["threaded"]) == (100, False)
+    assert (consumer["stack"], consumer["rule"], consumer["echo"]) == (1_000_000, 10_000, 2.0)
+    assert (consumer["jitter"], consumer["napi"]) == (0.1, "softirq")
     assert plan["veth"]["datagrams"][0]["frame_bytes"] == 1400 + 28 + 14
 
 

@@ -67,8 +67,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from tailback.scenario.fields import Declared, setting
-from tailback.units import DURATION, FREQUENCY, SIZE
+from tailback.units import DURATION, FREQUENCY, RATE, SIZE
 
 '''
 
@@ -138,6 +140,8 @@ def section(control: dict[str, Any], name: str, base: str = "Part") -> str:
     """The class of a section."""
     profiles = control["profiles"]
     text = f"class {name}({base}):\n" + f'    """{control["about"]}"""\n\n'
+    if control.get("kind"):
+        text += f"    kind: Literal[{control['kind']!r}] = Field(description='The discipline.')\n"
     if profiles:
         text += f"    PROFILES: ClassVar[dict[str, Profile]] = {profiles_text(control)}\n\n"
         names = ", ".join(repr(profile["name"]) for profile in profiles)
@@ -164,14 +168,16 @@ def field(parameter: dict[str, Any], *, of_profile: bool) -> str:
         name, unit = QUANTITIES[quantity]
         bounds = [f"{unit.format(least)!r}"] if least else []
         bounds += [f"maximum={unit.format(most)!r}"] if most is not None else []
-        kind = f"{name}.between({', '.join(bounds)})" if bounds else name
+        rule = f"{name}.between({', '.join(bounds)})" if bounds else name
         base = "int"
         if quantity == "round-trip":
-            kind, base = f"{kind}.or_word('auto')", "int | Literal['auto']"
+            rule, base = f"{rule}.or_word('auto')", "int | Literal['auto']"
             help_text = f"{help_text} {AUTO}"
-        kind = f"Annotated[{base}, {kind}]"
+        kind = f"Annotated[{base}, {rule}]"
         if isinstance(parameter["default"], int):
             default = f"{name}.parse({unit.format(parameter['default'])!r})"
+        elif parameter["default"] == "auto" and quantity != "round-trip":
+            kind = f"Annotated[int | Literal['auto'], {rule}.or_word('auto')]"
     elif quantity == "choice":
         kind = f"Literal[{', '.join(map(repr, parameter['choices']))}]"
     elif quantity == "flag":
@@ -181,11 +187,15 @@ def field(parameter: dict[str, Any], *, of_profile: bool) -> str:
         if least is not None:
             rules += f", {'gt' if parameter['least_is_excluded'] else 'ge'}={least!r}"
         if most is not None:
-            rules += f", le={most!r}"
+            rules += f", {'lt' if parameter['most_is_excluded'] else 'le'}={most!r}"
         if quantity == "number":
             rules += ", allow_inf_nan=False"
+        if parameter["default"] == "auto":
+            kind, rules = f"Annotated[{kind}, Field({rules[2:]})] | Literal['auto']", ""
     if optional:
         kind += " | None"
+    if parameter["required"]:
+        return f"{kind} = Field(description={help_text!r}{rules})"
     source = parameter["source"]
     if of_profile:
         default, source = "None", "the profile"

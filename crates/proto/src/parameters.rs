@@ -72,12 +72,14 @@ pub fn bounds_in_words<B: Value>(bounds: &impl RangeBounds<B>) -> String {
         Bound::Unbounded => String::new(),
     };
     let (least, most) = (words(bounds.start_bound()), words(bounds.end_bound()));
-    match (bounds.start_bound(), most.is_empty()) {
-        (Bound::Excluded(_), false) => format!("above {least} and at most {most}"),
-        (Bound::Excluded(_), true) => format!("above {least}"),
-        (Bound::Included(_), true) => format!("at least {least}"),
-        (Bound::Included(_), false) => format!("{least} to {most}"),
-        (Bound::Unbounded, _) => format!("at most {most}"),
+    let below = if matches!(bounds.end_bound(), Bound::Excluded(_)) { "below" } else { "at most" };
+    match (bounds.start_bound(), bounds.end_bound()) {
+        (Bound::Excluded(_), Bound::Unbounded) => format!("above {least}"),
+        (Bound::Excluded(_), _) => format!("above {least} and {below} {most}"),
+        (Bound::Included(_), Bound::Unbounded) => format!("at least {least}"),
+        (Bound::Included(_), Bound::Included(_)) => format!("{least} to {most}"),
+        (Bound::Included(_), Bound::Excluded(_)) => format!("at least {least} and {below} {most}"),
+        (Bound::Unbounded, _) => format!("{below} {most}"),
     }
 }
 
@@ -128,6 +130,7 @@ value! {
     Rate: "rate", |value| Plain::Whole(value.0);
     Bytes: "size", |value| Plain::Whole(value.0);
     Hertz: "frequency", |value| Plain::Whole(value.0);
+    u8: "count", |value| Plain::Whole(value as u64);
     u16: "count", |value| Plain::Whole(value as u64);
     u32: "count", |value| Plain::Whole(value as u64);
     f64: "number", Plain::Number;
@@ -177,11 +180,14 @@ impl Value for RoundTrip {
 pub struct Parameter {
     /// Name in scenarios and plans.
     pub name: &'static str,
-    /// `duration` (ps), `round-trip` (ps, or auto), `rate` (bit/s), `size` (bytes), `frequency` (Hz), `count`, `number`, `flag` or `choice`.
+    /// What it measures: `duration`, `round-trip` (a time, or auto), `rate`, `size` and `frequency` in ps, bit/s, bytes
+    /// and Hz; `count`, `number`, `flag` or `choice`.
     pub quantity: &'static str,
+    /// Whether scenarios must give it: it has no default.
+    pub required: bool,
     /// Whether it may be absent.
     pub optional: bool,
-    /// Default, in base units.
+    /// Default, in base units; the word `auto` or null where scenarios leave it to be worked out from others.
     pub default: Plain,
     /// Smallest value, if there is one.
     pub least: Option<Plain>,
@@ -189,6 +195,8 @@ pub struct Parameter {
     pub least_is_excluded: bool,
     /// Largest value, if there is one.
     pub most: Option<Plain>,
+    /// Whether the largest value is itself too large.
+    pub most_is_excluded: bool,
     /// All values, where there are few.
     pub choices: Vec<Plain>,
     /// What it does.
@@ -198,6 +206,37 @@ pub struct Parameter {
 }
 
 impl Parameter {
+    /// One that must be given, without bounds.
+    pub fn new<V: Value>(name: &'static str, help: &str) -> Self {
+        Parameter {
+            name,
+            quantity: V::QUANTITY,
+            required: true,
+            optional: V::OPTIONAL,
+            default: Plain::Null,
+            least: None,
+            least_is_excluded: false,
+            most: None,
+            most_is_excluded: false,
+            choices: Vec::new(),
+            help: help.trim().to_string(),
+            source: String::new(),
+        }
+    }
+
+    /// With a default.
+    pub fn or(self, default: Plain) -> Self {
+        Parameter { required: false, default, ..self }
+    }
+
+    /// Worked out from others where scenarios have this word for it, `null` or `auto`.
+    pub fn worked_out(self, word: &'static str) -> Self {
+        match word {
+            "null" => Parameter { optional: true, ..self.or(Plain::Null) },
+            _ => self.or(Plain::Word(word)),
+        }
+    }
+
     /// With bounds.
     pub fn within<B: Value>(mut self, bounds: &impl RangeBounds<B>) -> Self {
         let plain = |bound: Bound<&B>| match bound {
@@ -207,6 +246,7 @@ impl Parameter {
         self.least = plain(bounds.start_bound());
         self.least_is_excluded = matches!(bounds.start_bound(), Bound::Excluded(_));
         self.most = plain(bounds.end_bound());
+        self.most_is_excluded = matches!(bounds.end_bound(), Bound::Excluded(_));
         self
     }
 }
@@ -235,6 +275,8 @@ pub struct Profile {
 pub struct Section {
     /// Its name in the front.
     pub name: &'static str,
+    /// What scenarios name it by, where they choose one of several.
+    pub kind: Option<&'static str>,
     /// What it is about.
     pub about: &'static str,
     /// What can be set.
@@ -244,12 +286,17 @@ pub struct Section {
 impl Section {
     /// Of what is declared.
     pub fn of<D: Declared>(name: &'static str) -> Self {
-        Section { name, about: D::ABOUT.trim(), parameters: D::describe() }
+        Section { name, kind: None, about: D::ABOUT.trim(), parameters: D::describe() }
+    }
+
+    /// One of several, chosen by its kind.
+    pub fn of_kind<D: Declared>(name: &'static str, kind: &'static str) -> Self {
+        Section { kind: Some(kind), ..Section::of::<D>(name) }
     }
 }
 
 /// What [`parameters!`](crate::parameters) makes.
-pub trait Declared: Clone + Default + std::fmt::Debug {
+pub trait Declared: Clone + std::fmt::Debug {
     /// What the section is about.
     const ABOUT: &'static str;
     /// All parameters, in the order in which they are declared.
@@ -279,11 +326,12 @@ pub const TELEMETRY: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1024);
 #[macro_export]
 macro_rules! choice {
     ($(#[$about:meta])* pub enum $Name:ident { $($(#[$help:meta])* $Word:ident = $word:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-        pub enum $Name {
-            $($(#[$help])* #[cfg_attr(feature = "serde", serde(rename = $word))] $Word,)+
+        $crate::words! {
+            $(#[$about])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+            pub enum $Name {
+                $($(#[$help])* $Word = $word,)+
+            }
         }
 
         impl $Name {
@@ -300,6 +348,32 @@ macro_rules! choice {
             fn is_within(&self, bounds: &impl std::ops::RangeBounds<Self>) -> bool {
                 bounds.contains(self)
             }
+        }
+    };
+}
+
+/// An enum whose variants plans name by words.
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words {
+    ($(#[$about:meta])* pub enum $Name:ident { $($(#[$help:meta])* $Word:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub enum $Name {
+            $($(#[$help])* #[serde(rename = $word)] $Word,)+
+        }
+    };
+}
+
+#[cfg(not(feature = "serde"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words {
+    ($(#[$about:meta])* pub enum $Name:ident { $($(#[$help:meta])* $Word:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        pub enum $Name {
+            $($(#[$help])* $Word,)+
         }
     };
 }
@@ -340,6 +414,9 @@ macro_rules! in_plans {
 /// assert!(ExampleParameters { decrease: 2.0 }.check().is_err());
 /// assert_eq!(ExampleParameters::describe()[0].name, "decrease");
 /// ```
+///
+/// In place of a default, `or null` or `or auto` says that scenarios may leave the value to whoever makes the plan, and with
+/// neither they must give it. Such a section has no [`Default`].
 #[macro_export]
 macro_rules! parameters {
     (
@@ -347,10 +424,11 @@ macro_rules! parameters {
         pub struct $Name:ident {
             $(
                 $(#[doc = $help:literal])+
-                $field:ident: $type:ty = $default:expr,
-                $(in $range:expr,)?
-                $(of $choices:expr,)?
-                source $source:expr;
+                $field:ident: $type:ty $(= $default:expr)?
+                $(, or $word:ident)?
+                $(, in $range:expr)?
+                $(, of $choices:expr)?
+                $(, source $source:expr)?;
             )*
         }
     ) => {
@@ -362,11 +440,7 @@ macro_rules! parameters {
             }
         }
 
-        impl Default for $Name {
-            fn default() -> Self {
-                $Name { $( $field: $default, )* }
-            }
-        }
+        $crate::default_of! { $Name { $( $field $(= $default)?; )* } }
 
         impl $crate::parameters::Declared for $Name {
             const ABOUT: &'static str = concat!($($about),+);
@@ -376,24 +450,16 @@ macro_rules! parameters {
                 use $crate::parameters::{Parameter, Value};
                 vec![$({
                     #[allow(unused_mut)]
-                    let mut parameter = Parameter {
-                        name: stringify!($field),
-                        quantity: <$type as Value>::QUANTITY,
-                        optional: <$type as Value>::OPTIONAL,
-                        default: { let value: $type = $default; value.plain() },
-                        least: None,
-                        least_is_excluded: false,
-                        most: None,
-                        choices: Vec::new(),
-                        help: concat!($($help),+).trim().to_string(),
-                        source: $source.to_string(),
-                    };
+                    let mut parameter = Parameter::new::<$type>(stringify!($field), concat!($($help),+));
+                    $( parameter = parameter.or({ let value: $type = $default; value.plain() }); )?
+                    $( parameter = parameter.worked_out(stringify!($word)); )?
                     $( parameter = parameter.within::<<$type as Value>::Bound>(&$range); )?
                     $(
                         parameter.quantity = "choice";
                         let choices: &[$type] = &$choices;
                         parameter.choices = choices.iter().map(|choice| choice.plain()).collect();
                     )?
+                    $( parameter.source = $source.to_string(); )?
                     parameter
                 },)*]
             }
@@ -409,4 +475,18 @@ macro_rules! parameters {
             }
         }
     };
+}
+
+/// [`Default`] of a section in which everything has one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! default_of {
+    ($Name:ident { $( $field:ident = $default:expr; )* }) => {
+        impl Default for $Name {
+            fn default() -> Self {
+                $Name { $( $field: $default, )* }
+            }
+        }
+    };
+    ($Name:ident { $($fields:tt)* }) => {};
 }

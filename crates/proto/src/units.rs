@@ -3,6 +3,9 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
+/// A rate in bit/s times a span in picoseconds, where a byte passes.
+pub const BIT_PS_PER_BYTE: u64 = 8 * 1_000_000_000_000;
+
 /// An instant since the start of the run, or a span of time, in picoseconds.
 ///
 /// A picosecond divides the time of one byte at every Ethernet rate in use (80 ps at 100 Gbit/s, 20 ps at
@@ -104,15 +107,15 @@ impl Rate {
     /// Time to serialize `bytes`, rounded down to a whole picosecond (exact where 8e12 is a multiple of the
     /// rate, as for every Ethernet speed).
     pub fn serialization(self, bytes: u64) -> Time {
-        match bytes.checked_mul(8_000_000_000_000) {
+        match bytes.checked_mul(BIT_PS_PER_BYTE) {
             Some(bits) => Time(bits / self.0), // up to 2 MB: much quicker
-            None => Time((bytes as u128 * 8_000_000_000_000 / self.0 as u128) as u64),
+            None => Time((bytes as u128 * BIT_PS_PER_BYTE as u128 / self.0 as u128) as u64),
         }
     }
 
     /// Bytes that pass in `span`, rounded up: what a buffer must hold that absorbs this rate for that long.
     pub fn bytes_in(self, span: Time) -> u64 {
-        (self.0 as u128 * span.0 as u128).div_ceil(8_000_000_000_000) as u64
+        (self.0 as u128 * span.0 as u128).div_ceil(BIT_PS_PER_BYTE as u128) as u64
     }
 }
 

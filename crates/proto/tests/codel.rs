@@ -1,15 +1,15 @@
 //! CoDel and FQ-CoDel: examples of RFC 8289 and RFC 8290, with the arithmetic that the kernel does.
 
-use tailback_proto::aqm::codel::{Codel, CodelParameters};
+use tailback_proto::aqm::codel::{Codel, CodelParameters, CodelQueueParameters};
 use tailback_proto::aqm::fq_codel::{FqCodel, FqCodelParameters};
 use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Time};
 
 const MTU: u32 = 1514;
 
 /// The defaults of RFC 8289, section 4: target 5 ms, interval 100 ms.
-fn parameters(ecn: bool, stale_when_empty: bool) -> CodelParameters {
-    CodelParameters::new(5_000, 100_000, MTU, ecn, stale_when_empty)
+fn one_queue(ecn: bool) -> Codel {
+    Codel::new(&CodelQueueParameters { limit: 100_000, ecn }, &CodelParameters::default(), MTU)
 }
 
 fn skb(packet: u32, bytes: u32, flow: u32, ect: bool) -> Skb {
@@ -20,7 +20,7 @@ fn skb(packet: u32, bytes: u32, flow: u32, ect: bool) -> Skb {
 /// A packet a millisecond comes and goes, and `standing` of them wait: all have waited `standing` ms. When each is dropped
 /// or marked, ms.
 fn events(standing: u64, ect: bool, ms: u64) -> Vec<u64> {
-    let mut codel = Codel::new(parameters(true, false), 100_000);
+    let mut codel = one_queue(true);
     let mut drops = vec![];
     let mut found = vec![];
     for now in 0..ms {
@@ -79,7 +79,7 @@ fn waits_below_target_are_never_punished() {
 /// (RFC 8289, section 5.5): after 6 drops it begins with 6 - 1 = 5, not with 1.
 #[test]
 fn dropping_resumes_where_it_was() {
-    let mut codel = Codel::new(parameters(false, false), 100_000);
+    let mut codel = one_queue(false);
     let mut drops = vec![];
     let run = |codel: &mut Codel, drops: &mut Vec<_>, from: u64, to: u64, standing: usize| {
         for now in from..to {
@@ -105,16 +105,20 @@ fn dropping_resumes_where_it_was() {
 }
 
 fn fq_codel(change: impl FnOnce(&mut FqCodelParameters)) -> FqCodel {
+    with_codel(change, &CodelParameters::default())
+}
+
+fn with_codel(change: impl FnOnce(&mut FqCodelParameters), codel: &CodelParameters) -> FqCodel {
     let mut p = FqCodelParameters {
         limit: 10_240,
         flows: 1024,
-        quantum: MTU,
-        memory_limit: 32 << 20,
+        quantum: Bytes(MTU as u64),
+        ecn: true,
+        memory_limit: Bytes(32 << 20),
         drop_batch: 64,
-        codel: parameters(true, false),
     };
     change(&mut p);
-    FqCodel::new(&p)
+    FqCodel::new(&p, codel, MTU)
 }
 
 fn order(queue: &mut FqCodel) -> Vec<u32> {
@@ -215,7 +219,7 @@ fn a_full_queue_at_the_start_is_not_flushed_later() {
 /// 10 of them fit into 24,000 B, and the 11th makes half of the 11 go.
 #[test]
 fn memory_is_limited_too() {
-    let mut queue = fq_codel(|p| p.memory_limit = 24_000);
+    let mut queue = fq_codel(|p| p.memory_limit = Bytes(24_000));
     let mut drops = vec![];
     (0..10).for_each(|n| _ = queue.enqueue(skb(n, 1500, 1, false), Time::ZERO, &mut drops));
     assert_eq!(queue.statistics().memory_usage, 23_040);
@@ -240,8 +244,9 @@ fn the_offered_packet_may_be_the_one() {
 
 /// Drops of a ping each 200 ms that waits 20 ms because the device stands still, while another flow has a backlog above
 /// an MTU or is empty.
-fn sparse_drops(stale_when_empty: bool, backlog: bool) -> usize {
-    let mut queue = fq_codel(|p| p.codel = parameters(false, stale_when_empty));
+fn sparse_drops(stale: bool, backlog: bool) -> usize {
+    let codel = CodelParameters { stale, ..CodelParameters::default() };
+    let mut queue = with_codel(|p| p.ecn = false, &codel);
     let mut drops = vec![];
     let mut lost = 0;
     for ping in 0..10u64 {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
-use tailback_proto::aqm::codel::{Codel, CodelParameters};
+use tailback_proto::aqm::codel::{Codel, CodelParameters, CodelQueueParameters};
 use tailback_proto::aqm::fifo::{Fifo, FifoLimit};
 use tailback_proto::aqm::fq_codel::{FqCodel, FqCodelParameters};
 use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
@@ -10,16 +10,16 @@ use tailback_proto::aqm::red::{Red, RedArguments};
 use tailback_proto::aqm::sfq::{Sfq, SfqParameters};
 use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
 use tailback_proto::aqm::tbf::{Tbf, TbfParameters};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Rate, Time};
 
 fn red() -> Red {
     let arguments = RedArguments {
-        limit_bytes: 30_000,
-        min_bytes: 5_000,
-        max_bytes: 15_000,
-        avpkt_bytes: 1000,
-        burst_packets: 8,
-        bandwidth_bps: 100_000_000,
+        limit: Bytes(30_000),
+        min: Bytes(5_000),
+        max: Bytes(15_000),
+        avpkt: Bytes(1000),
+        burst: 8,
+        bandwidth: Rate(100_000_000),
         probability: 0.1,
         ecn: true,
         harddrop: false,
@@ -29,39 +29,40 @@ fn red() -> Red {
 }
 
 fn codel(stale: bool) -> CodelParameters {
-    CodelParameters::new(500, 10_000, 1514, true, stale)
+    CodelParameters { target: Time::from_us(500), interval: Time::from_ms(10), stale }
 }
 
 fn sfq(limit: u32, depth: u32, flows: u32) -> Sfq {
-    Sfq::new(&SfqParameters { limit, depth, flows, divisor: 1024, quantum: 1514 })
+    Sfq::new(&SfqParameters { limit, depth, flows, divisor: 1024, quantum: Bytes(1514) })
 }
 
-const TBF: TbfParameters = TbfParameters { rate_bps: 100_000_000, burst_bytes: 9000 };
+const TBF: TbfParameters = TbfParameters { rate: Rate(100_000_000), burst: Bytes(9000), limit: None };
 
 /// One of each kind, small enough that all their limits are met.
 fn every(kind: usize) -> Qdisc {
     let fq_codel = || {
-        FqCodel::new(&FqCodelParameters {
-            limit: 40,
-            flows: 16,
-            quantum: 1514,
-            memory_limit: 60_000,
-            drop_batch: 8,
-            codel: codel(kind == 4),
-        })
+        let (quantum, memory_limit) = (Bytes(1514), Bytes(60_000));
+        let own = FqCodelParameters { limit: 40, flows: 16, quantum, ecn: true, memory_limit, drop_batch: 8 };
+        FqCodel::new(&own, &codel(kind == 4), 1514)
     };
     let tbf = |child: Discipline| Discipline::Tbf(Tbf::new(&TBF, child.into()));
     Qdisc::from(match kind {
         0 => Discipline::Fifo(Fifo::new(FifoLimit::Packets(20))),
         1 => Discipline::Fifo(Fifo::new(FifoLimit::Bytes(20_000))),
         2 => Discipline::Red(red()),
-        3 => Discipline::Codel(Codel::new(codel(false), 30)),
+        3 => {
+            Discipline::Codel(Codel::new(&CodelQueueParameters { limit: 30, ecn: true }, &codel(false), 1514))
+        }
         4 | 5 => Discipline::FqCodel(fq_codel()),
         6 => Discipline::Sfq(sfq(30, 10, 12)),
         7 => tbf(Discipline::Red(red())),
         8 => tbf(Discipline::FqCodel(fq_codel())),
         9 => tbf(Discipline::Sfq(sfq(30, 10, 12))),
-        _ => tbf(Discipline::Codel(Codel::new(codel(false), 30))),
+        _ => tbf(Discipline::Codel(Codel::new(
+            &CodelQueueParameters { limit: 30, ecn: true },
+            &codel(false),
+            1514,
+        ))),
     })
 }
 const KINDS: usize = 11;
@@ -173,8 +174,7 @@ fn packet(packet: u32, bytes: u32, flow: u32) -> Skb {
 #[test]
 fn tbf_sends_a_burst_and_then_at_its_rate() {
     let fifo = Qdisc::from(Discipline::Fifo(Fifo::new(FifoLimit::Packets(100))));
-    let mut tbf: Qdisc =
-        Discipline::Tbf(Tbf::new(&TbfParameters { rate_bps: 100_000_000, burst_bytes: 3000 }, fifo)).into();
+    let mut tbf: Qdisc = Discipline::Tbf(Tbf::new(&TbfParameters { burst: Bytes(3000), ..TBF }, fifo)).into();
     let mut drops = vec![];
     (0..6).for_each(|n| _ = tbf.enqueue(packet(n, 1500, 0), Time::ZERO, || 0, &mut drops));
     let mut left = vec![];
@@ -212,7 +212,7 @@ fn tbf_is_exact_at_any_rate() {
     for rate_bps in [1_000_000u64, 33_333_333, 100_000_000, 25_000_000_000, 400_000_000_000] {
         let fifo = Qdisc::from(Discipline::Fifo(Fifo::new(FifoLimit::Packets(100_000))));
         let mut tbf: Qdisc =
-            Discipline::Tbf(Tbf::new(&TbfParameters { rate_bps, burst_bytes: 9000 }, fifo)).into();
+            Discipline::Tbf(Tbf::new(&TbfParameters { rate: Rate(rate_bps), ..TBF }, fifo)).into();
         let mut drops = vec![];
         let (mut now, mut bytes) = (Time::ZERO, 0u64);
         for n in 0..20_000 {

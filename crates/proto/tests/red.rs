@@ -3,15 +3,15 @@
 use proptest::prelude::*;
 use tailback_proto::aqm::red::{idle_table, w_log, Red, RedArguments, RedParameters};
 use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Rate, Time};
 
 const ARGUMENTS: RedArguments = RedArguments {
-    limit_bytes: 2_000_000,
-    min_bytes: 50_000,
-    max_bytes: 200_000,
-    avpkt_bytes: 1500,
-    burst_packets: 60,
-    bandwidth_bps: 10_000_000,
+    limit: Bytes(2_000_000),
+    min: Bytes(50_000),
+    max: Bytes(200_000),
+    avpkt: Bytes(1500),
+    burst: 60,
+    bandwidth: Rate(10_000_000),
     probability: 0.5,
     ecn: true,
     harddrop: false,

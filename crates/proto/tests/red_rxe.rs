@@ -21,7 +21,7 @@ use tailback_proto::aqm::red::{Red, RedArguments, RedStatistics};
 use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::aqm::tbf::{Tbf, TbfParameters};
 use tailback_proto::transport::rc::{RcParameters, Requester, Responder, Verdict};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Rate, Time};
 
 /// RXE_MAX_UNACKED_PSNS and RXE_INFLIGHT_SKBS_PER_QP_HIGH.
 const UNACKNOWLEDGED: u64 = 128;
@@ -32,12 +32,12 @@ const PAYLOAD: f64 = 4096.0;
 const MIB: f64 = 1_048_576.0;
 
 const RED: RedArguments = RedArguments {
-    limit_bytes: 2_000_000,
-    min_bytes: 50_000,
-    max_bytes: 200_000,
-    avpkt_bytes: 1500,
-    burst_packets: 60,
-    bandwidth_bps: 10_000_000,
+    limit: Bytes(2_000_000),
+    min: Bytes(50_000),
+    max: Bytes(200_000),
+    avpkt: Bytes(1500),
+    burst: 60,
+    bandwidth: Rate(10_000_000),
     probability: 0.5,
     ecn: true,
     harddrop: false,
@@ -45,7 +45,7 @@ const RED: RedArguments = RedArguments {
 };
 
 /// Assumption: the table says nothing of the bucket; two packets and a half.
-const TBF: TbfParameters = TbfParameters { rate_bps: 100_000_000, burst_bytes: 10_000 };
+const TBF: TbfParameters = TbfParameters { rate: Rate(100_000_000), burst: Bytes(10_000), limit: None };
 
 struct QueuePair {
     requester: Requester,

@@ -6,6 +6,7 @@ mod common;
 
 use common::host::*;
 use common::{run, MS, US};
+use tailback_proto::units::{Bytes, Rate};
 
 fn gpu() {
     for (name, plan) in [
@@ -18,7 +19,7 @@ fn gpu() {
                 if let Some(tailback_sim::plan::TargetPlan::Gpu(gpu)) =
                     nic.host_path.as_mut().map(|path| &mut path.target)
                 {
-                    gpu.bandwidth_bps = 41_600_000_000;
+                    gpu.own.bandwidth = Rate(41_600_000_000);
                 }
             }
             plan
@@ -65,12 +66,12 @@ fn memory() {
             plan.duration_ps = env("RUN", 40) * MS;
             let path = plan.nics[1].host_path.as_mut().unwrap();
             if let tailback_sim::plan::TargetPlan::Memory(memory) = &mut path.target {
-                memory.write_wait = env("WAIT", 700) as f64 / 100.0;
-                memory.write_queue_lines = env("QUEUE", 64);
+                memory.own.write_wait = env("WAIT", 700) as f64 / 100.0;
+                memory.own.write_queue = env("QUEUE", 64) as u32;
             }
-            path.pcie.data_credits = env("CREDITS", 93) * 4;
+            path.path.iio_lines = env("CREDITS", 93) as u32;
             if !lossless {
-                path.cnp_threshold_bytes = Some(env("CNP", 131072));
+                path.cnp_threshold = Some(Bytes(env("CNP", 131072)));
             }
             plan.writers[0].tx_depth = env("DEPTH", 128) as u32;
             plan.nics.iter_mut().for_each(|nic| nic.mtu_bytes = env("MTU", 4096) as u32);

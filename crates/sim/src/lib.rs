@@ -21,6 +21,7 @@ mod linux;
 mod nic;
 pub mod plan;
 pub mod record;
+mod run;
 pub mod settings;
 mod simulation;
 mod workload;

@@ -6,7 +6,7 @@ use tailback_proto::parameters::{Declared, Refused};
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
-use crate::fabric::CLASSES;
+use crate::fabric::lanes::CLASSES;
 
 mod bridge;
 mod check;
@@ -17,12 +17,13 @@ mod limits;
 mod qdisc;
 mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
-pub use tailback_proto::flow_control::pfc::PfcParameters;
+pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
 pub use tailback_proto::flow_control::watchdog::WatchdogParameters;
 pub use tailback_proto::transport::rc::TransportParameters;
 pub use tailback_proto::transport::tcp::{Control as TcpControl, TcpSettings};
 
 pub use crate::host::CpuParameters;
+pub use crate::record::RecordParameters;
 
 pub use bridge::*;
 pub use host::*;
@@ -97,7 +98,7 @@ pub struct Plan {
     /// Network namespaces joined by veth pairs; none: there are none.
     pub veth: Option<VethNetworkPlan>,
     /// What to record.
-    pub record: RecordPlan,
+    pub record: RecordParameters,
 }
 
 /// A host: one NIC with one port.
@@ -195,6 +196,8 @@ pub struct SwitchModelPlan {
     pub egress_alpha: f64,
     /// Priority flow control.
     pub pfc: PfcParameters,
+    /// The pauses that it asks for.
+    pub pause: PauseParameters,
     /// The PFC watchdog of lossless priorities.
     pub watchdog: Option<WatchdogParameters>,
 }
@@ -336,18 +339,6 @@ impl FlowPlan {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LinkEventPlan(pub u64, pub usize, pub bool);
 
-/// What to record.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecordPlan {
-    /// Most bins of a time series.
-    pub max_bins: usize,
-    /// Queue pairs whose rate is recorded.
-    pub tracked_qps: usize,
-}
-
-/// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.
-pub const MIN_BINS: usize = 16;
 /// Longest message of an RDMA WRITE (IB specification 9.7.6).
 const MAX_MESSAGE_BYTES: u64 = 1 << 31;
 /// Most code points of a plan.
@@ -415,10 +406,7 @@ impl Plan {
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }
-        if self.record.max_bins < MIN_BINS {
-            return Err(impossible("record.max_bins", format!("fewer than {MIN_BINS}")));
-        }
-        Ok(())
+        in_bounds("record", &self.record)
     }
 
     /// Duration of the run.

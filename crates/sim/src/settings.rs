@@ -1,19 +1,35 @@
 //! What the engine declares of its settings, for the front: its fields, their schema and their reference are made from it.
 
-use tailback_proto::flow_control::pfc::PfcParameters;
+use tailback_proto::aqm::codel::{CodelParameters, CodelQueueParameters};
+use tailback_proto::aqm::fifo::{BfifoParameters, PfifoParameters};
+use tailback_proto::aqm::fq_codel::FqCodelParameters;
+use tailback_proto::aqm::red::RedArguments;
+use tailback_proto::aqm::sfq::SfqParameters;
+use tailback_proto::aqm::tbf::TbfParameters;
+use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::Section;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 
-use crate::host::{CpuParameters, DdioParameters, ReadsParameters};
-use crate::linux::{BqlParameters, BridgeCosts, CoalescingParameters};
+use crate::host::{CpuParameters, DdioParameters, GpuParameters, MemoryParameters};
+use crate::host::{PathParameters, ReadsParameters, StallsParameters};
+use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
+use crate::linux::moderation::CoalescingParameters;
+use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
+use crate::record::RecordParameters;
 
 /// All sections.
 pub fn sections() -> Vec<Section> {
     vec![
         Section::of::<PfcParameters>("Pfc"),
+        Section::of::<PauseParameters>("Pause"),
         Section::of::<WatchdogParameters>("Watchdog"),
+        Section::of::<RecordParameters>("Record"),
+        Section::of::<PathParameters>("HostPath"),
+        Section::of::<MemoryParameters>("Memory"),
+        Section::of::<GpuParameters>("Gpu"),
+        Section::of::<StallsParameters>("Stalls"),
         Section::of::<TransportParameters>("Transport"),
         Section::of::<TcpSettings>("Tcp"),
         Section::of::<CpuParameters>("Cpu"),
@@ -22,5 +38,16 @@ pub fn sections() -> Vec<Section> {
         Section::of::<CoalescingParameters>("Coalescing"),
         Section::of::<BridgeCosts>("Costs"),
         Section::of::<BqlParameters>("Bql"),
+        Section::of::<BridgeParameters>("Bridge"),
+        Section::of::<VethSettings>("Veth"),
+        Section::of::<ConsumerParameters>("Consumer"),
+        Section::of_kind::<PfifoParameters>("Pfifo", "pfifo"),
+        Section::of_kind::<BfifoParameters>("Bfifo", "bfifo"),
+        Section::of_kind::<RedArguments>("Red", "red"),
+        Section::of::<CodelParameters>("CodelDelays"),
+        Section::of_kind::<CodelQueueParameters>("Codel", "codel"),
+        Section::of_kind::<FqCodelParameters>("FqCodel", "fq_codel"),
+        Section::of_kind::<SfqParameters>("Sfq", "sfq"),
+        Section::of_kind::<TbfParameters>("Tbf", "tbf"),
     ]
 }

@@ -8,6 +8,7 @@ use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::units::Time;
 
 use crate::event::Event;
+use crate::fabric::Delivery;
 use crate::plan::{Plan, PlanError};
 use crate::record::{Recorder, Recording};
 use crate::world::World;
@@ -50,11 +51,11 @@ impl Simulation {
         plan.check()?;
         let mut world = World::new(&plan, controls)?;
         let recorder = Recorder::new(&plan, &world);
-        world.schedule(recorder.next_sample(), Event::Sample);
+        world.fabric.run.schedule(recorder.next_sample(), Event::Sample);
         crate::workload::schedule(&mut world, &plan);
         crate::host::schedule(&mut world, &plan);
         if let Some(veth) = &plan.veth {
-            world.start_veths(veth);
+            world.linux.start_veths(&mut world.fabric.run, veth);
         }
         Ok(Simulation { world, recorder, plan, events: 0 })
     }
@@ -63,17 +64,17 @@ impl Simulation {
     pub fn advance(&mut self, max_events: u64) -> Progress {
         let end = self.plan.duration();
         let last = self.events + max_events;
-        while self.events < last && !self.world.finished {
-            match self.world.events.pop() {
+        while self.events < last && !self.world.fabric.run.finished {
+            match self.world.fabric.run.events.pop() {
                 Some((time, code)) if time <= end => {
                     self.events += 1;
-                    self.world.now = time;
+                    self.world.fabric.run.now = time;
                     self.world.look_ahead();
                     self.dispatch(Event::decode(code));
                 }
                 _ => {
-                    self.world.now = end;
-                    self.world.finished = true;
+                    self.world.fabric.run.now = end;
+                    self.world.fabric.run.finished = true;
                 }
             }
         }
@@ -84,14 +85,35 @@ impl Simulation {
     fn dispatch(&mut self, event: Event) {
         let world = &mut self.world;
         match event {
-            Event::Arrival(port) => world.on_arrival(port as usize),
-            Event::PortWake(port) => world.on_port_wake(port as usize),
+            Event::Arrival(port) => match world.fabric.on_arrival(port as usize) {
+                Some(Delivery::Host { host, packet }) => world.nic_receive(host, packet),
+                Some(Delivery::Bridge { port, packet }) => {
+                    world.linux.receive(&mut world.fabric, port, packet)
+                }
+                None => {}
+            },
+            Event::PortWake(port) => {
+                if let Some(host) = world.fabric.on_port_wake(port as usize) {
+                    world.nic_transmit(host);
+                }
+            }
             Event::PacingDue(qp) => world.on_pacing_due(qp),
             Event::TransportTimer(qp) => world.on_transport_timer(qp),
-            Event::PauseEffect(port) => world.on_pause_effect(port as usize),
-            Event::PauseExpiry(lane) => world.on_pause_expiry(lane as usize),
-            Event::PauseRefresh(lane) => world.on_pause_refresh(lane as usize),
-            Event::Watchdog(lane) => world.on_watchdog(lane as usize),
+            Event::PauseEffect(port) => {
+                let Some(frame) = world.fabric.on_pause_effect(port as usize) else { return };
+                for class in frame.classes() {
+                    if let Some(host) = world.fabric.take_pause(port as usize, class, frame) {
+                        world.nic_transmit(host);
+                    }
+                }
+            }
+            Event::PauseExpiry(lane) => {
+                if let Some(host) = world.fabric.on_pause_expiry(lane as usize) {
+                    world.nic_transmit(host);
+                }
+            }
+            Event::PauseRefresh(lane) => world.fabric.on_pause_refresh(lane as usize),
+            Event::Watchdog(lane) => world.fabric.on_watchdog(lane as usize),
             Event::WriterStart(writer) => world.on_writer_start(writer),
             Event::WriterStop(writer) => world.on_writer_stop(writer),
             Event::FlowStart(qp) => world.on_flow_start(qp),
@@ -106,13 +128,13 @@ impl Simulation {
             Event::TcpTimer(timer) => world.on_tcp_timer(timer),
             Event::TcpStart(item) => world.on_tcp_start(item),
             Event::TcpStop(item) => world.on_tcp_stop(item),
-            Event::LinuxCore(core) => world.on_linux_core(core),
-            Event::LinuxIrq(napi) => world.on_linux_irq(napi),
-            Event::LinuxTimer(timer) => world.on_linux_timer(timer),
+            Event::LinuxCore(core) => world.linux.on_linux_core(&mut world.fabric, core),
+            Event::LinuxIrq(napi) => world.linux.on_linux_irq(&mut world.fabric, napi),
+            Event::LinuxTimer(timer) => world.linux.on_linux_timer(&mut world.fabric, timer),
             Event::Sample => {
                 self.recorder.sample(world);
-                world.schedule(self.recorder.next_sample(), Event::Sample);
-                world.finished |= world.look_for_deadlock();
+                world.fabric.run.schedule(self.recorder.next_sample(), Event::Sample);
+                world.fabric.run.finished |= world.deadlocks.look(&world.fabric);
             }
         }
     }
@@ -125,16 +147,16 @@ impl Simulation {
     /// How far the run is.
     pub fn progress(&self) -> Progress {
         Progress {
-            time: self.world.now,
+            time: self.world.fabric.run.now,
             packet_hops: self.world.packet_hops(),
             events: self.events,
-            done: self.world.finished,
+            done: self.world.fabric.run.finished,
         }
     }
 
     /// Ends the run where it stands, checks the books and returns what was recorded.
     pub fn finish(mut self) -> Recording {
-        let complete = self.world.finished && self.world.deadlocks.found.is_none();
+        let complete = self.world.fabric.run.finished && self.world.deadlocks.found.is_none();
         self.recorder.close(&mut self.world);
         crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete)
     }

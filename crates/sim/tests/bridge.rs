@@ -3,7 +3,7 @@
 mod common;
 use common::bridge::*;
 use common::*;
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -47,7 +47,7 @@ fn one_core_limits_the_throughput() {
 
 #[test]
 fn a_ring_shorter_than_the_window_overflows_and_go_back_n_gets_over_it() {
-    let recording = bandwidth(BridgeModelPlan { rx_ring: 1024, ..model() }, 40);
+    let recording = bandwidth(BridgeModelPlan { host: BridgeParameters::default(), ..model() }, 40);
     let dropped = at(&recording, "br0:h0", "rx_out_of_buffer");
     assert!(dropped > 0);
     let of_ring: u64 = recording.meta.drops.iter().map(|drop| drop.packets).sum();
@@ -112,7 +112,7 @@ fn the_latency_is_the_sum_of_its_parts() {
 fn bql_keeps_the_transmit_ring_short() {
     let at_ten = |bql, multiqueue| {
         // The core outruns a link of 10 Gbit/s.
-        let qdisc = QdiscPlan::Pfifo { limit_packets: 5000 };
+        let qdisc = QdiscPlan::Pfifo(PfifoParameters { limit: 5000 });
         let mut plan = bridged(BridgeModelPlan { bql, qdisc, multiqueue, ..model() });
         plan.links[1].rate_bps = 10_000_000_000;
         plan.duration_ps = 60 * MS;
@@ -153,7 +153,8 @@ fn red_marks_where_the_link_is_the_bottleneck_and_every_mark_is_a_cnp() {
 
 #[test]
 fn a_short_queueing_discipline_drops_and_says_so() {
-    let mut plan = bridged(BridgeModelPlan { qdisc: QdiscPlan::Pfifo { limit_packets: 8 }, ..model() });
+    let mut plan =
+        bridged(BridgeModelPlan { qdisc: QdiscPlan::Pfifo(PfifoParameters { limit: 8 }), ..model() });
     plan.links[1].rate_bps = 5_000_000_000;
     plan.duration_ps = 20 * MS;
     plan.writers = vec![write_bw()];
@@ -187,7 +188,8 @@ fn a_guest_on_the_forwarding_core_takes_half_of_it_from_ksoftirqd() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let counters = || bandwidth(BridgeModelPlan { rx_ring: 1024, ..model() }, 10).counters;
+    let counters =
+        || bandwidth(BridgeModelPlan { host: BridgeParameters::default(), ..model() }, 10).counters;
     assert_eq!(counters(), counters());
 }
 
@@ -210,7 +212,10 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn a_shaper_goes_on_where_it_stopped() {
     let rate_bps = 1_000_000_000;
-    let qdisc = QdiscPlan::Tbf { rate_bps, burst_bytes: 100_000, limit_bytes: 100_000_000, child: None };
+    let qdisc = QdiscPlan::Tbf {
+        own: TbfParameters { rate: Rate(rate_bps), burst: Bytes(100_000), limit: Some(Bytes(100_000_000)) },
+        child: None,
+    };
     let mut with = BridgeModelPlan { qdisc, multiqueue: false, ..model() };
     with.cores.push(BridgeCorePlan { number: 3, ..with.cores[0] });
     for port in &mut with.ports {

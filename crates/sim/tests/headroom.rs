@@ -6,7 +6,7 @@ mod common;
 use common::host::{buffers, point_to_point};
 use common::{star, US};
 use tailback_proto::flow_control::pfc::headroom_bytes;
-use tailback_proto::units::{Bytes, Rate, Time};
+use tailback_proto::units::{Bytes, Rate, Time, BIT_PS_PER_BYTE};
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 use tailback_sim::plan::*;
 use tailback_sim::Simulation;
@@ -50,7 +50,7 @@ impl Link {
     /// What is left for one more packet where the rest of the time is full of the largest.
     fn rest(&self) -> u32 {
         let span = self.time(LARGEST) + self.time(84) + 2 * self.delay + self.response + self.latency;
-        (self.rate.0 as u128 * span as u128 / 8_000_000_000_000 % LARGEST as u128) as u32
+        (self.rate.0 as u128 * span as u128 / BIT_PS_PER_BYTE as u128 % LARGEST as u128) as u32
     }
 }
 
@@ -110,8 +110,8 @@ impl Case {
                 plan.nics[1].rx_latency_ps = link.latency;
                 let path = plan.nics[1].host_path.as_mut().unwrap();
                 path.receive_buffers = buffers(&[3], self.xoff - 1 + headroom, self.xoff, 0, 100_000);
-                path.pfc_response_delay_ps = link.response;
-                path.pcie.rate_bps = 1_000_000_000; // the first packet takes 2 us
+                path.pause.response_delay = Time(link.response);
+                path.path.rate = Rate(1_000_000_000); // the first packet takes 2 us
                 plan.flows.list = data(0, 1, START);
                 plan.flows.list.push(other_way(1, since(START)));
                 plan
@@ -121,7 +121,7 @@ impl Case {
                 let model = &mut plan.switch_models[0];
                 model.latency_ps = link.latency;
                 model.pfc.xoff = Some(Bytes(self.xoff));
-                model.pfc.response_delay = Time(link.response);
+                model.pause.response_delay = Time(link.response);
                 for (own, rate) in plan.links.iter_mut().zip([link.rate.0, 1_000_000, link.rate.0]) {
                     (own.rate_bps, own.delay_ps, own.headroom_bytes) = (rate, 0, headroom);
                 }
@@ -152,7 +152,7 @@ impl Case {
         }
         plan.nics[0].rx_latency_ps = FAR;
         plan.flows.tags = vec!["packets".into()];
-        plan.record = RecordPlan { max_bins: 16, tracked_qps: 0 };
+        plan.record = RecordParameters { max_bins: 16, qps: 0 };
         plan.duration_ps = START + 2 * FAR + US;
         plan
     }

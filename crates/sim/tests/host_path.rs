@@ -5,7 +5,7 @@ mod common;
 use common::host::*;
 use common::{run, run_with_faults, MS, US};
 use proptest::prelude::*;
-use tailback_proto::units::Bytes;
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -197,7 +197,7 @@ fn the_same_seed_gives_the_same_recording_and_looking_changes_nothing() {
         plan.record.max_bins = bins;
         let path = plan.nics[1].host_path.as_mut().unwrap();
         if let TargetPlan::Memory(memory) = &mut path.target {
-            memory.read_spread = 1.0;
+            memory.own.read_spread = 1.0;
         }
         let mut simulation = Simulation::new(plan).unwrap();
         while !simulation.advance(1000).done {}
@@ -229,9 +229,9 @@ fn what_cannot_be_is_refused() {
             changed.receive_buffers[1].priorities.push(0);
             plan.nics[1].host_path = Some(changed);
         }),
-        ("data_credits", &|plan| {
+        ("iio_lines", &|plan| {
             let mut changed = path(plan);
-            changed.pcie.data_credits = 15;
+            changed.path.iio_lines = 3;
             plan.nics[1].host_path = Some(changed);
         }),
         ("h0 has no host_path to memory", &|plan| plan.memory_loads[0].host = "h0".into()),
@@ -254,10 +254,10 @@ proptest! {
     fn nothing_is_lost_under_any_memory_load(
         seed in any::<u64>(),
         loads in prop::collection::vec((1u32..400, 0u64..300, 1u64..300), 0..4),
-        credits in 16u64..1000,
-        headers in 1u64..200,
+        lines in 4u32..250,
+        headers in 1u32..200,
         latencies in (0u64..2_000_000, 0u64..1_000_000),
-        (wait, queue, spread) in (0.0f64..100.0, 2u64..500, 0.0f64..1.0),
+        (wait, queue, spread) in (0.0f64..100.0, 2u32..500, 0.0f64..1.0),
         ddio in prop::option::of(10_000u64..10_000_000),
         mtu in 0usize..3,
         message in 1u64..200_000,
@@ -272,26 +272,29 @@ proptest! {
             nic.congestion = vec![CongestionPlan::None(Default::default())];
         }
         let path = plan.nics[1].host_path.as_mut().unwrap();
-        path.iio_latency_ps = latencies.0;
-        path.pcie.credit_latency_ps = latencies.1;
-        path.pcie.data_credits = credits;
-        path.pcie.header_credits = headers;
+        path.path.iio_latency = Time(latencies.0);
+        path.path.credit_latency = Time(latencies.1);
+        path.path.iio_lines = lines;
+        path.path.header_credits = headers;
         let buffer = &mut path.receive_buffers[1];
         buffer.xoff_bytes = Some(xoff);
         buffer.xon_bytes = Some(xoff / 2);
         // Until the switch is quiet: a packet in transmission each way, the way there and back, the response.
         buffer.bytes = xoff + 2 * 4200 + 12_500 * (2 * 10 + 300 + 300) / 1000 + 4200;
         if let TargetPlan::Memory(memory) = &mut path.target {
-            (memory.write_wait, memory.write_queue_lines, memory.read_spread) = (wait, queue, spread);
+            let own = &mut memory.own;
+            (own.write_wait, own.write_queue, own.read_spread) = (wait, queue, spread);
             memory.ddio = ddio.map(|bytes| DdioParameters { capacity: Bytes(bytes), cpu_share: 0.2, working_set: None });
         }
-        if let Some((gbps, outstanding_bytes, interval)) = gpu {
+        if let Some((gbps, outstanding, interval)) = gpu {
             path.target = TargetPlan::Gpu(GpuPlan {
-                bandwidth_bps: gbps * 1_000_000_000,
-                hops: 1,
-                hop_latency_ps: 100_000,
-                outstanding_bytes,
-                stalls: Some(StallsPlan { interval_ps: interval * US, duration_ps: 30 * US }),
+                own: GpuParameters {
+                    bandwidth: Rate(gbps * 1_000_000_000),
+                    hops: 1,
+                    hop_latency: Time(100_000),
+                    outstanding: Bytes(outstanding),
+                },
+                stalls: Some(StallsParameters { interval: Time(interval * US), duration: Time(30 * US) }),
             });
         } else {
             plan.memory_loads = loads
@@ -318,8 +321,8 @@ proptest! {
 fn books_balance_with_tcp_in_the_receive_buffer() {
     let mut plan = memory_pair(true, 65_536, 1, 0);
     let path = plan.nics[1].host_path.as_mut().unwrap();
-    path.pcie.header_credits = 1;
-    path.iio_latency_ps = 20 * US;
+    path.path.header_credits = 1;
+    path.path.iio_latency = Time(20 * US);
     for nic in &mut plan.nics {
         nic.tcp = Some(common::tcp::tcp());
         nic.cpu = Some(common::tcp::cpu());
@@ -336,8 +339,8 @@ fn books_balance_with_tcp_in_the_receive_buffer() {
 fn no_mean_is_above_the_maximum() {
     let with_few_credits = |mut plan: Plan| {
         let path = plan.nics[1].host_path.as_mut().unwrap();
-        path.pcie.header_credits = 4;
-        path.iio_latency_ps = 3 * US;
+        path.path.header_credits = 4;
+        path.path.iio_latency = Time(3 * US);
         plan
     };
     let stalls = [None, Some((50 * US, 40 * US))];

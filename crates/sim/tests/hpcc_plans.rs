@@ -110,7 +110,7 @@ prop_compose! {
                 retransmission_timeout_ns: timeout,
                 wire_overhead_bytes: overhead,
             },
-            record: Record { max_bins: 20, tracked_qps: 3 },
+            record: RecordParameters { max_bins: 20, qps: 3 },
             ..plan("single_flow")
         }
     }

@@ -113,7 +113,7 @@ fn star_with(hosts: usize, writers: &[(usize, usize, bool, u32)], mtu: u32) -> P
     let mut plan = star(hosts);
     plan.duration_ps = 120 * US;
     plan.nics[0].mtu_bytes = mtu;
-    plan.record.tracked_qps = 1000;
+    plan.record.qps = 1000;
     // A step draws no random numbers; little buffer makes pauses and drops.
     plan.switch_models[0].ecn = vec![ecn(None, 20_000)];
     (plan.switch_models[0].buffer_bytes, plan.switch_models[0].shared_bytes) = (1_000_000, 100_000);

@@ -3,35 +3,39 @@
 mod common;
 use common::bridge::*;
 use common::*;
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
-const CODEL: CodelPlan =
-    CodelPlan { target_us: 500, interval_us: 5_000, mtu_bytes: 4214, ecn: false, stale_when_empty: false };
+const CODEL: CodelParameters =
+    CodelParameters { target: Time::from_us(500), interval: Time::from_us(5_000), stale: false };
+
+fn codel() -> QdiscPlan {
+    QdiscPlan::Codel { own: CodelQueueParameters::default(), codel: CODEL }
+}
 
 fn fq_codel() -> QdiscPlan {
-    QdiscPlan::FqCodel(FqCodelPlan {
-        limit_packets: 300,
-        flows: 1024,
-        quantum_bytes: 4214,
-        memory_limit_bytes: 32 << 20,
-        drop_batch_packets: 64,
+    QdiscPlan::FqCodel {
+        own: FqCodelParameters {
+            limit: 300,
+            flows: 1024,
+            quantum: Bytes(4214),
+            ecn: false,
+            memory_limit: Bytes(32 << 20),
+            drop_batch: 64,
+        },
         codel: CODEL,
-    })
+    }
 }
 
 fn sfq() -> QdiscPlan {
-    let (limit_packets, depth_packets, flows, divisor) = (127, 127, 128, 1024);
-    QdiscPlan::Sfq { limit_packets, depth_packets, flows, divisor, quantum_bytes: 4214 }
+    let (limit, depth, flows, divisor) = (127, 127, 128, 1024);
+    QdiscPlan::Sfq(SfqParameters { limit, depth, flows, divisor, quantum: Bytes(4214) })
 }
 
 fn below_tbf(child: QdiscPlan) -> QdiscPlan {
-    QdiscPlan::Tbf {
-        rate_bps: 1_000_000_000,
-        burst_bytes: 10_000,
-        limit_bytes: 0,
-        child: Some(Box::new(child)),
-    }
+    let own = TbfParameters { rate: Rate(1_000_000_000), burst: Bytes(10_000), limit: None };
+    QdiscPlan::Tbf { own, child: Some(Box::new(child)) }
 }
 
 /// Four queue pairs write for 20 ms.
@@ -50,17 +54,17 @@ fn common_books(r: &Recording, prefix: &str) -> (u64, u64) {
 /// `run` checks that every packet is found again, and every queue holds what it counts.
 #[test]
 fn all_disciplines_keep_their_books_in_a_run() {
-    let limit = QdiscPlan::Pfifo { limit_packets: 100 };
+    let limit = QdiscPlan::Pfifo(PfifoParameters { limit: 100 });
     let kinds = [
         limit.clone(),
-        QdiscPlan::Bfifo { limit_bytes: 400_000 },
+        QdiscPlan::Bfifo(BfifoParameters { limit: Bytes(400_000) }),
         QdiscPlan::Red(RED),
-        QdiscPlan::Codel { limit_packets: 1000, codel: CODEL },
+        codel(),
         fq_codel(),
         sfq(),
         below_tbf(limit),
         below_tbf(QdiscPlan::Red(RED)),
-        below_tbf(QdiscPlan::Codel { limit_packets: 1000, codel: CODEL }),
+        below_tbf(codel()),
         below_tbf(fq_codel()),
         below_tbf(sfq()),
     ];

@@ -246,7 +246,7 @@ fn short_quanta_are_refreshed() {
     let mut plan = incast(16);
     plan.duration_ps = 2 * MS;
     let long = run(plan.clone());
-    plan.switch_models[0].pfc.quanta = 400; // 2 us at 100 Gbit/s
+    plan.switch_models[0].pause.quanta = 400; // 2 us at 100 Gbit/s
     let short = run(plan);
     assert!(short.meta.drops.is_empty() && long.meta.drops.is_empty());
     assert!(total(&short, "tx_prio3_pause") > 2 * total(&long, "tx_prio3_pause"), "refreshes");
@@ -360,7 +360,7 @@ fn recording_changes_nothing() {
     let flows = |bins, tracked, step| {
         let mut plan = incast(8);
         plan.record.max_bins = bins;
-        plan.record.tracked_qps = tracked;
+        plan.record.qps = tracked;
         let mut simulation = tailback_sim::Simulation::new(plan).unwrap();
         while !simulation.advance(step).done {}
         format!("{:?}", simulation.finish().flows)
@@ -378,6 +378,7 @@ fn a_recording_stays_within_its_bins() {
         plan.record.max_bins = bins;
         let recording = run(plan);
         let series = &recording.series;
+        let bins = bins as usize;
         assert!(series.bins <= bins && series.bins * 5 >= bins.min(1000), "{} of {bins}", series.bins);
         let goodput: f64 = series
             .columns

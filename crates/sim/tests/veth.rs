@@ -1,6 +1,7 @@
 //! Network namespaces joined by a veth pair: round trips under a flood, and books that add up whatever is sent.
 
 use proptest::prelude::*;
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::{Pings, Recording, VethEnd};
 use tailback_sim::Simulation;
@@ -12,54 +13,56 @@ const MS: u64 = 1_000_000_000;
 /// A packet's cost in the consumer, ns: 13,000 rules at 7.5 ns and what is paid without any.
 const PACKET_NS: u64 = 13_000 * 15 / 2 + 600;
 
-fn namespace(name: &str, rules: u32) -> NamespacePlan {
-    NamespacePlan {
-        name: name.into(),
-        take_ps: 300 * NS,
-        stack_ps: 300 * NS,
-        rules,
-        rule_ps: 7_500,
-        echo_ps: 300 * NS + rules as u64 * 7_500,
-        jitter_per_mille: 77,
-        wakeup_ps: 5 * US,
-        threaded: true,
-        gro_batch: 8,
+fn polling(threaded: bool) -> Polling {
+    if threaded {
+        Polling::Threaded
+    } else {
+        Polling::Softirq
     }
 }
 
-fn fq_codel(stale_when_empty: bool) -> QdiscPlan {
-    QdiscPlan::FqCodel(FqCodelPlan {
-        limit_packets: 10_240,
-        flows: 1024,
-        quantum_bytes: 1514,
-        memory_limit_bytes: 32 << 20,
-        drop_batch_packets: 64,
-        codel: CodelPlan {
-            target_us: 5_000,
-            interval_us: 100_000,
-            mtu_bytes: 1514,
-            ecn: true,
-            stale_when_empty,
+fn namespace(name: &str, rules: u32) -> NamespacePlan {
+    NamespacePlan {
+        name: name.into(),
+        costs: ConsumerParameters {
+            stack: Time(300 * NS),
+            rules,
+            rule: Time(7_500),
+            jitter: 0.077,
+            ..ConsumerParameters::default()
         },
-    })
+    }
+}
+
+fn fq_codel(stale: bool) -> QdiscPlan {
+    QdiscPlan::FqCodel {
+        own: FqCodelParameters {
+            limit: 10_240,
+            flows: 1024,
+            quantum: Bytes(1514),
+            ecn: true,
+            memory_limit: Bytes(32 << 20),
+            drop_batch: 64,
+        },
+        codel: CodelParameters { stale, ..CodelParameters::default() },
+    }
 }
 
 fn tbf(rate_bps: u64, child: Option<QdiscPlan>) -> QdiscPlan {
-    QdiscPlan::Tbf { rate_bps, burst_bytes: 10_000, limit_bytes: 1_000_000, child: child.map(Box::new) }
+    let limit = Some(Bytes(1_000_000));
+    let own = TbfParameters { rate: Rate(rate_bps), burst: Bytes(10_000), limit };
+    QdiscPlan::Tbf { own, child: child.map(Box::new) }
 }
 
-fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
+fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
     let veth = VethNetworkPlan {
         namespaces: vec![namespace("a", 0), namespace("b", 13_000)],
         veths: vec![VethPlan {
             a: "a".into(),
             b: "b".into(),
-            ring: 256,
-            stops_when_full: true,
-            bql,
-            tx_usecs_ps: tx_usecs * US,
+            veth: VethSettings { bql, tx_usecs: Time(tx_usecs * US), ..VethSettings::default() },
+            frame_bytes: 1514,
             qdisc,
-            output_ps: 500 * NS,
         }],
         datagrams: vec![DatagramsPlan {
             name: "flood".into(),
@@ -103,7 +106,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBqlPlan, tx_usecs: u64) -> Plan {
         tcp_connections: vec![],
         link_events: vec![],
         veth: Some(veth),
-        record: RecordPlan { max_bins: 100, tracked_qps: 0 },
+        record: RecordParameters { max_bins: 100, qps: 0 },
     }
 }
 
@@ -143,7 +146,7 @@ fn limits(recording: &Recording) -> Vec<f64> {
 /// An echo request waits for the end of the poll under way, half a poll on average, then for three whole ones: 224 packets.
 #[test]
 fn without_bql_a_sparse_flow_waits_three_and_a_half_polls() {
-    let recording = run(&plan(fq_codel(false), VethBqlPlan::Off, 0));
+    let recording = run(&plan(fq_codel(false), VethBql::Off, 0));
     let rtt = mean_rtt(&recording);
     assert!((rtt / 224.0 - 1.0).abs() < 0.05, "{rtt}");
     assert_eq!(ping(&recording).lost, 0);
@@ -152,8 +155,8 @@ fn without_bql_a_sparse_flow_waits_three_and_a_half_polls() {
 
 #[test]
 fn with_bql_the_ring_stays_short_and_throughput_is_the_same() {
-    let off = run(&plan(fq_codel(false), VethBqlPlan::Off, 0));
-    let on = run(&plan(fq_codel(false), VethBqlPlan::Packets, 100));
+    let off = run(&plan(fq_codel(false), VethBql::Off, 0));
+    let on = run(&plan(fq_codel(false), VethBql::Packets, 100));
     assert!(mean_rtt(&on) < mean_rtt(&off) / 8.0, "{}", mean_rtt(&on));
     assert_eq!(ping(&on).lost, 0);
     let delivered = |recording: &Recording| end(recording).counters["delivered_packets"] as f64;
@@ -162,15 +165,15 @@ fn with_bql_the_ring_stays_short_and_throughput_is_the_same() {
 
 #[test]
 fn completions_one_by_one_settle_at_a_limit_of_two() {
-    let limits = limits(&run(&plan(fq_codel(false), VethBqlPlan::Packets, 0)));
+    let limits = limits(&run(&plan(fq_codel(false), VethBql::Packets, 0)));
     assert_eq!(limits[limits.len() / 2..].iter().copied().fold(0.0, f64::max), 2.0);
 }
 
 /// Kernels up to 6.1, and all without a qdisc: the ring is full of the flood, and most echo requests find no room.
 #[test]
 fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog() {
-    let mut old = plan(fq_codel(false), VethBqlPlan::Off, 0);
-    network(&mut old).veths[0].stops_when_full = false;
+    let mut old = plan(fq_codel(false), VethBql::Off, 0);
+    network(&mut old).veths[0].veth.kernel = Kernel::Frees;
     // 100,000 packets a second for a consumer of 10,000: nine of ten find the ring full.
     network(&mut old).datagrams[0].interval_ps = 10 * US;
     network(&mut old).pings[0].interval_ps = 5 * MS;
@@ -187,11 +190,11 @@ fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog()
 #[test]
 fn the_old_codel_loses_pings_and_the_new_one_does_not() {
     let lost = |old| {
-        let mut plan = plan(fq_codel(old), VethBqlPlan::Off, 0);
+        let mut plan = plan(fq_codel(old), VethBql::Off, 0);
         plan.duration_ps = 30_000 * MS;
         network(&mut plan).pings[0].interval_ps = 200 * MS;
         // A poll takes 7.1 ms, 2.1 ms longer than CoDel's target.
-        network(&mut plan).namespaces[1].rule_ps = 8_500;
+        network(&mut plan).namespaces[1].costs.rule = Time(8_500);
         ping(&run(&plan)).lost
     };
     assert_eq!(lost(false), 0);
@@ -203,11 +206,11 @@ fn the_old_codel_loses_pings_and_the_new_one_does_not() {
 #[test]
 fn a_shaper_lets_go_at_its_rate() {
     for threaded in [true, false] {
-        let mut plan = plan(tbf(20_000_000, None), VethBqlPlan::Packets, 0);
+        let mut plan = plan(tbf(20_000_000, None), VethBql::Packets, 0);
         let network = network(&mut plan);
         network.pings.clear();
         network.datagrams[0].sndbuf_bytes = 100_000;
-        network.namespaces.iter_mut().for_each(|space| space.threaded = threaded);
+        network.namespaces.iter_mut().for_each(|space| space.costs.napi = polling(threaded));
         let recording = run(&plan);
         let counters = &end(&recording).counters;
         let delivered = counters["delivered_packets"] as f64;
@@ -221,12 +224,12 @@ fn a_shaper_lets_go_at_its_rate() {
 #[test]
 fn a_small_ring_drops_xdp_frames() {
     let dropped = |ring| {
-        let mut plan = plan(fq_codel(false), VethBqlPlan::Off, 0);
+        let mut plan = plan(fq_codel(false), VethBql::Off, 0);
         plan.duration_ps = 100 * MS;
         let network = network(&mut plan);
-        network.veths[0].ring = ring;
+        network.veths[0].veth.ring = ring;
         network.datagrams.clear();
-        network.namespaces[1].rules = 0;
+        network.namespaces[1].costs.rules = 0;
         network.frames.push(FramesPlan {
             name: "xdp".into(),
             src: "a".into(),
@@ -249,8 +252,8 @@ fn a_small_ring_drops_xdp_frames() {
 #[test]
 fn the_watchdog_fires_where_a_poll_takes_longer_than_16_s() {
     let timeouts = |rule_ps| {
-        let mut plan = plan(QdiscPlan::Pfifo { limit_packets: 1000 }, VethBqlPlan::Off, 0);
-        network(&mut plan).namespaces[1].rule_ps = rule_ps;
+        let mut plan = plan(QdiscPlan::Pfifo(PfifoParameters::default()), VethBql::Off, 0);
+        network(&mut plan).namespaces[1].costs.rule = Time(rule_ps);
         network(&mut plan).pings.clear();
         plan.duration_ps = 60_000 * MS;
         end(&run(&plan)).counters["tx_timeout"]
@@ -261,7 +264,7 @@ fn the_watchdog_fires_where_a_poll_takes_longer_than_16_s() {
 
 #[test]
 fn more_than_half_the_watchdog_is_refused() {
-    let refused = |us| plan(fq_codel(false), VethBqlPlan::Packets, us).check().is_err();
+    let refused = |us| plan(fq_codel(false), VethBql::Packets, us).check().is_err();
     assert!(!refused(8_000_000));
     assert!(refused(8_000_001));
 }
@@ -269,15 +272,15 @@ fn more_than_half_the_watchdog_is_refused() {
 fn any_qdisc() -> impl Strategy<Value = QdiscPlan> {
     prop_oneof![
         Just(QdiscPlan::Noqueue),
-        (1u32..300).prop_map(|limit_packets| QdiscPlan::Pfifo { limit_packets }),
+        (1u32..300).prop_map(|limit| QdiscPlan::Pfifo(PfifoParameters { limit })),
         any::<bool>().prop_map(fq_codel),
-        Just(QdiscPlan::Sfq {
-            limit_packets: 127,
-            depth_packets: 127,
+        Just(QdiscPlan::Sfq(SfqParameters {
+            limit: 127,
+            depth: 127,
             flows: 128,
             divisor: 1024,
-            quantum_bytes: 1514
-        }),
+            quantum: Bytes(1514)
+        })),
         (1u64..20, prop_oneof![Just(None), any::<bool>().prop_map(fq_codel).prop_map(Some)])
             .prop_map(|(gbps, child)| tbf(gbps * 1_000_000_000, child)),
     ]
@@ -290,7 +293,7 @@ proptest! {
     #[test]
     fn books_add_up_and_the_queue_never_hangs(
         qdisc in any_qdisc(),
-        bql in prop_oneof![Just(VethBqlPlan::Off), Just(VethBqlPlan::Packets), Just(VethBqlPlan::Bytes)],
+        bql in prop_oneof![Just(VethBql::Off), Just(VethBql::Packets), Just(VethBql::Bytes)],
         tx_usecs in prop_oneof![Just(0u64), 1u64..5_000],
         ring in 1u32..400,
         (stops, threaded, blocks) in any::<(bool, bool, bool)>(),
@@ -299,12 +302,12 @@ proptest! {
         let mut plan = plan(qdisc, bql, tx_usecs);
         plan.duration_ps = 60 * MS;
         let network = network(&mut plan);
-        network.veths[0].ring = ring;
-        network.veths[0].stops_when_full = stops;
+        network.veths[0].veth.ring = ring;
+        network.veths[0].veth.kernel = if stops { Kernel::Stops } else { Kernel::Frees };
         for namespace in &mut network.namespaces {
-            (namespace.threaded, namespace.gro_batch) = (threaded, gro_batch);
+            (namespace.costs.napi, namespace.costs.gro_batch) = (polling(threaded), gro_batch);
         }
-        network.namespaces[1].rules = rules;
+        network.namespaces[1].costs.rules = rules;
         let flood = &mut network.datagrams[0];
         (flood.send_ps, flood.sndbuf_bytes, flood.blocks) = (send_ns * NS, sndbuf, blocks);
         network.pings[0].start_ps = MS;

@@ -6,26 +6,29 @@ use tailback_fuzz::{Clock, Magnitude, Share, Span, END};
 use tailback_proto::aqm::ecn::EcnThresholds;
 use tailback_proto::aqm::qdisc::Qdisc;
 use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
-use tailback_sim::plan::{CodelPlan, FqCodelPlan, QdiscPlan, RedArguments};
+use tailback_proto::units::{Bytes, Rate, Time};
+use tailback_sim::plan::{
+    BfifoParameters, CodelParameters, CodelQueueParameters, FqCodelParameters, PfifoParameters, QdiscPlan,
+    RedArguments, SfqParameters, TbfParameters,
+};
 
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 struct CodelCase {
     target: Magnitude<31>,
     interval: Magnitude<31>,
-    mtu: Magnitude<16>,
     ecn: bool,
     stale: bool,
 }
 
 impl CodelCase {
-    fn plan(self) -> CodelPlan {
-        CodelPlan {
-            target_us: self.target.get() as u32,
-            interval_us: self.interval.get() as u32,
-            mtu_bytes: self.mtu.get() as u32,
-            ecn: self.ecn,
-            stale_when_empty: self.stale,
-        }
+    fn codel(self) -> CodelParameters {
+        let time = |us: Magnitude<31>| Time::from_us(us.get().min(1_000_000_000));
+        CodelParameters { target: time(self.target), interval: time(self.interval), stale: self.stale }
+    }
+
+    fn plan(self, limit: Magnitude<12>) -> QdiscPlan {
+        let own = CodelQueueParameters { limit: limit.get() as u32, ecn: self.ecn };
+        QdiscPlan::Codel { own, codel: self.codel() }
     }
 }
 
@@ -46,12 +49,12 @@ struct RedCase {
 impl RedCase {
     fn plan(self) -> QdiscPlan {
         QdiscPlan::Red(RedArguments {
-            limit_bytes: self.limit.get().min(u32::MAX as u64) as u32,
-            min_bytes: self.min.get() as u32,
-            max_bytes: self.max.get() as u32,
-            avpkt_bytes: self.avpkt.get() as u32,
-            burst_packets: self.burst.get() as u32,
-            bandwidth_bps: self.bandwidth.get(),
+            limit: Bytes(self.limit.get()),
+            min: Bytes(self.min.get()),
+            max: Bytes(self.max.get()),
+            avpkt: Bytes(self.avpkt.get()),
+            burst: self.burst.get() as u32,
+            bandwidth: Rate(self.bandwidth.get()),
             probability: self.probability.get(),
             ecn: self.ecn,
             harddrop: self.harddrop,
@@ -72,14 +75,15 @@ struct FqCodelCase {
 
 impl FqCodelCase {
     fn plan(self) -> QdiscPlan {
-        QdiscPlan::FqCodel(FqCodelPlan {
-            limit_packets: self.limit.get() as u32,
+        let own = FqCodelParameters {
+            limit: self.limit.get() as u32,
             flows: self.flows.get() as u32,
-            quantum_bytes: self.quantum.get() as u32,
-            memory_limit_bytes: self.memory.get() as u32,
-            drop_batch_packets: self.batch.get() as u32,
-            codel: self.codel.plan(),
-        })
+            quantum: Bytes(self.quantum.get()),
+            ecn: self.codel.ecn,
+            memory_limit: Bytes(self.memory.get()),
+            drop_batch: self.batch.get() as u32,
+        };
+        QdiscPlan::FqCodel { own, codel: self.codel.codel() }
     }
 }
 
@@ -95,13 +99,13 @@ struct SfqCase {
 
 impl SfqCase {
     fn plan(self) -> QdiscPlan {
-        QdiscPlan::Sfq {
-            limit_packets: self.limit.get() as u32,
-            depth_packets: self.depth.get() as u32,
+        QdiscPlan::Sfq(SfqParameters {
+            limit: self.limit.get() as u32,
+            depth: self.depth.get() as u32,
             flows: self.flows.get() as u32,
             divisor: 1 << self.divisor_log,
-            quantum_bytes: self.quantum.get() as u32,
-        }
+            quantum: Bytes(self.quantum.get()),
+        })
     }
 }
 
@@ -123,24 +127,26 @@ struct TbfCase {
     below: Below,
 }
 
+fn pfifo(limit: u64) -> QdiscPlan {
+    QdiscPlan::Pfifo(PfifoParameters { limit: limit as u32 })
+}
+
 impl TbfCase {
     fn plan(self) -> QdiscPlan {
         let child = match self.below {
             Below::Nothing => None,
-            Below::Fifo(limit) => Some(QdiscPlan::Pfifo { limit_packets: limit.get() as u32 }),
+            Below::Fifo(limit) => Some(pfifo(limit.get())),
             Below::Red(red) => Some(red.plan()),
-            Below::Codel(limit, codel) => {
-                Some(QdiscPlan::Codel { limit_packets: limit.get() as u32, codel: codel.plan() })
-            }
+            Below::Codel(limit, codel) => Some(codel.plan(limit)),
             Below::FqCodel(fq_codel) => Some(fq_codel.plan()),
             Below::Sfq(sfq) => Some(sfq.plan()),
         };
-        QdiscPlan::Tbf {
-            rate_bps: self.rate.get(),
-            burst_bytes: self.burst.get().min(u32::MAX as u64) as u32,
-            limit_bytes: self.limit.get() as u32,
-            child: child.map(Box::new),
-        }
+        let own = TbfParameters {
+            rate: Rate(self.rate.get()),
+            burst: Bytes(self.burst.get()),
+            limit: Some(Bytes(self.limit.get())),
+        };
+        QdiscPlan::Tbf { own, child: child.map(Box::new) }
     }
 }
 
@@ -246,7 +252,7 @@ impl Books {
 
 /// Runs a discipline; `limit`: most packets and bytes that wait, without the one that was refused.
 fn run(plan: QdiscPlan, limit: (u64, u64), inputs: &[Input]) {
-    let Ok(qdisc) = plan.build("qdisc") else { return };
+    let Ok(qdisc) = plan.build("qdisc", 1514) else { return };
     let (waiting, last_of) = Default::default();
     let mut books = Books { qdisc, waiting, offered: 0, dropped: 0, sent: 0, last_of };
     let mut clock = Clock::default();
@@ -306,8 +312,8 @@ fn fifo() {
     check!().with_type::<(bool, Magnitude<24>, Vec<Input>)>().for_each(|(of_packets, limit, inputs)| {
         let limit = limit.get();
         match of_packets {
-            true => run(QdiscPlan::Pfifo { limit_packets: limit as u32 }, (limit, ANY), inputs),
-            false => run(QdiscPlan::Bfifo { limit_bytes: limit as u32 }, (ANY, limit), inputs),
+            true => run(pfifo(limit), (limit, ANY), inputs),
+            false => run(QdiscPlan::Bfifo(BfifoParameters { limit: Bytes(limit) }), (ANY, limit), inputs),
         }
     });
 }
@@ -322,8 +328,7 @@ fn red() {
 #[test]
 fn codel() {
     check!().with_type::<(Magnitude<12>, CodelCase, Vec<Input>)>().for_each(|(limit, codel, inputs)| {
-        let limit_packets = limit.get() as u32;
-        run(QdiscPlan::Codel { limit_packets, codel: codel.plan() }, (limit.get(), ANY), inputs);
+        run(codel.plan(*limit), (limit.get(), ANY), inputs);
     });
 }
 

@@ -52,41 +52,40 @@ def rate_text(bps: int) -> str:
 def _codel(codel: Mapping[str, Any]) -> str:
     """The kernel keeps units of 1024 ns: 5 ms come back as 4999 us, which is printed as 5ms."""
     target, interval = (
-        time_text((codel[f"{name}_us"] * 1000 >> 10 << 10) // 1000) for name in ("target", "interval")
+        time_text((codel[name] // 10**6 * 1000 >> 10 << 10) // 1000) for name in ("target", "interval")
     )
     return f"target {target} interval {interval} "
 
 
 def options(kind: str, plan: Mapping[str, Any]) -> str:
     """The settings of a discipline, as `print_qopt` of its kind prints them."""
+    own = plan.get("own", plan)
     match kind:
         case "pfifo":
-            return f"limit {plan['limit_packets']}p"
+            return f"limit {plan['limit']}p"
         case "bfifo":
-            return f"limit {size_text(plan['limit_bytes'])}"
+            return f"limit {size_text(plan['limit'])}"
         case "red":
-            limit, low, high = (size_text(plan[f"{name}_bytes"]) for name in ("limit", "min", "max"))
+            limit, low, high = (size_text(plan[name]) for name in ("limit", "min", "max"))
             flags = "".join(f"{flag} " for flag in ("ecn", "harddrop") if plan[flag])
             return f"limit {limit} min {low} max {high} {flags}"
         case "tbf":
-            waits = 1e6 * 8 * (plan["limit_bytes"] - plan["burst_bytes"]) / plan["rate_bps"]
+            waits = 1e6 * 8 * ((own["limit"] or 0) - own["burst"]) / own["rate"]
             latency = f"lat {time_text(waits)} " if waits >= 0 else ""
-            return f"rate {rate_text(plan['rate_bps'])} burst {size_text(plan['burst_bytes'])} {latency}"
+            return f"rate {rate_text(own['rate'])} burst {size_text(own['burst'])} {latency}"
         case "codel":
-            return f"limit {plan['limit_packets']}p {_codel(plan['codel'])}" + (
-                "ecn " if plan["codel"]["ecn"] else ""
-            )
+            return f"limit {own['limit']}p {_codel(plan['codel'])}" + ("ecn " if own["ecn"] else "")
         case "fq_codel":
-            ecn = "ecn " if plan["codel"]["ecn"] else ""
+            ecn = "ecn " if own["ecn"] else ""
             return (
-                f"limit {plan['limit_packets']}p flows {plan['flows']} quantum {plan['quantum_bytes']} "
-                f"{_codel(plan['codel'])}memory_limit {size_text(plan['memory_limit_bytes'])} {ecn}"
-                f"drop_batch {plan['drop_batch_packets']} "
+                f"limit {own['limit']}p flows {own['flows']} quantum {own['quantum']} "
+                f"{_codel(plan['codel'])}memory_limit {size_text(own['memory_limit'])} {ecn}"
+                f"drop_batch {own['drop_batch']} "
             )
         case "sfq":
             return (
-                f"limit {plan['limit_packets']}p quantum {size_text(plan['quantum_bytes'])} "
-                f"depth {plan['depth_packets']} divisor {plan['divisor']} "
+                f"limit {plan['limit']}p quantum {size_text(plan['quantum'])} "
+                f"depth {plan['depth']} divisor {plan['divisor']} "
             )
     return ""
 

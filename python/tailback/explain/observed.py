@@ -157,10 +157,10 @@ class Observed:
             if path is None:
                 continue
             found[host["name"]] = {
-                "pcie": path["pcie"]["rate_bps"],
-                "write": path["pcie"]["max_payload_bytes"],
-                "overhead": path["pcie"]["tlp_overhead_bytes"],
-                "memory": path["target"].get("memory", {}).get("bandwidth_bps"),
+                "pcie": path["path"]["rate"],
+                "write": path["path"]["max_payload"],
+                "overhead": path["tlp_overhead_bytes"],
+                "memory": path["target"].get("memory", {}).get("own", {}).get("bandwidth"),
             }
         return found
 

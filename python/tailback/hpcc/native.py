@@ -12,10 +12,9 @@ from typing import Any
 
 from tailback.hpcc.config import DCQCN, NATIVE, PINT, Config
 from tailback.hpcc.inputs import HpccInputs
-from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RECORD, RESERVE_BYTES, span_ps
+from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
-from tailback.scenario.declared import Transport
-from tailback.scenario.switch import Pfc
+from tailback.scenario import declared
 
 PS = 1000
 """Picoseconds of a nanosecond."""
@@ -75,7 +74,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
         "bridges": [],
         "bridge_models": [],
         "link_events": _link_events(inputs, first),
-        "record": RECORD,
+        "record": declared.Record().plan(),
     }
 
 
@@ -105,7 +104,7 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
         "cnp_code_point": marks.index(CNP_PRIORITY),
         "strict": [CNP_PRIORITY],
         "weights": None,
-        "transport": Transport().plan(ack_every=1),
+        "transport": declared.Transport().plan(ack_every=1),
         "congestion": [_congestion(inputs)],
         "rhcc": None,
         "hostcc": None,
@@ -189,7 +188,8 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[in
         "ecn": _ecn(config, sorted({link.rate_bps for link in ports})),
         "ingress_alpha": 1 / 8,
         "egress_alpha": 1024.0,
-        "pfc": Pfc(response_delay=0).plan(),
+        "pfc": declared.Pfc().plan(),
+        "pause": declared.Pause(response_delay=0).plan(),
         "watchdog": None,
     }
 

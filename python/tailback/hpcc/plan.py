@@ -10,10 +10,10 @@ from tailback.hpcc.config import DCQCN, DCTCP, HPCC, NATIVE, PINT, TIMELY, Confi
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.quantities import nanoseconds
 from tailback.hpcc.topology import Topology
+from tailback.scenario import declared
 
 TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8}
 """In-band telemetry in each packet by CC_MODE; other modes have none."""
-RECORD = {"max_bins": 2048, "tracked_qps": 64}
 RESERVE_BYTES = 4096
 LINK_DOWN_AFTER_NS = 2_000_000_000
 
@@ -57,7 +57,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "rng": {"seed": 1, "run": 1},
         "error_rate_per_link": config["ERROR_RATE_PER_LINK"],
         "departures": dict(departures or {}),
-        "record": RECORD,
+        "record": declared.Record().plan(),
     }
 
 

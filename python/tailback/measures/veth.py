@@ -55,7 +55,7 @@ def ping_loss(result: Recorded) -> float:
 def rtt_in_rings(result: Recorded) -> float:
     """Mean round trip over the time that the consumer takes for a ring full of packets."""
     rate = delivered_per_second(result)
-    ring = result.setup.plan["veth"]["veths"][0]["ring"] if veth(result) else NAN
+    ring = result.setup.plan["veth"]["veths"][0]["veth"]["ring"] if veth(result) else NAN
     return ping_rtt(result) * rate / ring
 
 
@@ -119,7 +119,7 @@ def tx_usecs_refused(result: Recorded, us: int = 8_000_001) -> float:
     plan = copy.deepcopy(dict(result.setup.plan))
     if not plan.get("veth"):
         return NAN
-    plan["veth"]["veths"][0]["tx_usecs_ps"] = us * 1_000_000
+    plan["veth"]["veths"][0]["veth"]["tx_usecs"] = us * 1_000_000
     try:
         Simulation(plan_json(plan))
     except ValueError as error:

@@ -10,6 +10,7 @@ from tailback.plan.bridge import bridge_plans
 from tailback.plan.host_control import hostcc_plan, rhcc_plan
 from tailback.plan.path import memory_loads, path_plan
 from tailback.plan.veth import veth_plan
+from tailback.scenario import declared
 from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.congestion import (
     ack_every,
@@ -103,7 +104,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "veth": veth_plan(scenario),
-        "record": {"max_bins": scenario.record.max_bins, "tracked_qps": scenario.record.qps},
+        "record": scenario.record.plan(),
     }
 
 
@@ -162,7 +163,8 @@ def _switch(
         "ecn": ecn_plan(switch, rates),
         "ingress_alpha": switch.ingress_alpha,
         "egress_alpha": switch.egress_alpha,
-        "pfc": switch.pfc.plan(),
+        "pfc": switch.pfc.plan(declared.Pfc),
+        "pause": switch.pfc.plan(declared.Pause),
         "watchdog": None if switch.watchdog is None else switch.watchdog.plan(),
     }
 

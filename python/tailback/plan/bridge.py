@@ -6,7 +6,7 @@ from typing import Any
 
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.model import Scenario
-from tailback.scenario.qdisc import ROCE_HEADERS_BYTES, FqCodel, qdisc_plan
+from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, ROCE_HEADERS_BYTES, FqCodel, qdisc_plan
 
 
 def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -23,12 +23,11 @@ def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[st
 def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
     place = {core.cpu: number for number, core in enumerate(bridge.cores)}
     ports = [bridge.port(wire.a) for wire in scenario.network.wires_of[name]]
+    frame = scenario.host.mtu + ROCE_HEADERS_BYTES + ETHERNET_HEADER_BYTES
     qdisc = FqCodel(kind="fq_codel") if bridge.qdisc is None else bridge.qdisc
     return {
         "cores": [{"number": core.cpu, "node": core.numa, "guest": core.guest} for core in bridge.cores],
-        "idle_exit_ps": bridge.idle_exit,
-        "interrupt_ps": bridge.interrupt,
-        "poll_ps": bridge.poll,
+        "host": bridge.plan(),
         "costs": bridge.costs.plan(),
         "ports": [
             {
@@ -38,13 +37,10 @@ def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
             }
             for port in ports
         ],
-        "rx_ring": bridge.rx_ring,
-        "tx_ring": bridge.tx_ring,
         "rx": bridge.rx.plan(),
         "tx": bridge.tx.plan(),
         "bql": None if bridge.bql is None else bridge.bql.plan(),
-        "qdisc": qdisc_plan(qdisc, scenario.host.mtu + ROCE_HEADERS_BYTES),
+        "frame_bytes": frame,
+        "qdisc": qdisc_plan(qdisc, frame),
         "multiqueue": bridge.qdisc is None,
-        "rx_latency_ps": bridge.rx_latency,
-        "tx_latency_ps": bridge.tx_latency,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailback.scenario.host_path import CACHE_LINE_BYTES, DATA_CREDIT_BYTES, TLP_OVERHEAD_BYTES, HostPath
+from tailback.scenario.host_path import TLP_OVERHEAD_BYTES, Gpu, HostPath, Memory
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
@@ -34,51 +34,23 @@ def path_plan(scenario: Scenario, given: HostPath | None, wire: Wire) -> dict[st
                 "priorities": sorted(lossless),
             }
         )
-    assert path.iio_lines is not None
     return {
         "receive_buffers": parts,
-        "pfc_quanta": buffer.quanta,
-        "pfc_response_delay_ps": buffer.response_delay,
-        "cnp_threshold_bytes": buffer.cnp_threshold,
-        "pcie": {
-            "rate_bps": path.rate,
-            "max_payload_bytes": path.max_payload,
-            "tlp_overhead_bytes": TLP_OVERHEAD_BYTES,
-            "header_credits": path.header_credits,
-            "data_credits": path.iio_lines * CACHE_LINE_BYTES // DATA_CREDIT_BYTES,
-            "credit_latency_ps": path.credit_latency,
-        },
-        "iio_latency_ps": path.iio_latency,
-        "target": {path.target: _memory(path) if path.target == "memory" else _gpu(path)},
+        "pause": buffer.plan(),
+        "cnp_threshold": buffer.cnp_threshold,
+        "path": path.plan(),
+        "tlp_overhead_bytes": TLP_OVERHEAD_BYTES,
+        "target": {path.target: _memory(path.memory) if path.target == "memory" else _gpu(path.gpu)},
         "reads": None if path.reads is None else path.reads.plan(),
     }
 
 
-def _memory(path: HostPath) -> dict[str, Any]:
-    memory = path.memory
-    ddio = memory.ddio
-    return {
-        "bandwidth_bps": memory.bandwidth,
-        "service_ps": memory.service,
-        "write_wait": memory.write_wait,
-        "write_queue_lines": memory.write_queue,
-        "read_spread": memory.read_spread,
-        "cpu_latency_ps": memory.cpu_latency,
-        "ddio": None if ddio is None else ddio.plan(),
-    }
+def _memory(memory: Memory) -> dict[str, Any]:
+    return {"own": memory.plan(), "ddio": None if memory.ddio is None else memory.ddio.plan()}
 
 
-def _gpu(path: HostPath) -> dict[str, Any]:
-    gpu = path.gpu
-    return {
-        "bandwidth_bps": gpu.bandwidth,
-        "hops": gpu.hops,
-        "hop_latency_ps": gpu.hop_latency,
-        "outstanding_bytes": gpu.outstanding,
-        "stalls": None
-        if gpu.stalls is None
-        else {"interval_ps": gpu.stalls.interval, "duration_ps": gpu.stalls.duration},
-    }
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    return {"own": gpu.plan(), "stalls": None if gpu.stalls is None else gpu.stalls.plan()}
 
 
 def memory_loads(scenario: Scenario) -> list[dict[str, Any]]:

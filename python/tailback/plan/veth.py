@@ -6,9 +6,9 @@ from typing import Any
 
 from tailback.scenario.model import Scenario
 from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, qdisc_plan
-from tailback.scenario.veth import CONSUMER, PRODUCER, Consumer, Ping, UdpFlood, XdpFrames
+from tailback.scenario.veth import CONSUMER, PRODUCER, Ping, UdpFlood, XdpFrames
 
-_MTU = 1500
+_FRAME = 1500 + ETHERNET_HEADER_BYTES
 _UDP_HEADERS = 28
 
 
@@ -17,7 +17,6 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
     veth = scenario.veth
     if veth is None:
         return None
-    consumer = veth.consumer
     items = list(enumerate(scenario.traffic))
 
     def common(index: int, item: UdpFlood | Ping | XdpFrames, frame: int) -> dict[str, Any]:
@@ -31,17 +30,17 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
         }
 
     return {
-        "namespaces": [_namespace(PRODUCER, consumer, 0), _namespace(CONSUMER, consumer, consumer.rules)],
+        "namespaces": [
+            {"name": PRODUCER, "costs": veth.consumer.plan(rules=0)},
+            {"name": CONSUMER, "costs": veth.consumer.plan()},
+        ],
         "veths": [
             {
                 "a": PRODUCER,
                 "b": CONSUMER,
-                "ring": veth.ring,
-                "stops_when_full": veth.kernel != "6.1",
-                "bql": "off" if veth.bql == "none" else veth.bql,
-                "tx_usecs_ps": veth.tx_usecs,
-                "qdisc": qdisc_plan(veth.qdisc, _MTU),
-                "output_ps": veth.output,
+                "veth": veth.plan(),
+                "frame_bytes": _FRAME,
+                "qdisc": qdisc_plan(veth.qdisc, _FRAME),
             }
         ],
         "datagrams": [
@@ -69,19 +68,4 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
             for index, item in items
             if isinstance(item, XdpFrames)
         ],
-    }
-
-
-def _namespace(name: str, costs: Consumer, rules: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "take_ps": costs.take,
-        "stack_ps": costs.stack,
-        "rules": rules,
-        "rule_ps": costs.rule,
-        "echo_ps": round((costs.stack + rules * costs.rule) * costs.echo),
-        "jitter_per_mille": round(costs.jitter * 1000),
-        "wakeup_ps": costs.wakeup,
-        "threaded": costs.napi == "threaded",
-        "gro_batch": costs.gro_batch,
     }

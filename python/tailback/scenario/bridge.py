@@ -10,19 +10,16 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.fields import Delay, Part, refuse, setting
+from tailback.scenario.fields import Part, refuse, setting
 from tailback.scenario.hosts import NAME
 from tailback.scenario.qdisc import Noqueue, Qdisc
-from tailback.units import duration, format_size
+from tailback.units import format_size
 
 MOST_CORES = 1024
 MOST_CHANNELS = 256
-_MLX5 = "Linux mlx5 en.h"
-_Ring = Annotated[int, Field(ge=64, le=65_536)]
 _Cpu = Annotated[int, Field(ge=0, le=65_535)]
 _Numa = Annotated[int, Field(ge=0, le=1023)]
 _Channels = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_CHANNELS)]
-_COST = "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides"
 
 
 class Core(Part):
@@ -68,8 +65,8 @@ class Bql(declared.Bql):
         return self
 
 
-class Bridge(Part):
-    """The Linux host that forwards, in softirq, between its ports."""
+class _Parts(Part):
+    """What it consists of."""
 
     cores: Annotated[list[Core], Field(min_length=1, max_length=MOST_CORES)] = setting(
         [Core(cpu=cpu) for cpu in range(4)],
@@ -79,16 +76,11 @@ class Bridge(Part):
     ports: list[BridgePort] = setting(
         [], "Its ports; one that is not listed has all defaults.", "assumption: all ports are alike"
     )
-    rx_ring: _Ring = setting(
-        1024,
-        "Descriptors of each receive ring (ethtool -G rx).",
-        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE",
-    )
-    tx_ring: _Ring = setting(
-        1024,
-        "Descriptors of each transmit ring (ethtool -G tx).",
-        f"{_MLX5}: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE",
-    )
+
+
+class Bridge(declared.Bridge, _Parts):
+    """The Linux host that forwards, in softirq, between its ports."""
+
     rx: declared.Coalescing = Field(
         default_factory=declared.Coalescing, description="Interrupts of received packets."
     )
@@ -104,23 +96,6 @@ class Bridge(Part):
         "systemd sysctl.d/50-default.conf: net.core.default_qdisc = fq_codel; Linux: mq where rings are many",
     )
     costs: declared.Costs = Field(default_factory=declared.Costs, description="What a packet costs a core.")
-    interrupt: Delay = setting(duration("500ns"), "A hard interrupt, entry and exit included.", _COST)
-    idle_exit: Delay = setting(
-        duration("1us"),
-        "From an interrupt to its handler on a core that sleeps.",
-        "assumption: a shallow idle state (C1) and the message over PCIe",
-    )
-    poll: Delay = setting(duration("200ns"), "The start of a poll, with its softirq.", _COST)
-    rx_latency: Delay = setting(
-        duration("500ns"),
-        "From a packet's last bit on the wire to its completion in memory.",
-        "assumption: NIC and PCIe; no vendor document says",
-    )
-    tx_latency: Delay = setting(
-        duration("500ns"),
-        "From the doorbell to a packet's first bit on the wire.",
-        "assumption: NIC and PCIe; no vendor document says",
-    )
 
     @model_validator(mode="after")
     def _numbered(self) -> Bridge:

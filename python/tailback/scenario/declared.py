@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from tailback.scenario.fields import Declared, setting
-from tailback.units import DURATION, FREQUENCY, SIZE
+from tailback.units import DURATION, FREQUENCY, RATE, SIZE
 
 
 class Pfc(Declared):
@@ -32,6 +34,11 @@ class Pfc(Declared):
         "How far below xoff a group lets its peer go on, where xon is null.",
         "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
     )
+
+
+class Pause(Declared):
+    """The pauses that a switch or a NIC asks for."""
+
     quanta: int = setting(
         65535,
         "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
@@ -58,6 +65,141 @@ class Watchdog(Declared):
         DURATION.parse("200ms"),
         "It works again after so long without a pause.",
         "SONiC, pfcwd: DEFAULT_RESTORATION_TIME",
+    )
+
+
+class Record(Declared):
+    """What is kept of a run, however long it is."""
+
+    max_bins: int = setting(
+        2048,
+        "Most bins of a time series; a longer run has longer bins.",
+        "assumption: twice as many as a plot has pixels across",
+        ge=16,
+        le=1000000,
+    )
+    qps: int = setting(
+        64,
+        "Queue pairs whose rate and alpha are recorded.",
+        "assumption: more lines cannot be told apart in a plot",
+        ge=0,
+        le=100000,
+    )
+
+
+class HostPath(Declared):
+    """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
+
+    rate: Annotated[int, RATE.between("1Gbps", maximum="100Tbps")] | None = setting(
+        None,
+        "What PCIe has for TLPs, each way. null: the preset's.",
+        "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs",
+    )
+    max_payload: Annotated[int, SIZE.between("128B", maximum="4KiB")] = setting(
+        SIZE.parse("256B"),
+        "Payload of a full write, a power of two.",
+        "assumption: what root ports of servers offer most",
+    )
+    header_credits: int = setting(
+        128,
+        "Writes that may be on their way: posted header credits.",
+        "assumption: more than data credits allow, so that these decide",
+        ge=1,
+        le=1048576,
+    )
+    iio_lines: int | None = setting(
+        None,
+        "Buffer of the IIO in cache lines of 64 B: posted data credits. null: the preset's.",
+        "assumption: pcie3: 93, recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified; twice as many with each generation, as its rate needs",
+        ge=2,
+        le=4194304,
+    )
+    credit_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("213ns"),
+        "From a write's end to the return of its credits at the NIC.",
+        "assumption: what the IIO's occupancy at 100 Gbit/s leaves, recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified",
+    )
+    iio_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("113ns"),
+        "From a write's last bit on PCIe to its end, with nothing in its way.",
+        "assumption: calibrated on the 120 ns of an idle receiver in Wan et al. (RHCC), APNet 2024, section 4",
+    )
+
+
+class Memory(Declared):
+    """The memory controller, which the NIC shares with the cores."""
+
+    bandwidth: Annotated[int, RATE.between("1Gbps", maximum="100Tbps")] | None = setting(
+        None,
+        "All channels together. null: the preset's.",
+        "pcie3: Wan et al. (RHCC), APNet 2024, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of DDR4-3200 and DDR5-4800",
+    )
+    service: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("10ns"),
+        "Mean time of a request in a bank: the scale of its wait under load.",
+        "assumption: of the order of a row hit in DDR4",
+    )
+    write_queue: int | None = setting(
+        None,
+        "Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of I/O ends when it gets one. null: the preset's.",
+        "Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; Wan et al. (RHCC), APNet 2024, section 2.2: two channels, pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels",
+        ge=2,
+        le=1048576,
+    )
+    write_wait: float = setting(
+        7.0,
+        "A write stays in the full queue this many times as long as a read waits, beside its time on the bus.",
+        "assumption: calibrated on the 62 % that Wan et al. (RHCC), APNet 2024, figure 2, loses with PFC at the highest load",
+        ge=0.0,
+        le=1000000.0,
+        allow_inf_nan=False,
+    )
+    read_spread: float = setting(
+        0.0,
+        "Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and down.",
+        "assumption: a fluid; the real distribution is not known",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    cpu_latency: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
+        DURATION.parse("90ns"),
+        "A read of a core, with nothing in its way.",
+        "assumption: what Intel MLC shows of a local DRAM read on Xeon servers",
+    )
+
+
+class Gpu(Declared):
+    """A GPU's memory behind another root port, peer to peer."""
+
+    bandwidth: Annotated[int, RATE.between("100Mbps", maximum="100Tbps")] | None = setting(
+        None,
+        "Reads and writes together. null: the preset's.",
+        "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together",
+    )
+    hops: int = setting(
+        0, "Hops between NUMA nodes on the way.", "assumption: the GPU is at the NIC's own node", ge=0, le=16
+    )
+    hop_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("150ns"),
+        "What each hop adds.",
+        "assumption: the order of a remote read's extra time on Xeon servers",
+    )
+    outstanding: Annotated[int, SIZE.between("4KiB", maximum="1GiB")] = setting(
+        SIZE.parse("8KiB"),
+        "Most bytes of writes on their way between the root ports.",
+        "assumption: no vendor document says; of the order of the IIO's buffer",
+    )
+
+
+class Stalls(Declared):
+    """Times in which a GPU's memory answers nothing; gaps and durations are drawn."""
+
+    interval: Annotated[int, DURATION.between("1ps", maximum="36000s")] = Field(
+        description="Mean time from the end of one to the next."
+    )
+    duration: Annotated[int, DURATION.between("1ps", maximum="1s")] = Field(
+        description="Mean duration; all from 0 to twice this are equally likely."
     )
 
 
@@ -341,4 +483,280 @@ class Bql(Declared):
         DURATION.parse("1s"),
         "How long slack is looked for until it is taken off.",
         "Linux net/core/dev.c: HZ",
+    )
+
+
+class Bridge(Declared):
+    """The Linux host that forwards, in softirq, between its ports."""
+
+    rx_ring: int = setting(
+        1024,
+        "Descriptors of each receive ring (ethtool -G rx).",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE",
+        ge=64,
+        le=65536,
+    )
+    tx_ring: int = setting(
+        1024,
+        "Descriptors of each transmit ring (ethtool -G tx).",
+        "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE",
+        ge=64,
+        le=65536,
+    )
+    interrupt: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("500ns"),
+        "A hard interrupt, entry and exit included.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    idle_exit: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("1us"),
+        "From an interrupt to its handler on a core that sleeps.",
+        "assumption: a shallow idle state (C1) and the message over PCIe",
+    )
+    poll: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("200ns"),
+        "The start of a poll, with its softirq.",
+        "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides",
+    )
+    rx_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("500ns"),
+        "From a packet's last bit on the wire to its completion in memory.",
+        "assumption: NIC and PCIe; no vendor document says",
+    )
+    tx_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("500ns"),
+        "From the doorbell to a packet's first bit on the wire.",
+        "assumption: NIC and PCIe; no vendor document says",
+    )
+
+
+class Veth(Declared):
+    """The veth pair of a topology of kind veth."""
+
+    kernel: Literal["6.1", "6.18"] = setting(
+        "6.18",
+        "What a full ring does. 6.1 (and older): the packet is freed. 6.18 (6.16 and newer): the queue of a device with a qdisc stops until the peer's next poll ends.",
+        "Linux commits dc82a33297fc and 5442a9da6978",
+    )
+    ring: int = setting(
+        256, "Entries of the ring of each end.", "drivers/net/veth.c: VETH_RING_SIZE", ge=1, le=1048576
+    )
+    bql: Literal["none", "packets", "bytes"] = setting(
+        "none",
+        "Byte queue limits: none, as in kernels without the series; packets: one unit each, as from its v2 on; bytes: their lengths, as in v1.",
+        "Linux up to 7.3: veth has none",
+    )
+    tx_usecs: Annotated[int, DURATION] = setting(
+        DURATION.parse("100us"),
+        "Over how long completions are collected until the limit is told; 0us: each is told. Without effect where bql is none.",
+        "v7 of the series, patch 5: ethtool tx-usecs, 100 us",
+    )
+    output: Annotated[int, DURATION.between("1ps", maximum="10s")] = setting(
+        DURATION.parse("500ns"),
+        "To take a packet from the qdisc and put it into the ring, where a softirq does that.",
+        "assumption: a third of a call of sendto",
+    )
+
+
+class Consumer(Declared):
+    """What receiving costs in the consumer's namespace. The producer's is alike, but has no rules."""
+
+    rules: int = setting(
+        0, "Rules of iptables that each packet is compared with.", "assumption: none", ge=0, le=1000000
+    )
+    rule: Annotated[int, DURATION.between(maximum="10s")] = setting(
+        DURATION.parse("7.7ns"),
+        "A comparison with one rule.",
+        "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt): 10,000 rules, 13,000 packets a second",
+    )
+    stack: Annotated[int, DURATION.between("1ps", maximum="10s")] = setting(
+        DURATION.parse("270ns"),
+        "A packet's way up the stack, without rules.",
+        "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt): 0.57 us a packet without rules, less take",
+    )
+    take: Annotated[int, DURATION.between("1ps", maximum="10s")] = setting(
+        DURATION.parse("300ns"),
+        "To take a packet from the ring and hand it to GRO.",
+        "the authors' sweep of intervals (interval.csv): 0.3 to 0.4 us between two completions of a list",
+    )
+    echo: float = setting(
+        1.0,
+        "An echo request costs this many times what another packet does, with its rules.",
+        "assumption: the same",
+        ge=1.0,
+        le=1000.0,
+        allow_inf_nan=False,
+    )
+    jitter: float = setting(
+        0.0,
+        "A poll's packets take up to this share less or more, drawn anew for each poll.",
+        "assumption: none",
+        ge=0.0,
+        lt=1.0,
+        allow_inf_nan=False,
+    )
+    wakeup: Annotated[int, DURATION.between(maximum="10s")] = setting(
+        DURATION.parse("5us"),
+        "From the wake-up of a thread, or of a core that sleeps, to its first instruction.",
+        "assumption: no document says; the order of a context switch and a short sleep of a core",
+    )
+    napi: Literal["threaded", "softirq"] = setting(
+        "threaded",
+        "Where rings are polled: each in a thread with a core of its own, or in softirqs of the core that sent to it first.",
+        "the authors' veth_bql_test.sh: without threads both ends share a core, and nothing builds up",
+    )
+    gro_batch: int = setting(
+        8,
+        "Packets that GRO collects before the stack sees them.",
+        "Linux net/core: sysctl net.core.gro_normal_batch",
+        ge=1,
+        le=64,
+    )
+
+
+class Pfifo(Declared):
+    """First in, first out, with a limit in packets."""
+
+    kind: Literal["pfifo"] = Field(description="The discipline.")
+    limit: int = setting(
+        1000, "Most packets that wait.", "Linux: txqueuelen, of Ethernet 1000", ge=1, le=16777216
+    )
+
+
+class Bfifo(Declared):
+    """First in, first out, with a limit in bytes."""
+
+    kind: Literal["bfifo"] = Field(description="The discipline.")
+    limit: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
+        None,
+        "Most bytes that wait; null: 1000 times the device's MTU and 14 B.",
+        "Linux net/sched/sch_fifo.c: txqueuelen times psched_mtu",
+    )
+
+
+class Red(Declared):
+    """Random early detection: marks or drops by the average of the queue."""
+
+    kind: Literal["red"] = Field(description="The discipline.")
+    limit: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] = Field(
+        description="Most bytes that wait."
+    )
+    min: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
+        None,
+        "Average from which on packets are marked with a probability; null: a third of max.",
+        "iproute2 tc/q_red.c",
+    )
+    max: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
+        None,
+        "Average from which on all are; null: three times min, without min a quarter of limit.",
+        "iproute2 tc/q_red.c",
+    )
+    avpkt: Annotated[int, SIZE.between("1B", maximum="65.535KB")] = Field(
+        description="Size of an average packet."
+    )
+    burst: int | None = setting(
+        None,
+        "Packets of a burst that is let through: with avpkt and min it gives the weight of the average. null: (2 min + max) / (3 avpkt).",
+        "iproute2 tc/q_red.c",
+        ge=1,
+        le=16777216,
+    )
+    bandwidth: Annotated[int, RATE.between("8bps", maximum="34.35973836Gbps")] = setting(
+        RATE.parse("10Mbps"), "Rate by which the average of an idle queue decays.", "iproute2 tc/q_red.c"
+    )
+    probability: float = setting(
+        0.02, "Probability at max.", "iproute2 tc/q_red.c", gt=0.0, lt=1.0, allow_inf_nan=False
+    )
+    ecn: bool = setting(
+        False, "Mark what says ECT instead of dropping it; all else is dropped.", "iproute2 tc/q_red.c"
+    )
+    harddrop: bool = setting(False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c")
+    whole_us: bool = setting(
+        False,
+        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing is left of it an idle average is halved at once, and gone after 255 us.",
+        "iproute2 tc/tc_core.c from 2025 on; before that: true",
+    )
+
+
+class CodelDelays(Declared):
+    """What CoDel is set by, in one queue or in each of many."""
+
+    target: Annotated[int, DURATION.between("1us", maximum="1000s")] = setting(
+        DURATION.parse("5ms"), "Wait that is acceptable.", "RFC 8289, section 4.3"
+    )
+    interval: Annotated[int, DURATION.between("1us", maximum="1000s")] = setting(
+        DURATION.parse("100ms"), "For how long the wait must be too long.", "RFC 8289, section 4.3"
+    )
+    stale: bool = setting(
+        False,
+        "Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can be dropped.",
+        "Linux 7.0 (commit 815980fe6dbb) and stable kernels that took it over; all before them: true",
+    )
+
+
+class Codel(Declared):
+    """One queue, whose packets are dropped or marked when they have waited too long for an interval."""
+
+    kind: Literal["codel"] = Field(description="The discipline.")
+    limit: int = setting(1000, "Most packets that wait.", "Linux net/sched/sch_codel.c", ge=1, le=16777216)
+    ecn: bool = setting(False, "Mark what says ECT instead of dropping it.", "Linux net/sched/sch_codel.c")
+
+
+class FqCodel(Declared):
+    """A queue a flow, served in turns, with CoDel in each."""
+
+    kind: Literal["fq_codel"] = Field(description="The discipline.")
+    limit: int = setting(
+        10240, "Most packets that wait.", "Linux net/sched/sch_fq_codel.c", ge=1, le=16777216
+    )
+    flows: int = setting(
+        1024, "Queues that flows are hashed to.", "Linux net/sched/sch_fq_codel.c", ge=1, le=65536
+    )
+    quantum: Annotated[int, SIZE.between("1B", maximum="2.147483647GB")] | None = setting(
+        None,
+        "Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.",
+        "Linux net/sched/sch_fq_codel.c",
+    )
+    ecn: bool = setting(True, "Mark what says ECT instead of dropping it.", "Linux net/sched/sch_fq_codel.c")
+    memory_limit: Annotated[int, SIZE.between("1B", maximum="2GiB")] = setting(
+        SIZE.parse("32MiB"), "Most memory that waiting packets take.", "Linux net/sched/sch_fq_codel.c"
+    )
+    drop_batch: int = setting(
+        64,
+        "Most packets that are dropped at once when it is full.",
+        "Linux net/sched/sch_fq_codel.c",
+        ge=1,
+        le=16777216,
+    )
+
+
+class Sfq(Declared):
+    """A queue a flow, served in turns; the longest loses its last packet when it is full."""
+
+    kind: Literal["sfq"] = Field(description="The discipline.")
+    limit: int = setting(127, "Most packets that wait.", "Linux net/sched/sch_sfq.c", ge=1, le=16777216)
+    depth: int = setting(127, "Most packets of a flow that wait.", "Linux net/sched/sch_sfq.c", ge=1, le=127)
+    flows: int = setting(128, "Most flows that wait.", "Linux net/sched/sch_sfq.c", ge=1, le=65408)
+    divisor: int = setting(
+        1024, "Values of the hash, a power of two.", "Linux net/sched/sch_sfq.c", ge=1, le=65536
+    )
+    quantum: Annotated[int, SIZE.between("1B", maximum="2.147483647GB")] | None = setting(
+        None,
+        "Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.",
+        "Linux net/sched/sch_sfq.c",
+    )
+
+
+class Tbf(Declared):
+    """A rate and a burst: packets wait in another discipline until there are tokens for them."""
+
+    kind: Literal["tbf"] = Field(description="The discipline.")
+    rate: Annotated[int, RATE.between("8bps", maximum="100Tbps")] = Field(
+        description="Rate that is not exceeded."
+    )
+    burst: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] = Field(
+        description="Size of the bucket: what may be sent at once. Larger packets are dropped."
+    )
+    limit: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
+        None, "Most bytes that wait, where there is no child.", "assumption: child is set"
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from tailback.units import DURATION, duration, format_duration
+from tailback.units import DURATION, format_duration
 
 LONGEST = "36000s"
 """Ten hours: half of what the engine's event queue can schedule."""
@@ -41,30 +41,10 @@ def setting(default: Any, about: str, source: str, **rules: Any) -> Any:
 class Declared(Part):
     """Settings that the engine declares, see `tailback.scenario.declared`."""
 
-    def plan(self, **worked_out: Any) -> dict[str, Any]:
-        """As the engine takes them, under the same names in base units."""
-        kind = next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
-        return {name: getattr(self, name) for name in kind.__annotations__} | worked_out
-
-
-def pause_quanta() -> Any:
-    """How long a pause is that a switch or a NIC asks for."""
-    return setting(
-        65535,
-        "Length of a pause, in 512 bit times; repeated at half of it while it is needed.",
-        "IEEE 802.1Qbb: the most that a frame can ask for",
-        ge=2,
-        le=65535,
-    )
-
-
-def pause_response_delay() -> Any:
-    """How long the receiver of a pause frame takes to obey it."""
-    return setting(
-        duration("2.01728us"),
-        "From a pause frame's last bit to the moment its receiver is quiet.",
-        "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take",
-    )
+    def plan(self, of: type[Declared] | None = None, **worked_out: Any) -> dict[str, Any]:
+        """As the engine takes them, under the same names in base units; `of`: which section of several."""
+        of = of or next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
+        return {name: getattr(self, name) for name in of.__annotations__ if name != "kind"} | worked_out
 
 
 def stop_after_start(start: int, stop: int | None) -> None:

@@ -6,31 +6,26 @@ What the model does with it is in docs/models/host-path.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
 from tailback.scenario.classes import Priorities
 from tailback.scenario.fields import (
-    Delay,
     Part,
     RunTime,
     Start,
-    pause_quanta,
-    pause_response_delay,
     refuse,
     setting,
     stop_after_start,
 )
 from tailback.scenario.hosts import HostSet
-from tailback.units import DURATION, RATE, SIZE, duration, format_size, rate, size
+from tailback.units import SIZE, format_size, rate, size
 
 _WAN = "Wan et al. (RHCC), APNet 2024"
-_HOSTCC = "recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified"
 
 CACHE_LINE_BYTES = 64
-DATA_CREDIT_BYTES = 16
 TLP_OVERHEAD_BYTES = 4 + 16 + 4
 """What a write takes beside its payload: STP token with the sequence number, header with a 64-bit address,
 LCRC (PCI Express base specification 3.1, sections 2.2 and 4.2.2)."""
@@ -42,11 +37,8 @@ CELL_BYTES = 128
 XON_OFFSET_BYTES = 10_000
 """How far below xoff a pause ends, where xon is auto."""
 
-_Rate = Annotated[int, RATE.between("1Gbps", "100Tbps")]
 _Buffer = Annotated[int, SIZE.between("9216B", "1GiB")]
 _Threshold = Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")]
-_Time = Annotated[int, DURATION.between("1ps", "1s")]
-_Span = Annotated[int, DURATION.between("1ps", "36000s")]
 
 
 @dataclass(frozen=True)
@@ -82,12 +74,8 @@ WRITE_QUEUE_LINES = 32
 guide (327043-001), WPQ_OCCUPANCY grows by at most 32 a cycle."""
 
 
-def _from_preset(about: str, source: str) -> Any:
-    return setting(None, f"{about} null: the preset's.", source)
-
-
-class ReceiveBuffer(Part):
-    """The NIC's receive buffer: a part for its lossless priorities, and one for all others."""
+class _Parts(Part):
+    """Sizes and thresholds."""
 
     lossless: Priorities | None = setting(
         None,
@@ -136,8 +124,10 @@ class ReceiveBuffer(Part):
         "Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.",
         f"assumption: half of lossy_size; {_WAN}, section 2.2, sees such CNPs and gives no threshold",
     )
-    quanta: int = pause_quanta()
-    response_delay: Delay = pause_response_delay()
+
+
+class ReceiveBuffer(declared.Pause, _Parts):
+    """The NIC's receive buffer: a part for its lossless priorities, and one for all others."""
 
     @model_validator(mode="after")
     def _ordered(self) -> ReceiveBuffer:
@@ -153,87 +143,24 @@ class ReceiveBuffer(Part):
         return self
 
 
-class Memory(Part):
+class Memory(declared.Memory):
     """The memory controller, which the NIC shares with the cores."""
 
-    bandwidth: _Rate | None = _from_preset(
-        "All channels together.",
-        f"pcie3: {_WAN}, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of "
-        "DDR4-3200 and DDR5-4800",
-    )
-    service: Delay = setting(
-        duration("10ns"),
-        "Mean time of a request in a bank: the scale of its wait under load.",
-        "assumption: of the order of a row hit in DDR4",
-    )
-    write_queue: Annotated[int, Field(ge=2, le=2**20)] | None = _from_preset(
-        "Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of "
-        "I/O ends when it gets one.",
-        f"Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; {_WAN}, section 2.2: two channels, "
-        "pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels",
-    )
-    write_wait: float = setting(
-        7.0,
-        "A write stays in the full queue this many times as long as a read waits, beside its time on the "
-        "bus.",
-        f"assumption: calibrated on the 62 % that {_WAN}, figure 2, loses with PFC at the highest load",
-        ge=0.0,
-        le=1e6,
-        allow_inf_nan=False,
-    )
-    read_spread: float = setting(
-        0.0,
-        "Reads are served for some time before a batch of writes: that time varies by this share of its "
-        "mean, evenly up and down.",
-        "assumption: a fluid; the real distribution is not known",
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
-    )
-    cpu_latency: _Time = setting(
-        duration("90ns"),
-        "A read of a core, with nothing in its way.",
-        "assumption: what Intel MLC shows of a local DRAM read on Xeon servers",
-    )
     ddio: declared.Ddio | None = Field(
         default_factory=declared.Ddio, description="Direct cache access; null: off, writes go to memory."
     )
 
 
-class Stalls(Part):
-    """Times in which a GPU's memory answers nothing; gaps and durations are drawn."""
-
-    interval: _Span = Field(description="Mean time from the end of one to the next.")
-    duration: _Time = Field(description="Mean duration; all from 0 to twice this are equally likely.")
-
-
-class Gpu(Part):
+class Gpu(declared.Gpu):
     """A GPU's memory behind another root port, peer to peer."""
 
-    bandwidth: _Rate | None = _from_preset(
-        "Reads and writes together.",
-        "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together",
-    )
-    hops: int = setting(
-        0, "Hops between NUMA nodes on the way.", "assumption: the GPU is at the NIC's own node", ge=0, le=16
-    )
-    hop_latency: Delay = setting(
-        duration("150ns"),
-        "What each hop adds.",
-        "assumption: the order of a remote read's extra time on Xeon servers",
-    )
-    outstanding: Annotated[int, SIZE.between("4096B", "1GiB")] = setting(
-        size("8KiB"),
-        "Most bytes of writes on their way between the root ports.",
-        "assumption: no vendor document says; of the order of the IIO's buffer",
-    )
-    stalls: Stalls | None = setting(
+    stalls: declared.Stalls | None = setting(
         None, "Times in which it serves nothing; null: none.", "assumption: a GPU that runs no kernel answers"
     )
 
 
-class HostPath(Part):
-    """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
+class _Ends(Part):
+    """Which host it is, and what the path ends in."""
 
     preset: Literal["pcie3-x8", "pcie3-x16", "pcie4-x16", "pcie5-x16"] = Field(
         description="PCIe generation and lanes; sets rate, iio_lines and bandwidths where they are null."
@@ -244,36 +171,11 @@ class HostPath(Part):
     receive_buffer: ReceiveBuffer = Field(
         default_factory=ReceiveBuffer, description="The NIC's receive buffer, with its thresholds of PFC."
     )
-    rate: _Rate | None = _from_preset(
-        "What PCIe has for TLPs, each way.",
-        "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs",
-    )
-    max_payload: Annotated[int, SIZE.between("128B", "4096B")] = setting(
-        size("256B"),
-        "Payload of a full write, a power of two.",
-        "assumption: what root ports of servers offer most",
-    )
-    header_credits: int = setting(
-        128,
-        "Writes that may be on their way: posted header credits.",
-        "assumption: more than data credits allow, so that these decide",
-        ge=1,
-        le=2**20,
-    )
-    iio_lines: Annotated[int, Field(ge=2, le=2**22)] | None = _from_preset(
-        "Buffer of the IIO in cache lines of 64 B: posted data credits.",
-        f"assumption: pcie3: 93, {_HOSTCC}; twice as many with each generation, as its rate needs",
-    )
-    credit_latency: Delay = setting(
-        duration("213ns"),
-        "From a write's end to the return of its credits at the NIC.",
-        f"assumption: what the IIO's occupancy at 100 Gbit/s leaves, {_HOSTCC}",
-    )
-    iio_latency: Delay = setting(
-        duration("113ns"),
-        "From a write's last bit on PCIe to its end, with nothing in its way.",
-        f"assumption: calibrated on the 120 ns of an idle receiver in {_WAN}, section 4",
-    )
+
+
+class HostPath(declared.HostPath, _Ends):
+    """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
+
     memory: Memory = Field(
         default_factory=Memory, description="The memory controller, where target is memory."
     )

@@ -191,25 +191,6 @@ class Failure(Part):
         return self
 
 
-class Record(Part):
-    """What is kept of a run, however long it is."""
-
-    max_bins: int = setting(
-        2048,
-        "Most bins of a time series; a longer run has longer bins.",
-        "assumption: twice as many as a plot has pixels across",
-        ge=16,
-        le=1_000_000,
-    )
-    qps: int = setting(
-        64,
-        "Queue pairs whose rate and alpha are recorded.",
-        "assumption: more lines cannot be told apart in a plot",
-        ge=0,
-        le=100_000,
-    )
-
-
 class Scenario(Part):
     """A network, what it carries, and what is recorded. Sizes, times and rates carry their units."""
 
@@ -259,7 +240,7 @@ class Scenario(Part):
         "assumption: cores leave memory to the NIC",
         max_length=1000,
     )
-    record: Record = Field(default_factory=Record, description="What is recorded.")
+    record: declared.Record = Field(default_factory=declared.Record, description="What is recorded.")
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
     _filled: dict[Path, str] = PrivateAttr(default_factory=dict)

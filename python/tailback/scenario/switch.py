@@ -94,7 +94,7 @@ class _Kept(Part):
     )
 
 
-class Pfc(declared.Pfc, _Kept):
+class Pfc(declared.Pause, declared.Pfc, _Kept):
     """Priority flow control of the switch (IEEE 802.1Qbb)."""
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tailback.scenario import declared
 from tailback.scenario.fields import Part, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.network import Network
 from tailback.scenario.qdisc import Noqueue, Qdisc
@@ -24,64 +25,8 @@ _SWEEP = "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt)"
 
 LONGEST_TX_USECS = duration("8s")
 """Half of the watchdog of 64 packets at 250 ms each: v7 of the series, patch 5."""
-_Cost = Annotated[int, DURATION.between(maximum="10s")]
 _Work = Annotated[int, DURATION.between("1ps", "10s")]
 _Payload = Annotated[int, SIZE.between("1B", "1472B")]
-
-
-class Consumer(Part):
-    """What receiving costs in the consumer's namespace. The producer's is alike, but has no rules."""
-
-    rules: int = setting(
-        0, "Rules of iptables that each packet is compared with.", "assumption: none", ge=0, le=1_000_000
-    )
-    rule: _Cost = setting(
-        duration("7.7ns"), "A comparison with one rule.", f"{_SWEEP}: 10,000 rules, 13,000 packets a second"
-    )
-    stack: _Work = setting(
-        duration("270ns"),
-        "A packet's way up the stack, without rules.",
-        f"{_SWEEP}: 0.57 us a packet without rules, less take",
-    )
-    take: _Work = setting(
-        duration("300ns"),
-        "To take a packet from the ring and hand it to GRO.",
-        "the authors' sweep of intervals (interval.csv): 0.3 to 0.4 us between two completions of a list",
-    )
-    echo: float = setting(
-        1.0,
-        "An echo request costs this many times what another packet does, with its rules.",
-        "assumption: the same",
-        ge=1.0,
-        le=1000.0,
-        allow_inf_nan=False,
-    )
-    jitter: float = setting(
-        0.0,
-        "A poll's packets take up to this share less or more, drawn anew for each poll.",
-        "assumption: none",
-        ge=0.0,
-        lt=1.0,
-        allow_inf_nan=False,
-    )
-    wakeup: _Cost = setting(
-        duration("5us"),
-        "From the wake-up of a thread, or of a core that sleeps, to its first instruction.",
-        "assumption: no document says; the order of a context switch and a short sleep of a core",
-    )
-    napi: Literal["threaded", "softirq"] = setting(
-        "threaded",
-        "Where rings are polled: each in a thread with a core of its own, or in softirqs of the core that "
-        "sent to it first.",
-        f"{_TEST}: without threads both ends share a core, and nothing builds up",
-    )
-    gro_batch: int = setting(
-        8,
-        "Packets that GRO collects before the stack sees them.",
-        "Linux net/core: sysctl net.core.gro_normal_batch",
-        ge=1,
-        le=64,
-    )
 
 
 class VethTopology(Part):
@@ -99,41 +44,15 @@ class VethTopology(Part):
         )
 
 
-class Veth(Part):
+class Veth(declared.Veth):
     """The veth pair of a topology of kind veth."""
 
-    kernel: Literal["6.1", "6.18"] = setting(
-        "6.18",
-        "What a full ring does. 6.1 (and older): the packet is freed. 6.18 (6.16 and newer): the queue of a "
-        "device with a qdisc stops until the peer's next poll ends.",
-        "Linux commits dc82a33297fc and 5442a9da6978",
-    )
-    ring: int = setting(
-        256, "Entries of the ring of each end.", "drivers/net/veth.c: VETH_RING_SIZE", ge=1, le=1 << 20
-    )
-    bql: Literal["none", "packets", "bytes"] = setting(
-        "none",
-        "Byte queue limits: none, as in kernels without the series; packets: one unit each, as from its v2 "
-        "on; bytes: their lengths, as in v1.",
-        "Linux up to 7.3: veth has none",
-    )
-    tx_usecs: Annotated[int, DURATION.between()] = setting(
-        duration("100us"),
-        "Over how long completions are collected until the limit is told; 0us: each is told. Without effect "
-        "where bql is none.",
-        "v7 of the series, patch 5: ethtool tx-usecs, 100 us",
-    )
     qdisc: Qdisc = Field(
         default_factory=lambda: Noqueue(kind="noqueue"),
         description="Queueing discipline of both ends, by its kind.",
     )
-    output: _Work = setting(
-        duration("500ns"),
-        "To take a packet from the qdisc and put it into the ring, where a softirq does that.",
-        "assumption: a third of a call of sendto",
-    )
-    consumer: Consumer = Field(
-        default_factory=Consumer, description="What receiving costs in the consumer's namespace."
+    consumer: declared.Consumer = Field(
+        default_factory=declared.Consumer, description="What receiving costs in the consumer's namespace."
     )
 
     @model_validator(mode="after")

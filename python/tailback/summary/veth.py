@@ -22,14 +22,14 @@ def figures(result: Recorded) -> dict[str, Any] | None:
     found = veth(result)
     if found is None:
         return None
-    bins, settings = result.bins, result.setup.plan["veth"]["veths"][0]
+    bins, pair = result.bins, result.setup.plan["veth"]["veths"][0]
 
     sent = sum(ping["sent"] for ping in found["pings"])
-    qdisc = settings["qdisc"]
+    qdisc, settings = pair["qdisc"], pair["veth"]
     return {
         "qdisc": qdisc if isinstance(qdisc, str) else next(iter(qdisc)),
         "ring": settings["ring"],
-        "bql": settings["bql"],
+        "bql": "off" if settings["bql"] == "none" else settings["bql"],
         "ping": {
             "sent": sent,
             "lost": sum(ping["lost"] for ping in found["pings"]),
@@ -42,7 +42,7 @@ def figures(result: Recorded) -> dict[str, Any] | None:
         "delivered_per_s": number(delivered_per_second(result)),
         "ring_packets": number(ring_packets(result)),
         "qdisc_packets": number(bins.mean(bins.values(f"{FORWARD}/qdisc", "queue_mean_packets"))),
-        "bql_limit": number(bql_limit(result)) if settings["bql"] != "off" else None,
+        "bql_limit": number(bql_limit(result)) if settings["bql"] != "none" else None,
         "qdisc_drops": int(veth_counter(result, "qdisc_drops")),
         "ring_drops": int(veth_counter(result, "tx_dropped")),
         "senders": found["senders"],

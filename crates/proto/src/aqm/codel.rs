@@ -7,6 +7,7 @@
 
 use super::fifo::{Fifo, FifoLimit};
 use super::skb::{DropReason, Enqueue, Skb};
+use super::PACKETS;
 use crate::units::Time;
 
 /// Shift from a 16-bit fraction to a 32-bit one.
@@ -33,9 +34,35 @@ fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// Parameters.
+crate::parameters! {
+    /// What CoDel is set by, in one queue or in each of many.
+    pub struct CodelParameters {
+        /// Wait that is acceptable.
+        target: Time = Time::from_ms(5), in TIMES, source "RFC 8289, section 4.3";
+        /// For how long the wait must be too long.
+        interval: Time = Time::from_ms(100), in TIMES, source "RFC 8289, section 4.3";
+        /// Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can be dropped.
+        stale: bool = false,
+            source "Linux 7.0 (commit 815980fe6dbb) and stable kernels that took it over; all before them: true";
+    }
+}
+
+crate::parameters! {
+    /// One queue, whose packets are dropped or marked when they have waited too long for an interval.
+    pub struct CodelQueueParameters {
+        /// Most packets that wait.
+        limit: u32 = 1000, in PACKETS, source "Linux net/sched/sch_codel.c";
+        /// Mark what says ECT instead of dropping it.
+        ecn: bool = false, source "Linux net/sched/sch_codel.c";
+    }
+}
+
+/// What `tc` takes in microseconds and the kernel keeps in 32 bits.
+const TIMES: std::ops::RangeInclusive<Time> = Time::from_us(1)..=Time::from_ms(1_000_000);
+
+/// What CoDel works with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodelParameters {
+pub(super) struct Law {
     /// Acceptable time in the queue, units of 1024 ns.
     target: u32,
     /// How long the target must be exceeded before the first drop, units of 1024 ns.
@@ -44,21 +71,20 @@ pub struct CodelParameters {
     mtu_bytes: u32,
     /// Mark ECN-capable packets instead of dropping them.
     ecn: bool,
-    /// Whether `first_above_time` survives an empty queue, as it did in kernels before commit
-    /// 815980fe6dbb: the next packet of a sparse flow may then be dropped for a wait that is long over.
-    stale_when_empty: bool,
+    /// Whether `first_above_time` survives an empty queue.
+    stale: bool,
 }
 
-impl CodelParameters {
-    /// `target_us` and `interval_us` in microseconds, as `tc` hands them to the kernel.
-    pub fn new(target_us: u32, interval_us: u32, mtu_bytes: u32, ecn: bool, stale_when_empty: bool) -> Self {
-        let of_us = |us: u32| units(us as u64 * 1000);
-        CodelParameters {
-            target: of_us(target_us),
-            interval: of_us(interval_us),
+impl Law {
+    /// As `tc` hands it to the kernel, in whole microseconds.
+    pub fn new(parameters: &CodelParameters, mtu_bytes: u32, ecn: bool) -> Self {
+        let of_us = |time: Time| units(time.0 / Time::from_us(1).0 * 1000);
+        Law {
+            target: of_us(parameters.target),
+            interval: of_us(parameters.interval),
             mtu_bytes,
             ecn,
-            stale_when_empty,
+            stale: parameters.stale,
         }
     }
 }
@@ -107,7 +133,7 @@ impl CodelState {
     }
 
     /// `from` and interval / sqrt(count).
-    fn control_law(&self, from: u32, p: &CodelParameters) -> u32 {
+    fn control_law(&self, from: u32, p: &Law) -> u32 {
         let fraction = (self.rec_inv_sqrt as u64) << FRACTION_SHIFT;
         from.wrapping_add(((p.interval as u64 * fraction) >> 32) as u32)
     }
@@ -117,7 +143,7 @@ impl CodelState {
         &mut self,
         skb: Option<&Skb>,
         backlog_bytes: u64,
-        p: &CodelParameters,
+        p: &Law,
         statistics: &mut CodelStatistics,
         now: u32,
     ) -> bool {
@@ -141,7 +167,7 @@ impl CodelState {
     /// The next packet, and whether it is to be marked. Packets dropped on the way go to `source`.
     pub fn dequeue(
         &mut self,
-        p: &CodelParameters,
+        p: &Law,
         statistics: &mut CodelStatistics,
         now: Time,
         source: &mut impl Source,
@@ -149,7 +175,7 @@ impl CodelState {
         let now = clock(now);
         let Some(mut skb) = source.pop() else {
             self.dropping = false;
-            if !p.stale_when_empty {
+            if !p.stale {
                 self.first_above = 0;
             }
             return None;
@@ -193,7 +219,7 @@ impl CodelState {
         Some((skb, false))
     }
 
-    fn begin_dropping(&mut self, p: &CodelParameters, now: u32) {
+    fn begin_dropping(&mut self, p: &Law, now: u32) {
         self.dropping = true;
         let last = self.count.wrapping_sub(self.lastcount);
         let recent = before(now.wrapping_sub(self.drop_next), RECENT_INTERVALS.wrapping_mul(p.interval));
@@ -231,7 +257,7 @@ pub struct CodelReadout {
 /// `codel`: one queue.
 #[derive(Clone, Debug)]
 pub struct Codel {
-    parameters: CodelParameters,
+    law: Law,
     fifo: Fifo,
     state: CodelState,
     statistics: CodelStatistics,
@@ -258,11 +284,11 @@ impl Source for Head<'_> {
 }
 
 impl Codel {
-    /// An empty queue of at most `limit` packets.
-    pub fn new(parameters: CodelParameters, limit: u32) -> Self {
+    /// An empty queue. `mtu_bytes`: of the device, with the Ethernet header.
+    pub fn new(queue: &CodelQueueParameters, codel: &CodelParameters, mtu_bytes: u32) -> Self {
         Codel {
-            parameters,
-            fifo: Fifo::new(FifoLimit::Packets(limit)),
+            law: Law::new(codel, mtu_bytes, queue.ecn),
+            fifo: Fifo::new(FifoLimit::Packets(queue.limit)),
             state: CodelState::default(),
             statistics: CodelStatistics::default(),
             drop_overlimit: 0,
@@ -279,7 +305,7 @@ impl Codel {
     /// The next packet, and whether it is to be marked.
     pub fn dequeue(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<(Skb, bool)> {
         let mut head = Head { fifo: &mut self.fifo, drops };
-        self.state.dequeue(&self.parameters, &mut self.statistics, now, &mut head)
+        self.state.dequeue(&self.law, &mut self.statistics, now, &mut head)
     }
 
     /// State and counters.

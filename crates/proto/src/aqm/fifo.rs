@@ -5,7 +5,25 @@
 use std::collections::VecDeque;
 
 use super::skb::{DropReason, Enqueue, Skb};
-use crate::units::Time;
+use super::{PACKETS, SIZES};
+use crate::units::{Bytes, Time};
+
+crate::parameters! {
+    /// First in, first out, with a limit in packets.
+    pub struct PfifoParameters {
+        /// Most packets that wait.
+        limit: u32 = 1000, in PACKETS, source "Linux: txqueuelen, of Ethernet 1000";
+    }
+}
+
+crate::parameters! {
+    /// First in, first out, with a limit in bytes.
+    pub struct BfifoParameters {
+        /// Most bytes that wait; null: 1000 times the device's MTU and 14 B.
+        limit: Bytes, or null, in SIZES,
+            source "Linux net/sched/sch_fifo.c: txqueuelen times psched_mtu";
+    }
+}
 
 /// How much may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,27 +6,31 @@
 //! Leaves out: filters of `tc`, `ce_threshold`, and that a packet that finds the discipline empty and the device ready
 //! may bypass it (`TCQ_F_CAN_BYPASS`): here it passes through and sees no wait.
 
-use super::codel::{CodelParameters, CodelState, CodelStatistics, Source};
+use super::codel::{CodelParameters, CodelState, CodelStatistics, Law, Source};
 use super::lists::{List, Slab, NONE};
 use super::skb::{DropReason, Enqueue, Skb};
-use crate::units::Time;
+use super::{PACKETS, QUANTUM};
+use crate::units::{Bytes, Time};
 
-/// Parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FqCodelParameters {
-    /// Limit, packets.
-    pub limit: u32,
-    /// Number of queues that flows are hashed into.
-    pub flows: u32,
-    /// Bytes that a flow sends in a round.
-    pub quantum: u32,
-    /// Limit of the memory that waiting packets occupy, bytes (`Skb::truesize`).
-    pub memory_limit: u32,
-    /// How many packets may be dropped at once when the discipline is full.
-    pub drop_batch: u32,
-    /// CoDel in each flow.
-    pub codel: CodelParameters,
+crate::parameters! {
+    /// A queue a flow, served in turns, with CoDel in each.
+    pub struct FqCodelParameters {
+        /// Most packets that wait.
+        limit: u32 = 10_240, in PACKETS, source SOURCE;
+        /// Queues that flows are hashed to.
+        flows: u32 = 1024, in 1..=65_536, source SOURCE;
+        /// Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.
+        quantum: Bytes, or null, in QUANTUM, source SOURCE;
+        /// Mark what says ECT instead of dropping it.
+        ecn: bool = true, source SOURCE;
+        /// Most memory that waiting packets take.
+        memory_limit: Bytes = Bytes(32 << 20), in Bytes(1)..=Bytes(1 << 31), source SOURCE;
+        /// Most packets that are dropped at once when it is full.
+        drop_batch: u32 = 64, in PACKETS, source SOURCE;
+    }
 }
+
+const SOURCE: &str = "Linux net/sched/sch_fq_codel.c";
 
 /// Counters, as `tc -s qdisc` prints them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,6 +142,8 @@ impl Source for Head<'_> {
 #[derive(Clone, Debug)]
 pub struct FqCodel {
     parameters: FqCodelParameters,
+    /// CoDel in each flow.
+    law: Law,
     flows: Vec<Flow>,
     backlog: Backlog,
     new_flows: Round,
@@ -149,8 +155,8 @@ pub struct FqCodel {
 }
 
 impl FqCodel {
-    /// All flows empty.
-    pub fn new(parameters: &FqCodelParameters) -> Self {
+    /// All flows empty. `mtu_bytes`: of the device, with the Ethernet header.
+    pub fn new(parameters: &FqCodelParameters, codel: &CodelParameters, mtu_bytes: u32) -> Self {
         let flow = Flow {
             packets: List::EMPTY,
             deficit: 0,
@@ -161,6 +167,7 @@ impl FqCodel {
         let flows = parameters.flows as usize;
         FqCodel {
             parameters: *parameters,
+            law: Law::new(codel, mtu_bytes, parameters.ecn),
             flows: vec![flow; flows],
             backlog: Backlog { slab: Slab::new(), of_flow: vec![0; flows], bytes: 0, memory: 0, packets: 0 },
             new_flows: Round::EMPTY,
@@ -186,11 +193,11 @@ impl FqCodel {
         self.backlog.packets += 1;
         if !flow.listed {
             flow.listed = true;
-            flow.deficit = self.parameters.quantum as i64;
+            flow.deficit = self.parameters.quantum.0 as i64;
             self.new_flow_count += 1;
             self.new_flows.push(&mut self.flows, index);
         }
-        let over_memory = self.backlog.memory > self.parameters.memory_limit as u64;
+        let over_memory = self.backlog.memory > self.parameters.memory_limit.0;
         if self.backlog.packets <= self.parameters.limit as usize && !over_memory {
             return Enqueue::Queued { marked: false };
         }
@@ -240,14 +247,14 @@ impl FqCodel {
             let index = round.head;
             let flow = self.flows.get_mut(index as usize)?;
             if flow.deficit <= 0 {
-                flow.deficit += self.parameters.quantum as i64;
+                flow.deficit += self.parameters.quantum.0 as i64;
                 round.pop(&self.flows);
                 self.old_flows.push(&mut self.flows, index);
                 continue;
             }
             let mut head =
                 Head { backlog: &mut self.backlog, packets: &mut flow.packets, flow: index, drops };
-            match flow.codel.dequeue(&self.parameters.codel, &mut self.codel, now, &mut head) {
+            match flow.codel.dequeue(&self.law, &mut self.codel, now, &mut head) {
                 Some((skb, marked)) => {
                     flow.deficit -= skb.bytes as i64;
                     return Some((skb, marked));
@@ -297,10 +304,9 @@ mod tests {
     /// Drops of a full discipline count for CoDel too, which then drops faster.
     #[test]
     fn a_batch_of_drops_counts() {
-        let codel = CodelParameters::new(5_000, 100_000, 1514, true, false);
-        let (limit, flows, quantum, memory_limit, drop_batch) = (11, 4, 1514, u32::MAX, 64);
-        let mut queue =
-            FqCodel::new(&FqCodelParameters { limit, flows, quantum, memory_limit, drop_batch, codel });
+        let (quantum, memory_limit) = (Bytes(1514), Bytes(u32::MAX as u64));
+        let p = FqCodelParameters { limit: 11, flows: 4, quantum, ecn: true, memory_limit, drop_batch: 64 };
+        let mut queue = FqCodel::new(&p, &CodelParameters::default(), 1514);
         let mut drops = vec![];
         (0..12).for_each(|n| _ = queue.enqueue(Skb::new(n, 1000, 0, false), Time::ZERO, &mut drops));
         assert_eq!((drops.len(), queue.flows[0].codel.count), (6, 6));

@@ -14,9 +14,13 @@
 //!
 //! Leaves out: adaptive RED, `nodrop`, qevents and offload to a switch.
 
+use std::ops::Bound;
+
 use super::fifo::{Fifo, FifoLimit};
 use super::skb::{DropReason, Enqueue, Skb};
-use crate::units::Time;
+use super::{PACKETS, SIZES};
+use crate::parameters::Declared;
+use crate::units::{Bytes, Rate, Time};
 
 /// Entries of the idle table: include/net/red.h, `RED_STAB_SIZE`.
 const STAB: usize = 256;
@@ -25,31 +29,39 @@ const TICKS_PER_US: f64 = 1000.0 / 64.0;
 /// Greatest shift of the table: iproute2 tc/tc_red.c.
 const MAX_SHIFT: f64 = 31.0;
 
-/// Arguments of `tc qdisc add ... red`, none left out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
-pub struct RedArguments {
-    /// Most bytes that wait.
-    pub limit_bytes: u32,
-    /// Average above which packets are marked with a probability, bytes.
-    pub min_bytes: u32,
-    /// Average above which every packet is marked, bytes.
-    pub max_bytes: u32,
-    /// Size of an average packet, bytes: with `burst` and `bandwidth` it gives the time constants.
-    pub avpkt_bytes: u32,
-    /// Size of a burst that passes unmarked, packets.
-    pub burst_packets: u32,
-    /// Rate at which the average of an idle queue should decay, bit/s.
-    pub bandwidth_bps: u64,
-    /// Probability at `max_bytes`, above 0 and below 1.
-    pub probability: f64,
-    /// Mark packets that say ECT instead of dropping them.
-    pub ecn: bool,
-    /// Above `max_bytes` drop even what says ECT.
-    pub harddrop: bool,
-    /// `tc` of iproute2 before 2025: the time of an average packet in whole microseconds, rounded down.
-    pub whole_us: bool,
+crate::parameters! {
+    /// Random early detection: marks or drops by the average of the queue.
+    pub struct RedArguments {
+        /// Most bytes that wait.
+        limit: Bytes, in SIZES;
+        /// Average from which on packets are marked with a probability; null: a third of max.
+        min: Bytes, or null, in SIZES, source SOURCE;
+        /// Average from which on all are; null: three times min, without min a quarter of limit.
+        max: Bytes, or null, in SIZES, source SOURCE;
+        /// Size of an average packet.
+        avpkt: Bytes, in Bytes(1)..=Bytes(65_535);
+        /// Packets of a burst that is let through: with avpkt and min it gives the weight of the average. null: (2 min + max)
+        /// / (3 avpkt).
+        burst: u32, or null, in PACKETS, source SOURCE;
+        /// Rate by which the average of an idle queue decays.
+        bandwidth: Rate = Rate::from_mbps(10), in RATES, source SOURCE;
+        /// Probability at max.
+        probability: f64 = 0.02, in PROBABILITY, source SOURCE;
+        /// Mark what says ECT instead of dropping it; all else is dropped.
+        ecn: bool = false, source SOURCE;
+        /// With ecn: above max drop even what says ECT.
+        harddrop: bool = false, source SOURCE;
+        /// Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing is left of it
+        /// an idle average is halved at once, and gone after 255 us.
+        whole_us: bool = false, source "iproute2 tc/tc_core.c from 2025 on; before that: true";
+    }
 }
+
+const SOURCE: &str = "iproute2 tc/q_red.c";
+/// What tc takes where it keeps 32 bits of bytes a second.
+const RATES: std::ops::RangeInclusive<Rate> = Rate(8)..=Rate(u32::MAX as u64 * 8);
+/// More than never, less than always.
+const PROBABILITY: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Excluded(1.0));
 
 /// What the kernel works with.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,31 +150,25 @@ impl RedArguments {
     /// # Errors
     /// One line naming the argument that `tc` or the kernel refuses.
     pub fn parameters(&self) -> Result<RedParameters, String> {
-        if self.avpkt_bytes == 0 || self.limit_bytes == 0 || self.min_bytes == 0 {
-            return Err("limit, min and avpkt must be above 0".into());
-        }
-        if self.max_bytes <= self.min_bytes {
+        self.check().map_err(|refused| refused.to_string())?;
+        let bytes = |size: Bytes| size.0 as u32;
+        let [limit_bytes, min_bytes, max_bytes, avpkt_bytes] =
+            [self.limit, self.min, self.max, self.avpkt].map(bytes);
+        if max_bytes <= min_bytes {
             return Err("max is not above min".into());
         }
-        if !(self.probability > 0.0 && self.probability < 1.0) {
-            return Err("probability is not between 0 and 1".into());
-        }
-        // get_rate() of tc: 32 bits of bytes a second.
-        if self.bandwidth_bps < 8 || self.bandwidth_bps / 8 > u32::MAX as u64 {
-            return Err("bandwidth is not between 8 bit/s and 34.3 Gbit/s".into());
-        }
-        let w_log = w_log(self.min_bytes, self.burst_packets, self.avpkt_bytes)?;
+        let w_log = w_log(min_bytes, self.burst, avpkt_bytes)?;
         // red_check_params() of the kernel: thresholds with their binary point must have 31 bits.
-        if u32::BITS - self.max_bytes.leading_zeros() + w_log as u32 >= u32::BITS {
+        if u32::BITS - max_bytes.leading_zeros() + w_log as u32 >= u32::BITS {
             return Err(format!(
                 "max with an average over 2^{w_log} packets does not fit the kernel's 32 bits"
             ));
         }
-        let (scell_log, stab) = idle_table(w_log, self.avpkt_bytes, self.bandwidth_bps, self.whole_us)?;
+        let (scell_log, stab) = idle_table(w_log, avpkt_bytes, self.bandwidth.0, self.whole_us)?;
         Ok(RedParameters {
-            limit_bytes: self.limit_bytes,
-            min_bytes: self.min_bytes,
-            max_bytes: self.max_bytes,
+            limit_bytes,
+            min_bytes,
+            max_bytes,
             w_log,
             max_p: (self.probability * 4_294_967_296.0) as u32,
             scell_log,

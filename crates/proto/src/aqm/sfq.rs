@@ -8,22 +8,26 @@
 
 use super::lists::{List, Slab, NONE};
 use super::skb::{DropReason, Enqueue, Skb};
-use crate::units::Time;
+use super::{PACKETS, QUANTUM};
+use crate::units::{Bytes, Time};
 
-/// Parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SfqParameters {
-    /// Limit, packets.
-    pub limit: u32,
-    /// Limit per flow, packets.
-    pub depth: u32,
-    /// Limit of flows with packets.
-    pub flows: u32,
-    /// Number of hash values, a power of two.
-    pub divisor: u32,
-    /// Bytes that a flow sends in a round.
-    pub quantum: u32,
+crate::parameters! {
+    /// A queue a flow, served in turns; the longest loses its last packet when it is full.
+    pub struct SfqParameters {
+        /// Most packets that wait.
+        limit: u32 = 127, in PACKETS, source SOURCE;
+        /// Most packets of a flow that wait.
+        depth: u32 = 127, in 1..=127, source SOURCE;
+        /// Most flows that wait.
+        flows: u32 = 128, in 1..=65_408, source SOURCE;
+        /// Values of the hash, a power of two.
+        divisor: u32 = 1024, in 1..=65_536, source SOURCE;
+        /// Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.
+        quantum: Bytes, or null, in QUANTUM, source SOURCE;
+    }
 }
+
+const SOURCE: &str = "Linux net/sched/sch_sfq.c";
 
 /// A slot: a flow with packets, or room for one.
 #[derive(Clone, Debug)]
@@ -173,7 +177,7 @@ impl Sfq {
             }
         }
         self.tail = index;
-        self.slots[index as usize].allot = self.parameters.quantum as i64;
+        self.slots[index as usize].allot = self.parameters.quantum.0 as i64;
     }
 
     /// The flow after the tail has become empty.
@@ -208,7 +212,7 @@ impl Sfq {
             if slot.allot > 0 {
                 break index;
             }
-            slot.allot += self.parameters.quantum as i64;
+            slot.allot += self.parameters.quantum.0 as i64;
             self.tail = index;
         };
         let skb = self.slab.pop_front(&mut self.slots[index as usize].packets).expect("it has packets");

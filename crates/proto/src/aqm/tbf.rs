@@ -7,15 +7,19 @@
 
 use super::qdisc::Qdisc;
 use super::skb::{DropReason, Enqueue, Skb};
-use crate::units::Time;
+use super::SIZES;
+use crate::units::{Bytes, Rate, Time};
 
-/// Parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TbfParameters {
-    /// Rate, bit/s; `tc` passes it to the kernel in whole bytes per second.
-    pub rate_bps: u64,
-    /// Bytes that may be sent at once; larger packets are dropped.
-    pub burst_bytes: u32,
+crate::parameters! {
+    /// A rate and a burst: packets wait in another discipline until there are tokens for them.
+    pub struct TbfParameters {
+        /// Rate that is not exceeded.
+        rate: Rate, in Rate(8)..=Rate(100_000_000_000_000);
+        /// Size of the bucket: what may be sent at once. Larger packets are dropped.
+        burst: Bytes, in SIZES;
+        /// Most bytes that wait, where there is no child.
+        limit: Option<Bytes> = None, in SIZES, source "assumption: child is set";
+    }
 }
 
 /// Nanoseconds of a packet at a rate: bytes * `multiplier` >> `shift`.
@@ -64,11 +68,12 @@ pub struct Tbf {
 impl Tbf {
     /// A full bucket over a queue.
     pub fn new(parameters: &TbfParameters, child: Qdisc) -> Self {
-        let pace = Pace::new((parameters.rate_bps / 8).max(1));
-        let depth = pace.ns(parameters.burst_bytes);
+        let pace = Pace::new((parameters.rate.0 / 8).max(1));
+        let burst_bytes = parameters.burst.0 as u32;
+        let depth = pace.ns(burst_bytes);
         Tbf {
             pace,
-            burst_bytes: parameters.burst_bytes,
+            burst_bytes,
             depth,
             tokens: depth,
             checked: 0,

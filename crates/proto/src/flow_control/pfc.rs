@@ -7,7 +7,7 @@
 //! Leaves out: 802.3 pause of the whole link, and the DCBX negotiation of what is lossless.
 
 use crate::parameters::DELAY;
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{Bytes, Rate, Time, BIT_PS_PER_BYTE};
 use crate::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 crate::parameters! {
@@ -22,6 +22,12 @@ crate::parameters! {
         /// How far below xoff a group lets its peer go on, where xon is null.
         xon_offset: Bytes = Bytes(3 << 10),
             source "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs";
+    }
+}
+
+crate::parameters! {
+    /// The pauses that a switch or a NIC asks for.
+    pub struct PauseParameters {
         /// Length of a pause, in 512 bit times; repeated at half of it while it is needed.
         quanta: u16 = 65_535, in 2..=65_535,
             source "IEEE 802.1Qbb: the most that a frame can ask for";
@@ -69,9 +75,12 @@ pub fn headroom_bytes(
     let sent = rate.serialization(largest_packet as u64) + rate.serialization(pause_frame as u64);
     let span = sent + delay + delay + latency + response_delay;
     // Serialization is rounded down: a packet may be up to a picosecond shorter than its bytes.
-    let rounding =
-        if 8_000_000_000_000 % rate.0 == 0 { 0 } else { rate.bytes_in(span) / largest_packet as u64 + 2 };
-    let bytes = (rate.0 as u128 * (span.0 + rounding) as u128 / 8_000_000_000_000) as u64;
+    let rounding = if BIT_PS_PER_BYTE.is_multiple_of(rate.0) {
+        0
+    } else {
+        rate.bytes_in(span) / largest_packet as u64 + 2
+    };
+    let bytes = (rate.0 as u128 * (span.0 + rounding) as u128 / BIT_PS_PER_BYTE as u128) as u64;
     let (whole, rest) = (bytes / largest_packet as u64, bytes % largest_packet as u64);
     let frame = (largest_packet - PREAMBLE_AND_GAP_BYTES) as u64;
     (whole + 2) * frame + rest.saturating_sub(PREAMBLE_AND_GAP_BYTES as u64)

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
-use super::{lane, port_and_class};
-use crate::world::World;
+use super::lanes::{lane, port_and_class};
+use super::Fabric;
 
 /// A cycle counts as a deadlock when all its queues have been paused with packets waiting for this long: ten times the
 /// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
@@ -33,28 +33,29 @@ impl Deadlocks {
         let standstill = STANDSTILL.max(Time(PACKETS_OF_STANDSTILL * slowest_packet.0));
         Deadlocks { standstill, next_look: standstill, found: None }
     }
-}
 
-impl World {
     /// Whether there is a deadlock that no watchdog will end.
-    pub(crate) fn look_for_deadlock(&mut self) -> bool {
-        if self.now < self.deadlocks.next_look {
+    pub fn look(&mut self, fabric: &Fabric) -> bool {
+        let now = fabric.run.now;
+        if now < self.next_look {
             return false;
         }
-        self.deadlocks.next_look = self.now + Time(self.deadlocks.standstill.0 / LOOKS);
-        let long_ago = self.now.saturating_sub(self.deadlocks.standstill);
+        self.next_look = now + Time(self.standstill.0 / LOOKS);
+        let long_ago = now.saturating_sub(self.standstill);
         let is_stuck = |lane: &usize| {
-            !self.queues[*lane].fifo.is_empty()
-                && self.pauses[*lane].paused_since().is_some_and(|since| since <= long_ago)
-                && !self.is_watched(*lane)
+            !fabric.queues[*lane].fifo.is_empty()
+                && fabric.pauses[*lane].paused_since().is_some_and(|since| since <= long_ago)
+                && !fabric.is_watched(*lane)
         };
-        let stuck: Vec<usize> = (0..self.queues.len()).filter(is_stuck).collect();
-        let Some(cycle) = self.cycle(&stuck) else { return false };
-        let since = cycle.iter().filter_map(|&lane| self.pauses[lane].paused_since()).max();
-        self.deadlocks.found = since.map(|since| (cycle, since));
+        let stuck: Vec<usize> = (0..fabric.queues.len()).filter(is_stuck).collect();
+        let Some(cycle) = fabric.cycle(&stuck) else { return false };
+        let since = cycle.iter().filter_map(|&lane| fabric.pauses[lane].paused_since()).max();
+        self.found = since.map(|since| (cycle, since));
         true
     }
+}
 
+impl Fabric {
     /// A cycle of lanes, each waiting for the next, among those that are `stuck`; from its lowest lane on.
     fn cycle(&self, stuck: &[usize]) -> Option<Vec<usize>> {
         /// What is known of a lane.

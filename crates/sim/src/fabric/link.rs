@@ -6,15 +6,15 @@
 
 use tailback_proto::units::Time;
 
-use super::port::DropReason;
+use super::drops::DropReason;
+use super::lanes::{lane, CLASSES};
 use super::routing::{Adjacency, Routes};
-use super::{lane, CLASSES};
-use crate::world::World;
+use super::Fabric;
 
-impl World {
+impl Fabric {
     /// Every node's links that are up, by node: own port and the node at the other end.
-    pub(crate) fn adjacency(&self) -> Adjacency {
-        let mut adjacency: Adjacency = vec![Vec::new(); self.nodes()];
+    pub fn adjacency(&self) -> Adjacency {
+        let mut adjacency: Adjacency = vec![Vec::new(); self.nodes];
         for (index, port) in self.ports.iter().enumerate().filter(|(_, port)| port.up) {
             let neighbour = self.ports[port.peer as usize].owner as usize;
             adjacency[port.owner as usize].push((index as u32, neighbour));
@@ -22,9 +22,8 @@ impl World {
         adjacency
     }
 
-    /// The ports by which a connection's packets leave, sender first, as the routes are now. `None`: no way.
-    pub(crate) fn path(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<usize>> {
-        let mut port = self.nics[src as usize].port as usize;
+    /// The ports by which a connection's packets leave, the sender's `port` first, as the routes are now. `None`: no way.
+    pub fn path(&self, mut port: usize, dst: u16, qp: u32) -> Option<Vec<usize>> {
         let mut path = Vec::new();
         loop {
             if !self.ports[port].up {
@@ -32,39 +31,28 @@ impl World {
             }
             path.push(port);
             let node = self.ports[self.ports[port].peer as usize].owner as usize;
-            match node.checked_sub(self.nics.len()) {
+            match node.checked_sub(self.hosts) {
                 None => return (node == dst as usize).then_some(path),
                 Some(switch) => port = self.routes.next_port(switch, dst, qp)?,
             }
         }
     }
 
-    /// A link, named by one of its ports, fails or is repaired.
-    pub(crate) fn on_link_change(&mut self, change: u32) {
-        let (port, up) = self.link_changes[change as usize];
-        let ends = [port as usize, self.ports[port as usize].peer as usize];
-        for port in ends {
-            if self.ports[port].up == up {
-                continue;
-            }
-            self.ports[port].up = up;
-            if up {
-                self.recall_pauses(port);
-            } else {
-                self.fail(port);
-            }
-        }
+    /// The link behind a port fails or is repaired: whether that is a change.
+    pub fn set_up(&mut self, port: usize, up: bool) -> bool {
+        std::mem::replace(&mut self.ports[port].up, up) != up
+    }
+
+    /// Links changed: every switch forwards by the paths that are left.
+    pub fn find_routes(&mut self) {
         // As many ports as before or fewer lie on shortest paths of a plan that passed this test at the start.
-        if let Some(routes) = Routes::new(self.nics.len(), &self.adjacency()) {
+        if let Some(routes) = Routes::new(self.hosts, &self.adjacency()) {
             self.routes = routes;
-        }
-        if up {
-            ends.into_iter().for_each(|port| self.kick(port));
         }
     }
 
-    /// One end of a link that failed: nothing more comes out of this port.
-    fn fail(&mut self, port: usize) {
+    /// One end of a link that failed: what is on the link is lost. Nothing more comes out of this port.
+    pub fn lose_link(&mut self, port: usize) {
         if self.is_bridge(port) {
             self.ports[port].wire_bytes -= self.unsent_bytes(port);
         }
@@ -72,28 +60,29 @@ impl World {
             self.drop_packet(port, packet, DropReason::LinkDown);
         }
         self.link_epochs[port] = self.link_epochs[port].wrapping_add(1);
-        let owner = self.ports[port].owner as usize;
-        if owner < self.nics.len() {
-            self.fail_rings(owner);
-        }
+    }
+
+    /// What waits at a port whose link failed is dropped, and pauses on it end.
+    pub fn empty_port(&mut self, port: usize) {
         for class in 0..CLASSES as u8 {
             while self.ports[port].backlogged & (1 << class) != 0 {
                 let packet = self.dequeue(port, class);
-                if self.ports[port].owner as usize >= self.nics.len() {
+                if self.ports[port].owner as usize >= self.hosts {
                     self.release(port, packet);
                 }
                 self.drop_packet(port, packet, DropReason::PortDown);
             }
             let at = lane(port, class);
-            let ended = self.pauses[at].on_link_failure(self.now);
-            self.end_pause(at, ended);
+            let ended = self.pauses[at].on_link_failure(self.run.now);
+            let turn = self.end_pause(at, ended);
+            debug_assert_eq!(turn, None, "the port is down");
         }
     }
 
     /// How long a message of `packets` takes on a path with nothing else on it: from its posting to the arrival of
-    /// the ACK of its last packet. `frames`: wire bytes of the first packet, of those between, of the last, and of
-    /// the ACK, which takes the same links back.
-    pub(crate) fn ideal_completion(&self, path: &[usize], packets: u64, frames: [u32; 4]) -> Time {
+    /// the ACK of its last packet. `back`: the ACK's path, which may lead over other switches. `frames`: wire bytes of the
+    /// first packet, of those between, of the last, and of the ACK.
+    pub fn ideal_completion(&self, path: &[usize], back: &[usize], packets: u64, frames: [u32; 4]) -> Time {
         // Behind a few packets every further one leaves a hop one service time of the slowest hop so far later.
         const WARM: u64 = 16;
         let mut left = vec![Time::ZERO; path.len()];
@@ -121,9 +110,8 @@ impl World {
         if packets > 1 {
             arrived = send(&mut left, frames[2]);
         }
-        path.iter().rev().fold(arrived, |at, &port| {
-            let back = self.ports[port].peer as usize;
-            at + self.serialization(back, frames[3]) + self.ports[back].arrival_delay
+        back.iter().fold(arrived, |at, &port| {
+            at + self.serialization(port, frames[3]) + self.ports[port].arrival_delay
         })
     }
 }

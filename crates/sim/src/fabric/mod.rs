@@ -1,107 +1,130 @@
 //! Links, ports and switches.
+//!
+//! What leaves the fabric is handed over as a value: a packet that has reached a host or a bridge ([`Delivery`]), or a host
+//! whose port may send. Nothing here knows what a host does with either.
 
+pub(crate) mod admit;
+pub(crate) mod build;
+pub(crate) mod classes;
 pub(crate) mod deadlock;
+pub(crate) mod drops;
+pub(crate) mod lanes;
 pub(crate) mod link;
 pub(crate) mod packet;
 pub(crate) mod pause;
+pub(crate) mod pfc;
 pub(crate) mod port;
 pub(crate) mod routing;
 pub(crate) mod storm;
 pub(crate) mod switch;
 pub(crate) mod telemetry;
+pub(crate) mod transmit;
 pub(crate) mod wiring;
 
-use crate::plan::MAX_CODE_POINTS;
+pub(crate) use lanes::{lane, port_and_class, CLASSES};
 
-/// Traffic classes, priorities and priority groups: 802.1Q has eight of each.
-pub const CLASSES: usize = 8;
+use std::collections::BTreeMap;
+use tailback_proto::flow_control::pfc::PauseSink;
+use tailback_proto::flow_control::watchdog::Watchdog;
+use tailback_proto::scheduling::ets::Ets;
+use tailback_proto::units::Time;
 
-/// A node's classification: the class of each code point, by its index in the plan.
-pub(crate) type ClassOf = [u8; MAX_CODE_POINTS];
+use crate::engine::Stream;
+use crate::run::Run;
+use classes::Classes;
+use drops::Drops;
+use lanes::Lanes;
+use packet::{Arena, DataTally, KINDS};
+use pause::{PauseFrames, PauseLogs, Pausing};
+use port::{ClassQueue, Link, Port};
+use routing::Routes;
+use switch::{IngressGroup, Marking, Switch};
+use telemetry::Telemetry;
 
-/// A plan's classification as a table of fixed size.
-pub(crate) fn class_table(plan: &[u8]) -> ClassOf {
-    let mut table = [0; MAX_CODE_POINTS];
-    table[..plan.len()].copy_from_slice(plan);
-    table
-}
-
-/// A set of classes, a bit for each.
-pub(crate) fn mask(classes: &[u8]) -> u8 {
-    classes.iter().fold(0, |mask, class| mask | 1 << class)
-}
-
-/// Index of a (port, class) pair in the tables that hold one entry for each.
-pub(crate) fn lane(port: usize, class: u8) -> usize {
-    port * CLASSES + class as usize
-}
-
-/// A table with one entry for each (port, class) pair. Those of a class lie side by side, because most classes have no
-/// packets: what is used is dense, and neither falls into a few sets of the caches nor takes a page for each few ports.
+/// The fabric, and the packets and the time of the run that it is in.
 #[derive(Debug)]
-pub(crate) struct Lanes<T>([Vec<T>; CLASSES]);
-
-impl<T: Clone> Lanes<T> {
-    pub fn new(ports: usize, value: T) -> Self {
-        Lanes(std::array::from_fn(|_| vec![value.clone(); ports]))
-    }
+pub(crate) struct Fabric {
+    pub run: Run,
+    pub packets: Arena,
+    pub telemetry: Telemetry,
+    /// Hosts: the first nodes. Switches come next, then bridges.
+    pub hosts: usize,
+    pub nodes: usize,
+    /// How each node puts packets in classes.
+    pub classes: Classes,
+    pub ports: Vec<Port>,
+    pub links: Vec<Link>,
+    /// By port: how long a PFC frame takes from the end of its propagation to its effect at the peer.
+    pub pfc_response_delay: Vec<Time>,
+    /// By port: quanta in its pause frames.
+    pub pfc_quanta: Vec<u16>,
+    pub ecn_streams: Vec<Stream>,
+    pub marking: Marking,
+    /// By port: its scheduler, where classes have weights; empty where no port's do.
+    pub ets: Vec<Ets>,
+    /// By lane: egress queues, ingress groups, pauses received, drops.
+    pub queues: Lanes<ClassQueue>,
+    /// By lane: packets marked CE.
+    pub marked: Lanes<u64>,
+    pub groups: Lanes<IngressGroup>,
+    pub pausing: Lanes<Pausing>,
+    pub pauses: Lanes<PauseSink>,
+    pub drops: Lanes<Drops>,
+    /// By lane: packets dropped by its egress queue and by its ingress group.
+    pub dropped: Lanes<[u64; 2]>,
+    pub pause_logs: PauseLogs,
+    pub pause_frames: PauseFrames,
+    /// PFC watchdogs by lane, for those lanes that were ever paused.
+    pub watchdogs: BTreeMap<usize, Watchdog>,
+    pub switches: Vec<Switch>,
+    pub routes: Routes,
+    /// By port: how often its link failed, to tell apart what was on it.
+    pub link_epochs: Vec<u8>,
+    /// Transmissions by kind of packet.
+    pub transmissions: [u64; KINDS],
+    pub data: DataTally,
+    /// By lane of a lossless group that overflowed: the headroom that would have been enough.
+    pub lossless_drops: BTreeMap<usize, u64>,
 }
 
-impl<T> Lanes<T> {
-    pub fn len(&self) -> usize {
-        self.0[0].len() * CLASSES
-    }
-
-    /// In order of lanes.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        (0..self.len()).map(|lane| &self[lane])
-    }
-
-    /// All classes of a port.
-    pub fn of_port(&self, port: usize) -> impl Iterator<Item = &T> {
-        self.0.iter().map(move |entries| &entries[port])
-    }
-
-    /// Asks for an entry's memory; a class that there is none of is ignored.
-    #[inline]
-    pub fn prefetch(&self, port: usize, class: u8) {
-        if let Some(entries) = self.0.get(class as usize) {
-            crate::engine::prefetch(entries, port);
-        }
-    }
+/// A packet that has left the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It has reached the NIC of this host.
+    Host { host: usize, packet: u32 },
+    /// It has reached this port of a Linux bridge.
+    Bridge { port: usize, packet: u32 },
 }
 
-impl<T> std::ops::Index<(usize, u8)> for Lanes<T> {
-    type Output = T;
-    #[inline]
-    fn index(&self, (port, class): (usize, u8)) -> &T {
-        &self.0[class as usize % CLASSES][port]
+impl Fabric {
+    /// A port's switch; none: it is a host's or a bridge's.
+    pub fn switch_of(&self, port: usize) -> Option<usize> {
+        let switch = (self.ports[port].owner as usize).checked_sub(self.hosts)?;
+        (switch < self.switches.len()).then_some(switch)
     }
-}
 
-impl<T> std::ops::IndexMut<(usize, u8)> for Lanes<T> {
-    #[inline]
-    fn index_mut(&mut self, (port, class): (usize, u8)) -> &mut T {
-        &mut self.0[class as usize % CLASSES][port]
+    /// The ports of a switch.
+    pub fn ports_of(&self, switch: usize) -> std::ops::Range<usize> {
+        let node = (self.hosts + switch) as u32;
+        let first = self.switches[switch].first_port as usize;
+        let own = self.ports[first..].iter().take_while(|port| port.owner == node);
+        first..first + own.count()
     }
-}
 
-impl<T> std::ops::Index<usize> for Lanes<T> {
-    type Output = T;
-    #[inline]
-    fn index(&self, lane: usize) -> &T {
-        &self[port_and_class(lane)]
+    /// Whether a port is a bridge's.
+    pub fn is_bridge(&self, port: usize) -> bool {
+        self.ports[port].owner as usize >= self.hosts + self.switches.len()
     }
-}
 
-impl<T> std::ops::IndexMut<usize> for Lanes<T> {
-    #[inline]
-    fn index_mut(&mut self, lane: usize) -> &mut T {
-        &mut self[port_and_class(lane)]
+    /// Packets put on a link so far, of any kind.
+    pub fn packet_hops(&self) -> u64 {
+        self.transmissions.iter().sum::<u64>() + self.pause_frames.sent
     }
-}
 
-/// The (port, class) pair of a lane.
-pub(crate) fn port_and_class(lane: usize) -> (usize, u8) {
-    (lane / CLASSES, (lane % CLASSES) as u8)
+    /// A lossless group overflowed; `enough`: the headroom that would have held it.
+    #[cold]
+    pub fn lossless_drop(&mut self, port: usize, class: u8, enough: u64) {
+        let worst = self.lossless_drops.entry(lane(port, class)).or_default();
+        *worst = enough.max(*worst);
+    }
 }

@@ -129,6 +129,16 @@ impl Packet {
     }
 }
 
+/// What became of data packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DataTally {
+    pub sent: u64,
+    pub delivered: u64,
+    pub duplicate: u64,
+    pub out_of_sequence: u64,
+    pub dropped: u64,
+}
+
 /// All packets that exist. Freed places are used again, so nothing is allocated once the run is warm.
 #[derive(Debug)]
 pub(crate) struct Arena {

@@ -3,19 +3,15 @@
 //!
 //! A port in a storm stays marked as paused for its class, so that nothing else on the way out need know of it.
 
-use std::collections::BTreeMap;
 use tailback_proto::flow_control::watchdog::{Action, Watchdog};
 
+use super::drops::DropReason;
+use super::lanes::{lane, port_and_class};
 use super::packet::Packet;
-use super::port::DropReason;
-use super::{lane, port_and_class};
+use super::Fabric;
 use crate::event::Event;
-use crate::world::World;
 
-/// Watchdogs by lane, for those lanes that were ever paused.
-pub(crate) type Watchdogs = BTreeMap<usize, Watchdog>;
-
-impl World {
+impl Fabric {
     /// The switch of a lane whose pauses are watched.
     fn watching_switch(&self, at: usize) -> Option<usize> {
         let (port, class) = port_and_class(at);
@@ -25,46 +21,46 @@ impl World {
     }
 
     /// Whether a watchdog looks after the pauses of a lane.
-    pub(crate) fn is_watched(&self, at: usize) -> bool {
+    pub fn is_watched(&self, at: usize) -> bool {
         self.watching_switch(at).is_some()
     }
 
     fn schedule_watchdog(&mut self, at: usize, switch: usize) {
         let p = self.switches[switch].cold.watchdog.expect("it is watched");
         if let Some(due) = self.watchdogs.get(&at).and_then(|watchdog| watchdog.next_timeout(&p)) {
-            self.schedule(due, Event::Watchdog(at as u32));
+            self.run.schedule(due, Event::Watchdog(at as u32));
         }
     }
 
     /// A pause of a lane begins or is repeated.
-    pub(crate) fn watch_pause(&mut self, at: usize) {
+    pub fn watch_pause(&mut self, at: usize) {
         let Some(switch) = self.watching_switch(at) else { return };
         let watchdog = self.watchdogs.entry(at).or_default();
         let before = *watchdog;
-        watchdog.on_pause(self.now);
+        watchdog.on_pause(self.run.now);
         if *watchdog != before {
             self.schedule_watchdog(at, switch);
         }
     }
 
     /// A pause of a lane ended. Returns whether it is in a storm.
-    pub(crate) fn watch_resume(&mut self, at: usize) -> bool {
+    pub fn watch_resume(&mut self, at: usize) -> bool {
         let Some(switch) = self.watching_switch(at) else { return false };
         let Some(watchdog) = self.watchdogs.get_mut(&at) else { return false };
-        watchdog.on_resume(self.now);
+        watchdog.on_resume(self.run.now);
         let in_storm = watchdog.in_storm();
         self.schedule_watchdog(at, switch);
         in_storm
     }
 
     /// A watchdog may be due.
-    pub(crate) fn on_watchdog(&mut self, at: usize) {
+    pub fn on_watchdog(&mut self, at: usize) {
         let Some(switch) = self.watching_switch(at) else { return };
         let p = self.switches[switch].cold.watchdog.expect("it is watched");
         let waiting = !self.queues[at].fifo.is_empty();
         let Some(watchdog) = self.watchdogs.get_mut(&at) else { return };
         let before = *watchdog;
-        let action = watchdog.on_timeout(&p, self.now, waiting);
+        let action = watchdog.on_timeout(&p, self.run.now, waiting);
         if *watchdog == before {
             return; // of a pause that is over
         }
@@ -94,7 +90,7 @@ impl World {
     /// dropped. Returns whether it was.
     #[cold]
     #[inline(never)]
-    pub(crate) fn is_dropped_in_storm(&mut self, switch: usize, in_port: usize, index: u32) -> bool {
+    pub fn is_dropped_in_storm(&mut self, switch: usize, in_port: usize, index: u32) -> bool {
         let Packet { class, dst, qp, .. } = self.packets[index];
         let in_storm = |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_storm);
         let out_port = self.routes.next_port(switch, dst, qp).filter(|&port| in_storm(port));

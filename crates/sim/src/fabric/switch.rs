@@ -13,16 +13,13 @@
 //! Leaves out: guaranteed minima for each queue, cells and their rounding, multicast.
 
 use tailback_proto::aqm::ecn::EcnThresholds;
-use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::units::Time;
 
-use super::packet::{Kind, CE, ECT};
-use super::port::{ticks_between, DropReason};
-use super::{class_table, lane, mask, ClassOf, CLASSES};
-use crate::engine::{uniform, Stream};
-use crate::plan::EcnPlan;
-use crate::world::World;
+use super::classes::{class_table, mask, ClassOf};
+use super::lanes::CLASSES;
+use super::port::ticks_between;
+use crate::plan::{EcnPlan, SwitchModelPlan};
 
 /// Binary digits after the point of an alpha.
 const ALPHA_SHIFT: u32 = 16;
@@ -34,7 +31,7 @@ pub(crate) struct Switch {
     pub first_port: u32,
     /// Free bytes of what queues share, without the headroom: by pool, the first for lossless priorities where there
     /// are two.
-    free: [u64; 2],
+    pub(super) free: [u64; 2],
     /// Classes in the second pool.
     second_pool: u8,
     pub lossless: u8,
@@ -70,7 +67,7 @@ fn fixed(alpha: f64) -> u64 {
 }
 
 impl Switch {
-    pub fn new(model: &crate::plan::SwitchModelPlan, first_port: u32) -> Self {
+    pub fn new(model: &SwitchModelPlan, first_port: u32) -> Self {
         let lossless = mask(&model.lossless);
         let (shared_bytes, second_pool) = match model.pools {
             Some(pools) => ([pools.lossless_bytes, pools.lossy_bytes], !lossless),
@@ -119,7 +116,7 @@ impl Switch {
         (self.free[pool] * self.egress_alpha) >> ALPHA_SHIFT
     }
 
-    fn below_xon(&self, pool: usize, shared: u64) -> bool {
+    pub(super) fn below_xon(&self, pool: usize, shared: u64) -> bool {
         match self.cold.xon {
             Some(xon) => shared <= xon,
             None => shared == 0 || shared + self.cold.xon_offset <= self.ingress_threshold(pool),
@@ -144,7 +141,7 @@ impl Marking {
     }
 
     /// Adds the next lane; refuses more than 255 different thresholds.
-    pub fn add(&mut self, ecn: Option<&EcnPlan>) -> Result<(), String> {
+    pub fn add(&mut self, ecn: Option<&EcnPlan>) -> Result<(), &'static str> {
         let thresholds = ecn.map_or(Marking::NEVER, |ecn| EcnThresholds {
             k_min_bytes: ecn.k_min_bytes,
             k_max_bytes: ecn.k_max_bytes,
@@ -212,152 +209,5 @@ impl IngressGroup {
     pub fn integrate(&mut self, now: Time) {
         self.byte_ticks += self.bytes() as u64 * ticks_between(self.changed_at, now);
         self.changed_at = now;
-    }
-}
-
-impl World {
-    /// A packet has passed the pipeline of a switch: admit it to the buffer, or drop it.
-    pub(crate) fn switch_receive(&mut self, switch: usize, in_port: usize, index: u32) {
-        if self.switches[switch].in_storm && self.is_dropped_in_storm(switch, in_port, index) {
-            return;
-        }
-        let packet = &mut self.packets[index];
-        let bytes = packet.frame_bytes();
-        let class = packet.class;
-        let Some(out_port) = self.routes.next_port(switch, packet.dst, packet.qp) else {
-            self.drop_packet(in_port, index, DropReason::NoRoute);
-            return;
-        };
-        let s = &mut self.switches[switch];
-        packet.ingress = (in_port as u32 - s.first_port) as u16;
-        let pool = s.pool(class);
-        let free = s.free[pool];
-        let group = &mut self.groups[(in_port, class)];
-        let lossless = s.lossless & (1 << class) != 0;
-        let fits_group =
-            group.shared as u64 + bytes as u64 <= s.ingress_threshold(pool) && bytes as u64 <= free;
-        if lossless {
-            let overflows =
-                !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes;
-            if overflows {
-                let overflow = &mut self.pausing[(in_port, class)].overflow;
-                *overflow += bytes as u64;
-                let enough = group.headroom as u64 + *overflow;
-                let asserted = group.asserted;
-                self.lossless_drop(in_port, class, enough);
-                self.drop_packet(in_port, index, DropReason::HeadroomOverflow);
-                if !asserted {
-                    // The packet did not fit below xoff: the pause is due although it was not kept.
-                    self.assert_pause(in_port, class);
-                }
-                return;
-            }
-        } else {
-            let queued = self.queues[(out_port, class)].bytes as u64;
-            let reason = if queued + bytes as u64 > s.egress_threshold(pool) {
-                Some(DropReason::EgressThreshold)
-            } else if bytes as u64 > free {
-                Some(DropReason::BufferFull)
-            } else if !fits_group {
-                Some(DropReason::IngressThreshold)
-            } else {
-                None
-            };
-            if let Some(reason) = reason {
-                self.drop_packet(out_port, index, reason);
-                return;
-            }
-        }
-        let p = &mut self.ports[out_port];
-        if p.is_idle(self.now, class) && fits_group && !group.asserted {
-            // It leaves at once: what follows would come to the same.
-            group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
-            p.last_class = class;
-            let is_data = packet.kind == Kind::Data;
-            self.queues[(out_port, class)].pass(bytes);
-            if self.telemetry.hops && is_data {
-                self.write_telemetry(out_port, class, index);
-            }
-            self.send(out_port, index);
-            return;
-        }
-        group.integrate(self.now);
-        if fits_group {
-            group.shared += bytes;
-            s.free[pool] -= bytes as u64;
-        } else {
-            group.headroom += bytes;
-        }
-        group.max_bytes = group.max_bytes.max(group.bytes());
-        if lossless
-            && !group.asserted
-            && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold(pool))
-        {
-            self.pausing[(in_port, class)].overflow = 0;
-            self.assert_pause(in_port, class);
-        }
-        self.enqueue(out_port, index);
-        self.kick(out_port);
-    }
-
-    /// A port of a switch is free: send the next packet, if one may go.
-    pub(crate) fn switch_transmit(&mut self, port: usize) {
-        let p = &self.ports[port];
-        let eligible = p.backlogged & !p.paused;
-        if eligible == 0 {
-            return;
-        }
-        let class = self.next_class(port, eligible);
-        let index = self.dequeue(port, class);
-        self.release(port, index);
-        if self.telemetry.hops && self.packets[index].kind == Kind::Data {
-            self.write_telemetry(port, class, index);
-        }
-        self.send(port, index);
-        let p = &self.ports[port];
-        if p.backlogged & !p.paused != 0 || p.pfc_pending != 0 {
-            let busy_until = p.busy_until;
-            self.wake_port(port, busy_until);
-        }
-    }
-
-    /// A data packet leaves a queue: it takes along how loaded the port is.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn write_telemetry(&mut self, port: usize, class: u8, packet: u32) {
-        let hop = HopTelemetry {
-            at: self.now,
-            tx_bytes: self.ports[port].wire_bytes,
-            queue_bytes: self.queues[(port, class)].bytes as u64,
-            rate: self.links[port].rate,
-        };
-        self.telemetry.add_hop(packet, hop);
-    }
-
-    /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.
-    #[inline(always)]
-    pub(crate) fn release(&mut self, port: usize, index: u32) {
-        let s = &mut self.switches[self.ports[port].owner as usize - self.nics.len()];
-        let packet = &mut self.packets[index];
-        let bytes = packet.frame_bytes();
-        let class = packet.class;
-        let in_port = s.first_port as usize + packet.ingress as usize;
-        let group = &mut self.groups[(in_port, class)];
-        group.integrate(self.now);
-        let from_headroom = group.headroom.min(bytes);
-        group.headroom -= from_headroom;
-        group.shared -= bytes - from_headroom;
-        let pool = s.pool(class);
-        s.free[pool] += (bytes - from_headroom) as u64;
-        if packet.flags & ECT != 0 {
-            let queued = self.queues[(port, class)].bytes as u64;
-            let stream: &mut Stream = &mut self.ecn_streams[port];
-            if self.marking.of(lane(port, class)).mark(queued, || uniform(stream)) {
-                packet.flags |= CE;
-                self.marked[(port, class)] += 1;
-            }
-        }
-        if group.asserted && group.headroom == 0 && s.below_xon(pool, group.shared as u64) {
-            self.release_pause(in_port, class);
-        }
     }
 }

@@ -71,7 +71,7 @@ impl World {
                     return Err(PlanError::Impossible { place: format!("nics[{nic}].{part}"), problem })
                 }
             };
-            self.schedule(Time::ZERO, Event::AgentSample(self.agents.len() as u32));
+            self.fabric.run.schedule(Time::ZERO, Event::AgentSample(self.agents.len() as u32));
             self.agents.push(Agent {
                 host: host as u32,
                 interval: Time(interval_ps),
@@ -92,9 +92,9 @@ impl World {
         let iio = iio_cycles(self.iio_occupancy_counter(host), clock_hz);
         let agent = &mut self.agents[index as usize];
         let bandwidth = match &mut agent.control {
-            Control::Rhcc(p, receiver) => receiver.on_sample(p, self.now, iio),
+            Control::Rhcc(p, receiver) => receiver.on_sample(p, self.fabric.run.now, iio),
             Control::HostCc(p, hostcc) => {
-                let bandwidth = hostcc.on_sample(p, self.now, iio, pcie_bytes);
+                let bandwidth = hostcc.on_sample(p, self.fabric.run.now, iio, pcie_bytes);
                 self.nics[host].marks_ce = hostcc.marks();
                 bandwidth
             }
@@ -102,11 +102,11 @@ impl World {
         agent.level_changes += bandwidth.is_some() as u64;
         // The highest level is no limit.
         let limit = bandwidth.map(|rate| (agent.level() > 0).then_some(rate.0));
-        let next = self.now + agent.interval;
+        let next = self.fabric.run.now + agent.interval;
         if let Some(limit) = limit {
             self.limit_cpu_memory(host, limit);
         }
-        self.schedule(next, Event::AgentSample(index));
+        self.fabric.run.schedule(next, Event::AgentSample(index));
     }
 }
 

@@ -21,8 +21,8 @@ use tailback_proto::units::{Bytes, Hertz, Time};
 use super::gauge::Gauge;
 use crate::engine::{stream, uniform};
 use crate::event::Event;
+use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Fifo;
-use crate::fabric::port::DropReason;
 use crate::world::World;
 
 tailback_proto::parameters! {
@@ -290,18 +290,18 @@ impl World {
         let host = self.cpus.cores[core as usize].host as usize;
         let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
         let c = &mut self.cpus.cores[core as usize];
-        let bytes = self.packets[index].frame_bytes();
+        let bytes = self.fabric.packets[index].frame_bytes();
         c.rx_packets += 1;
         c.rx_bytes += bytes as u64;
         if c.ring_packets == cpu.model.rx_ring {
             c.rx_out_of_buffer += 1;
             let port = self.nics[host].port as usize;
-            self.drop_packet(port, index, DropReason::ReceiveRing);
+            self.fabric.drop_packet(port, index, DropReason::ReceiveRing);
             return;
         }
-        c.ring.push(&mut self.packets, index);
+        c.ring.push(&mut self.fabric.packets, index);
         c.ring_packets += 1;
-        cpu.backlog.change(self.now, bytes as i64);
+        cpu.backlog.change(self.fabric.run.now, bytes as i64);
         if c.polling {
             return;
         }
@@ -309,9 +309,9 @@ impl World {
         if c.unannounced >= cpu.model.interrupt_packets {
             self.interrupt(core);
         } else if c.interrupt_at == Time::NEVER {
-            c.interrupt_at = self.now + cpu.model.interrupt_delay;
+            c.interrupt_at = self.fabric.run.now + cpu.model.interrupt_delay;
             let at = c.interrupt_at;
-            self.schedule(at, Event::Core(core));
+            self.fabric.run.schedule(at, Event::Core(core));
         }
     }
 
@@ -332,10 +332,10 @@ impl World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_core(&mut self, core: u32) {
         let c = &mut self.cpus.cores[core as usize];
-        if c.running && c.busy_until == self.now {
+        if c.running && c.busy_until == self.fabric.run.now {
             c.running = false;
         }
-        if c.interrupt_at == self.now {
+        if c.interrupt_at == self.fabric.run.now {
             self.interrupt(core);
         } else if !c.running {
             self.run_core(core);
@@ -372,7 +372,7 @@ impl World {
         }
         c.running = true;
         let takes_softirq = softirq && (!thread || c.lead <= 0);
-        let mut batch = Batch { core, start: self.now, cycles: [0.0; 3] };
+        let mut batch = Batch { core, start: self.fabric.run.now, cycles: [0.0; 3] };
         if !takes_softirq {
             let work = self.cpus.cores[core as usize].threads.pop_front().expect("a thread waits");
             self.run_thread(work, &mut batch);
@@ -389,7 +389,7 @@ impl World {
         let end = batch.now(&cpu.model);
         let parts = batch.times(&cpu.model);
         let c = &mut self.cpus.cores[core as usize];
-        let spent = end - self.now;
+        let spent = end - self.fabric.run.now;
         c.batch = parts;
         for (sum, part) in c.spent.iter_mut().zip(parts) {
             *sum += part;
@@ -397,7 +397,7 @@ impl World {
         c.busy += spent;
         c.lead += if takes_softirq { spent.0 as i64 } else { -(spent.0 as i64) };
         c.busy_until = end;
-        self.schedule(end, Event::Core(core));
+        self.fabric.run.schedule(end, Event::Core(core));
     }
 
     /// Takes up to the budget of packets from a core's ring. Softirq work that waits besides goes along.
@@ -412,13 +412,13 @@ impl World {
         let mut polled = std::mem::take(&mut self.cpus.polled);
         let mut bytes = 0;
         while polled.len() < cpu.model.budget as usize {
-            let Some(index) = c.ring.pop(&self.packets) else { break };
-            bytes += self.packets[index].frame_bytes() as i64;
+            let Some(index) = c.ring.pop(&self.fabric.packets) else { break };
+            bytes += self.fabric.packets[index].frame_bytes() as i64;
             polled.push(index);
         }
         c.ring_packets -= polled.len() as u32;
         c.polled_packets += polled.len() as u64;
-        cpu.backlog.change(self.now, -bytes);
+        cpu.backlog.change(self.fabric.run.now, -bytes);
         batch.spend(Purpose::Softirq, polled.len() as f64 * cpu.model.cycles_per_packet);
         self.receive_polled(&polled, batch);
         polled.clear();

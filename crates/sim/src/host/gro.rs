@@ -70,8 +70,8 @@ impl World {
         let mut held = std::mem::take(&mut self.sockets.held);
         let mut runs = 0;
         for &index in polled {
-            let packet = self.packets[index];
-            self.packets.remove(index);
+            let packet = self.fabric.packets[index];
+            self.fabric.packets.remove(index);
             let connection = packet.qp - self.sockets.first_flow;
             let (position, time) = self.sockets.headers.stamps[index as usize];
             if packet.kind == Kind::TcpAck {

@@ -14,6 +14,7 @@ mod socket;
 pub use cpu::CpuParameters;
 pub(crate) use cpu::Cpus;
 pub(crate) use gauge::Gauge;
-pub use path::{DdioParameters, ReadsParameters};
+pub use path::{DdioParameters, GpuParameters, MemoryParameters, PathParameters};
+pub use path::{ReadsParameters, StallsParameters};
 pub(crate) use rings::{TxRings, ETHERNET};
 pub(crate) use socket::{schedule, Connection, Sockets};

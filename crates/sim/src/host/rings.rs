@@ -10,8 +10,8 @@ use std::collections::{HashMap, VecDeque};
 use tailback_proto::units::Time;
 
 use crate::event::Event;
+use crate::fabric::drops::DropReason;
 use crate::fabric::packet::CWR;
-use crate::fabric::port::DropReason;
 use crate::fabric::CLASSES;
 use crate::world::World;
 
@@ -89,16 +89,16 @@ impl World {
             Work::Burst(burst) => burst.bytes,
         };
         r.descriptors.push_back(descriptor);
-        let host = self.ports[r.port as usize].owner as usize;
+        let host = self.fabric.ports[r.port as usize].owner as usize;
         self.nics[host].backlog_bytes[r.class as usize] += bytes as i64;
         if r.scheduled {
             return;
         }
         r.scheduled = true;
-        if descriptor.ready_at <= self.now {
+        if descriptor.ready_at <= self.fabric.run.now {
             self.on_ring_due(ring);
         } else {
-            self.schedule(descriptor.ready_at, Event::RingDue(ring));
+            self.fabric.run.schedule(descriptor.ready_at, Event::RingDue(ring));
         }
     }
 
@@ -106,7 +106,7 @@ impl World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_ring_due(&mut self, ring: u32) {
         let port = self.tx_rings.rings[ring as usize].port as usize;
-        if self.ports[port].up {
+        if self.fabric.ports[port].up {
             self.join_turns(ring);
             self.kick(port);
         } else {
@@ -116,7 +116,7 @@ impl World {
 
     fn join_turns(&mut self, ring: u32) {
         let TxRing { port, class, .. } = self.tx_rings.rings[ring as usize];
-        let nic = &mut self.nics[self.ports[port as usize].owner as usize];
+        let nic = &mut self.nics[self.fabric.ports[port as usize].owner as usize];
         nic.ready[class as usize].push_back(ETHERNET | ring);
         nic.ready_classes |= 1 << class;
     }
@@ -125,12 +125,12 @@ impl World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn send_from_ring(&mut self, port: usize, ring: u32) {
         let (index, sent) = self.take_packet(ring);
-        self.send(port, index);
+        self.fabric.send(port, index);
         let r = &mut self.tx_rings.rings[ring as usize];
         match r.descriptors.front().map(|next| next.ready_at) {
             None => r.scheduled = false,
-            Some(at) if at <= self.ports[port].busy_until => self.join_turns(ring),
-            Some(at) => self.schedule(at, Event::RingDue(ring)),
+            Some(at) if at <= self.fabric.ports[port].busy_until => self.join_turns(ring),
+            Some(at) => self.fabric.run.schedule(at, Event::RingDue(ring)),
         }
         if let Some(burst) = sent {
             self.on_burst_sent(&burst);
@@ -159,14 +159,14 @@ impl World {
                     r.descriptors.pop_front();
                     sent = Some(cut);
                 }
-                let host = self.ports[port].owner as usize;
+                let host = self.fabric.ports[port].owner as usize;
                 self.nics[host].backlog_bytes[class as usize] -= payload as i64;
                 self.data_packet(&cut, payload, class)
             }
         };
-        let queue = &mut self.queues[(port, class)];
+        let queue = &mut self.fabric.queues[(port, class)];
         queue.rx_packets += 1;
-        queue.rx_bytes += self.packets[index].frame_bytes() as u64;
+        queue.rx_bytes += self.fabric.packets[index].frame_bytes() as u64;
         (index, sent)
     }
 
@@ -193,15 +193,15 @@ impl World {
                     r.scheduled = false;
                     return;
                 }
-                Some(at) if at > self.now => {
-                    self.schedule(at, Event::RingDue(ring));
+                Some(at) if at > self.fabric.run.now => {
+                    self.fabric.run.schedule(at, Event::RingDue(ring));
                     return;
                 }
                 Some(_) => {}
             }
             let port = r.port as usize;
             let (index, sent) = self.take_packet(ring);
-            self.drop_packet(port, index, DropReason::PortDown);
+            self.fabric.drop_packet(port, index, DropReason::PortDown);
             if let Some(burst) = sent {
                 self.on_burst_sent(&burst);
             }

@@ -172,7 +172,7 @@ impl World {
             self.sockets.items.push(Item { first, connections: item.connections, bytes: item.bytes });
             for connection in first..first + item.connections {
                 let cores = ends.map(|host| self.cpus.rss(host, plan.seed, connection as u64));
-                let classes = ends.map(|host| self.class_of(host)[item.code_point as usize]);
+                let classes = ends.map(|host| self.fabric.classes.of(host)[item.code_point as usize]);
                 let ports = ends.map(|host| self.nics[host].port);
                 let rings = [0, 1].map(|end| self.tx_rings.ring(cores[end], classes[end], ports[end]));
                 let number = numbers.entry((src, dst)).or_default();
@@ -210,7 +210,7 @@ impl World {
                 *number += 1;
             }
         }
-        self.active_qps += self.sockets.connections.len();
+        self.fabric.run.active_flows += self.sockets.connections.len();
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl World {
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
             c.state = QpState::Running;
-            c.start = self.now;
+            c.start = self.fabric.run.now;
             if let Some(bytes) = bytes {
                 c.sender.write(bytes);
             }
@@ -244,7 +244,7 @@ impl World {
     /// A TCP packet came over the wire.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn tcp_receive(&mut self, index: u32) {
-        let packet = &self.packets[index];
+        let packet = &self.fabric.packets[index];
         let c = &self.sockets.connections[(packet.qp - self.sockets.first_flow) as usize];
         let core = if packet.kind == Kind::Tcp { c.receiver_core } else { c.sender_core };
         self.core_receive(core, index);
@@ -263,8 +263,8 @@ impl World {
             bytes => verdict.discarded * segment.segments as u64 / bytes as u64,
         };
         c.duplicate_packets += duplicate;
-        self.data.duplicate += duplicate;
-        self.data.delivered += segment.segments as u64 - duplicate;
+        self.fabric.data.duplicate += duplicate;
+        self.fabric.data.delivered += segment.segments as u64 - duplicate;
         if c.receiver.unread() > 0 && !c.reading {
             c.reading = true;
             self.wake_thread(batch.core, connection);
@@ -333,8 +333,8 @@ impl World {
         let c = &mut self.sockets.connections[burst.connection as usize];
         c.packets_sent += 1;
         c.packets_retransmitted += burst.retransmission as u64;
-        self.data.sent += 1;
-        let index = self.packets.add(Packet {
+        self.fabric.data.sent += 1;
+        let index = self.fabric.packets.add(Packet {
             arrival: Time::ZERO,
             qp: self.sockets.first_flow + burst.connection,
             detail: Detail::NONE, // its position is in `headers`
@@ -382,7 +382,7 @@ impl World {
         let ack_ect = matches!(stack.parameters.control, ControlParameters::Dctcp(_));
         let (ring, dst, code_point) = (c.receiver_ring, c.src, c.code_point);
         let blocks = ack.sack.as_slice().len() as u32;
-        let index = self.packets.add(Packet {
+        let index = self.fabric.packets.add(Packet {
             arrival: Time::ZERO,
             qp: self.sockets.first_flow + connection,
             detail: Detail::NONE,
@@ -454,7 +454,9 @@ impl World {
         let Some(deadline) = deadline else { return };
         if deadline < c.timer_at[end] {
             c.timer_at[end] = deadline;
-            self.schedule(deadline.max(self.now), Event::TcpTimer(connection << 1 | end as u32));
+            self.fabric
+                .run
+                .schedule(deadline.max(self.fabric.run.now), Event::TcpTimer(connection << 1 | end as u32));
         }
     }
 
@@ -463,7 +465,7 @@ impl World {
     pub(crate) fn on_tcp_timer(&mut self, timer: u32) {
         let (connection, end) = (timer >> 1, (timer & 1) as usize);
         let c = &mut self.sockets.connections[connection as usize];
-        if c.timer_at[end] > self.now {
+        if c.timer_at[end] > self.fabric.run.now {
             return; // stale: an earlier one took its place
         }
         c.timer_at[end] = Time::NEVER;
@@ -475,7 +477,7 @@ impl World {
         if c.state == QpState::Done {
             return;
         }
-        if deadline.is_some_and(|at| at <= self.now) {
+        if deadline.is_some_and(|at| at <= self.fabric.run.now) {
             self.raise_softirq(core, what.of(connection));
         } else {
             self.arm(connection, end);
@@ -488,9 +490,8 @@ impl World {
         if c.state == QpState::Running && c.closed && c.sender.is_idle() && c.bytes_read == c.sender.written()
         {
             c.state = QpState::Done;
-            c.end = self.now;
-            self.active_qps -= 1;
-            self.finished |= self.active_qps == 0;
+            c.end = self.fabric.run.now;
+            self.fabric.run.flow_ended();
         }
     }
 }
@@ -501,9 +502,9 @@ pub(crate) fn schedule(world: &mut World, plan: &Plan) {
         let mut stream = crate::engine::stream(plan.seed, "tcp start", index as u64);
         let offset = crate::engine::uniform(&mut stream) * item.start_spread_ps as f64;
         let start = Time(item.start_ps + offset as u64);
-        world.schedule(start, Event::TcpStart(index as u32));
+        world.fabric.run.schedule(start, Event::TcpStart(index as u32));
         if let Some(stop) = item.stop_ps {
-            world.schedule(Time(stop.max(start.0 + 1)), Event::TcpStop(index as u32));
+            world.fabric.run.schedule(Time(stop.max(start.0 + 1)), Event::TcpStop(index as u32));
         }
     }
 }

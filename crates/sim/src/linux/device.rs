@@ -1,26 +1,14 @@
-//! A channel of a port's device: a receive ring, a transmit ring, and the NAPI instance that serves both.
-//!
-//! Source: Linux drivers/net/ethernet/mellanox/mlx5/core: en_txrx.c (`mlx5e_napi_poll`: first transmit completions, up
-//! to 128, then up to `budget` packets; then free descriptors are posted; then, unless either had more, interrupts are
-//! enabled and moderation is tuned), en_tx.c (`mlx5e_poll_tx_cq`: byte queue limits hear of all completions of a poll at
-//! once; a stopped queue is woken), en.h (`MLX5E_TX_CQ_POLL_BUDGET`).
-//!
-//! Descriptors of polled packets return to the device when the poll ends: a ring is refilled in bursts.
-//! The device sends packets of all its transmit rings in the order of their doorbells.
-//!
-//! Leaves out: descriptors that hold several packets, segmentation, and the completion of several packets by one entry.
+//! What the channels of a port's device do: they take packets from the wire and put them on it, interrupt and are polled.
 
-use std::collections::VecDeque;
-use tailback_proto::flow_control::dql::Dql;
 use tailback_proto::units::Time;
 use tailback_proto::wire::FCS_BYTES;
 
+use super::channel::Doing;
 use super::core::{Purpose, Unit, NAPI_WEIGHT};
-use super::moderation::Moderation;
+use super::Linux;
 use crate::event::Event;
-use crate::fabric::packet::{Fifo, Packet};
-use crate::fabric::port::DropReason;
-use crate::world::World;
+use crate::fabric::drops::DropReason;
+use crate::fabric::Fabric;
 
 /// Most transmit completions of a poll.
 const TX_BUDGET: u32 = 128;
@@ -28,182 +16,19 @@ const TX_BUDGET: u32 = 128;
 /// blocks of the largest request and one of padding, at one block a packet here).
 const STOP_ROOM: usize = 17;
 
-/// What a core is doing with a channel.
-#[derive(Clone, Copy, Debug)]
-enum Doing {
-    Nothing,
-    Completion,
-    /// A packet.
-    Receive(u32),
-    /// Handing a packet to a device.
-    Send(u32),
-}
-
-/// What a packet costs the core of a channel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Costs {
-    pub receive: Time,
-    pub receive_ps_per_byte: f64,
-    pub complete: Time,
-}
-
-/// A channel.
-#[derive(Debug)]
-pub(crate) struct Channel {
-    /// Port of the world, and of the bridge.
-    pub port: u32,
-    pub number: u32,
-    pub core: u32,
-    pub napi: u32,
-    pub costs: Costs,
-    doing: Doing,
-    /// Interrupts are off: the channel is on a poll list or being polled.
-    scheduled: bool,
-    /// When its interrupt event is due; any other event is stale.
-    irq_at: Time,
-    /// Packets received but not polled; descriptors used by the current poll.
-    pub ring: Fifo,
-    pub waiting: u32,
-    taken: u32,
-    descriptors: u32,
-    /// Arrival of the first and last waiting packet, and of the one that completed the moderation's frame count.
-    first_at: Time,
-    last_at: Time,
-    full_at: Option<Time>,
-    since_interrupt: u32,
-    pub rx: Moderation,
-    pub rx_out_of_buffer: u64,
-    /// The egress that the current poll runs.
-    pub running: Option<u32>,
-    /// Whether the current poll still looks for completions, and how many it has found.
-    completing: bool,
-    completed: u32,
-    completed_bytes: u32,
-    pub tx: TxQueue,
-}
-
-/// A transmit queue.
-#[derive(Debug)]
-pub(crate) struct TxQueue {
-    /// Packets handed to the device but not completed: when each left, and its length.
-    sent: VecDeque<(Time, u32)>,
-    descriptors: usize,
-    pub dql: Option<Dql>,
-    /// BQL's limit is reached (`__QUEUE_STATE_STACK_XOFF`), the ring is full (`__QUEUE_STATE_DRV_XOFF`).
-    over_limit: bool,
-    full: bool,
-    pub moderation: Moderation,
-    /// The egress to run when the queue wakes.
-    pub egress: u32,
-    /// Stops by BQL, and stops by a full ring.
-    pub bql_stops: u64,
-    pub ring_stops: u64,
-}
-
-impl TxQueue {
-    pub fn new(descriptors: u32, dql: Option<Dql>, moderation: Moderation, egress: u32) -> Self {
-        TxQueue {
-            sent: VecDeque::with_capacity(descriptors as usize),
-            descriptors: descriptors as usize,
-            dql,
-            over_limit: false,
-            full: false,
-            moderation,
-            egress,
-            bql_stops: 0,
-            ring_stops: 0,
-        }
-    }
-
-    pub fn is_stopped(&self) -> bool {
-        self.over_limit | self.full
-    }
-
-    /// Bytes awaiting completion.
-    pub fn bytes(&self) -> u64 {
-        self.sent.iter().map(|&(_, bytes)| bytes as u64).sum()
-    }
-
-    fn due(&self) -> Time {
-        let Some(&(first, _)) = self.sent.front() else { return Time::NEVER };
-        let frames = self.moderation.profile().frames as usize;
-        self.moderation.due(first, first, self.sent.get(frames - 1).map(|&(at, _)| at))
-    }
-}
-
-impl Channel {
-    #[allow(clippy::too_many_arguments)]
-    pub fn new(
-        port: u32,
-        number: u32,
-        core: u32,
-        napi: u32,
-        costs: Costs,
-        descriptors: u32,
-        rx: Moderation,
-        tx: TxQueue,
-    ) -> Self {
-        Channel {
-            port,
-            number,
-            core,
-            napi,
-            costs,
-            doing: Doing::Nothing,
-            scheduled: false,
-            irq_at: Time::NEVER,
-            ring: Fifo::EMPTY,
-            waiting: 0,
-            taken: 0,
-            descriptors,
-            first_at: Time::ZERO,
-            last_at: Time::ZERO,
-            full_at: None,
-            since_interrupt: 0,
-            rx,
-            rx_out_of_buffer: 0,
-            running: None,
-            completing: true,
-            completed: 0,
-            completed_bytes: 0,
-            tx,
-        }
-    }
-
-    /// The packet its core is working on, if any.
-    pub fn in_hand(&self) -> Option<u32> {
-        match self.doing {
-            Doing::Receive(packet) | Doing::Send(packet) => Some(packet),
-            Doing::Nothing | Doing::Completion => None,
-        }
-    }
-
-    /// Bytes in flight as BQL sees them: completions of the current poll are not reported yet.
-    pub fn charged(&self) -> u64 {
-        self.tx.bytes() + self.completed_bytes as u64
-    }
-
-    fn rx_due(&self) -> Time {
-        match self.waiting {
-            0 => Time::NEVER,
-            _ => self.rx.due(self.first_at, self.last_at, self.full_at),
-        }
-    }
-}
-
-impl World {
+impl Linux {
     /// A packet arrives from the wire for a channel's ring.
-    pub(super) fn channel_receive(&mut self, channel: u32, index: u32) {
-        let now = self.now;
-        let c = &mut self.linux.channels[channel as usize];
+    pub(super) fn channel_receive(&mut self, fabric: &mut Fabric, channel: u32, index: u32) {
+        let now = fabric.run.now;
+        let c = &mut self.channels[channel as usize];
         if c.waiting + c.taken == c.descriptors {
             c.rx_out_of_buffer += 1;
             let port = c.port as usize;
-            self.drop_packet(port, index, DropReason::ReceiveRing);
+            fabric.drop_packet(port, index, DropReason::ReceiveRing);
             return;
         }
-        let bytes = self.packets[index].frame_bytes();
-        c.ring.push(&mut self.packets, index);
+        let bytes = fabric.packets[index].frame_bytes();
+        c.ring.push(&mut fabric.packets, index);
         if c.waiting == 0 {
             c.first_at = now;
         }
@@ -213,25 +38,25 @@ impl World {
         if c.full_at.is_none() && c.since_interrupt >= c.rx.profile().frames {
             c.full_at = Some(now);
         }
-        let port = c.port as usize - self.linux.first_bridge_port;
+        let port = c.port as usize - self.first_bridge_port;
         let scheduled = c.scheduled;
-        self.linux.bridge_ports[port].rx_backlog.change(now, bytes as i64);
+        self.bridge_ports[port].rx_backlog.change(now, bytes as i64);
         if !scheduled {
-            self.moderate(channel);
+            self.moderate(fabric, channel);
         }
     }
 
     /// Interrupts the core of a channel if that is due, or schedules it.
-    fn moderate(&mut self, channel: u32) {
-        let now = self.now;
-        let c = &mut self.linux.channels[channel as usize];
+    fn moderate(&mut self, fabric: &mut Fabric, channel: u32) {
+        let now = fabric.run.now;
+        let c = &mut self.channels[channel as usize];
         let (rx, tx) = (c.rx_due(), c.tx.due());
         let due = rx.min(tx);
         if due > now {
             if due < c.irq_at {
                 c.irq_at = due;
                 let napi = c.napi;
-                self.schedule(due, Event::LinuxIrq(napi));
+                fabric.run.schedule(due, Event::LinuxIrq(napi));
             }
             return;
         }
@@ -246,33 +71,39 @@ impl World {
         c.since_interrupt = 0;
         c.full_at = None;
         let (core, napi) = (c.core, c.napi);
-        self.interrupt_core(core, napi);
+        self.interrupt_core(fabric, core, napi);
     }
 
     /// The interrupt of a channel may be due.
-    pub(super) fn on_moderation(&mut self, channel: u32) {
-        let c = &mut self.linux.channels[channel as usize];
-        if c.irq_at != self.now {
+    pub(super) fn on_moderation(&mut self, fabric: &mut Fabric, channel: u32) {
+        let c = &mut self.channels[channel as usize];
+        if c.irq_at != fabric.run.now {
             return; // stale: replaced by an earlier one
         }
         c.irq_at = Time::NEVER;
         if !c.scheduled {
-            self.moderate(channel);
+            self.moderate(fabric, channel);
         }
     }
 
     /// Begins the next unit of a channel's poll. `None`: the poll is over.
-    pub(super) fn channel_unit(&mut self, core: u32, channel: u32, used: u32) -> Option<Unit> {
+    pub(super) fn channel_unit(
+        &mut self,
+        fabric: &mut Fabric,
+        core: u32,
+        channel: u32,
+        used: u32,
+    ) -> Option<Unit> {
         let unit = |cost, weight| Some(Unit { cost, weight, purpose: Purpose::Soft });
-        if let Some(egress) = self.linux.channels[channel as usize].running {
-            if let Some((packet, cost)) = self.egress_unit(core, egress) {
-                self.linux.channels[channel as usize].doing = Doing::Send(packet);
+        if let Some(egress) = self.channels[channel as usize].running {
+            if let Some((packet, cost)) = self.egress_unit(fabric, core, egress) {
+                self.channels[channel as usize].doing = Doing::Send(packet);
                 return unit(cost, 0);
             }
-            self.linux.channels[channel as usize].running = None;
+            self.channels[channel as usize].running = None;
         }
-        let now = self.now;
-        let c = &mut self.linux.channels[channel as usize];
+        let now = fabric.run.now;
+        let c = &mut self.channels[channel as usize];
         if c.completing {
             match c.tx.sent.front() {
                 Some(&(at, bytes)) if at <= now && c.completed < TX_BUDGET => {
@@ -281,47 +112,47 @@ impl World {
                     c.completed_bytes += bytes;
                     c.doing = Doing::Completion;
                     let (port, cost) = (c.port as usize, c.costs.complete);
-                    let port = port - self.linux.first_bridge_port;
-                    self.linux.bridge_ports[port].tx_backlog.change(now, -(bytes as i64));
+                    let port = port - self.first_bridge_port;
+                    self.bridge_ports[port].tx_backlog.change(now, -(bytes as i64));
                     return unit(cost, 0);
                 }
                 _ => {
                     c.completing = false;
-                    self.end_completions(core, channel);
+                    self.end_completions(fabric, core, channel);
                 }
             }
         }
-        let c = &mut self.linux.channels[channel as usize];
+        let c = &mut self.channels[channel as usize];
         if used == NAPI_WEIGHT {
             return None;
         }
-        let index = c.ring.pop(&self.packets)?;
-        let bytes = self.packets[index].frame_bytes();
+        let index = c.ring.pop(&fabric.packets)?;
+        let bytes = fabric.packets[index].frame_bytes();
         c.waiting -= 1;
         c.taken += 1;
         c.rx.count(bytes);
         c.doing = Doing::Receive(index);
         let cost = c.costs.receive + Time((bytes as f64 * c.costs.receive_ps_per_byte) as u64);
-        let port = c.port as usize - self.linux.first_bridge_port;
-        self.linux.bridge_ports[port].rx_backlog.change(now, -(bytes as i64));
+        let port = c.port as usize - self.first_bridge_port;
+        self.bridge_ports[port].rx_backlog.change(now, -(bytes as i64));
         unit(cost, 1)
     }
 
     /// A unit of a channel's poll ends.
-    pub(super) fn channel_unit_ends(&mut self, core: u32, channel: u32) {
-        let c = &mut self.linux.channels[channel as usize];
+    pub(super) fn channel_unit_ends(&mut self, fabric: &mut Fabric, core: u32, channel: u32) {
+        let c = &mut self.channels[channel as usize];
         match std::mem::replace(&mut c.doing, Doing::Nothing) {
             Doing::Nothing => unreachable!("a unit is something"),
             Doing::Completion => {}
-            Doing::Receive(packet) => self.forward(core, channel, packet),
-            Doing::Send(packet) => self.egress_unit_ends(packet),
+            Doing::Receive(packet) => self.forward(fabric, core, channel, packet),
+            Doing::Send(packet) => self.egress_unit_ends(fabric, packet),
         }
     }
 
     /// A poll has taken all completions: report them to BQL, and wake the queue if it may go on.
-    fn end_completions(&mut self, core: u32, channel: u32) {
-        let now = self.now;
-        let c = &mut self.linux.channels[channel as usize];
+    fn end_completions(&mut self, fabric: &mut Fabric, core: u32, channel: u32) {
+        let now = fabric.run.now;
+        let c = &mut self.channels[channel as usize];
         let bytes = std::mem::take(&mut c.completed_bytes);
         if bytes == 0 {
             return;
@@ -334,14 +165,14 @@ impl World {
         c.tx.full &= c.tx.sent.len() + STOP_ROOM > c.tx.descriptors;
         if was_stopped && !c.tx.is_stopped() {
             let egress = c.tx.egress;
-            self.schedule_egress(core, egress);
+            self.schedule_egress(fabric, core, egress);
         }
     }
 
     /// A poll ends. `true`: there is more to poll.
-    pub(super) fn channel_poll_ends(&mut self, channel: u32, used: u32) -> bool {
-        let now = self.now;
-        let c = &mut self.linux.channels[channel as usize];
+    pub(super) fn channel_poll_ends(&mut self, fabric: &mut Fabric, channel: u32, used: u32) -> bool {
+        let now = fabric.run.now;
+        let c = &mut self.channels[channel as usize];
         let more = used == NAPI_WEIGHT || c.completed == TX_BUDGET;
         c.taken = 0;
         // Packets polled with interrupts off do not count towards the next interrupt.
@@ -356,25 +187,25 @@ impl World {
         c.scheduled = false;
         c.tx.moderation.on_poll_complete(now);
         c.rx.on_poll_complete(now);
-        self.moderate(channel);
+        self.moderate(fabric, channel);
         false
     }
 
     /// Hands a packet to the device of a channel.
-    pub(super) fn post_to_device(&mut self, channel: u32, index: u32) {
-        let now = self.now;
-        let c = &mut self.linux.channels[channel as usize];
+    pub(super) fn post_to_device(&mut self, fabric: &mut Fabric, channel: u32, index: u32) {
+        let now = fabric.run.now;
+        let c = &mut self.channels[channel as usize];
         let port = c.port as usize;
         // BQL does not count the FCS, which the device adds.
-        let bytes = self.packets[index].frame_bytes() - FCS_BYTES;
-        let p = &mut self.linux.bridge_ports[port - self.linux.first_bridge_port];
+        let bytes = fabric.packets[index].frame_bytes() - FCS_BYTES;
+        let p = &mut self.bridge_ports[port - self.first_bridge_port];
         p.tx_backlog.change(now, bytes as i64);
         let latency = p.tx_latency;
-        let wire = self.packets[index].wire_bytes as u32;
-        let begin = self.ports[port].busy_until.max(now + latency);
-        let left = begin + self.serialization(port, wire);
-        self.send_at(port, index, left);
-        let c = &mut self.linux.channels[channel as usize];
+        let wire = fabric.packets[index].wire_bytes as u32;
+        let begin = fabric.ports[port].busy_until.max(now + latency);
+        let left = begin + fabric.serialization(port, wire);
+        fabric.send_at(port, index, left);
+        let c = &mut self.channels[channel as usize];
         c.tx.moderation.sample.bytes += bytes as u64;
         c.tx.sent.push_back((left, bytes));
         if let Some(dql) = &mut c.tx.dql {
@@ -389,44 +220,7 @@ impl World {
             c.tx.full = true;
         }
         if !c.scheduled {
-            self.moderate(channel);
-        }
-    }
-
-    /// Bytes that a port of a bridge was given and has not put on the wire yet: its device takes packets ahead.
-    pub(crate) fn unsent_bytes(&self, port: usize) -> u64 {
-        let p = &self.ports[port];
-        let begun = |packet: &Packet| {
-            let left = packet.arrival.saturating_sub(p.arrival_delay);
-            left.saturating_sub(self.serialization(port, packet.wire_bytes as u32)) <= self.now
-        };
-        let waiting = p.in_flight.iter(&self.packets).filter(|&packet| !begun(packet));
-        waiting.map(|packet| packet.wire_bytes as u64).sum()
-    }
-
-    /// Puts a packet on the link behind a port; it has left completely at `left`. Calls must come in the order of `left`.
-    fn send_at(&mut self, port: usize, index: u32, left: Time) {
-        let packet = &mut self.packets[index];
-        let (class, wire_bytes, kind, frame) =
-            (packet.class, packet.wire_bytes, packet.kind, packet.frame_bytes());
-        let p = &mut self.ports[port];
-        p.busy_until = left;
-        p.wire_bytes += if p.up { wire_bytes as u64 } else { 0 };
-        let arrival = left + p.arrival_delay;
-        packet.arrival = arrival;
-        let (first, up) = (p.in_flight.is_empty(), p.up);
-        let queue = &mut self.queues[(port, class)];
-        queue.pass(frame);
-        queue.tx_packets += 1;
-        queue.tx_bytes += frame as u64;
-        self.transmissions[kind as usize] += 1;
-        if !up {
-            self.drop_packet(port, index, DropReason::LinkDown);
-            return;
-        }
-        self.ports[port].in_flight.push(&mut self.packets, index);
-        if first {
-            self.schedule(arrival, Event::Arrival(port as u32));
+            self.moderate(fabric, channel);
         }
     }
 }

@@ -1,18 +1,22 @@
 //! The Linux path: cores, NAPI, and what forwards packets on them.
 
 pub(crate) mod bridge;
+mod build;
+pub(crate) mod channel;
 pub(crate) mod core;
-pub(crate) mod device;
+pub(crate) mod costs;
+mod device;
 pub(crate) mod egress;
+mod forward;
 pub(crate) mod moderation;
 pub(crate) mod napi;
+mod qdisc_run;
+mod softirq;
+mod units;
 pub(crate) mod veth;
 
-pub use bridge::{BqlParameters, BridgeCosts};
-pub use moderation::CoalescingParameters;
-
 use bridge::{Bridge, BridgePort};
-use device::Channel;
+use channel::Channel;
 use egress::Egress;
 use napi::{Napi, Output, Thread};
 use tailback_proto::aqm::skb::{DropReason, Skb};
@@ -51,27 +55,4 @@ pub(crate) enum Timer {
     Frames(u32),
     /// The same of a bridge.
     Watchdog { egress: u32 },
-}
-
-impl crate::world::World {
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn on_linux_timer(&mut self, timer: u32) {
-        match self.linux.timers[timer as usize] {
-            Timer::VethWatchdog(end) => self.on_veth_watchdog(end),
-            Timer::VethShaper(end) => self.on_veth_shaper(end),
-            Timer::Flood(flood) => self.on_flood_timer(flood),
-            Timer::Ping(ping) => self.on_ping_timer(ping),
-            Timer::Frames(source) => self.on_frames_timer(source),
-            Timer::Watchdog { egress } => self.on_watchdog_of(egress),
-        }
-    }
-
-    /// The moderated interrupt of a NAPI instance may be due.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn on_linux_irq(&mut self, napi: u32) {
-        match self.linux.napis[napi as usize] {
-            Napi::Channel(channel) => self.on_moderation(channel),
-            Napi::Veth(_) => unreachable!("a veth has no interrupt"),
-        }
-    }
 }

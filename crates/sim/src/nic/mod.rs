@@ -18,7 +18,8 @@ use tailback_proto::congestion::rhcc::sender::SenderParameters;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
-use crate::fabric::{ClassOf, CLASSES};
+use crate::fabric::classes::ClassOf;
+use crate::fabric::CLASSES;
 
 /// A NIC's settings, one for each kind of NIC and link rate.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ impl World {
         }
         let port = self.nics[s.src as usize].port as usize;
         let SendQp { dst, class, code_point, .. } = *s;
-        let probe = self.packets.add(Packet {
+        let probe = self.fabric.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
             detail: Detail::NONE,
@@ -64,13 +64,13 @@ impl World {
             code_point,
             flags: 0,
         });
-        self.enqueue(port, probe);
+        self.fabric.enqueue(port, probe);
     }
 
     /// A probe has left the receive buffer of the host that it was sent to; its write ends `processing` later, and then
     /// it is answered. The packet itself goes back as the answer.
     pub(crate) fn on_probe_through(&mut self, index: u32, processing: Time) {
-        let packet = &mut self.packets[index];
+        let packet = &mut self.fabric.packets[index];
         packet.kind = Kind::ProbeAck;
         let r = &mut self.recv_qps[packet.qp as usize];
         packet.dst = r.src;
@@ -81,15 +81,15 @@ impl World {
             self.on_probe_answer(index);
         } else {
             // A packet's index says who else has packets. So its place is its queue pair's, whose probes are told apart.
-            let at = (self.now + processing).min(EventQueue::HORIZON);
+            let at = (self.fabric.run.now + processing).min(EventQueue::HORIZON);
             let place = Place::of(at, Event::ProbeAnswer(source).encode(), own);
-            self.events.push_at(place, Event::ProbeAnswer(index).encode());
+            self.fabric.run.events.push_at(place, Event::ProbeAnswer(index).encode());
         }
     }
 
     /// The write of a probe has ended: its answer leaves.
     pub(crate) fn on_probe_answer(&mut self, index: u32) {
-        let host = self.send_qps[self.packets[index].qp as usize].dst as usize;
+        let host = self.send_qps[self.fabric.packets[index].qp as usize].dst as usize;
         self.queue_reply(host, index);
     }
 
@@ -109,17 +109,17 @@ impl World {
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
         let running = s.state == QpState::Running;
         let mut probes = false;
-        if s.controller_event_at <= self.now {
+        if s.controller_event_at <= self.fabric.run.now {
             s.controller_event_at = Time::NEVER;
             if running {
-                s.pacer.flow.on_timeout(&model.congestion[s.congestion as usize], self.now);
+                s.pacer.flow.on_timeout(&model.congestion[s.congestion as usize], self.fabric.run.now);
             }
         }
         if let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) {
-            if prober.timer_event_at <= self.now {
+            if prober.timer_event_at <= self.fabric.run.now {
                 prober.timer_event_at = Time::NEVER;
                 if running {
-                    prober.sender.on_timeout(p, self.now);
+                    prober.sender.on_timeout(p, self.fabric.run.now);
                     probes = prober.sender.takes_probe();
                 }
             }
@@ -146,9 +146,9 @@ impl World {
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
         let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) else { return };
         if let (Some(deadline), Time::NEVER) = (prober.sender.next_timeout(p), prober.timer_event_at) {
-            let deadline = deadline.max(self.now);
+            let deadline = deadline.max(self.fabric.run.now);
             prober.timer_event_at = deadline;
-            self.schedule(deadline, Event::ControllerTimer(qp));
+            self.fabric.run.schedule(deadline, Event::ControllerTimer(qp));
         }
     }
 
@@ -162,10 +162,10 @@ impl World {
         let Some(deadline) = s.pacer.flow.next_timeout(&model.congestion[s.congestion as usize]) else {
             return;
         };
-        let deadline = deadline.max(self.now);
+        let deadline = deadline.max(self.fabric.run.now);
         if deadline < s.controller_event_at {
             s.controller_event_at = deadline;
-            self.schedule(deadline, Event::ControllerTimer(qp));
+            self.fabric.run.schedule(deadline, Event::ControllerTimer(qp));
         }
     }
 }

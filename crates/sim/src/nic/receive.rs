@@ -27,19 +27,19 @@ impl World {
     /// A packet has reached a host's transport.
     #[inline(always)] // where hosts are ideal it is part of the event loop, as if there were no paths
     pub(crate) fn transport_receive(&mut self, host: usize, index: u32) {
-        let packet = self.packets[index];
+        let packet = self.fabric.packets[index];
         if packet.kind.is_tcp() {
             self.tcp_receive(index);
             return;
         }
-        self.packets.remove(index);
+        self.fabric.packets.remove(index);
         match packet.kind {
             Kind::Data => self.on_data(host, index, &packet),
             Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
             Kind::Cnp => self.on_cnp(host, &packet),
             Kind::Probe => {
                 // It goes back as its own answer.
-                let index = self.packets.add(packet);
+                let index = self.fabric.packets.add(packet);
                 let processing = self.paths.get(self.nics[host].path as usize).map(|path| path.processing);
                 self.on_probe_through(index, processing.unwrap_or(Time::ZERO));
             }
@@ -61,7 +61,8 @@ impl World {
             nic.counters.np_ecn_marked_roce_packets += 1;
             if r.sends_cnps {
                 let point = &mut self.notification_points[r.notification_point as usize];
-                cnp = point.on_ecn_marked(self.now, model.min_time_between_cnps[r.congestion as usize]);
+                cnp = point
+                    .on_ecn_marked(self.fabric.run.now, model.min_time_between_cnps[r.congestion as usize]);
             }
         }
         let mut is_new = false;
@@ -71,20 +72,20 @@ impl World {
                 r.bytes_delivered += packet.payload_bytes as u64;
                 nic.counters.goodput_rx_bytes += packet.payload_bytes as u64;
                 self.nics[src as usize].counters.goodput_tx_bytes += packet.payload_bytes as u64;
-                self.data.delivered += 1;
+                self.fabric.data.delivered += 1;
                 ack.then_some(Kind::Ack)
             }
             Verdict::OutOfSequence { nak } => {
                 // mlx5 counts a gap once, however many packets follow it (published: as many as NAKs).
                 r.out_of_sequence += nak as u64;
                 nic.counters.out_of_sequence += nak as u64;
-                self.data.out_of_sequence += 1;
+                self.fabric.data.out_of_sequence += 1;
                 nak.then_some(Kind::Nak)
             }
             Verdict::Duplicate { ack } => {
                 r.duplicate_request += 1;
                 nic.counters.duplicate_request += 1;
-                self.data.duplicate += 1;
+                self.fabric.data.duplicate += 1;
                 ack.then_some(Kind::Ack)
             }
         };
@@ -102,8 +103,8 @@ impl World {
             let marks = (packet.class, packet.code_point);
             let answer = self.reply(src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
             if echoes {
-                self.packets[answer].flags = if marked { CE_ECHO } else { 0 };
-                self.telemetry.echo(index, answer, self.now - packet.arrival);
+                self.fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
+                self.fabric.telemetry.echo(index, answer, self.fabric.run.now - packet.arrival);
             }
             self.queue_reply(host, answer);
             // A message's last packet asks for an ACK. Where that was lost the packet comes again: what polls the memory
@@ -124,7 +125,8 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
         let marks = (model.class_of[code_point as usize], code_point);
-        let notification = self.reply(src, qp, Kind::Cnp, marks, Detail::made(self.now), CNP_FRAME_BYTES);
+        let notification =
+            self.reply(src, qp, Kind::Cnp, marks, Detail::made(self.fabric.run.now), CNP_FRAME_BYTES);
         self.queue_reply(host, notification);
     }
 
@@ -138,7 +140,7 @@ impl World {
         detail: Detail,
         frame_bytes: u32,
     ) -> u32 {
-        self.packets.add(Packet {
+        self.fabric.packets.add(Packet {
             arrival: Time::ZERO,
             qp,
             detail,
@@ -157,7 +159,7 @@ impl World {
     /// Queues a packet that the receive side made.
     pub(super) fn queue_reply(&mut self, host: usize, index: u32) {
         let port = self.nics[host].port as usize;
-        self.enqueue(port, index);
+        self.fabric.enqueue(port, index);
         self.kick(port);
     }
 
@@ -172,15 +174,19 @@ impl World {
         let hears_acks = s.uses.acks;
         let unsent = s.requester.posted() - s.requester.next_sequence();
         let newly = if packet.kind == Kind::Ack {
-            s.requester.on_ack(rc, self.now, packet.psn())
+            s.requester.on_ack(rc, self.fabric.run.now, packet.psn())
         } else {
             s.packet_seq_err += 1;
             self.nics[s.src as usize].counters.packet_seq_err += 1;
             let next = s.requester.next_sequence();
-            let newly = s.requester.on_nak(rc, self.now, packet.psn());
+            let newly = s.requester.on_nak(rc, self.fabric.run.now, packet.psn());
             if s.requester.next_sequence() < next {
-                s.pacer.hold(self.now + model.nak_reaction);
-                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Nak);
+                s.pacer.hold(self.fabric.run.now + model.nak_reaction);
+                s.pacer.flow.on_loss(
+                    &model.congestion[s.congestion as usize],
+                    self.fabric.run.now,
+                    Loss::Nak,
+                );
             }
             newly
         };
@@ -205,11 +211,11 @@ impl World {
         let model = &self.nic_models[self.nics[s.src as usize].model as usize];
         let writer = &self.writers[s.writer as usize];
         let congestion = &model.congestion[s.congestion as usize];
-        let echo = self.telemetry.of(index);
+        let echo = self.fabric.telemetry.of(index);
         let acknowledged_bytes = writer.position(s.requester.acknowledged());
         let ack = AckInfo {
-            now: self.now,
-            rtt: self.now - echo.sent_at,
+            now: self.fabric.run.now,
+            rtt: self.fabric.run.now - echo.sent_at,
             receiver_delay: echo.receiver_delay,
             completes_burst: packet.kind == Kind::Ack
                 && newly > 0
@@ -231,9 +237,9 @@ impl World {
         if s.uses.cnps && s.state == QpState::Running {
             s.rp_cnp_handled += 1;
             nic.counters.rp_cnp_handled += 1;
-            nic.counters.cnp_delay_ns += packet.age_ns(self.now);
+            nic.counters.cnp_delay_ns += packet.age_ns(self.fabric.run.now);
             let congestion = &self.nic_models[nic.model as usize].congestion[s.congestion as usize];
-            s.pacer.flow.on_cnp(congestion, self.now);
+            s.pacer.flow.on_cnp(congestion, self.fabric.run.now);
             self.arm_controller_timer(packet.qp);
         } else {
             nic.counters.rp_cnp_ignored += 1;
@@ -251,12 +257,16 @@ impl World {
         let model = &self.nic_models[nic.model as usize];
         let rc = &model.rc;
         let unsent = s.requester.posted() - s.requester.next_sequence();
-        match s.requester.on_timeout(rc, self.now) {
+        match s.requester.on_timeout(rc, self.fabric.run.now) {
             Timeout::None => {}
             Timeout::Retry => {
                 s.local_ack_timeout_err += 1;
                 nic.counters.local_ack_timeout_err += 1;
-                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], self.now, Loss::Timeout);
+                s.pacer.flow.on_loss(
+                    &model.congestion[s.congestion as usize],
+                    self.fabric.run.now,
+                    Loss::Timeout,
+                );
             }
             Timeout::Failed => {
                 s.local_ack_timeout_err += 1;

@@ -20,21 +20,21 @@ use crate::world::World;
 
 impl World {
     /// A NIC's port is free: send the next packet, if one may go.
-    pub(crate) fn nic_transmit(&mut self, port: usize) {
-        let host = self.ports[port].owner as usize;
+    pub(crate) fn nic_transmit(&mut self, host: usize) {
+        let port = self.nics[host].port as usize;
         loop {
-            let p = &self.ports[port];
+            let p = &self.fabric.ports[port];
             let nic = &self.nics[host];
-            let ready = if nic.data_ready <= self.now { nic.ready_classes } else { 0 };
+            let ready = if nic.data_ready <= self.fabric.run.now { nic.ready_classes } else { 0 };
             let eligible = (p.backlogged | ready) & !p.paused;
             if eligible == 0 {
                 break; // a wake-up follows where data has yet to be fetched
             }
             let backlogged = p.backlogged;
-            let class = self.next_class(port, eligible);
+            let class = self.fabric.next_class(port, eligible);
             if backlogged & (1 << class) != 0 {
-                let packet = self.dequeue(port, class);
-                self.send(port, packet);
+                let packet = self.fabric.dequeue(port, class);
+                self.fabric.send(port, packet);
                 break;
             }
             let nic = &mut self.nics[host];
@@ -58,10 +58,10 @@ impl World {
     /// closed, or a NAK came, while it waited.
     fn send_if_it_may(&mut self, port: usize, qp: u32) -> bool {
         let s = &self.send_qps[qp as usize];
-        if s.pacer.next_at() > self.now {
+        if s.pacer.next_at() > self.fabric.run.now {
             // A NAK holds it up.
             let next_at = s.pacer.next_at();
-            self.schedule(next_at, Event::PacingDue(qp));
+            self.fabric.run.schedule(next_at, Event::PacingDue(qp));
             return false;
         }
         let may = s.may_send(&self.writers);
@@ -75,14 +75,14 @@ impl World {
 
     /// A NIC's port looks again when it is free, if something waits for it.
     fn wake_if_ready(&mut self, port: usize, host: usize) {
-        let p = &self.ports[port];
+        let p = &self.fabric.ports[port];
         let nic = &self.nics[host];
         if (p.backlogged | nic.ready_classes) & !p.paused != 0 {
             let mut free_at = p.busy_until;
             if p.backlogged & !p.paused == 0 {
                 free_at = free_at.max(nic.data_ready);
             }
-            self.wake_port(port, free_at);
+            self.fabric.wake_port(port, free_at);
         }
     }
 
@@ -92,8 +92,11 @@ impl World {
         let (host, class) = (s.src as usize, s.class);
         let nic = &mut self.nics[host];
         let port = nic.port as usize;
-        let p = &mut self.ports[port];
-        if p.is_idle(self.now, class) && nic.ready_classes == 0 && nic.data_ready <= self.now {
+        let p = &mut self.fabric.ports[port];
+        if p.is_idle(self.fabric.run.now, class)
+            && nic.ready_classes == 0
+            && nic.data_ready <= self.fabric.run.now
+        {
             // It is its turn at once.
             p.last_class = class;
             self.send_if_it_may(port, qp);
@@ -117,7 +120,7 @@ impl World {
         let ends_burst = hears_acks
             && (congestion.burst_bytes())
                 .is_some_and(|burst| writer.ends_burst(s.requester.next_sequence(), burst));
-        let out = s.requester.send(&model.rc, self.now, ends_burst | s.uses.each_ack);
+        let out = s.requester.send(&model.rc, self.fabric.run.now, ends_burst | s.uses.each_ack);
         let (payload, first) = writer.segment(out.sequence);
         let wire_bytes =
             write_frame_bytes(payload, first) + s.telemetry_bytes as u32 + PREAMBLE_AND_GAP_BYTES;
@@ -125,17 +128,17 @@ impl World {
         s.packets_sent += 1;
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate = s.pacer.flow.on_sent(congestion, self.now, payload as u64);
+        let rate = s.pacer.flow.on_sent(congestion, self.fabric.run.now, payload as u64);
         let (probe, rate) = match (&mut s.prober, &model.rhcc) {
-            (Some(prober), Some(p)) => prober.on_sent(p, self.now, payload as u64, rate),
+            (Some(prober), Some(p)) => prober.on_sent(p, self.fabric.run.now, payload as u64, rate),
             _ => (false, rate),
         };
-        let mut stamp = self.now;
+        let mut stamp = self.fabric.run.now;
         if hears_acks {
             let packet = BurstPacket { sequence: out.sequence, wire_bytes, is_last: ends_burst };
-            stamp = s.pacer.pace_burst(self.now, &packet, rate, model.line_rate);
+            stamp = s.pacer.pace_burst(self.fabric.run.now, &packet, rate, model.line_rate);
         } else {
-            s.pacer.pace(self.now, wire_bytes, rate);
+            s.pacer.pace(self.fabric.run.now, wire_bytes, rate);
         }
         let arm_timer = out.ack_request;
         let next_at = s.pacer.next_at();
@@ -154,15 +157,15 @@ impl World {
             flags: model.data_flags | if out.ack_request { ACK_REQUEST } else { 0 },
             code_point: s.code_point,
         };
-        let packet = self.packets.add(packet);
+        let packet = self.fabric.packets.add(packet);
         if hears_acks {
-            self.telemetry.begin(packet, stamp);
+            self.fabric.telemetry.begin(packet, stamp);
         }
-        self.data.sent += 1;
-        let queue = &mut self.queues[(port, class)];
+        self.fabric.data.sent += 1;
+        let queue = &mut self.fabric.queues[(port, class)];
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
-        self.send(port, packet);
+        self.fabric.send(port, packet);
         if fetches {
             self.fetch_next(host, payload);
         }
@@ -178,13 +181,13 @@ impl World {
             self.arm_controller_timer(qp);
         }
         if may_send {
-            let free_at = self.ports[port].busy_until;
+            let free_at = self.fabric.ports[port].busy_until;
             if next_at <= free_at {
-                let nic = &mut self.nics[self.ports[port].owner as usize];
+                let nic = &mut self.nics[self.fabric.ports[port].owner as usize];
                 nic.ready[class as usize].push_back(qp);
                 nic.ready_classes |= 1 << class;
             } else {
-                self.schedule(next_at, Event::PacingDue(qp));
+                self.fabric.run.schedule(next_at, Event::PacingDue(qp));
             }
         }
     }
@@ -196,11 +199,11 @@ impl World {
             return;
         }
         s.scheduled = true;
-        if s.pacer.next_at() <= self.now {
+        if s.pacer.next_at() <= self.fabric.run.now {
             self.on_pacing_due(qp);
         } else {
             let next_at = s.pacer.next_at();
-            self.schedule(next_at, Event::PacingDue(qp));
+            self.fabric.run.schedule(next_at, Event::PacingDue(qp));
         }
     }
 
@@ -210,7 +213,7 @@ impl World {
         let s = &mut self.send_qps[qp as usize];
         if let (Some(deadline), Time::NEVER) = (s.requester.next_timeout(), s.timer_event_at) {
             s.timer_event_at = deadline;
-            self.schedule(deadline, Event::TransportTimer(qp));
+            self.fabric.run.schedule(deadline, Event::TransportTimer(qp));
         }
     }
 }

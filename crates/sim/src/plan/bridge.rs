@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use tailback_proto::units::Time;
 
-pub use crate::linux::{BqlParameters, BridgeCosts, CoalescingParameters};
+pub use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
+pub use crate::linux::moderation::CoalescingParameters;
 
 use super::{in_bounds, PlanError, QdiscPlan};
 
@@ -24,20 +25,12 @@ pub struct BridgePlan {
 pub struct BridgeModelPlan {
     /// Its cores that take part.
     pub cores: Vec<BridgeCorePlan>,
-    /// From an interrupt to its handler on a core that sleeps.
-    pub idle_exit_ps: u64,
-    /// A hard interrupt.
-    pub interrupt_ps: u64,
-    /// The start of a poll.
-    pub poll_ps: u64,
+    /// Its rings and times.
+    pub host: BridgeParameters,
     /// What a packet costs.
     pub costs: BridgeCosts,
     /// Its ports, in the order of its links.
     pub ports: Vec<BridgePortPlan>,
-    /// Descriptors of a channel's receive ring.
-    pub rx_ring: u32,
-    /// Descriptors of a channel's transmit ring.
-    pub tx_ring: u32,
     /// Interrupts of received packets.
     pub rx: CoalescingParameters,
     /// Interrupts of transmit completions.
@@ -46,12 +39,10 @@ pub struct BridgeModelPlan {
     pub bql: Option<BqlParameters>,
     /// Queueing discipline of every port.
     pub qdisc: QdiscPlan,
+    /// Largest frame of its devices, without FCS: the MTU and the Ethernet header.
+    pub frame_bytes: u32,
     /// Each transmit queue has one of its own (mq); else all of a port share one.
     pub multiqueue: bool,
-    /// From a packet's last bit on the wire to its completion in memory.
-    pub rx_latency_ps: u64,
-    /// From the doorbell to a packet's first bit on the wire.
-    pub tx_latency_ps: u64,
 }
 
 /// A core.
@@ -81,6 +72,7 @@ pub struct BridgePortPlan {
 impl BridgeModelPlan {
     /// Refuses settings outside of their bounds.
     pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
+        in_bounds(&format!("{place}.host"), &self.host)?;
         in_bounds(&format!("{place}.costs"), &self.costs)?;
         in_bounds(&format!("{place}.rx"), &self.rx)?;
         in_bounds(&format!("{place}.tx"), &self.tx)?;
@@ -103,12 +95,9 @@ impl BridgeModelPlan {
                 return Some(format!("ports[{index}] has no such channel as rss names"));
             }
         }
-        if self.rx_ring < 64 || self.tx_ring < 64 {
-            return Some("a ring has fewer than 64 descriptors".into());
-        }
         // A poll that costs nothing could go on for ever in an instant.
         let least = costs.receive.min(costs.transmit).min(costs.complete);
-        if least == Time::ZERO || self.interrupt_ps == 0 || self.poll_ps == 0 {
+        if least == Time::ZERO || self.host.interrupt == Time::ZERO || self.host.poll == Time::ZERO {
             return Some("an interrupt, a poll or a packet costs nothing".into());
         }
         if self.bql.is_some_and(|bql| bql.limit_min > bql.limit_max) {

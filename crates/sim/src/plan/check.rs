@@ -6,7 +6,7 @@ use super::host::check_stack;
 use super::{impossible, in_bounds, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
 use super::{SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan};
 use super::{MAX_CODE_POINTS, MAX_MESSAGE_BYTES, PATH_MTUS};
-use crate::fabric::CLASSES;
+use crate::fabric::lanes::CLASSES;
 
 /// Refuses a classification that does not name a class for every code point.
 fn check_classes(place: &str, class_of: &[u8], marks: usize) -> Result<(), PlanError> {
@@ -128,6 +128,7 @@ impl SwitchModelPlan {
             }
         }
         in_bounds(&format!("{place}.pfc"), &self.pfc)?;
+        in_bounds(&format!("{place}.pause"), &self.pause)?;
         self.watchdog.map_or(Ok(()), |watchdog| in_bounds(&format!("{place}.watchdog"), &watchdog))
     }
 }
@@ -276,7 +277,7 @@ impl Plan {
             if model.qdisc == QdiscPlan::Noqueue {
                 return Err(impossible(place, "a port that a device is behind needs a queue"));
             }
-            model.qdisc.check(&format!("{place}.qdisc"))?;
+            model.qdisc.check(&format!("{place}.qdisc"), model.frame_bytes)?;
         }
         for (bridge, &ports) in self.bridges.iter().zip(&ports[self.hosts.len() + self.switches.len()..]) {
             match self.bridge_models.get(bridge.model) {

@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
+use tailback_proto::units::Bytes;
 
-use super::{in_bounds, PlanError};
-use crate::fabric::CLASSES;
-pub use crate::host::{DdioParameters, ReadsParameters};
+use super::{in_bounds, PauseParameters, PlanError};
+use crate::fabric::lanes::CLASSES;
+use crate::host::path::LINE_BYTES;
+pub use crate::host::{DdioParameters, GpuParameters, MemoryParameters, PathParameters};
+pub use crate::host::{ReadsParameters, StallsParameters};
 
 /// What lies between a NIC's port and memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,16 +16,14 @@ pub use crate::host::{DdioParameters, ReadsParameters};
 pub struct HostPathPlan {
     /// Parts of the NIC's receive buffer.
     pub receive_buffers: Vec<ReceiveBufferPlan>,
-    /// Quanta in a pause frame of the NIC.
-    pub pfc_quanta: u16,
-    /// From the last bit of a pause frame of the NIC to the moment that its peer is quiet.
-    pub pfc_response_delay_ps: u64,
+    /// The pauses that the NIC asks for.
+    pub pause: PauseParameters,
     /// A lossy receive buffer that holds more has the NIC send CNPs of its own; none: it never does.
-    pub cnp_threshold_bytes: Option<u64>,
-    /// The link between the NIC and the root port.
-    pub pcie: PciePlan,
-    /// From the last bit of a write on PCIe to its end, with nothing in its way.
-    pub iio_latency_ps: u64,
+    pub cnp_threshold: Option<Bytes>,
+    /// The link between the NIC and the root port, and its buffer there.
+    pub path: PathParameters,
+    /// What a write takes beside its payload: framing, sequence number, header, LCRC.
+    pub tlp_overhead_bytes: u64,
     /// Where the payload goes to, and comes from.
     pub target: TargetPlan,
     /// How the NIC fetches what it sends; none: it always has it.
@@ -43,24 +44,6 @@ pub struct ReceiveBufferPlan {
     pub priorities: Vec<u8>,
 }
 
-/// A PCIe link.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PciePlan {
-    /// What is left for transaction layer packets, each way.
-    pub rate_bps: u64,
-    /// Payload of a full write.
-    pub max_payload_bytes: u64,
-    /// What a write takes beside its payload: framing, sequence number, header, LCRC.
-    pub tlp_overhead_bytes: u64,
-    /// Posted header credits.
-    pub header_credits: u64,
-    /// Posted data credits, of 16 B each: the buffer of the IIO.
-    pub data_credits: u64,
-    /// From the end of a write to the return of its credits at the NIC.
-    pub credit_latency_ps: u64,
-}
-
 /// Where the payload of a host lies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
@@ -75,19 +58,8 @@ pub enum TargetPlan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryPlan {
-    /// All channels together.
-    pub bandwidth_bps: u64,
-    /// Mean time that a request takes in a bank. Under load a request waits in proportion to it.
-    pub service_ps: u64,
-    /// A write stays in the full queue this many times as long as a read waits.
-    pub write_wait: f64,
-    /// Entries of the queue of pending writes, cache lines, all channels together.
-    pub write_queue_lines: u64,
-    /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
-    /// down.
-    pub read_spread: f64,
-    /// A read of a core, with nothing in its way.
-    pub cpu_latency_ps: u64,
+    /// The controller.
+    pub own: MemoryParameters,
     /// I/O writes into the cache; none: to memory.
     pub ddio: Option<DdioParameters>,
 }
@@ -96,26 +68,10 @@ pub struct MemoryPlan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuPlan {
-    /// Reads and writes together.
-    pub bandwidth_bps: u64,
-    /// Hops between NUMA nodes.
-    pub hops: u32,
-    /// What each adds.
-    pub hop_latency_ps: u64,
-    /// Writes on their way between the root ports.
-    pub outstanding_bytes: u64,
+    /// Its memory and the way there.
+    pub own: GpuParameters,
     /// Times in which it serves nothing; none: there are none.
-    pub stalls: Option<StallsPlan>,
-}
-
-/// Times without service: gaps are drawn exponentially, durations evenly from 0 to twice the mean.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StallsPlan {
-    /// Mean time from the end of one to the next.
-    pub interval_ps: u64,
-    /// Mean duration.
-    pub duration_ps: u64,
+    pub stalls: Option<StallsParameters>,
 }
 
 /// A generator of memory traffic: cores that keep a number of cache lines outstanding, as Intel MLC does.
@@ -138,31 +94,29 @@ pub struct MemoryLoadPlan {
     pub read_share: f64,
 }
 
-/// Longest latency that a part of the path may have: a path is nanoseconds long, and a mistaken unit shows.
-const MAX_LATENCY_PS: u64 = 1_000_000_000_000;
-/// Largest packet's payload.
-const MAX_PAYLOAD_BYTES: u64 = 4096;
-
 impl HostPathPlan {
     /// Refuses settings outside of their bounds.
     pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
+        in_bounds(&format!("{place}.pause"), &self.pause)?;
+        in_bounds(&format!("{place}.path"), &self.path)?;
         if let Some(reads) = &self.reads {
             in_bounds(&format!("{place}.reads"), reads)?;
         }
         match &self.target {
-            TargetPlan::Memory(MemoryPlan { ddio: Some(ddio), .. }) => {
-                in_bounds(&format!("{place}.ddio"), ddio)
+            TargetPlan::Memory(MemoryPlan { own, ddio }) => {
+                in_bounds(&format!("{place}.memory"), own)?;
+                ddio.map_or(Ok(()), |ddio| in_bounds(&format!("{place}.ddio"), &ddio))
             }
-            _ => Ok(()),
+            TargetPlan::Gpu(GpuPlan { own, stalls }) => {
+                in_bounds(&format!("{place}.gpu"), own)?;
+                stalls.map_or(Ok(()), |stalls| in_bounds(&format!("{place}.stalls"), &stalls))
+            }
         }
     }
 
     /// What is wrong with it, if anything.
     pub(super) fn problem(&self) -> Option<String> {
-        self.buffers_problem().or_else(|| self.pcie_problem()).or_else(|| match &self.target {
-            TargetPlan::Memory(memory) => memory.problem(),
-            TargetPlan::Gpu(gpu) => gpu.problem(),
-        })
+        self.buffers_problem().or_else(|| self.pcie_problem())
     }
 
     fn buffers_problem(&self) -> Option<String> {
@@ -191,24 +145,17 @@ impl HostPathPlan {
         if self.receive_buffers.len() > CLASSES || seen != u8::MAX {
             return Some("receive_buffers: up to 8 that take each priority once are needed".into());
         }
-        (self.pfc_quanta < 2).then(|| "pfc_quanta must be above 1".into())
+        None
     }
 
     fn pcie_problem(&self) -> Option<String> {
-        let pcie = &self.pcie;
-        let payload_credits = pcie.max_payload_bytes.div_ceil(DATA_CREDIT_BYTES);
-        if !(1_000_000_000..=100_000_000_000_000).contains(&pcie.rate_bps) {
-            Some("pcie.rate_bps is not in 1e9 to 1e14".into())
-        } else if ![128, 256, 512, 1024, 2048, 4096].contains(&pcie.max_payload_bytes) {
-            Some("pcie.max_payload_bytes is not 128 to 4096 in powers of two".into())
-        } else if !(12..=64).contains(&pcie.tlp_overhead_bytes) {
-            Some("pcie.tlp_overhead_bytes is not in 12 to 64".into())
-        } else if pcie.header_credits == 0 || pcie.header_credits > 1 << 20 {
-            Some("pcie.header_credits is not in 1 to 2^20".into())
-        } else if pcie.data_credits < payload_credits || pcie.data_credits > 1 << 24 {
-            Some(format!("pcie.data_credits is not in {payload_credits} (a full write) to 2^24"))
-        } else if pcie.credit_latency_ps.max(self.iio_latency_ps) > MAX_LATENCY_PS {
-            Some("a latency is above 1 s".into())
+        let path = &self.path;
+        if !path.max_payload.0.is_power_of_two() {
+            Some("path.max_payload is not a power of two".into())
+        } else if !(12..=64).contains(&self.tlp_overhead_bytes) {
+            Some("tlp_overhead_bytes is not in 12 to 64".into())
+        } else if (path.iio_lines as u64) < path.max_payload.0.div_ceil(LINE_BYTES) {
+            Some("path.iio_lines is below a full write".into())
         } else {
             None
         }
@@ -216,52 +163,12 @@ impl HostPathPlan {
 
     /// Credits for data that a write may take: those of the root port, or what may be on its way to a GPU.
     pub(crate) fn data_credits(&self) -> u64 {
-        match &self.target {
-            TargetPlan::Memory(_) => self.pcie.data_credits,
-            TargetPlan::Gpu(gpu) => self.pcie.data_credits.min(gpu.outstanding_bytes / DATA_CREDIT_BYTES),
-        }
-    }
-}
-
-impl MemoryPlan {
-    fn problem(&self) -> Option<String> {
-        if !(1_000_000_000..=100_000_000_000_000).contains(&self.bandwidth_bps) {
-            return Some("memory.bandwidth_bps is not in 1e9 to 1e14".into());
-        }
-        if self.service_ps > MAX_LATENCY_PS || self.cpu_latency_ps > MAX_LATENCY_PS {
-            return Some("memory: a latency is above 1 s".into());
-        }
-        if self.cpu_latency_ps == 0 {
-            return Some("memory.cpu_latency_ps must be above 0".into());
-        }
-        if !(0.0..=1e6).contains(&self.write_wait) {
-            return Some("memory.write_wait is not in 0 to 1e6".into());
-        }
-        if !(2..=1 << 20).contains(&self.write_queue_lines) {
-            return Some("memory.write_queue_lines is not in 2 to 2^20".into());
-        }
-        if !(0.0..=1.0).contains(&self.read_spread) {
-            return Some("memory.read_spread is not in 0 to 1".into());
-        }
-        None
-    }
-}
-
-impl GpuPlan {
-    fn problem(&self) -> Option<String> {
-        if !(1_000_000_000..=100_000_000_000_000).contains(&self.bandwidth_bps) {
-            return Some("gpu.bandwidth_bps is not in 1e9 to 1e14".into());
-        }
-        if self.hops > 16 || self.hop_latency_ps > MAX_LATENCY_PS {
-            return Some("gpu: more than 16 hops, or a hop_latency_ps above 1 s".into());
-        }
-        if self.outstanding_bytes < MAX_PAYLOAD_BYTES {
-            return Some("gpu.outstanding_bytes is below 4096 (the largest write)".into());
-        }
-        if self.stalls.as_ref().is_some_and(|stalls| stalls.interval_ps == 0) {
-            return Some("gpu.stalls.interval_ps must be above 0".into());
-        }
-        None
+        let buffer = self.path.iio_lines as u64 * LINE_BYTES;
+        let bytes = match &self.target {
+            TargetPlan::Memory(_) => buffer,
+            TargetPlan::Gpu(gpu) => buffer.min(gpu.own.outstanding.0),
+        };
+        bytes / DATA_CREDIT_BYTES
     }
 }
 

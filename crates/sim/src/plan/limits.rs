@@ -4,8 +4,8 @@
 //! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
 //! declared.
 
-use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, TargetPlan, WriterPlan};
-use super::{BridgeModelPlan, HostPathPlan, LadderPlan, TcpConnectionPlan, VethNetworkPlan};
+use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, WriterPlan};
+use super::{LadderPlan, TcpConnectionPlan, VethNetworkPlan};
 use crate::engine::EventQueue;
 
 /// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
@@ -14,14 +14,10 @@ const LONGEST_PS: u64 = EventQueue::HORIZON.0 / 2;
 const LATENCY_PS: u64 = 100_000_000_000_000;
 /// Most queue pairs of all writers, and as many TCP connections: each takes about a kilobyte.
 const MOST_CONNECTIONS: u64 = 1 << 20;
-/// Most descriptors of a ring of a device, more than drivers offer (`ethtool -g`; mlx5: 8192).
-const MOST_DESCRIPTORS: u64 = 1 << 16;
 /// Most packets that one interrupt, poll or batch is for.
 const MOST_AT_ONCE: u64 = 1 << 16;
 /// Most bytes of a threshold or of what is on its way in a host: 1 TiB.
 const MOST_BYTES: u64 = 1 << 40;
-/// Most bins of a time series, and queue pairs that have some.
-const MOST_BINS: u64 = 1_000_000;
 
 /// Refuses numbers above `most`.
 fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanError> {
@@ -44,17 +40,11 @@ fn check_span(
 impl Plan {
     /// Refuses numbers that are too large for any run.
     pub(super) fn check_limits(&self) -> Result<(), PlanError> {
-        let record = &self.record;
-        let (bins, tracked) = (record.max_bins as u64, record.tracked_qps as u64);
-        check("record", MOST_BINS, &[("max_bins", bins), ("tracked_qps", tracked)])?;
         for (index, nic) in self.nics.iter().enumerate() {
             nic.check_limits(&format!("nics[{index}]"))?;
         }
         for (index, model) in self.switch_models.iter().enumerate() {
             model.check_limits(&format!("switch_models[{index}]"))?;
-        }
-        for (index, model) in self.bridge_models.iter().enumerate() {
-            model.check_limits(&format!("bridge_models[{index}]"))?;
         }
         for (index, link) in self.links.iter().enumerate() {
             check(&format!("links[{index}]"), LATENCY_PS, &[("delay_ps", link.delay_ps)])?;
@@ -100,9 +90,6 @@ impl NicPlan {
             check(&at, LONGEST_PS, &[("sample_interval_ps", hostcc.sample_interval_ps)])?;
             hostcc.ladder.check_limits(&at)?;
         }
-        if let Some(path) = &self.host_path {
-            path.check_limits(&format!("{place}.host_path"))?;
-        }
         Ok(())
     }
 }
@@ -114,40 +101,9 @@ impl LadderPlan {
     }
 }
 
-impl HostPathPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check(place, LATENCY_PS, &[("pfc_response_delay_ps", self.pfc_response_delay_ps)])?;
-        check(place, MOST_BYTES, &[("cnp_threshold_bytes", self.cnp_threshold_bytes.unwrap_or(0))])?;
-        match &self.target {
-            TargetPlan::Memory(_) => Ok(()),
-            TargetPlan::Gpu(gpu) => {
-                check(place, MOST_BYTES, &[("gpu.outstanding_bytes", gpu.outstanding_bytes)])?;
-                let Some(stalls) = &gpu.stalls else { return Ok(()) };
-                let times = [("interval_ps", stalls.interval_ps), ("duration_ps", stalls.duration_ps)];
-                check(&format!("{place}.target.gpu.stalls"), LONGEST_PS, &times)
-            }
-        }
-    }
-}
-
 impl SwitchModelPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
         check(place, LATENCY_PS, &[("latency_ps", self.latency_ps)])
-    }
-}
-
-impl BridgeModelPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let times = [
-            ("idle_exit_ps", self.idle_exit_ps),
-            ("interrupt_ps", self.interrupt_ps),
-            ("poll_ps", self.poll_ps),
-            ("rx_latency_ps", self.rx_latency_ps),
-            ("tx_latency_ps", self.tx_latency_ps),
-        ];
-        check(place, LATENCY_PS, &times)?;
-        let rings = [("rx_ring", self.rx_ring as u64), ("tx_ring", self.tx_ring as u64)];
-        check(place, MOST_DESCRIPTORS, &rings)
     }
 }
 
@@ -165,10 +121,6 @@ impl TcpConnectionPlan {
 
 impl VethNetworkPlan {
     fn check_limits(&self) -> Result<(), PlanError> {
-        for (index, space) in self.namespaces.iter().enumerate() {
-            let batch = [("gro_batch", space.gro_batch as u64)];
-            check(&format!("veth.namespaces[{index}]"), MOST_AT_ONCE, &batch)?;
-        }
         for (index, item) in self.datagrams.iter().enumerate() {
             let place = format!("veth.datagrams[{index}]");
             check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use tailback_proto::flow_control::veth_queue::MAX_TX_USECS;
 
-use super::{impossible, PlanError, QdiscPlan};
+pub use crate::linux::veth::settings::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
+
+use super::{impossible, in_bounds, PlanError, QdiscPlan};
 
 /// Namespaces of one machine, the veth pairs between them, and what is sent over these.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,25 +30,8 @@ pub struct VethNetworkPlan {
 pub struct NamespacePlan {
     /// Unique name.
     pub name: String,
-    /// To take a packet from the ring and hand it to GRO.
-    pub take_ps: u64,
-    /// A packet's way up the stack, without rules.
-    pub stack_ps: u64,
-    /// Rules that every packet is compared with.
-    pub rules: u32,
-    /// A comparison.
-    pub rule_ps: u64,
-    /// The way up the stack of an echo request with its answer, rules included.
-    pub echo_ps: u64,
-    /// Share by which a poll's way up the stack may take less or more, per mille, drawn anew for each poll.
-    pub jitter_per_mille: u32,
-    /// From the wake-up of a thread or of a core that sleeps to its first instruction.
-    pub wakeup_ps: u64,
-    /// A NAPI instance has a thread with a core of its own (`/sys/class/net/DEV/threaded`); else it is polled in softirqs
-    /// of the core that sent to it first.
-    pub threaded: bool,
-    /// Packets that GRO collects before the stack sees them (sysctl `net.core.gro_normal_batch`).
-    pub gro_batch: u32,
+    /// What receiving costs in it.
+    pub costs: ConsumerParameters,
 }
 
 /// A veth pair. Both ends are alike.
@@ -57,28 +42,12 @@ pub struct VethPlan {
     pub a: String,
     /// Namespace of the other end.
     pub b: String,
-    /// Entries of each ring.
-    pub ring: u32,
-    /// A full ring stops the queue of an end with a qdisc (kernels from 6.16 on); else it frees the packet.
-    pub stops_when_full: bool,
-    /// What byte queue limits count.
-    pub bql: VethBqlPlan,
-    /// Over how long completions are collected.
-    pub tx_usecs_ps: u64,
+    /// Its settings.
+    pub veth: VethSettings,
+    /// Largest frame of its devices: the MTU and the Ethernet header.
+    pub frame_bytes: u32,
     /// The queueing discipline of both ends.
     pub qdisc: QdiscPlan,
-    /// To take a packet from the qdisc and put it into the ring, where a softirq does that.
-    pub output_ps: u64,
-}
-
-/// What byte queue limits count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
-pub enum VethBqlPlan {
-    Off,
-    Packets,
-    Bytes,
 }
 
 /// A thread that sends UDP datagrams as fast as it can, or at a rate, through one socket.
@@ -151,8 +120,6 @@ pub struct FramesPlan {
     pub stop_ps: Option<u64>,
 }
 
-/// Most entries of a ring: beyond it nothing is known of `ptr_ring`.
-const MAX_RING: u32 = 1 << 20;
 /// An Ethernet frame without FCS: header and IP header at least, at most what a packet's length can say.
 const FRAME_BYTES: std::ops::RangeInclusive<u32> = 34..=65_535;
 /// Longest time of a piece of work: the engine's horizon is far beyond.
@@ -166,19 +133,10 @@ impl VethNetworkPlan {
             if number.insert(&space.name, index).is_some() {
                 return Err(impossible(place, format!("two are named {}", space.name)));
             }
-            let rules = (space.rules as u64).saturating_mul(space.rule_ps);
-            let works = [space.take_ps, space.stack_ps, rules, space.echo_ps, space.wakeup_ps];
-            if works.iter().any(|&work| work > MAX_WORK_PS) {
+            in_bounds(&format!("{place}.costs"), &space.costs)?;
+            let ConsumerParameters { rules, rule, echo, .. } = space.costs;
+            if (rules as u64 * rule.0) as f64 * echo > MAX_WORK_PS as f64 {
                 return Err(impossible(place, "a packet takes longer than 100 s"));
-            }
-            if space.take_ps + space.stack_ps == 0 {
-                return Err(impossible(place, "a packet costs nothing: take_ps and stack_ps are 0"));
-            }
-            if space.jitter_per_mille >= 1000 {
-                return Err(impossible(place, "jitter_per_mille is not below 1000"));
-            }
-            if space.gro_batch == 0 {
-                return Err(impossible(place, "gro_batch is 0"));
             }
         }
         for (index, veth) in self.veths.iter().enumerate() {
@@ -186,16 +144,11 @@ impl VethNetworkPlan {
             if veth.a == veth.b || !number.contains_key(&*veth.a) || !number.contains_key(&*veth.b) {
                 return Err(impossible(place, "its ends are not two namespaces"));
             }
-            if !(1..=MAX_RING).contains(&veth.ring) {
-                return Err(impossible(place, format!("ring is {}, not from 1 to {MAX_RING}", veth.ring)));
+            in_bounds(&format!("{place}.veth"), &veth.veth)?;
+            if veth.veth.tx_usecs > MAX_TX_USECS {
+                return Err(impossible(place, "tx_usecs is above half the watchdog, 8 s (ERANGE)"));
             }
-            if veth.tx_usecs_ps > MAX_TX_USECS.0 {
-                return Err(impossible(place, "tx_usecs_ps is above half the watchdog, 8 s (ERANGE)"));
-            }
-            if veth.output_ps > MAX_WORK_PS {
-                return Err(impossible(place, "output_ps is longer than 100 s"));
-            }
-            veth.qdisc.check(&format!("{place}.qdisc"))?;
+            veth.qdisc.check(&format!("{place}.qdisc"), veth.frame_bytes)?;
         }
         let joined = |src: &str, dst: &str| {
             self.veths.iter().any(|v| (v.a == src && v.b == dst) || (v.b == src && v.a == dst))

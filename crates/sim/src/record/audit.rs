@@ -1,6 +1,7 @@
 //! The books: what went in must have come out, be on its way, or have been dropped with a reason.
 
-use crate::fabric::port::{DropReason, Tally, RECLASSIFIES};
+use crate::fabric::drops::{DropReason, Tally};
+use crate::fabric::port::RECLASSIFIES;
 use crate::fabric::{lane, port_and_class, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
@@ -12,25 +13,25 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let mut errors = Vec::new();
     let mut in_flight = 0u64;
     let mut checked = 0;
-    let mut buffered = vec![[0u64; 2]; world.switches.len()];
-    let mut charged = vec![0u64; world.groups.len()];
+    let mut buffered = vec![[0u64; 2]; world.fabric.switches.len()];
+    let mut charged = vec![0u64; world.fabric.groups.len()];
     let (mut sent, mut there) = (Tally::default(), Tally::default());
-    for (at, queue) in world.queues.iter().enumerate() {
+    for (at, queue) in world.fabric.queues.iter().enumerate() {
         let (port, class) = port_and_class(at);
-        let name = || format!("{}/tc{class}", world.links[port].name);
-        let switch = world.switch_of(port);
+        let name = || format!("{}/tc{class}", world.fabric.links[port].name);
+        let switch = world.fabric.switch_of(port);
         let (mut packets, mut bytes) = (0u64, 0u64);
-        for packet in queue.fifo.iter(&world.packets) {
+        for packet in queue.fifo.iter(&world.fabric.packets) {
             packets += 1;
             bytes += packet.frame_bytes() as u64;
             in_flight += packet.kind.is_data() as u64;
             if let Some(switch) = switch {
-                let in_port = world.switches[switch].first_port as usize + packet.ingress as usize;
+                let in_port = world.fabric.switches[switch].first_port as usize + packet.ingress as usize;
                 charged[lane(in_port, class)] += packet.frame_bytes() as u64;
             }
         }
         if let Some(switch) = switch {
-            buffered[switch][world.switches[switch].pool(class)] += bytes;
+            buffered[switch][world.fabric.switches[switch].pool(class)] += bytes;
         }
         checked += (queue.rx_packets > 0) as u64;
         if bytes != queue.bytes as u64 {
@@ -39,7 +40,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         let dropped = |count: fn(DropReason) -> bool| {
             let reasons = DropReason::ALL.into_iter().filter(|&reason| count(reason));
             reasons.fold((0, 0), |sum, reason| {
-                let tally = &world.drops[at][reason as usize];
+                let tally = &world.fabric.drops[at][reason as usize];
                 (sum.0 + tally.packets, sum.1 + tally.bytes)
             })
         };
@@ -56,18 +57,21 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         }
         // What a port sent arrived at its peer, is on the link, or was lost there; perhaps in another class.
         let (mut on_link, mut bytes_on_link) = (0u64, 0u64);
-        let link = world.ports[port].in_flight.iter(&world.packets).filter(|packet| packet.class == class);
+        let link = world.fabric.ports[port]
+            .in_flight
+            .iter(&world.fabric.packets)
+            .filter(|packet| packet.class == class);
         for packet in link {
             on_link += 1;
             bytes_on_link += packet.frame_bytes() as u64;
         }
         let lost = dropped(DropReason::was_on_link);
-        let arrived = &world.groups[(world.ports[port].peer as usize, class)];
+        let arrived = &world.fabric.groups[(world.fabric.ports[port].peer as usize, class)];
         sent.packets += queue.tx_packets;
         sent.bytes += queue.tx_bytes;
         there.packets += arrived.rx_packets + on_link + lost.0;
         there.bytes += arrived.rx_bytes + bytes_on_link + lost.1;
-        if world.ports[port].behind & RECLASSIFIES != 0 && (class as usize) + 1 < CLASSES {
+        if world.fabric.ports[port].behind & RECLASSIFIES != 0 && (class as usize) + 1 < CLASSES {
             continue;
         }
         let (sent, there) = (std::mem::take(&mut sent), std::mem::take(&mut there));
@@ -81,27 +85,27 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             ));
         }
     }
-    for (at, group) in world.groups.iter().enumerate() {
+    for (at, group) in world.fabric.groups.iter().enumerate() {
         let (port, class) = port_and_class(at);
         if charged[at] != group.bytes() as u64 {
             errors.push((
-                format!("{}/pg{class}", world.links[port].name),
+                format!("{}/pg{class}", world.fabric.links[port].name),
                 format!("is charged {} B but {} B of its packets are queued", group.bytes(), charged[at]),
             ));
         }
     }
-    for (index, switch) in world.switches.iter().enumerate() {
-        let own = world.ports_of(index);
+    for (index, switch) in world.fabric.switches.iter().enumerate() {
+        let own = world.fabric.ports_of(index);
         let mut headroom = [0u64; 2];
         let (mut came, mut went) = ((0, 0), (0, 0));
         for at in lane(own.start, 0)..lane(own.end, 0) {
-            headroom[switch.pool(port_and_class(at).1)] += world.groups[at].headroom as u64;
-            came = (came.0 + world.groups[at].rx_packets, came.1 + world.groups[at].rx_bytes);
-            went = (went.0 + world.queues[at].rx_packets, went.1 + world.queues[at].rx_bytes);
+            headroom[switch.pool(port_and_class(at).1)] += world.fabric.groups[at].headroom as u64;
+            came = (came.0 + world.fabric.groups[at].rx_packets, came.1 + world.fabric.groups[at].rx_bytes);
+            went = (went.0 + world.fabric.queues[at].rx_packets, went.1 + world.fabric.queues[at].rx_bytes);
             for reason in
                 DropReason::ALL.into_iter().filter(|reason| !reason.was_on_link() && !reason.was_queued())
             {
-                let dropped = &world.drops[at][reason as usize];
+                let dropped = &world.fabric.drops[at][reason as usize];
                 went = (went.0 + dropped.packets, went.1 + dropped.bytes);
             }
         }
@@ -134,15 +138,15 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         in_flight += held;
         errors.extend(found);
     }
-    for port in &world.ports {
-        in_flight += port.in_flight.iter(&world.packets).filter(|p| p.kind.is_data()).count() as u64;
+    for port in &world.fabric.ports {
+        in_flight += port.in_flight.iter(&world.fabric.packets).filter(|p| p.kind.is_data()).count() as u64;
     }
     let (in_rings, tcp_bytes) = super::tcp::audit(world, &mut errors);
     in_flight += in_rings;
     let (ends, found) = super::veth::audit(plan, world);
     checked += ends;
     errors.extend(found);
-    let data = &world.data;
+    let data = &world.fabric.data;
     let discarded = data.out_of_sequence + data.duplicate;
     let packets = DataPackets {
         sent: data.sent,
@@ -208,16 +212,16 @@ mod tests {
     fn every_cooked_book_is_noticed() {
         // Lane of class 3 at the switch's port to h2: ports are numbered h0, h1, h2, then the switch's three.
         const AT: usize = 5 * CLASSES + 3;
-        cooked(|world| assert_eq!(world.links[5].name, "sw0:h2"));
+        cooked(|world| assert_eq!(world.fabric.links[5].name, "sw0:h2"));
         type Cook<'a> = &'a dyn Fn(&mut World);
         let cooks: [(&str, Cook); 9] = [
-            ("sw0:h2/tc3", &|w| w.queues[AT].rx_packets += 1),
-            ("sw0:h2/tc3", &|w| w.queues[AT].rx_bytes += 1),
-            ("sw0:h2/tc3", &|w| w.queues[AT].tx_bytes += 1),
-            ("sw0:h2/tc3", &|w| w.queues[AT].bytes += 1),
-            ("buffer of switch 0", &|w| w.switches[0].cold.shared_bytes[0] += 1),
-            ("switch 0", &|w| w.drops[AT][DropReason::BufferFull as usize].packets += 1),
-            ("the run", &|w| w.data.delivered += 1),
+            ("sw0:h2/tc3", &|w| w.fabric.queues[AT].rx_packets += 1),
+            ("sw0:h2/tc3", &|w| w.fabric.queues[AT].rx_bytes += 1),
+            ("sw0:h2/tc3", &|w| w.fabric.queues[AT].tx_bytes += 1),
+            ("sw0:h2/tc3", &|w| w.fabric.queues[AT].bytes += 1),
+            ("buffer of switch 0", &|w| w.fabric.switches[0].cold.shared_bytes[0] += 1),
+            ("switch 0", &|w| w.fabric.drops[AT][DropReason::BufferFull as usize].packets += 1),
+            ("the run", &|w| w.fabric.data.delivered += 1),
             ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),
             ("queue pair 0", &|w| w.recv_qps[0].bytes_delivered += 1),
         ];

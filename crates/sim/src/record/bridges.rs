@@ -6,8 +6,8 @@ use tailback_proto::units::Time;
 use super::counters::Counter;
 use super::meta::Queue;
 use super::source::Kind;
+use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Packet;
-use crate::fabric::port::DropReason;
 use crate::fabric::{lane, CLASSES};
 use crate::linux::core::Purpose;
 use crate::plan::{Plan, QdiscPlan};
@@ -75,7 +75,7 @@ pub struct BridgeCore {
 
 /// Name of a port's row: `br0:h1/qdisc`.
 pub(super) fn row_name(world: &World, port: usize, row: &str) -> String {
-    format!("{}/{row}", world.links[port].name)
+    format!("{}/{row}", world.fabric.links[port].name)
 }
 
 /// All cores: their numbers among all, bridge and number there.
@@ -119,7 +119,7 @@ fn egresses(world: &World, port: usize) -> impl Iterator<Item = &crate::linux::e
 
 pub(super) fn read(world: &mut World, source: BridgeSource, before: &mut u64, span: Time) -> f64 {
     use BridgeSource::*;
-    let now = world.now;
+    let now = world.fabric.run.now;
     let first = world.linux.first_bridge_port;
     let ports = &mut world.linux.bridge_ports;
     let counter = match source {
@@ -132,11 +132,11 @@ pub(super) fn read(world: &mut World, source: BridgeSource, before: &mut u64, sp
         // What came out of a ring and had nowhere to go counts there, too.
         RingDropped(port) => {
             let classes = (0..CLASSES as u8).map(|class| lane(first + port, class));
-            let no_route = |at: usize| world.drops[at][DropReason::NoRoute as usize].packets;
+            let no_route = |at: usize| world.fabric.drops[at][DropReason::NoRoute as usize].packets;
             out_of_buffer(world, port) + classes.map(no_route).sum::<u64>()
         }
         Marked(port) => egresses(world, port).map(|egress| egress.marked).sum(),
-        QdiscDropped(port) => world.drops[lane(first + port, 0)][DropReason::Qdisc as usize].packets,
+        QdiscDropped(port) => world.fabric.drops[lane(first + port, 0)][DropReason::Qdisc as usize].packets,
         Core(core, purpose) => world.linux.cores[core].spent(purpose, now).0,
     };
     let difference = counter - std::mem::replace(before, counter);
@@ -145,7 +145,7 @@ pub(super) fn read(world: &mut World, source: BridgeSource, before: &mut u64, sp
 
 /// A queue of a bridge's port.
 pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, order: u32) -> Queue {
-    let node = world.ports[port].owner as usize - world.nics.len() - world.switches.len();
+    let node = world.fabric.ports[port].owner as usize - world.nics.len() - world.fabric.switches.len();
     let model = &plan.bridge_models[plan.bridges[node].model];
     let red = match &model.qdisc {
         QdiscPlan::Red(red) if kind == "qdisc" => Some(red),
@@ -155,12 +155,12 @@ pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize,
         queue: row_name(world, port, kind),
         kind,
         node: plan.bridges[node].name.clone(),
-        port: world.links[port].name.clone(),
+        port: world.fabric.links[port].name.clone(),
         priority: 0,
         order,
-        k_min_bytes: red.map(|red| red.min_bytes as u64),
-        k_max_bytes: red.map(|red| red.max_bytes as u64),
-        limit_bytes: red.map(|red| red.limit_bytes as u64),
+        k_min_bytes: red.map(|red| red.min.0),
+        k_max_bytes: red.map(|red| red.max.0),
+        limit_bytes: red.map(|red| red.limit.0),
     }
 }
 
@@ -168,7 +168,9 @@ pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize,
 pub(super) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
     let row = |(core, bridge, number): (usize, &str, u32)| {
         let core = &world.linux.cores[core];
-        let share = |purpose| core.spent(purpose, world.now).0 as f64 / world.now.0.max(1) as f64;
+        let share = |purpose| {
+            core.spent(purpose, world.fabric.run.now).0 as f64 / world.fabric.run.now.0.max(1) as f64
+        };
         BridgeCore {
             bridge: bridge.to_owned(),
             core: number,
@@ -188,9 +190,9 @@ pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
         let port = world.linux.first_bridge_port + number;
         let channels =
             &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize];
-        let sum = |value: fn(&crate::linux::device::Channel) -> u64| channels.iter().map(value).sum::<u64>();
-        let groups = || world.groups.of_port(port);
-        let queues = || world.queues.of_port(port);
+        let sum = |value: fn(&crate::linux::channel::Channel) -> u64| channels.iter().map(value).sum::<u64>();
+        let groups = || world.fabric.groups.of_port(port);
+        let queues = || world.fabric.queues.of_port(port);
         let mut values = vec![
             ("rx_packets", groups().map(|group| group.rx_packets).sum()),
             ("rx_bytes", groups().map(|group| group.rx_bytes).sum()),
@@ -205,11 +207,11 @@ pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
             ),
         ];
         for egress in egresses(world, number) {
-            super::qdisc::add_counters(&mut values, &egress.qdisc, world.now);
+            super::qdisc::add_counters(&mut values, &egress.qdisc, world.fabric.run.now);
         }
         rows.extend(values.into_iter().map(|(counter, value)| Counter {
             node: plan.bridges[p.bridge as usize].name.clone(),
-            port: world.links[port].name.clone(),
+            port: world.fabric.links[port].name.clone(),
             counter: counter.into(),
             value,
         }));
@@ -235,13 +237,13 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
             let mut unsent = 0;
             for c in &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize]
             {
-                for packet in c.ring.iter(&world.packets) {
+                for packet in c.ring.iter(&world.fabric.packets) {
                     waiting += 1;
                     in_rings += packet.frame_bytes() as u64;
                     hold(packet);
                 }
                 counted += c.waiting as u64;
-                c.in_hand().into_iter().for_each(|packet| hold(&world.packets[packet]));
+                c.in_hand().into_iter().for_each(|packet| hold(&world.fabric.packets[packet]));
                 unsent += c.tx.bytes();
                 if let Some(dql) = c.tx.dql.as_ref().filter(|dql| dql.in_flight() as u64 != c.charged()) {
                     let (counted, found) = (dql.in_flight(), c.charged());
@@ -262,7 +264,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
             }
             let mut queued = 0;
             for egress in egresses(world, at) {
-                egress.in_hand().into_iter().for_each(|packet| hold(&world.packets[packet]));
+                egress.in_hand().into_iter().for_each(|packet| hold(&world.fabric.packets[packet]));
                 queued += egress.qdisc.backlog_bytes();
             }
             if queued != p.qdisc_backlog.value {
@@ -275,10 +277,10 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
             }
             for class in 0..CLASSES as u8 {
                 let at = lane(port, class);
-                came += world.groups[at].rx_packets;
-                went += world.queues[at].tx_packets;
+                came += world.fabric.groups[at].rx_packets;
+                went += world.fabric.queues[at].tx_packets;
                 let reasons = DropReason::ALL.into_iter().filter(|reason| !reason.was_on_link());
-                went += reasons.map(|reason| world.drops[at][reason as usize].packets).sum::<u64>();
+                went += reasons.map(|reason| world.fabric.drops[at][reason as usize].packets).sum::<u64>();
             }
         }
         if came != went {
@@ -330,11 +332,11 @@ mod tests {
             ("br0:h0/tx-ring", &|w| w.linux.channels[0].tx.dql.as_mut().expect("BQL is on").queued(1)),
             ("br0", &|w| {
                 let at = first(w);
-                w.groups[at].rx_packets += 1;
+                w.fabric.groups[at].rx_packets += 1;
             }),
             ("br0", &|w| {
                 let at = first(w);
-                w.drops[at][DropReason::Qdisc as usize].packets += 1;
+                w.fabric.drops[at][DropReason::Qdisc as usize].packets += 1;
             }),
         ];
         for (number, (place, cook)) in cooks.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Counters under the names that `ethtool -S`, `rdma statistic` and the switch's tools print.
 
-use crate::fabric::port::DropReason;
+use crate::fabric::drops::DropReason;
 use crate::fabric::{lane, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
@@ -52,8 +52,8 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
         port_counters(world, &host_plan.name, "", world.nics[host].port as usize, &mut rows);
     }
     for (index, switch) in plan.switches.iter().enumerate() {
-        for port in world.ports_of(index) {
-            let name = world.links[port].name.clone();
+        for port in world.fabric.ports_of(index) {
+            let name = world.fabric.links[port].name.clone();
             port_counters(world, &switch.name, &name, port, &mut rows);
         }
     }
@@ -105,9 +105,13 @@ impl HostControl {
 fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: &mut Vec<Counter>) {
     for class in 0..CLASSES as u8 {
         let at = lane(port, class);
-        let (queue, group, pause, pausing) =
-            (&world.queues[at], &world.groups[at], &world.pauses[at], &world.pausing[at]);
-        let tallies = || world.drops[at].iter().zip(DropReason::ALL);
+        let (queue, group, pause, pausing) = (
+            &world.fabric.queues[at],
+            &world.fabric.groups[at],
+            &world.fabric.pauses[at],
+            &world.fabric.pausing[at],
+        );
+        let tallies = || world.fabric.drops[at].iter().zip(DropReason::ALL);
         let dropped = |count: fn(DropReason) -> bool| -> u64 {
             tallies().filter(|&(_, reason)| count(reason)).map(|(tally, _)| tally.packets).sum()
         };
@@ -115,7 +119,7 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
         if queue.tx_packets + group.rx_packets + pause.frames + pausing.frames + dropped(|_| true) == 0 {
             continue;
         }
-        let held = pausing.held_until(world.now);
+        let held = pausing.held_until(world.fabric.run.now);
         let microseconds = |ps: u64| ps / PICOSECONDS_TO_MICROSECONDS;
         let mut values = vec![
             (format!("tx_prio{class}_packets"), queue.tx_packets),
@@ -123,18 +127,21 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
             (format!("rx_prio{class}_packets"), group.rx_packets),
             (format!("rx_prio{class}_bytes"), group.rx_bytes),
             (format!("rx_prio{class}_pause"), pause.frames),
-            (format!("rx_prio{class}_pause_duration"), microseconds(pause.paused_until(world.now).0)),
+            (
+                format!("rx_prio{class}_pause_duration"),
+                microseconds(pause.paused_until(world.fabric.run.now).0),
+            ),
             (format!("rx_prio{class}_pause_transition"), pause.transitions),
             (format!("tx_prio{class}_pause"), pausing.frames),
             (format!("tx_prio{class}_pause_duration"), microseconds(held.0)),
         ];
         if !port_name.is_empty() {
-            values.push((format!("ecn_marked_tc_{class}"), world.marked[at]));
+            values.push((format!("ecn_marked_tc_{class}"), world.fabric.marked[at]));
             values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped(DropReason::lacks_buffer)));
         }
-        if let Some(watchdog) = world.watchdogs.get(&at).filter(|watchdog| watchdog.detected > 0) {
+        if let Some(watchdog) = world.fabric.watchdogs.get(&at).filter(|watchdog| watchdog.detected > 0) {
             // As SONiC's counters database has them, by queue.
-            let from_it = world.drops[at][DropReason::StormIngress as usize].packets;
+            let from_it = world.fabric.drops[at][DropReason::StormIngress as usize].packets;
             for (name, value) in [
                 ("DEADLOCK_DETECTED", watchdog.detected),
                 ("DEADLOCK_RESTORED", watchdog.restored),

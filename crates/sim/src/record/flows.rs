@@ -90,7 +90,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
     let (s, r) = (&world.send_qps[qp], &world.recv_qps[qp]);
     let writer = &world.writers[s.writer as usize];
     let ended = matches!(s.state, QpState::Done | QpState::Error);
-    let end = if ended { s.end } else { world.now };
+    let end = if ended { s.end } else { world.fabric.run.now };
     let error = (s.state == QpState::Error).then(|| {
         format!(
             "transport retry counter exceeded: no progress past packet {} for {}",

@@ -92,7 +92,7 @@ impl Items {
 
     /// Adds up what has been delivered until now.
     pub fn update(&mut self, world: &World) {
-        while self.waiting.last().is_some_and(|&(start, ..)| start <= world.now) {
+        while self.waiting.last().is_some_and(|&(start, ..)| start <= world.fabric.run.now) {
             self.running.extend(self.waiting.pop().map(|(_, qp, part)| (qp, part)));
         }
         self.delivered.copy_from_slice(&self.done);

@@ -1,14 +1,14 @@
 //! What a recording says about the run as a whole.
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bridges::{self, BridgeCore};
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
 use super::tcp::Cpu;
 use super::veth::Veth;
+use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Kind;
-use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class};
 use crate::host::path::{HostPath, Target};
 use crate::plan::Plan;
@@ -184,13 +184,13 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         text: format!("{place} {text}"),
         r#where: place,
     }));
-    let sent = |kind: Kind| world.transmissions[kind as usize];
+    let sent = |kind: Kind| world.fabric.transmissions[kind as usize];
     let packets = [
         ("data", sent(Kind::Data)),
         ("ack", sent(Kind::Ack)),
         ("nak", sent(Kind::Nak)),
         ("cnp", sent(Kind::Cnp)),
-        ("pfc", world.pause_frames.sent),
+        ("pfc", world.fabric.pause_frames.sent),
         ("probe", sent(Kind::Probe)),
         ("probe_ack", sent(Kind::ProbeAck)),
         ("tcp_data", sent(Kind::Tcp)),
@@ -202,7 +202,7 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
     Meta {
         name: plan.name.clone(),
         seed: plan.seed,
-        end_ps: world.now.0,
+        end_ps: world.fabric.run.now.0,
         complete,
         bin_ps: series.bin.0,
         recorded: series.detail,
@@ -213,7 +213,9 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
             .hosts
             .iter()
             .enumerate()
-            .map(|(index, host)| (host.name.clone(), world.links[world.nics[index].port as usize].rate.0))
+            .map(|(index, host)| {
+                (host.name.clone(), world.fabric.links[world.nics[index].port as usize].rate.0)
+            })
             .collect(),
         faults,
         drops: drops(plan, world),
@@ -250,20 +252,23 @@ fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
 
 fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (&at, &enough) in &world.lossless_drops {
+    for (&at, &enough) in &world.fabric.lossless_drops {
         let (port, class) = port_and_class(at);
-        let owner = world.ports[port].owner as usize;
+        let owner = world.fabric.ports[port].owner as usize;
         let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
-        let text = match world.nics.get(owner).and_then(|nic| world.paths.get(nic.path as usize)) {
-            Some(path) => format!(
-                "lossless priority {class} dropped packets at {name}: its buffer of {} B overflowed, {enough} B would have been enough",
-                path.buffers.part_of(class).0
-            ),
-            None => format!(
-                "lossless priority {class} dropped packets at port {}: its headroom of {} B overflowed, {enough} B would have been enough",
-                world.links[port].name, world.links[port].headroom_bytes
-            ),
+        let path = world.nics.get(owner).and_then(|nic| world.paths.get(nic.path as usize));
+        let (place, what, bytes) = match path {
+            Some(path) => (name.clone(), "buffer", path.buffers.part_of(class).0),
+            None => {
+                let link = &world.fabric.links[port];
+                (format!("port {}", link.name), "headroom", link.headroom_bytes)
+            }
         };
+        let paused = path.map_or(1 << class, |path| path.buffers.paused_with(class));
+        let why = not_paused(plan, world, port, class, paused);
+        let text = format!(
+            "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed, {enough} B would have been enough{why}"
+        );
         faults.push(Fault { kind: "lossless_drop", r#where: name, text });
     }
     if let Some((lanes, since)) = &world.deadlocks.found {
@@ -285,10 +290,33 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
     faults
 }
 
+/// Why pauses of the priorities `paused` do not stop all that the peer of a port sends and the port has in a class, in words
+/// for a fault; empty if they do.
+fn not_paused(plan: &Plan, world: &World, port: usize, class: u8, paused: u8) -> String {
+    let p = &world.fabric.ports[port];
+    let peer = world.fabric.links[p.peer as usize].name.split(':').next().unwrap_or_default();
+    if world.fabric.is_bridge(p.peer as usize) {
+        return format!("; a Linux bridge such as {peer} takes no pauses");
+    }
+    let (here, there) =
+        (world.fabric.classes.of(p.owner as usize), world.fabric.classes.of(p.peer_owner as usize));
+    let others = here.iter().zip(there).take(plan.code_points.len());
+    let others = others.filter(|(&own, &other)| own == class && paused & (1 << other) == 0);
+    let sent: BTreeSet<String> = others.map(|(_, other)| other.to_string()).collect();
+    if sent.is_empty() {
+        return String::new();
+    }
+    let sent: Vec<String> = sent.into_iter().collect();
+    format!(
+        "; no pause of it stops what {peer} sends in priority {} (host.qos and switch.qos differ)",
+        sent.join(" or ")
+    )
+}
+
 /// Queue at which packets were dropped.
 fn drop_place(plan: &Plan, world: &World, port: usize, class: u8, reason: DropReason) -> String {
-    let owner = world.ports[port].owner as usize;
-    if world.is_bridge(port) && !reason.was_on_link() {
+    let owner = world.fabric.ports[port].owner as usize;
+    if world.fabric.is_bridge(port) && !reason.was_on_link() {
         let row = if reason == DropReason::Qdisc { "qdisc" } else { "rx-ring" };
         bridges::row_name(world, port, row)
     } else if reason == DropReason::ReceiveBufferFull && owner < plan.hosts.len() {
@@ -304,7 +332,7 @@ fn drop_place(plan: &Plan, world: &World, port: usize, class: u8, reason: DropRe
 
 fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
     let mut rows = Vec::new();
-    for (at, reasons) in world.drops.iter().enumerate() {
+    for (at, reasons) in world.fabric.drops.iter().enumerate() {
         let (port, class) = port_and_class(at);
         for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
             rows.push(Drop {
@@ -320,17 +348,18 @@ fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
 
 fn pauses(world: &World) -> Vec<Pause> {
     world
+        .fabric
         .pause_logs
         .iter()
         .map(|(&at, log)| {
             let (port, class) = port_and_class(at);
-            let sink = &world.pauses[at];
+            let sink = &world.fabric.pauses[at];
             Pause {
-                port: world.links[port].name.clone(),
+                port: world.fabric.links[port].name.clone(),
                 priority: class,
                 rx_frames: sink.frames,
                 transitions: sink.transitions,
-                paused_ps: sink.paused_until(world.now).0,
+                paused_ps: sink.paused_until(world.fabric.run.now).0,
                 max_share_of_a_second: log.max_share_of_a_second(),
                 last_pause_ps: log.last.0,
             }
@@ -339,11 +368,11 @@ fn pauses(world: &World) -> Vec<Pause> {
 }
 
 fn storms(world: &World) -> Vec<Storm> {
-    let rows = world.watchdogs.iter().filter_map(|(&at, watchdog)| {
+    let rows = world.fabric.watchdogs.iter().filter_map(|(&at, watchdog)| {
         let (port, class) = port_and_class(at);
-        let dropped = |reason| world.drops[at][reason as usize].packets;
+        let dropped = |reason| world.fabric.drops[at][reason as usize].packets;
         Some(Storm {
-            port: world.links[port].name.clone(),
+            port: world.fabric.links[port].name.clone(),
             priority: class,
             detected: watchdog.detected,
             restored: watchdog.restored,
@@ -364,16 +393,16 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         let Some(hops) = world.path(src, dst, flow as u32) else { continue };
         let mut order = 0;
         let add = |found: &mut BTreeMap<_, _>, kind, port: usize, order| {
-            let class = world.class_of(world.ports[port].owner as usize)[code_point as usize];
+            let class = world.fabric.classes.of(world.fabric.ports[port].owner as usize)[code_point as usize];
             found
                 .entry((order, lane(port, class), kind))
                 .or_insert_with(|| queue(plan, world, kind, port, class, order));
         };
         let last = hops[hops.len() - 1];
-        let receive_port = world.ports[last].peer as usize;
+        let receive_port = world.fabric.ports[last].peer as usize;
         match world.paths.get(world.nics[dst as usize].path as usize) {
             Some(path) => {
-                let class = world.class_of(dst as usize)[code_point as usize];
+                let class = world.fabric.classes.of(dst as usize)[code_point as usize];
                 for row in super::paths::ROWS {
                     let at = (order, lane(receive_port, 0), row);
                     found.entry(at).or_insert_with(|| path_queue(plan, world, path, row, class, order));
@@ -385,8 +414,8 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         }
         for window in (1..hops.len()).rev() {
             let (port, before) = (hops[window], hops[window - 1]);
-            let ingress = world.ports[before].peer as usize;
-            if world.is_bridge(port) {
+            let ingress = world.fabric.ports[before].peer as usize;
+            if world.fabric.is_bridge(port) {
                 for (kind, at) in [("tx-ring", port), ("qdisc", port), ("rx-ring", ingress)] {
                     order += 1;
                     found
@@ -418,7 +447,7 @@ fn path_queue(
         queue: super::paths::row_name(plan, path, row),
         kind: if row == "memory" && matches!(path.target, Target::Gpu(_)) { "gpu" } else { row },
         node: plan.hosts[path.host as usize].name.clone(),
-        port: world.links[path.port as usize].name.clone(),
+        port: world.fabric.links[path.port as usize].name.clone(),
         priority: class,
         order,
         k_min_bytes: None,
@@ -432,10 +461,10 @@ fn path_queue(
 }
 
 fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8, order: u32) -> Queue {
-    let owner = world.ports[port].owner as usize;
+    let owner = world.fabric.ports[port].owner as usize;
     let switch = owner.checked_sub(plan.hosts.len());
     let marks = switch.filter(|_| kind == "egress");
-    let ecn = marks.and_then(|_| world.marking.thresholds(lane(port, class)));
+    let ecn = marks.and_then(|_| world.fabric.marking.thresholds(lane(port, class)));
     let name = match kind {
         "receive" => receive_name(plan, owner),
         "send" => send_queue_name(plan, owner, class),
@@ -449,13 +478,13 @@ fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8,
             Some(index) => plan.switches[index].name.clone(),
             None => plan.hosts[owner].name.clone(),
         },
-        port: world.links[port].name.clone(),
+        port: world.fabric.links[port].name.clone(),
         priority: class,
         order,
         k_min_bytes: ecn.map(|ecn| ecn.k_min_bytes),
         k_max_bytes: ecn.map(|ecn| ecn.k_max_bytes),
         limit_bytes: switch.map(|index| {
-            let switch = &world.switches[index];
+            let switch = &world.fabric.switches[index];
             switch.cold.shared_bytes[switch.pool(class)]
         }),
     }

@@ -18,7 +18,7 @@ pub use counters::Counter;
 pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
-pub use series::Series;
+pub use series::{RecordParameters, Series, MIN_BINS};
 pub use tcp::{CoreShares, Cpu};
 pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 
@@ -48,23 +48,13 @@ pub(crate) fn recording(
     events: u64,
     complete: bool,
 ) -> Recording {
-    close_pauses(world);
-    let series = recorder.into_series(world.now);
+    world.fabric.close_pauses();
+    let series = recorder.into_series(world.fabric.run.now);
     let mut flows = flows::flows(plan, world);
     flows.extend(tcp::flows(plan, world));
     let counters = counters::counters(plan, world);
     let meta = meta::meta(plan, world, &series, events, complete);
     Recording { flows, series, counters, meta }
-}
-
-/// Pauses that still last are counted up to the end of the run.
-fn close_pauses(world: &mut World) {
-    for lane in 0..world.pauses.len() {
-        if let Some(since) = world.pauses[lane].paused_since() {
-            let now = world.now;
-            world.pause_logs.entry(lane).or_default().add(since, now);
-        }
-    }
 }
 
 /// A rate in bit/s from bytes over a span; 0 for an empty span.

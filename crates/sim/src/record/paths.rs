@@ -95,7 +95,7 @@ pub(super) fn sources(path: &HostPath, row: &str, class: Option<u8>) -> Vec<Path
 #[inline(never)] // what most runs never need stays out of the way of what they do
 pub(super) fn read(world: &mut World, path: usize, source: PathSource, before: &mut u64, span: Time) -> f64 {
     use PathSource::*;
-    let now = world.now;
+    let now = world.fabric.run.now;
     let path = &mut world.paths[path];
     let mut mean = |byte_time: u128| {
         // In ticks, which 64 bits hold for long.
@@ -148,11 +148,11 @@ const STALLED_SECOND: f64 = 0.3;
 /// `pcm-memory`).
 pub(super) fn counters(world: &World, path: &HostPath, node: &str, rows: &mut Vec<Counter>) {
     let mut log = path.stalls.per_second.clone();
-    log.resize(world.now.0.div_ceil(SECOND_PS) as usize, 0);
-    let whole = (world.now.0 / SECOND_PS) as usize;
+    log.resize(world.fabric.run.now.0.div_ceil(SECOND_PS) as usize, 0);
+    let whole = (world.fabric.run.now.0 / SECOND_PS) as usize;
     let last = match whole.checked_sub(1) {
         Some(second) => log[second] as f64 / SECOND_PS as f64,
-        None => log.first().map_or(0.0, |&ps| ps as f64 / world.now.0.max(1) as f64),
+        None => log.first().map_or(0.0, |&ps| ps as f64 / world.fabric.run.now.0.max(1) as f64),
     };
     let stalled_seconds = log.iter().take(whole).filter(|&&ps| ps as f64 / SECOND_PS as f64 > STALLED_SECOND);
     let mut values = vec![
@@ -165,7 +165,7 @@ pub(super) fn counters(world: &World, path: &HostPath, node: &str, rows: &mut Ve
     match &path.target {
         Target::Memory(memory) => {
             let c = &memory.counters;
-            let [cpu_read, cpu_written] = memory.cpu_bytes(world.now);
+            let [cpu_read, cpu_written] = memory.cpu_bytes(world.fabric.run.now);
             values.extend([
                 ("ItoM_total", c.write_hits + c.write_misses),
                 ("ItoM_miss", c.write_misses),
@@ -197,7 +197,7 @@ pub(super) fn audit(world: &World, plan_name: &str, path: &HostPath) -> (u64, Ve
     let (mut held, mut held_bytes, mut data) = (0u64, 0u64, 0u64);
     for (index, part) in path.buffers.parts.iter().enumerate() {
         let mut bytes = 0;
-        for packet in part.fifo.iter(&world.packets) {
+        for packet in part.fifo.iter(&world.fabric.packets) {
             bytes += packet.frame_bytes() as u64;
             held += 1;
             data += packet.kind.is_data() as u64;
@@ -214,8 +214,8 @@ pub(super) fn audit(world: &World, plan_name: &str, path: &HostPath) -> (u64, Ve
     let (mut came, mut dropped) = ((0u64, 0u64), (0u64, 0u64));
     for class in 0..crate::fabric::CLASSES as u8 {
         let at = lane(path.port as usize, class);
-        let group = &world.groups[at];
-        let tally = &world.drops[at][crate::fabric::port::DropReason::ReceiveBufferFull as usize];
+        let group = &world.fabric.groups[at];
+        let tally = &world.fabric.drops[at][crate::fabric::drops::DropReason::ReceiveBufferFull as usize];
         came = (came.0 + group.rx_packets, came.1 + group.rx_bytes);
         dropped = (dropped.0 + tally.packets, dropped.1 + tally.bytes);
     }
@@ -234,11 +234,12 @@ pub(super) fn audit(world: &World, plan_name: &str, path: &HostPath) -> (u64, Ve
     if pcie.credits.consumed() != pcie.given_back {
         errors.push((name(), "credits were consumed that never come back".into()));
     }
-    let (in_use, granted) = (pcie.credits.in_use(world.now.max(pcie.free_at)), pcie.credits.granted());
+    let (in_use, granted) =
+        (pcie.credits.in_use(world.fabric.run.now.max(pcie.free_at)), pcie.credits.granted());
     if in_use.header > granted.header || in_use.data > granted.data {
         errors.push((name(), format!("{in_use:?} are in use of {granted:?}")));
     }
-    let possible = pcie.rate.bytes_in(world.now.max(pcie.free_at));
+    let possible = pcie.rate.bytes_in(world.fabric.run.now.max(pcie.free_at));
     if pcie.link_bytes > possible {
         errors.push((name(), format!("carried {} B where {possible} B are possible", pcie.link_bytes)));
     }

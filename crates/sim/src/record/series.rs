@@ -19,6 +19,20 @@ use crate::fabric::lane;
 use crate::plan::Plan;
 use crate::world::World;
 
+tailback_proto::parameters! {
+    /// What is kept of a run, however long it is.
+    pub struct RecordParameters {
+        /// Most bins of a time series; a longer run has longer bins.
+        max_bins: u32 = 2048, in MIN_BINS..=1_000_000,
+            source "assumption: twice as many as a plot has pixels across";
+        /// Queue pairs whose rate and alpha are recorded.
+        qps: u32 = 64, in 0..=100_000,
+            source "assumption: more lines cannot be told apart in a plot";
+    }
+}
+
+/// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.
+pub const MIN_BINS: u32 = 16;
 /// Length of a bin at the start of a run.
 pub(crate) const FIRST_BIN: Time = Time::from_us(1);
 /// The same where there are more than [`MANY_COLUMNS`], so that reading them all takes a small part of the run.
@@ -90,7 +104,8 @@ pub struct Series {
 impl Recorder {
     pub fn new(plan: &Plan, world: &World) -> Self {
         let details = [Detail::Full, Detail::EgressQueues, Detail::Hosts];
-        let few = FEW_BINS.min(plan.record.max_bins);
+        let most = plan.record.max_bins as usize;
+        let few = FEW_BINS.min(most);
         let mut recorders = details.into_iter().map(|detail| Recorder::of_detail(plan, world, detail));
         let fits = |recorder: &Recorder| recorder.columns.len() * few <= MAX_VALUES;
         let mut recorder =
@@ -98,8 +113,7 @@ impl Recorder {
         recorder.items = Items::new(plan, world);
         recorder.add_items(plan);
         // Merging by 5 and by 2 needs a multiple of 10.
-        let bins =
-            plan.record.max_bins.min(MAX_VALUES / recorder.columns.len().max(1)).max(crate::plan::MIN_BINS);
+        let bins = most.min(MAX_VALUES / recorder.columns.len().max(1)).max(MIN_BINS as usize);
         recorder.max_bins = bins / 10 * 10;
         recorder.values = vec![Vec::new(); recorder.columns.len()];
         if recorder.columns.len() > MANY_COLUMNS {
@@ -140,7 +154,7 @@ impl Recorder {
                 GoodputTx(host),
                 GoodputRx(host),
                 WireTx(port),
-                WireRx(world.ports[port].peer as usize),
+                WireRx(world.fabric.ports[port].peer as usize),
                 PacketSeqErr(host),
                 OutOfSequence(host),
                 LocalAckTimeoutErr(host),
@@ -173,8 +187,8 @@ impl Recorder {
             let sources: Vec<Source> = sources.into_iter().map(Source::Bridge).collect();
             recorder.add(entity, &sources);
         }
-        for port in (0..world.ports.len()).filter(|&port| !world.is_bridge(port)) {
-            let host = world.ports[port].owner as usize;
+        for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
+            let host = world.fabric.ports[port].owner as usize;
             for &class in &classes {
                 let at = lane(port, class);
                 use Source::*;
@@ -203,10 +217,10 @@ impl Recorder {
                 );
             }
         }
-        for qp in tracked(world.send_qps.len(), plan.record.tracked_qps) {
+        for qp in tracked(world.send_qps.len(), plan.record.qps as usize) {
             recorder.add(qp_name(plan, world, qp), &qp_sources(world, qp));
         }
-        for connection in tracked(world.sockets.connections.len(), plan.record.tracked_qps) {
+        for connection in tracked(world.sockets.connections.len(), plan.record.qps as usize) {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
             recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }
@@ -259,20 +273,20 @@ impl Recorder {
 
     /// Closes the last bin, which may be shorter and so is never merged.
     pub fn close(&mut self, world: &mut World) {
-        if world.now > self.bin_start {
+        if world.fabric.run.now > self.bin_start {
             self.close_bin(world);
         }
     }
 
     fn close_bin(&mut self, world: &mut World) {
-        let span = world.now - self.bin_start;
+        let span = world.fabric.run.now - self.bin_start;
         if let Some(items) = &mut self.items {
             items.update(world);
         }
         let items = self.items.as_ref();
         self.latest.extend(self.columns.iter_mut().map(|column| column.read(world, items, span)));
         self.bins += 1;
-        self.bin_start = world.now;
+        self.bin_start = world.fabric.run.now;
         if self.latest.len() + self.columns.len() > LATEST_VALUES {
             self.store_latest();
         }
@@ -377,11 +391,11 @@ fn tracked(count: usize, wanted: usize) -> impl Iterator<Item = usize> {
 }
 
 pub(super) fn egress_name(world: &World, port: usize, class: u8) -> String {
-    format!("{}/tc{class}", world.links[port].name)
+    format!("{}/tc{class}", world.fabric.links[port].name)
 }
 
 pub(super) fn ingress_name(world: &World, port: usize, class: u8) -> String {
-    format!("{}/pg{class}", world.links[port].name)
+    format!("{}/pg{class}", world.fabric.links[port].name)
 }
 
 pub(super) fn receive_name(plan: &Plan, host: usize) -> String {

@@ -196,45 +196,48 @@ impl Column {
     pub fn read(&mut self, world: &mut World, items: Option<&Items>, span: Time) -> f64 {
         use Source::*;
         let before = &mut self.before;
-        let now = world.now;
+        let now = world.fabric.run.now;
         let counter = match self.source {
             GoodputTx(host) => world.nics[host].counters.goodput_tx_bytes,
             GoodputRx(host) => world.nics[host].counters.goodput_rx_bytes,
-            WireRx(port) if world.is_bridge(port) => world.ports[port].wire_bytes - world.unsent_bytes(port),
-            WireTx(port) | WireRx(port) => world.ports[port].wire_bytes,
+            WireRx(port) if world.fabric.is_bridge(port) => {
+                world.fabric.ports[port].wire_bytes - world.fabric.unsent_bytes(port)
+            }
+            WireTx(port) | WireRx(port) => world.fabric.ports[port].wire_bytes,
             PacketSeqErr(host) => world.nics[host].counters.packet_seq_err,
             OutOfSequence(host) => world.nics[host].counters.out_of_sequence,
             LocalAckTimeoutErr(host) => world.nics[host].counters.local_ack_timeout_err,
             CnpSent(host) => world.nics[host].counters.np_cnp_sent,
             CnpHandled(host) => world.nics[host].counters.rp_cnp_handled,
             CnpDelay(host) => world.nics[host].counters.cnp_delay_ns,
-            EcnMarked(at) => world.marked[at],
-            Dropped(at) => world.dropped[at][0],
-            IngressDropped(at) => world.dropped[at][1],
-            PausedShare(at) => world.pauses[at].paused_until(now).0,
-            PausingShare(at) => world.pausing[at].held_until(now).0,
+            EcnMarked(at) => world.fabric.marked[at],
+            Dropped(at) => world.fabric.dropped[at][0],
+            IngressDropped(at) => world.fabric.dropped[at][1],
+            PausedShare(at) => world.fabric.pauses[at].paused_until(now).0,
+            PausingShare(at) => world.fabric.pausing[at].held_until(now).0,
             QueueMean(at) => {
-                let queue = &mut world.queues[at];
+                let queue = &mut world.fabric.queues[at];
                 queue.integrate(now);
                 return mean_of_ticks(std::mem::take(&mut queue.byte_ticks), now, span);
             }
             QueueMax(at) => {
-                let queue = &mut world.queues[at];
+                let queue = &mut world.fabric.queues[at];
                 return std::mem::replace(&mut queue.max_bytes, queue.bytes) as f64;
             }
             GroupMean(at) => {
-                let group = &mut world.groups[at];
+                let group = &mut world.fabric.groups[at];
                 group.integrate(now);
                 return mean_of_ticks(std::mem::take(&mut group.byte_ticks), now, span);
             }
             GroupMax(at) => {
-                let group = &mut world.groups[at];
+                let group = &mut world.fabric.groups[at];
                 let bytes = group.bytes();
                 return std::mem::replace(&mut group.max_bytes, bytes) as f64;
             }
             Xoff(at) => {
                 let (port, class) = port_and_class(at);
-                let switch = &world.switches[world.ports[port].owner as usize - world.nics.len()];
+                let switch =
+                    &world.fabric.switches[world.fabric.ports[port].owner as usize - world.nics.len()];
                 return switch.ingress_threshold(switch.pool(class)) as f64;
             }
             BacklogMean(host, class) | BacklogMax(host, class) => {
@@ -281,7 +284,7 @@ fn queue_pair(world: &World, qp: usize) -> (&SendQp, &NicModel) {
 /// The rate of a queue pair now.
 pub(super) fn rate(world: &World, qp: usize) -> f64 {
     let (s, model) = queue_pair(world, qp);
-    let rate = s.pacer.flow.rate_at(&model.congestion[s.congestion as usize], world.now);
+    let rate = s.pacer.flow.rate_at(&model.congestion[s.congestion as usize], world.fabric.run.now);
     s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate))
 }
 

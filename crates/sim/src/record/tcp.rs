@@ -38,7 +38,7 @@ pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
             continue;
         }
         let cores = world.cpus.cores_of(host).iter().map(|core| {
-            let [irq, softirq, system] = core.shares(world.now);
+            let [irq, softirq, system] = core.shares(world.fabric.run.now);
             CoreShares { irq, softirq, system }
         });
         rows.push(Cpu { host: plan.hosts[host].name.clone(), cores: cores.collect() });
@@ -52,7 +52,7 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
         let item = &plan.tcp_connections[c.item as usize];
         let done = c.state == QpState::Done;
         let started = c.state != QpState::Waiting;
-        let end = if done { c.end } else { world.now };
+        let end = if done { c.end } else { world.fabric.run.now };
         let statistics = c.sender.statistics();
         Flow {
             writer: item.name.clone(),
@@ -139,10 +139,12 @@ pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, 
         let mut waiting = 0;
         for (number, core) in world.cpus.cores_of(host).iter().enumerate() {
             let place = format!("receive ring of host {host}, core {number}");
-            let packets = core.ring.iter(&world.packets).count() as u64;
-            waiting += core.ring.iter(&world.packets).map(|packet| packet.frame_bytes() as u64).sum::<u64>();
+            let packets = core.ring.iter(&world.fabric.packets).count() as u64;
+            waiting +=
+                core.ring.iter(&world.fabric.packets).map(|packet| packet.frame_bytes() as u64).sum::<u64>();
             in_rings +=
-                core.ring.iter(&world.packets).filter(|packet| packet.kind == Kind::Tcp).count() as u64;
+                core.ring.iter(&world.fabric.packets).filter(|packet| packet.kind == Kind::Tcp).count()
+                    as u64;
             if packets != core.ring_packets as u64 {
                 errors.push((
                     place.clone(),
@@ -255,7 +257,7 @@ mod tests {
             ("TCP connection 0", &|w| w.sockets.connections[0].bytes_read += 1),
             ("TCP connection 1", &|w| w.sockets.connections[1].queued += 1),
             ("the run", &|w| w.sockets.connections[3].bytes_read += 1),
-            ("the run", &|w| w.data.delivered += 1),
+            ("the run", &|w| w.fabric.data.delivered += 1),
         ];
         for (number, (place, cook)) in cooks.iter().enumerate() {
             let errors = cooked(|world| cook(world));

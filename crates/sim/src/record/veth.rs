@@ -139,7 +139,7 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(String, usize, Vec<Ve
 /// A value of the bin that ends now.
 pub(super) fn read(world: &mut World, index: usize, source: VethSource, before: &mut u64, span: Time) -> f64 {
     use VethSource::*;
-    let now = world.now;
+    let now = world.fabric.run.now;
     let veths = &mut world.linux.veths;
     let counter = match source {
         MeanPackets(row) => return row.of(&mut veths.ends[index]).packets.take_mean(now, span),
@@ -242,12 +242,12 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
         let t = &e.tally;
         let mut of_qdisc = Vec::new();
         if !e.qdisc.is_noqueue() {
-            super::qdisc::add_counters(&mut of_qdisc, &e.qdisc, world.now);
+            super::qdisc::add_counters(&mut of_qdisc, &e.qdisc, world.fabric.run.now);
         }
         let mut queue = e.queue.clone();
         let (inflight_before, stopped_before) = (queue.in_flight(), queue.is_stopped());
         let mut freed_packets = 0;
-        queue.tear_down(world.now, |_| freed_packets += 1);
+        queue.tear_down(world.fabric.run.now, |_| freed_packets += 1);
         VethEnd {
             name: end_name(plan, world, end),
             counters: BTreeMap::from_iter(of_qdisc.into_iter().chain([

@@ -23,11 +23,13 @@ type Entry = Reverse<(Time, u32)>;
 
 /// Where an event happens; none: it is the whole network's.
 fn node_of(world: &World, event: Event) -> Option<usize> {
-    let owner = |port: usize| world.ports[port].owner as usize;
+    let owner = |port: usize| world.fabric.ports[port].owner as usize;
     let src = |qp: u32| world.send_qps[qp as usize].src as usize;
     Some(match event {
         Event::Sample => return None,
-        Event::Arrival(port) | Event::PauseEffect(port) => world.ports[port as usize].peer_owner as usize,
+        Event::Arrival(port) | Event::PauseEffect(port) => {
+            world.fabric.ports[port as usize].peer_owner as usize
+        }
         Event::PortWake(port) => owner(port as usize),
         Event::PauseExpiry(lane) | Event::PauseRefresh(lane) => owner(port_and_class(lane as usize).0),
         Event::PacingDue(qp) | Event::TransportTimer(qp) => src(qp),
@@ -39,7 +41,7 @@ fn node_of(world: &World, event: Event) -> Option<usize> {
 /// Gives every event that was scheduled to its node, and the time of the next sample if there is a new one.
 fn sort(world: &mut World, waiting: &mut [BinaryHeap<Entry>]) -> Option<Time> {
     // Nodes are not at the same time: each event is scheduled in a queue of its own.
-    let mut queue = std::mem::take(&mut world.events);
+    let mut queue = std::mem::take(&mut world.fabric.run.events);
     let mut sample = None;
     while let Some((time, code)) = queue.pop() {
         match node_of(world, Event::decode(code)) {
@@ -55,7 +57,7 @@ fn run_by_node(plan: Plan, turns: u64) -> Recording {
     let window = Time(plan.links.iter().map(|link| link.delay_ps).min().expect("there are links"));
     let end = plan.duration();
     let mut simulation = Simulation::new(plan).expect("the plan is possible");
-    let nodes = simulation.world.nodes();
+    let nodes = simulation.world.fabric.nodes;
     let mut waiting: Vec<BinaryHeap<Entry>> = (0..nodes).map(|_| BinaryHeap::new()).collect();
     let mut sample = sort(&mut simulation.world, &mut waiting).expect("bins close");
     let mut window_number = 0;
@@ -69,21 +71,21 @@ fn run_by_node(plan: Plan, turns: u64) -> Recording {
         for node in order {
             while waiting[node].peek().is_some_and(|Reverse((time, ..))| *time <= last) {
                 let Some(Reverse((time, code))) = waiting[node].pop() else { break };
-                simulation.world.now = time;
+                simulation.world.fabric.run.now = time;
                 simulation.events += 1;
                 simulation.dispatch(Event::decode(code));
                 sort(&mut simulation.world, &mut waiting);
             }
         }
         if last == sample {
-            simulation.world.now = sample;
+            simulation.world.fabric.run.now = sample;
             simulation.events += 1;
             simulation.dispatch(Event::Sample);
             sample = sort(&mut simulation.world, &mut waiting).expect("bins close");
         }
         if last == end {
-            simulation.world.now = end;
-            simulation.world.finished = true;
+            simulation.world.fabric.run.now = end;
+            simulation.world.fabric.run.finished = true;
             return simulation.finish();
         }
     }

@@ -63,7 +63,7 @@ impl World {
         if !self.recv_qps[received as usize].responder.received().is_multiple_of(writer.packets_per_message) {
             return;
         }
-        let now = self.now;
+        let now = self.fabric.run.now;
         if let Some(test) = self.latency_tests.iter_mut().find(|test| test.qp == answer) {
             test.round_trips.push(now - test.sent_at);
         }
@@ -75,7 +75,7 @@ impl World {
         if self.send_qps[qp as usize].state != QpState::Running {
             return;
         }
-        let now = self.now;
+        let now = self.fabric.run.now;
         if let Some(test) = self.latency_tests.iter_mut().find(|test| test.qp == qp) {
             test.sent_at = now;
         }

@@ -143,7 +143,7 @@ impl World {
         for qp in first_qp..first_qp + qps {
             let s = &mut self.send_qps[qp as usize];
             s.state = QpState::Running;
-            s.start = self.now;
+            s.start = self.fabric.run.now;
             self.post(qp);
         }
         for qp in first_qp..first_qp + qps {
@@ -158,7 +158,7 @@ impl World {
     pub(crate) fn on_flow_start(&mut self, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         s.state = QpState::Running;
-        s.start = self.now;
+        s.start = self.fabric.run.now;
         self.post(qp);
         self.activate(qp);
     }
@@ -211,7 +211,7 @@ impl World {
     pub(crate) fn end_qp(&mut self, qp: u32, state: QpState) {
         let s = &mut self.send_qps[qp as usize];
         if s.state == QpState::Waiting {
-            s.start = self.now;
+            s.start = self.fabric.run.now;
         }
         if state == QpState::Error {
             let unsent = s.requester.posted() - s.requester.next_sequence();
@@ -219,11 +219,8 @@ impl World {
             self.nics[s.src as usize].backlog_bytes[s.class as usize] -= unsent as i64 * weight;
         }
         s.state = state;
-        s.end = self.now;
-        self.active_qps -= 1;
-        if self.active_qps == 0 {
-            self.finished = true;
-        }
+        s.end = self.fabric.run.now;
+        self.fabric.run.flow_ended();
     }
 }
 
@@ -238,19 +235,19 @@ pub(crate) fn start_time(plan: &crate::plan::WriterPlan, seed: u64, index: usize
 pub(crate) fn schedule(world: &mut World, plan: &crate::plan::Plan) {
     for (index, writer) in plan.writers.iter().enumerate() {
         let start = start_time(writer, plan.seed, index);
-        world.schedule(start, Event::WriterStart(index as u32));
+        world.fabric.run.schedule(start, Event::WriterStart(index as u32));
         if let Some(stop) = writer.stop_ps {
-            world.schedule(Time(stop.max(start.0 + 1)), Event::WriterStop(index as u32));
+            world.fabric.run.schedule(Time(stop.max(start.0 + 1)), Event::WriterStop(index as u32));
         }
     }
     for (qp, flow) in (world.first_flow_qp..).zip(&plan.flows.list) {
-        world.schedule(flow.start(), Event::FlowStart(qp));
+        world.fabric.run.schedule(flow.start(), Event::FlowStart(qp));
     }
     for change in 0..world.memory_loads.len() {
         let at = world.memory_loads[change].at;
-        world.schedule(at, Event::MemoryLoad(change as u32));
+        world.fabric.run.schedule(at, Event::MemoryLoad(change as u32));
     }
     for (change, event) in plan.link_events.iter().enumerate() {
-        world.schedule(Time(event.0), Event::LinkChange(change as u32));
+        world.fabric.run.schedule(Time(event.0), Event::LinkChange(change as u32));
     }
 }

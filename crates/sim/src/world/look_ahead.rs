@@ -14,18 +14,20 @@ impl World {
     /// for one event earlier.
     #[inline]
     pub fn look_ahead(&self) {
-        if self.ports.len() < MANY_PORTS {
+        if self.fabric.ports.len() < MANY_PORTS {
             return;
         }
-        let event = |ahead| self.events.upcoming(ahead).map(Event::decode);
+        let event = |ahead| self.fabric.run.events.upcoming(ahead).map(Event::decode);
         match event(4) {
-            Some(Event::Arrival(port) | Event::PortWake(port)) => prefetch(&self.ports, port as usize),
+            Some(Event::Arrival(port) | Event::PortWake(port)) => prefetch(&self.fabric.ports, port as usize),
             Some(Event::PacingDue(qp)) => prefetch(&self.send_qps, qp as usize),
             _ => {}
         }
         match event(3) {
-            Some(Event::Arrival(port)) => self.packets.prefetch(self.ports[port as usize].in_flight.head()),
-            Some(Event::PortWake(port)) => self.queues.prefetch(port as usize, self.first_class(port)),
+            Some(Event::Arrival(port)) => {
+                self.fabric.packets.prefetch(self.fabric.ports[port as usize].in_flight.head())
+            }
+            Some(Event::PortWake(port)) => self.fabric.queues.prefetch(port as usize, self.first_class(port)),
             Some(Event::PacingDue(qp)) => {
                 let s = &self.send_qps[qp as usize];
                 prefetch(&self.nics, s.src as usize);
@@ -35,13 +37,13 @@ impl World {
         }
         match event(2) {
             Some(Event::Arrival(port)) => {
-                let port = &self.ports[port as usize];
+                let port = &self.fabric.ports[port as usize];
                 let Some(head) = port.in_flight.head() else { return };
-                let packet = &self.packets[head];
-                self.groups.prefetch(port.peer as usize, packet.class);
-                self.packets.prefetch(Some(packet.next));
+                let packet = &self.fabric.packets[head];
+                self.fabric.groups.prefetch(port.peer as usize, packet.class);
+                self.fabric.packets.prefetch(Some(packet.next));
                 match (port.peer_owner as usize).checked_sub(self.nics.len()) {
-                    Some(switch) => self.routes.prefetch(switch, packet.dst),
+                    Some(switch) => self.fabric.routes.prefetch(switch, packet.dst),
                     None => {
                         prefetch(&self.recv_qps, packet.qp as usize);
                         prefetch(&self.send_qps, packet.qp as usize);
@@ -51,23 +53,23 @@ impl World {
             Some(Event::PortWake(port)) => {
                 let class = self.first_class(port);
                 if (class as usize) < CLASSES {
-                    self.packets.prefetch(self.queues[(port as usize, class)].fifo.head());
+                    self.fabric.packets.prefetch(self.fabric.queues[(port as usize, class)].fifo.head());
                 }
             }
             Some(Event::PacingDue(qp)) => {
                 let nic = &self.nics[self.send_qps[qp as usize].src as usize];
-                prefetch(&self.ports, nic.port as usize);
+                prefetch(&self.fabric.ports, nic.port as usize);
             }
             _ => {}
         }
         if let Some(Event::Arrival(port)) = event(1) {
-            let port = &self.ports[port as usize];
+            let port = &self.fabric.ports[port as usize];
             let Some(head) = port.in_flight.head() else { return };
-            let packet = &self.packets[head];
+            let packet = &self.fabric.packets[head];
             if let Some(switch) = (port.peer_owner as usize).checked_sub(self.nics.len()) {
-                if let Some(out) = self.routes.next_port(switch, packet.dst, packet.qp) {
-                    prefetch(&self.ports, out);
-                    self.queues.prefetch(out, packet.class);
+                if let Some(out) = self.fabric.routes.next_port(switch, packet.dst, packet.qp) {
+                    prefetch(&self.fabric.ports, out);
+                    self.fabric.queues.prefetch(out, packet.class);
                 }
             }
         }
@@ -75,6 +77,6 @@ impl World {
 
     /// The first class of a port with a packet in its queue; past the last class where there is none.
     fn first_class(&self, port: u32) -> u8 {
-        self.ports[port as usize].backlogged.trailing_zeros() as u8
+        self.fabric.ports[port as usize].backlogged.trailing_zeros() as u8
     }
 }

@@ -93,9 +93,12 @@ impl World {
             let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
             let model = &self.nic_models[self.nics[flow.src()].model as usize];
             let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
-            let path = self.path(flow.src() as u16, flow.dst() as u16, qp).expect("it was checked");
-            self.ideal_fct.push(self.ideal_completion(
+            let (src, dst) = (flow.src() as u16, flow.dst() as u16);
+            let path = self.path(src, dst, qp).expect("it was checked");
+            let back = self.path(dst, src, qp).expect("links have two ends");
+            self.ideal_fct.push(self.fabric.ideal_completion(
                 &path,
+                &back,
                 built.packets_per_message,
                 built.frames(telemetry_bytes),
             ));

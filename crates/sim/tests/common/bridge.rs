@@ -1,7 +1,7 @@
 //! Plans of hosts around a Linux bridge.
 
 use super::*;
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Rate, Time};
 
 pub const NS: u64 = 1_000;
 
@@ -12,20 +12,15 @@ pub fn model() -> BridgeModelPlan {
     let port = |core| BridgePortPlan { node: 0, irq_cores: vec![core, 2], rss: vec![0] };
     BridgeModelPlan {
         cores: (0..3).map(core).collect(),
-        idle_exit_ps: 1_000 * NS,
-        interrupt_ps: 500 * NS,
-        poll_ps: 200 * NS,
+        host: BridgeParameters { rx_ring: 8192, ..BridgeParameters::default() },
         costs: BridgeCosts { transmit: Time(500 * NS), complete: Time(100 * NS), ..BridgeCosts::default() },
         ports: vec![port(0), port(1)],
-        rx_ring: 8192,
-        tx_ring: 1024,
         rx: coalescing,
         tx: coalescing,
         bql: Some(BqlParameters::default()),
-        qdisc: QdiscPlan::Pfifo { limit_packets: 1000 },
+        qdisc: QdiscPlan::Pfifo(PfifoParameters::default()),
+        frame_bytes: 4214,
         multiqueue: true,
-        rx_latency_ps: 500 * NS,
-        tx_latency_ps: 500 * NS,
     }
 }
 
@@ -69,12 +64,12 @@ pub fn at(recording: &Recording, port: &str, counter: &str) -> u64 {
 
 /// RED as it was at the bridge of the published experiment.
 pub const RED: RedArguments = RedArguments {
-    limit_bytes: 2_000_000,
-    min_bytes: 50_000,
-    max_bytes: 200_000,
-    avpkt_bytes: 1500,
-    burst_packets: 66,
-    bandwidth_bps: 25_000_000_000,
+    limit: Bytes(2_000_000),
+    min: Bytes(50_000),
+    max: Bytes(200_000),
+    avpkt: Bytes(1500),
+    burst: 66,
+    bandwidth: Rate(25_000_000_000),
     probability: 0.5,
     ecn: true,
     harddrop: false,

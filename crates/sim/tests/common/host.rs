@@ -1,16 +1,31 @@
 //! Hosts with a data path.
 
 use super::*;
+use tailback_proto::units::{Bytes, Rate};
 
 /// GT/s times lanes, 128b/130b, and what DLLPs leave (about 98 %: `docs/models/host-path.md`).
-pub fn pcie3(lanes: u64, data_credits: u64) -> PciePlan {
-    PciePlan {
-        rate_bps: 8_000_000_000 * lanes / 130 * 128 / 100 * 98,
-        max_payload_bytes: 256,
-        tlp_overhead_bytes: 24,
+pub fn pcie3(lanes: u64, iio_lines: u32) -> PathParameters {
+    PathParameters {
+        rate: Rate(8_000_000_000 * lanes / 130 * 128 / 100 * 98),
+        max_payload: Bytes(256),
         header_credits: 128,
-        data_credits,
-        credit_latency_ps: 200_000,
+        iio_lines,
+        credit_latency: Time(200_000),
+        iio_latency: Time(150_000),
+    }
+}
+
+/// A NIC whose peer is quiet soon.
+const PAUSE: PauseParameters = PauseParameters { quanta: 65_535, response_delay: Time(300_000) };
+
+fn memory(gigabytes_per_second: u64, write_wait: f64) -> MemoryParameters {
+    MemoryParameters {
+        bandwidth: Rate(8 * gigabytes_per_second * 1_000_000_000),
+        service: Time(10_000),
+        write_queue: 64,
+        write_wait,
+        read_spread: 0.0,
+        cpu_latency: Time(90_000),
     }
 }
 
@@ -41,20 +56,11 @@ pub fn point_to_point() -> Plan {
     plan.nics[0].mtu_bytes = 4096;
     plan.nics[0].host_path = Some(HostPathPlan {
         receive_buffers: buffers(&[0], 114_944, 91_392, 81_408, 147_072),
-        pfc_quanta: 65_535,
-        pfc_response_delay_ps: 300_000,
-        cnp_threshold_bytes: None,
-        pcie: pcie3(8, 1024),
-        iio_latency_ps: 150_000,
-        target: TargetPlan::Memory(MemoryPlan {
-            bandwidth_bps: 8 * 40_000_000_000,
-            service_ps: 10_000,
-            write_wait: 8.0,
-            write_queue_lines: 64,
-            read_spread: 0.0,
-            cpu_latency_ps: 90_000,
-            ddio: None,
-        }),
+        pause: PAUSE,
+        cnp_threshold: None,
+        path: pcie3(8, 256),
+        tlp_overhead_bytes: 24,
+        target: TargetPlan::Memory(MemoryPlan { own: memory(40, 8.0), ddio: None }),
         reads: Some(ReadsParameters::default()),
     });
     plan.nics.push(plan.nics[0].clone());
@@ -73,11 +79,16 @@ pub fn point_to_point_gpu(hops: [u32; 2], stalls: [Option<(u64, u64)>; 2]) -> Pl
     for host in 0..2 {
         let path = plan.nics[host].host_path.as_mut().unwrap();
         path.target = TargetPlan::Gpu(GpuPlan {
-            bandwidth_bps: 8 * 7_100_000_000,
-            hops: hops[host],
-            hop_latency_ps: 150_000,
-            outstanding_bytes: 8_192,
-            stalls: stalls[host].map(|(interval_ps, duration_ps)| StallsPlan { interval_ps, duration_ps }),
+            own: GpuParameters {
+                bandwidth: Rate(8 * 7_100_000_000),
+                hops: hops[host],
+                hop_latency: Time(150_000),
+                outstanding: Bytes(8_192),
+            },
+            stalls: stalls[host].map(|(interval, duration)| StallsParameters {
+                interval: Time(interval),
+                duration: Time(duration),
+            }),
         });
         path.reads = Some(ReadsParameters { latency: Time(1_500_000), ..ReadsParameters::default() });
     }
@@ -96,18 +107,12 @@ pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> 
     let mut nic = plan.nics[0].clone();
     nic.host_path = Some(HostPathPlan {
         receive_buffers: buffers(if lossless { &[3] } else { &[] }, 262_144, 196_608, 180_224, 262_144),
-        pfc_quanta: 65_535,
-        pfc_response_delay_ps: 300_000,
-        cnp_threshold_bytes: (!lossless).then_some(131_072),
-        pcie: PciePlan { credit_latency_ps: 213_000, ..pcie3(16, 372) },
-        iio_latency_ps: 113_000,
+        pause: PAUSE,
+        cnp_threshold: (!lossless).then_some(Bytes(131_072)),
+        path: PathParameters { credit_latency: Time(213_000), iio_latency: Time(113_000), ..pcie3(16, 93) },
+        tlp_overhead_bytes: 24,
         target: TargetPlan::Memory(MemoryPlan {
-            bandwidth_bps: 8 * 33_200_000_000,
-            service_ps: 10_000,
-            write_wait: 7.0,
-            write_queue_lines: 64,
-            read_spread: 0.0,
-            cpu_latency_ps: 90_000,
+            own: MemoryParameters { bandwidth: Rate(8 * 33_200_000_000), ..memory(40, 7.0) },
             ddio: Some(DdioParameters { cpu_share: 2.0 / 11.0, ..DdioParameters::default() }),
         }),
         reads: None,

@@ -66,7 +66,8 @@ pub fn star(hosts: usize) -> Plan {
             ecn: vec![EcnPlan { k_max_bytes: 1_500_000, ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
-            pfc: PfcParameters { response_delay: Time(300_000), ..PfcParameters::default() },
+            pfc: PfcParameters::default(),
+            pause: PauseParameters { response_delay: Time(300_000), ..PauseParameters::default() },
             watchdog: None,
         }],
         bridges: vec![],
@@ -88,7 +89,7 @@ pub fn star(hosts: usize) -> Plan {
         tcp_connections: vec![],
         link_events: vec![],
         veth: None,
-        record: RecordPlan { max_bins: 2048, tracked_qps: 64 },
+        record: RecordParameters::default(),
     }
 }
 

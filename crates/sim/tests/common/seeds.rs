@@ -1,7 +1,7 @@
 //! Plans as JSON, each part of a plan in one of them: what fuzzing of plans begins with.
 
 use serde_json::{json, Value};
-use tailback_proto::units::{Bytes, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 
 use super::bridge::{self, bridged};
@@ -101,22 +101,10 @@ fn bridges() -> [Plan; 2] {
     [writing, answering]
 }
 
-fn codel() -> CodelPlan {
-    CodelPlan { target_us: 5_000, interval_us: 100_000, mtu_bytes: 1514, ecn: true, stale_when_empty: false }
-}
-
-fn veth(qdisc: QdiscPlan, bql: VethBqlPlan, threaded: bool) -> Plan {
+fn veth(qdisc: QdiscPlan, bql: VethBql, napi: Polling) -> Plan {
     let namespace = |name: &str| NamespacePlan {
         name: name.into(),
-        take_ps: 300_000,
-        stack_ps: 300_000,
-        rules: 100,
-        rule_ps: 7_500,
-        echo_ps: 300_000,
-        jitter_per_mille: 77,
-        wakeup_ps: 5 * US,
-        threaded,
-        gro_batch: 8,
+        costs: ConsumerParameters { rules: 100, jitter: 0.077, napi, ..ConsumerParameters::default() },
     };
     let (src, dst) = ("a".to_string(), "b".to_string());
     let veth = VethNetworkPlan {
@@ -124,12 +112,9 @@ fn veth(qdisc: QdiscPlan, bql: VethBqlPlan, threaded: bool) -> Plan {
         veths: vec![VethPlan {
             a: src.clone(),
             b: dst.clone(),
-            ring: 256,
-            stops_when_full: true,
-            bql,
-            tx_usecs_ps: 10 * US,
+            veth: VethSettings { bql, tx_usecs: Time(10 * US), ..VethSettings::default() },
+            frame_bytes: 1514,
             qdisc,
-            output_ps: 500_000,
         }],
         datagrams: vec![DatagramsPlan {
             name: "flood".into(),
@@ -171,31 +156,21 @@ fn veth(qdisc: QdiscPlan, bql: VethBqlPlan, threaded: bool) -> Plan {
 }
 
 fn veths() -> [Plan; 3] {
-    let below = QdiscPlan::Sfq {
-        limit_packets: 127,
-        depth_packets: 127,
-        flows: 128,
-        divisor: 1024,
-        quantum_bytes: 1514,
-    };
+    let (quantum, codel) = (Bytes(1514), CodelParameters::default());
+    let below = QdiscPlan::Sfq(SfqParameters { limit: 127, depth: 127, flows: 128, divisor: 1024, quantum });
     let shaped = QdiscPlan::Tbf {
-        rate_bps: 100_000_000,
-        burst_bytes: 10_000,
-        limit_bytes: 1_000_000,
+        own: TbfParameters { rate: Rate(100_000_000), burst: Bytes(10_000), limit: None },
         child: Some(Box::new(below)),
     };
-    let fair = QdiscPlan::FqCodel(FqCodelPlan {
-        limit_packets: 10_240,
-        flows: 1024,
-        quantum_bytes: 1514,
-        memory_limit_bytes: 32 << 20,
-        drop_batch_packets: 64,
-        codel: codel(),
-    });
+    let memory_limit = Bytes(32 << 20);
+    let own =
+        FqCodelParameters { limit: 10_240, flows: 1024, quantum, ecn: true, memory_limit, drop_batch: 64 };
+    let fair = QdiscPlan::FqCodel { own, codel };
+    let one_queue = QdiscPlan::Codel { own: CodelQueueParameters { limit: 100, ecn: true }, codel };
     [
-        veth(shaped, VethBqlPlan::Packets, true),
-        veth(fair, VethBqlPlan::Bytes, false),
-        veth(QdiscPlan::Codel { limit_packets: 100, codel: codel() }, VethBqlPlan::Off, false),
+        veth(shaped, VethBql::Packets, Polling::Threaded),
+        veth(fair, VethBql::Bytes, Polling::Softirq),
+        veth(one_queue, VethBql::Off, Polling::Softirq),
     ]
 }
 
@@ -228,7 +203,7 @@ pub fn hpcc() -> Vec<Value> {
             "rng": {"seed": 1, "run": 1}, "error_rate_per_link": 0.0,
             "departures": {"exact_time": false, "cnp_interval_ns": 0, "retransmission_timeout_ns": 100_000,
                            "wire_overhead_bytes": 0},
-            "record": {"max_bins": 100, "tracked_qps": 4},
+            "record": {"max_bins": 100, "qps": 4},
         })
     };
     vec![

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 
 use crate::engine::EventQueue;
 use crate::plan::PlanError;
+pub use crate::record::RecordParameters;
+use tailback_proto::parameters::Declared;
 
 /// Priorities of a port.
 pub(super) const PRIORITIES: u32 = 8;
@@ -76,7 +78,7 @@ pub struct HpccPlan {
     #[serde(default)]
     pub departures: Departures,
     /// What to record.
-    pub record: Record,
+    pub record: RecordParameters,
 }
 
 /// A link: two nodes, bit/s, ns one way, probability that a packet is lost.
@@ -229,16 +231,6 @@ pub struct Departures {
     pub wire_overhead_bytes: u32,
 }
 
-/// What to record.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Record {
-    /// Most bins of a time series.
-    pub max_bins: usize,
-    /// Queue pairs with a time series of their own.
-    pub tracked_qps: usize,
-}
-
 fn impossible(place: impl Into<String>, problem: impl Into<String>) -> PlanError {
     PlanError::Impossible { place: place.into(), problem: problem.into() }
 }
@@ -311,11 +303,7 @@ impl HpccPlan {
         ] {
             require(ns <= last, "departures", format!("{name} is above {last}"))?;
         }
-        require(
-            (10..=1_000_000).contains(&self.record.max_bins),
-            "record",
-            "max_bins is not in 10 to 1,000,000",
-        )
+        self.record.check().map_err(|refused| impossible("record", refused.to_string()))
     }
 
     fn check_packets(&self) -> Result<(), PlanError> {

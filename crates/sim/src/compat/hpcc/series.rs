@@ -65,13 +65,13 @@ impl Recorder {
         recorder.add_hosts(world);
         let hosts = (recorder.columns.len(), recorder.entities.len());
         recorder.add_queues(world);
-        if recorder.columns.len() * FEW_BINS.min(world.plan.record.max_bins) > MAX_VALUES {
+        if recorder.columns.len() * FEW_BINS.min(world.plan.record.max_bins as usize) > MAX_VALUES {
             recorder.columns.truncate(hosts.0);
             recorder.entities.truncate(hosts.1);
             recorder.detail = "hosts and queue pairs";
         }
         let flows = world.plan.flows.len();
-        let tracked = world.plan.record.tracked_qps.min(flows);
+        let tracked = (world.plan.record.qps as usize).min(flows);
         for flow in (0..tracked).map(|pick| pick * flows / tracked) {
             let plan = &world.plan.flows[flow];
             let name = format!("{}-{}/flow{flow}", world.node_name(plan.0), world.node_name(plan.1));
@@ -85,7 +85,7 @@ impl Recorder {
         }
         let most = MAX_VALUES / recorder.columns.len().max(1);
         // Merging by 5 and by 2 needs a multiple of 10.
-        recorder.max_bins = world.plan.record.max_bins.min(most).max(10) / 10 * 10;
+        recorder.max_bins = (world.plan.record.max_bins as usize).min(most).max(10) / 10 * 10;
         recorder
     }
 

@@ -13,6 +13,8 @@
 
 use tailback_proto::units::Bytes;
 
+use super::WAN;
+
 tailback_proto::parameters! {
     /// Direct cache access: writes of the NIC go to some ways of the last-level cache.
     pub struct DdioParameters {
@@ -28,7 +30,6 @@ tailback_proto::parameters! {
     }
 }
 
-const WAN: &str = "Wan et al. (RHCC), APNet 2024";
 const CACHE: std::ops::RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000_000);
 
 /// Bytes of a cache line.

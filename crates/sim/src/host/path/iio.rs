@@ -52,7 +52,7 @@ fn twice_mean_after(span: (Time, Time), at: Time) -> u128 {
     }
 }
 
-/// What of `bytes` that pass evenly over a span has passed.
+/// What of `bytes` that pass evenly over a span has passed; all at once, at its end, if the span is no time.
 fn passed(bytes: u64, span: (Time, Time), at: Time) -> u64 {
     if at >= span.1 {
         bytes
@@ -85,13 +85,14 @@ impl Residence {
     }
 
     /// Looks for the largest occupancy up to an instant. It grows and falls evenly, and is largest where a burst has come or
-    /// begins to leave.
+    /// begins to leave; what leaves at once there is still counted.
     fn see_to(&mut self, now: Time) {
         let mut most = self.max_bytes;
         for burst in &self.bursts {
             for at in [burst.arrival.1, burst.end.0] {
                 if self.seen_to < at && at <= now {
-                    most = most.max(self.occupancy(at));
+                    let leaves = self.bursts.iter().filter(|burst| burst.end == (at, at));
+                    most = most.max(self.occupancy(at) + leaves.map(|burst| burst.bytes).sum::<u64>());
                 }
             }
         }
@@ -131,6 +132,17 @@ mod tests {
         assert_eq!(iio.take_max(ns(160)), 1500);
         assert_eq!(iio.take_max(ns(300)), 1000);
         assert_eq!(iio.take_max(ns(400)), 0);
+    }
+
+    #[test]
+    fn what_leaves_at_once_has_been_there() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        iio.pass(Time::ZERO, 1000, (ns(0), ns(10)), (ns(100), ns(100)));
+        iio.pass(Time::ZERO, 1000, (ns(50), ns(150)), (ns(200), ns(210)));
+        assert_eq!(iio.take_max(ns(90)), 1400);
+        assert_eq!(iio.take_max(ns(120)), 1500);
+        assert_eq!(iio.take_max(ns(130)), 800);
     }
 
     #[test]

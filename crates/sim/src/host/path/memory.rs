@@ -14,14 +14,39 @@
 //! Leaves out: channels, banks and rows one by one, refresh, the turnaround of the bus as a function of the mix, and
 //! other sockets; and the cores' own writes in the queue of pending writes, which are part of their closed loop.
 
-use tailback_proto::units::Time;
+use tailback_proto::parameters::{DELAY, SPAN};
+use tailback_proto::units::{Rate, Time};
 
 use super::ddio::{Ddio, LINE_BYTES};
 use super::write_queue::WriteQueue;
-use super::Level;
+use super::{Level, RATES, WAN};
 use crate::engine::{uniform, Stream};
 use crate::fabric::port::TICK;
 use crate::plan::MemoryPlan;
+
+tailback_proto::parameters! {
+    /// The memory controller, which the NIC shares with the cores.
+    pub struct MemoryParameters {
+        /// All channels together. null: the preset's.
+        bandwidth: Rate, or null, in RATES,
+            source format!("pcie3: {WAN}, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of DDR4-3200 and DDR5-4800");
+        /// Mean time of a request in a bank: the scale of its wait under load.
+        service: Time = Time::from_ns(10), in DELAY, source "assumption: of the order of a row hit in DDR4";
+        /// Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of I/O ends when it
+        /// gets one. null: the preset's.
+        write_queue: u32, or null, in 2..=1 << 20,
+            source format!("Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; {WAN}, section 2.2: two channels, pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels");
+        /// A write stays in the full queue this many times as long as a read waits, beside its time on the bus.
+        write_wait: f64 = 7.0, in 0.0..=1e6,
+            source format!("assumption: calibrated on the 62 % that {WAN}, figure 2, loses with PFC at the highest load");
+        /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
+        /// down.
+        read_spread: f64 = 0.0, in 0.0..=1.0, source "assumption: a fluid; the real distribution is not known";
+        /// A read of a core, with nothing in its way.
+        cpu_latency: Time = Time::from_ns(90), in SPAN,
+            source "assumption: what Intel MLC shows of a local DRAM read on Xeon servers";
+    }
+}
 
 /// How often the balance is found anew while packets come: above the credits' time of return, below any reaction of the
 /// network.
@@ -91,13 +116,14 @@ fn seconds(ps: u64) -> f64 {
 }
 
 impl Memory {
-    pub fn new(plan: &MemoryPlan, iio_latency_ps: u64, stream: Stream) -> Self {
+    pub fn new(plan: &MemoryPlan, iio_latency: Time, stream: Stream) -> Self {
+        let own = &plan.own;
         let mut memory = Memory {
-            bandwidth: plan.bandwidth_bps as f64 / 8.0,
-            service: seconds(plan.service_ps),
-            write_wait: plan.write_wait,
-            cpu_latency: seconds(plan.cpu_latency_ps),
-            iio_latency: Time(iio_latency_ps),
+            bandwidth: own.bandwidth.0 as f64 / 8.0,
+            service: seconds(own.service.0),
+            write_wait: own.write_wait,
+            cpu_latency: seconds(own.cpu_latency.0),
+            iio_latency,
             ddio: plan.ddio.as_ref().map(Ddio::new),
             outstanding: 0.0,
             reads_outstanding: 0.0,
@@ -112,11 +138,11 @@ impl Memory {
             miss_share: 1.0, // nothing has been written yet
             misses_due: 0.0,
             writes: WriteQueue::new(
-                plan.write_queue_lines,
-                LINE_BYTES as f64 * 8e12 / plan.bandwidth_bps as f64,
+                own.write_queue as u64,
+                LINE_BYTES as f64 * 8e12 / own.bandwidth.0 as f64,
             ),
             reads_ps: 0.0,
-            read_spread: plan.read_spread,
+            read_spread: own.read_spread,
             stream,
             last_end: Time::ZERO,
             counters: MemoryCounters::default(),
@@ -244,16 +270,16 @@ mod tests {
     use tailback_proto::units::Bytes;
 
     fn memory(ddio: Option<DdioParameters>) -> Memory {
-        let plan = MemoryPlan {
-            bandwidth_bps: 265_600_000_000,
-            service_ps: 10_000,
+        let own = MemoryParameters {
+            bandwidth: Rate(265_600_000_000),
+            service: Time(10_000),
+            write_queue: 64,
             write_wait: 8.0,
-            write_queue_lines: 64,
             read_spread: 0.0,
-            cpu_latency_ps: 90_000,
-            ddio,
+            cpu_latency: Time(90_000),
         };
-        Memory::new(&plan, 110_000, crate::engine::stream(1, "memory", 0))
+        let plan = MemoryPlan { own, ddio };
+        Memory::new(&plan, Time(110_000), crate::engine::stream(1, "memory", 0))
     }
 
     #[test]

@@ -22,14 +22,17 @@ mod write_queue;
 
 pub use ddio::DdioParameters;
 pub(crate) use ddio::LINE_BYTES;
+pub use gpu::{GpuParameters, StallsParameters};
 pub(crate) use memory::Memory;
+pub use memory::MemoryParameters;
+pub use pcie::PathParameters;
 
 use gpu::Gpu;
 use iio::Residence;
 use pcie::PcieLink;
 use receive_buffer::ReceiveBuffers;
 use tailback_proto::parameters::SPAN;
-use tailback_proto::units::{Bytes, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 
 use crate::engine::stream;
 use crate::fabric::packet::{Kind, Packet};
@@ -49,6 +52,10 @@ tailback_proto::parameters! {
             source "assumption: the order of a PCIe read of memory; a GPU's takes longer";
     }
 }
+
+const WAN: &str = "Wan et al. (RHCC), APNet 2024";
+/// Of a link or a memory.
+const RATES: std::ops::RangeInclusive<Rate> = Rate::from_gbps(1)..=Rate::from_gbps(100_000);
 
 /// No path: the host is ideal.
 pub(crate) const IDEAL: u32 = u32::MAX;
@@ -146,17 +153,17 @@ impl HostPath {
             target: match &plan.target {
                 TargetPlan::Memory(memory) => Target::Memory(Box::new(Memory::new(
                     memory,
-                    plan.iio_latency_ps,
+                    plan.path.iio_latency,
                     stream(seed, "memory", host as u64),
                 ))),
-                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.iio_latency_ps, seed, host)),
+                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.path.iio_latency, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {
                 outstanding_bytes: reads.outstanding.0,
                 latency: reads.latency,
                 fetched: Time::ZERO,
             }),
-            cnp_threshold: plan.cnp_threshold_bytes,
+            cnp_threshold: plan.cnp_threshold.map(|bytes| bytes.0),
             accepted_packets: 0,
             accepted_bytes: 0,
             processing: Time::ZERO,
@@ -265,7 +272,7 @@ impl World {
     /// Occupancy of a host's IIO added up since the start of the run, byte-picoseconds, exact at this instant; what the
     /// CPU counts in cache lines and cycles of the IIO's clock. 0 without a path.
     pub(crate) fn iio_occupancy_counter(&self, host: usize) -> u128 {
-        self.path_of(host).map_or(0, |path| path.iio.byte_time(self.now))
+        self.path_of(host).map_or(0, |path| path.iio.byte_time(self.fabric.run.now))
     }
 
     /// Payload that crossed a host's PCIe link as writes since the start of the run. 0 without a path.
@@ -275,7 +282,7 @@ impl World {
 
     /// Limits the memory traffic of a host's cores (MBA); none: no limit.
     pub(crate) fn limit_cpu_memory(&mut self, host: usize, limit_bps: Option<u64>) {
-        let now = self.now;
+        let now = self.fabric.run.now;
         if let Some(path) = self.paths.get_mut(self.nics[host].path as usize) {
             if let Some(memory) = path.target.as_memory() {
                 memory.limit_cores(now, limit_bps);
@@ -286,7 +293,7 @@ impl World {
     /// A generator of memory traffic begins or ends.
     pub(crate) fn on_memory_load(&mut self, change: u32) {
         let change = self.memory_loads[change as usize];
-        let now = self.now;
+        let now = self.fabric.run.now;
         if let Some(memory) = self.paths[change.path as usize].target.as_memory() {
             memory.change_load(now, change.outstanding_bytes, change.read_share, change.begins);
         }
@@ -296,7 +303,7 @@ impl World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn fetch_next(&mut self, host: usize, payload: u32) {
         let nic = &mut self.nics[host];
-        nic.data_ready = self.paths[nic.path as usize].fetch(self.now, payload as u64);
+        nic.data_ready = self.paths[nic.path as usize].fetch(self.fabric.run.now, payload as u64);
     }
 }
 

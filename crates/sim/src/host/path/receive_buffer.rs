@@ -14,8 +14,8 @@ use tailback_proto::units::Time;
 
 use super::{payload_of, Crossing, Level, IDEAL};
 use crate::event::Event;
+use crate::fabric::drops::DropReason;
 use crate::fabric::packet::{Fifo, Kind};
-use crate::fabric::port::DropReason;
 use crate::fabric::CLASSES;
 use crate::plan::ReceiveBufferPlan;
 use crate::world::World;
@@ -89,6 +89,11 @@ impl ReceiveBuffers {
         let part = &self.parts[self.of[class as usize] as usize];
         (part.size, part.xoff)
     }
+
+    /// The priorities that are paused together with one: those of its part.
+    pub fn paused_with(&self, class: u8) -> u8 {
+        self.parts[self.of[class as usize] as usize].priorities
+    }
 }
 
 impl World {
@@ -96,10 +101,10 @@ impl World {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn path_receive(&mut self, host: usize, index: u32) {
         let path = &mut self.paths[self.nics[host].path as usize];
-        let packet = self.packets[index];
+        let packet = self.fabric.packets[index];
         let bytes = packet.frame_bytes() as u64;
-        if path.buffers.waiting == 0 && path.pcie.free_at <= self.now {
-            let crossing = self.cross(host, index, self.now);
+        if path.buffers.waiting == 0 && path.pcie.free_at <= self.fabric.run.now {
+            let crossing = self.cross(host, index, self.fabric.run.now);
             let path = &mut self.paths[self.nics[host].path as usize];
             if crossing.stalled == Time::ZERO {
                 // It passes through.
@@ -111,7 +116,7 @@ impl World {
             }
             path.buffers.leaving = Some(path.buffers.of[packet.class as usize]);
             let drain = Event::PathDrain(self.nics[host].path);
-            self.schedule(crossing.left, drain);
+            self.fabric.run.schedule(crossing.left, drain);
         }
         let path = &mut self.paths[self.nics[host].path as usize];
         let number = path.buffers.of[packet.class as usize];
@@ -123,15 +128,15 @@ impl World {
                 (part.xoff.is_some(), part.bytes + part.overflow, !part.paused);
             let port = path.port as usize;
             if lossless {
-                self.lossless_drop(port, packet.class, enough);
+                self.fabric.lossless_drop(port, packet.class, enough);
             }
-            self.drop_packet(port, index, DropReason::ReceiveBufferFull);
+            self.fabric.drop_packet(port, index, DropReason::ReceiveBufferFull);
             if lossless && unpaused {
                 self.pause_buffer(host, number);
             }
             return;
         }
-        part.fifo.push(&mut self.packets, index);
+        part.fifo.push(&mut self.fabric.packets, index);
         part.bytes += bytes;
         part.max_bytes = part.max_bytes.max(part.bytes);
         let fill = part.bytes;
@@ -140,7 +145,7 @@ impl World {
             && part.xoff.is_none()
             && path.cnp_threshold.is_some_and(|at| fill > at);
         path.buffers.waiting |= 1 << number;
-        path.buffers.level.add(self.now, bytes);
+        path.buffers.level.add(self.fabric.run.now, bytes);
         if path.buffers.leaving.is_none() {
             self.drain_next(host);
         }
@@ -171,10 +176,10 @@ impl World {
             path.buffers.last = number;
             path.buffers.leaving = Some(number);
             let head = path.buffers.parts[number as usize].fifo.head().expect("it waits");
-            let left = self.cross(host, head, self.now).left;
-            if left > self.now {
+            let left = self.cross(host, head, self.fabric.run.now).left;
+            if left > self.fabric.run.now {
                 let drain = Event::PathDrain(self.nics[host].path);
-                self.schedule(left, drain);
+                self.fabric.run.schedule(left, drain);
                 return;
             }
             self.paths[self.nics[host].path as usize].buffers.leaving = None;
@@ -186,13 +191,13 @@ impl World {
     fn take(&mut self, host: usize, number: u8) {
         let path = &mut self.paths[self.nics[host].path as usize];
         let part = &mut path.buffers.parts[number as usize];
-        let index = part.fifo.pop(&self.packets).expect("it has a head");
-        let bytes = self.packets[index].frame_bytes() as u64;
+        let index = part.fifo.pop(&self.fabric.packets).expect("it has a head");
+        let bytes = self.fabric.packets[index].frame_bytes() as u64;
         part.bytes -= bytes;
         if part.fifo.is_empty() {
             path.buffers.waiting &= !(1 << number);
         }
-        path.buffers.level.remove(self.now, bytes);
+        path.buffers.level.remove(self.fabric.run.now, bytes);
         let resumes = part.paused && part.bytes <= part.xon;
         self.accept(host, index);
         if resumes {
@@ -202,20 +207,20 @@ impl World {
 
     /// A packet begins to leave the receive buffer.
     fn cross(&mut self, host: usize, index: u32, start: Time) -> Crossing {
-        let packet = &self.packets[index];
+        let packet = &self.fabric.packets[index];
         let mut payload = payload_of(packet);
         let sequenced = packet.kind == Kind::Data;
         if sequenced && !self.recv_qps[packet.qp as usize].responder.expects(packet.psn()) {
             payload = 0; // the transport will not take it
         }
-        self.paths[self.nics[host].path as usize].cross(self.now, start, payload)
+        self.paths[self.nics[host].path as usize].cross(self.fabric.run.now, start, payload)
     }
 
     #[inline(never)] // the transport is in it
     fn accept(&mut self, host: usize, index: u32) {
         let path = &mut self.paths[self.nics[host].path as usize];
         path.accepted_packets += 1;
-        path.accepted_bytes += self.packets[index].frame_bytes() as u64;
+        path.accepted_bytes += self.fabric.packets[index].frame_bytes() as u64;
         self.transport_receive(host, index);
     }
 
@@ -228,7 +233,7 @@ impl World {
         (part.paused, part.overflow) = (true, 0);
         let priorities = part.priorities;
         for class in (0..CLASSES as u8).filter(|class| priorities & (1 << class) != 0) {
-            self.assert_pause(port, class);
+            self.fabric.assert_pause(port, class);
         }
     }
 
@@ -241,7 +246,7 @@ impl World {
         part.paused = false;
         let priorities = part.priorities;
         for class in (0..CLASSES as u8).filter(|class| priorities & (1 << class) != 0) {
-            self.release_pause(port, class);
+            self.fabric.release_pause(port, class);
         }
     }
 
@@ -256,7 +261,7 @@ impl World {
             return;
         }
         let point = &mut self.notification_points[r.notification_point as usize];
-        if point.on_ecn_marked(self.now, model.min_time_between_cnps[r.congestion as usize]) {
+        if point.on_ecn_marked(self.fabric.run.now, model.min_time_between_cnps[r.congestion as usize]) {
             self.paths[nic.path as usize].buffers.cnps += 1;
             self.send_cnp(host, qp, code_point);
         }

@@ -11,23 +11,23 @@
 //! Leaves out: more than one queue of a device, packets that the peer's NAPI does not take because the sender's TSO is
 //! on, contention for the qdisc's lock, caches, and the processes behind the receiver's sockets.
 
+mod build;
 mod receive;
+mod send;
+pub(crate) mod settings;
 mod sources;
 mod transmit;
 
-use std::collections::HashMap;
 use tailback_proto::aqm::qdisc::Qdisc;
 use tailback_proto::aqm::skb::{DropReason, Skb};
 use tailback_proto::flow_control::dql::DqlParameters;
 use tailback_proto::flow_control::veth_queue::{Charge, OnFull, VethParameters, VethQueue};
 use tailback_proto::units::Time;
 
-use super::core::{Core, CoreModel};
-use super::napi::{Napi, Output, Thread};
-use super::{Linux, Timer};
-use crate::engine::{stream, Stream};
+use crate::engine::Stream;
 use crate::host::Gauge;
-use crate::plan::{PlanError, VethBqlPlan, VethNetworkPlan, VethPlan};
+use crate::plan::VethPlan;
+use settings::{Kernel, VethBql};
 
 use sources::{Flood, Frames, Ping};
 
@@ -166,7 +166,7 @@ pub(crate) struct End {
     pub qdisc: Qdisc,
     pub queue: VethQueue,
     pub poll: Poll,
-    /// Names in [`Linux`]: the NAPI instance, its thread, the transmit queue.
+    /// Names in `Linux`: the NAPI instance, its thread, the transmit queue.
     napi: u32,
     thread: u32,
     /// Core of that thread; without one, the core that polls it, or did last.
@@ -194,17 +194,17 @@ pub(crate) struct End {
 impl End {
     fn new(plan: &VethPlan, namespace: u32, qdisc: Qdisc, random: [Stream; 2]) -> Self {
         let [random, jitter] = random;
-        let stops = plan.stops_when_full && !qdisc.is_noqueue();
+        let stops = (plan.veth.kernel == Kernel::Stops) && !qdisc.is_noqueue();
         let parameters = VethParameters {
-            ring: plan.ring,
+            ring: plan.veth.ring,
             on_full: if stops { OnFull::Stop } else { OnFull::Free },
-            charge: match plan.bql {
+            charge: match plan.veth.bql {
                 _ if qdisc.is_noqueue() => Charge::Off,
-                VethBqlPlan::Off => Charge::Off,
-                VethBqlPlan::Packets => Charge::Packets,
-                VethBqlPlan::Bytes => Charge::Bytes,
+                VethBql::Off => Charge::Off,
+                VethBql::Packets => Charge::Packets,
+                VethBql::Bytes => Charge::Bytes,
             },
-            tx_usecs: Time(plan.tx_usecs_ps),
+            tx_usecs: plan.veth.tx_usecs,
             dql: DqlParameters::default(),
         };
         End {
@@ -218,7 +218,7 @@ impl End {
             output: 0,
             output_scheduled: false,
             output_ends: false,
-            output_cost: Time(plan.output_ps),
+            output_cost: plan.veth.output,
             watchdog: 0,
             watchdog_armed: false,
             shaper: 0,
@@ -280,72 +280,5 @@ impl End {
     /// Whether the NAPI that polls it has a thread with a core of its own.
     pub fn has_thread(&self) -> bool {
         self.thread != NONE
-    }
-}
-
-impl Linux {
-    fn add_core(&mut self, wakeup: Time) -> u32 {
-        self.cores.push(Core::new(CoreModel { idle_exit: wakeup, ..CoreModel::default() }));
-        self.cores.len() as u32 - 1
-    }
-
-    fn add_timer(&mut self, timer: Timer) -> u32 {
-        self.timers.push(timer);
-        self.timers.len() as u32 - 1
-    }
-
-    /// Builds the namespaces of a checked plan.
-    ///
-    /// # Errors
-    /// A queueing discipline with impossible settings.
-    pub fn add_veths(&mut self, plan: &VethNetworkPlan, seed: u64) -> Result<(), PlanError> {
-        let number: HashMap<&str, u32> =
-            plan.namespaces.iter().enumerate().map(|(index, n)| (n.name.as_str(), index as u32)).collect();
-        self.veths.namespaces = (plan.namespaces.iter())
-            .map(|n| Namespace {
-                take: Time(n.take_ps),
-                stack: Time(n.stack_ps + n.rules as u64 * n.rule_ps),
-                echo: Time(n.echo_ps),
-                jitter: n.jitter_per_mille as f64 / 1000.0,
-                wakeup: Time(n.wakeup_ps),
-                threaded: n.threaded,
-                gro_batch: n.gro_batch as usize,
-                delivered_packets: 0,
-                delivered_bytes: 0,
-            })
-            .collect();
-        for (index, veth) in plan.veths.iter().enumerate() {
-            for (side, name) in [&veth.a, &veth.b].into_iter().enumerate() {
-                let qdisc = veth.qdisc.build(&format!("veth.veths[{index}].qdisc"))?;
-                let own = (2 * index + side) as u64;
-                let random = ["veth qdisc", "veth poll"].map(|kind| stream(seed, kind, own));
-                let mut end = End::new(veth, number[name.as_str()], qdisc, random);
-                let own = self.veths.ends.len() as u32;
-                self.napis.push(Napi::Veth(own));
-                end.napi = self.napis.len() as u32 - 1;
-                self.outputs.push(Output::Veth(own));
-                end.output = self.outputs.len() as u32 - 1;
-                end.watchdog = self.add_timer(Timer::VethWatchdog(own));
-                end.shaper = self.add_timer(Timer::VethShaper(own));
-                self.veths.ends.push(end);
-            }
-        }
-        for own in 0..self.veths.ends.len() {
-            let receiver = self.veths.namespaces[self.veths.ends[own ^ 1].namespace as usize].clone();
-            if receiver.threaded {
-                self.threads.push(Thread::VethNapi(own as u32));
-                self.veths.ends[own].thread = self.threads.len() as u32 - 1;
-                self.veths.ends[own].poll_core = self.add_core(receiver.wakeup);
-            }
-        }
-        self.add_sources(plan, &number, seed);
-        Ok(())
-    }
-
-    /// The end by which a namespace reaches another.
-    fn end_between(&self, src: u32, dst: u32) -> u32 {
-        let ends = &self.veths.ends;
-        let joins = |&end: &usize| ends[end].namespace == src && ends[end ^ 1].namespace == dst;
-        (0..ends.len()).find(joins).expect("the plan was checked") as u32
     }
 }

@@ -8,8 +8,9 @@ use tailback_proto::units::Time;
 use super::{Datagram, Kind, NONE};
 use crate::engine::splitmix64;
 use crate::event::Event;
+use crate::fabric::Fabric;
 use crate::linux::core::{Purpose, Unit};
-use crate::world::World;
+use crate::linux::Linux;
 
 /// Hash of the flow that a packet belongs to, well mixed as `skb_get_hash` is.
 fn flow_hash(kind: Kind) -> u32 {
@@ -22,61 +23,69 @@ fn flow_hash(kind: Kind) -> u32 {
     splitmix64(class << 32 | index as u64) as u32
 }
 
-impl World {
+impl Linux {
     /// A new packet of the stack goes to a device (`dev_queue_xmit`); `core` runs it.
-    pub(super) fn veth_send(&mut self, core: u32, end: u32, kind: Kind, sequence: u32, bytes: u32) {
+    pub(super) fn veth_send(
+        &mut self,
+        fabric: &mut Fabric,
+        core: u32,
+        end: u32,
+        kind: Kind,
+        sequence: u32,
+        bytes: u32,
+    ) {
         let mut skb = Skb::new(0, bytes, flow_hash(kind), false);
         let charged = match kind {
             Kind::Datagram(flood) => {
                 let truesize = skb.truesize();
-                self.linux.veths.floods[flood as usize].charged_bytes += truesize as u64;
+                self.veths.floods[flood as usize].charged_bytes += truesize as u64;
                 truesize
             }
             _ => 0,
         };
         let packet = Datagram { kind, sequence, bytes, charged, next_free: NONE };
-        skb.packet = self.linux.veths.packets.add(packet);
-        let now = self.now;
-        let e = &mut self.linux.veths.ends[end as usize];
+        skb.packet = self.veths.packets.add(packet);
+        let now = fabric.run.now;
+        let e = &mut self.veths.ends[end as usize];
         e.tally.offered += 1;
         e.tally.offered_bytes += bytes as u64;
         if e.qdisc.is_noqueue() {
-            self.veth_xmit(core, end, skb);
+            self.veth_xmit(fabric, core, end, skb);
             return;
         }
-        let mut drops = std::mem::take(&mut self.linux.veths.drops);
+        let mut drops = std::mem::take(&mut self.veths.drops);
         let random = &mut e.random;
         if let Enqueue::Dropped(_) = e.qdisc.enqueue(skb, now, || random.next_u32(), &mut drops) {
             e.tally.qdisc_drops += 1;
-            self.veth_drop(end, skb.packet);
+            self.veth_drop(fabric, end, skb.packet);
         }
-        self.linux.veths.drops = drops;
-        self.veth_free_drops(end);
-        self.veth_run_qdisc(core, end);
+        self.veths.drops = drops;
+        self.veth_free_drops(fabric, end);
+        self.veth_run_qdisc(fabric, core, end);
     }
 
     /// Hands packets from the qdisc to the device while it accepts them (`__qdisc_run`).
-    fn veth_run_qdisc(&mut self, core: u32, end: u32) {
-        while self.veth_restart_qdisc(core, end) {}
-        self.veth_record_qdisc(end);
-        self.veth_arm_watchdog(end);
+    fn veth_run_qdisc(&mut self, fabric: &mut Fabric, core: u32, end: u32) {
+        while self.veth_restart_qdisc(fabric, core, end) {}
+        self.veth_record_qdisc(fabric, end);
+        self.veth_arm_watchdog(fabric, end);
     }
 
     /// One packet from the qdisc to the device; whether there may be more (`qdisc_restart`).
-    fn veth_restart_qdisc(&mut self, core: u32, end: u32) -> bool {
-        let now = self.now;
-        let e = &mut self.linux.veths.ends[end as usize];
+    fn veth_restart_qdisc(&mut self, fabric: &mut Fabric, core: u32, end: u32) -> bool {
+        let now = fabric.run.now;
+        let e = &mut self.veths.ends[end as usize];
         if e.queue.is_stopped() {
             return false;
         }
-        let mut drops = std::mem::take(&mut self.linux.veths.drops);
+        let mut drops = std::mem::take(&mut self.veths.drops);
         let next = e.qdisc.dequeue(now, &mut drops);
-        self.linux.veths.drops = drops;
-        self.veth_free_drops(end);
+        self.veths.drops = drops;
+        self.veth_free_drops(fabric, end);
         match next {
-            Some((skb, _)) => self.veth_xmit(core, end, skb),
+            Some((skb, _)) => self.veth_xmit(fabric, core, end, skb),
             None => {
-                self.veth_arm_shaper(core, end);
+                self.veth_arm_shaper(fabric, core, end);
                 false
             }
         }
@@ -84,84 +93,92 @@ impl World {
 
     /// Arms the timer of a shaping qdisc for its next packet, on the core that found none
     /// (`qdisc_watchdog`).
-    fn veth_arm_shaper(&mut self, core: u32, end: u32) {
-        let e = &mut self.linux.veths.ends[end as usize];
+    fn veth_arm_shaper(&mut self, fabric: &mut Fabric, core: u32, end: u32) {
+        let e = &mut self.veths.ends[end as usize];
         if let Some(at) = e.qdisc.next_at().filter(|&at| at < e.shaper_at) {
             (e.shaper_at, e.shaper_core) = (at, core);
             let timer = e.shaper;
-            self.schedule(at, Event::LinuxTimer(timer));
+            fabric.run.schedule(at, Event::LinuxTimer(timer));
         }
     }
 
     /// A shaping qdisc may release a packet.
-    pub(in crate::linux) fn on_veth_shaper(&mut self, end: u32) {
-        let e = &mut self.linux.veths.ends[end as usize];
-        if e.shaper_at != self.now {
+    pub(in crate::linux) fn on_veth_shaper(&mut self, fabric: &mut Fabric, end: u32) {
+        let e = &mut self.veths.ends[end as usize];
+        if e.shaper_at != fabric.run.now {
             return;
         }
         e.shaper_at = Time::NEVER;
         let core = e.shaper_core;
-        self.veth_schedule_output(core, end);
+        self.veth_schedule_output(fabric, core, end);
     }
 
     /// The device gets a packet (`veth_xmit`); whether it took or freed it.
-    fn veth_xmit(&mut self, core: u32, end: u32, skb: Skb) -> bool {
-        let now = self.now;
-        let e = &mut self.linux.veths.ends[end as usize];
+    fn veth_xmit(&mut self, fabric: &mut Fabric, core: u32, end: u32, skb: Skb) -> bool {
+        let now = fabric.run.now;
+        let e = &mut self.veths.ends[end as usize];
         match e.queue.transmit(skb.packet, skb.bytes, now) {
             Transmit::Queued => {
                 e.in_ring.add(now, 1, skb.bytes as i64);
-                self.linux.veths.hops += 1;
-                self.veth_schedule_poll(core, end);
+                self.veths.hops += 1;
+                self.veth_schedule_poll(fabric, core, end);
                 true
             }
             Transmit::Freed => {
                 e.tally.ring_drops += 1;
-                self.veth_drop(end, skb.packet);
+                self.veth_drop(fabric, end, skb.packet);
                 true
             }
             Transmit::Busy => {
                 e.qdisc.requeue(skb);
-                self.veth_schedule_poll(core, end);
+                self.veth_schedule_poll(fabric, core, end);
                 false
             }
         }
     }
 
     /// A batch of XDP frames bypasses the qdisc; frames that find no room in the ring are freed (`veth_xdp_xmit`).
-    pub(super) fn veth_send_frames(&mut self, core: u32, end: u32, source: u32, count: u32, bytes: u32) {
-        let now = self.now;
+    pub(super) fn veth_send_frames(
+        &mut self,
+        fabric: &mut Fabric,
+        core: u32,
+        end: u32,
+        source: u32,
+        count: u32,
+        bytes: u32,
+    ) {
+        let now = fabric.run.now;
         for _ in 0..count {
             let kind = Kind::Frame(source);
             let packet = Datagram { kind, sequence: 0, bytes, charged: 0, next_free: NONE };
-            let index = self.linux.veths.packets.add(packet);
-            let e = &mut self.linux.veths.ends[end as usize];
+            let index = self.veths.packets.add(packet);
+            let e = &mut self.veths.ends[end as usize];
             e.tally.offered += 1;
             e.tally.offered_bytes += bytes as u64;
             if e.queue.transmit_frame(index) {
                 e.in_ring.add(now, 1, bytes as i64);
-                self.linux.veths.hops += 1;
+                self.veths.hops += 1;
             } else {
                 e.tally.frame_drops += 1;
-                self.veth_drop(end, index);
+                self.veth_drop(fabric, end, index);
             }
         }
-        self.veth_schedule_poll(core, end);
+        self.veth_schedule_poll(fabric, core, end);
     }
 
     /// The queue of an end goes on: a softirq of `core` runs its qdisc (`netif_schedule_queue`).
-    pub(super) fn veth_schedule_output(&mut self, core: u32, end: u32) {
-        let e = &mut self.linux.veths.ends[end as usize];
+    pub(super) fn veth_schedule_output(&mut self, fabric: &mut Fabric, core: u32, end: u32) {
+        let e = &mut self.veths.ends[end as usize];
         if !e.output_scheduled && !e.qdisc.is_noqueue() {
             e.output_scheduled = true;
             let output = e.output;
-            self.schedule_output(core, output);
+            self.schedule_output(fabric, core, output);
         }
     }
 
     /// The softirq that runs a qdisc takes the next packet.
     pub(in crate::linux) fn veth_output_unit(&mut self, end: u32) -> Option<Unit> {
-        let e = &mut self.linux.veths.ends[end as usize];
+        let e = &mut self.veths.ends[end as usize];
         if e.output_ends || e.queue.is_stopped() || e.qdisc.qlen() == 0 {
             (e.output_scheduled, e.output_ends) = (false, false);
             return None;
@@ -170,72 +187,72 @@ impl World {
     }
 
     /// It gives that packet to the device.
-    pub(in crate::linux) fn veth_output_unit_ends(&mut self, core: u32, end: u32) {
-        let more = self.veth_restart_qdisc(core, end);
-        self.linux.veths.ends[end as usize].output_ends = !more;
-        self.veth_record_qdisc(end);
-        self.veth_arm_watchdog(end);
+    pub(in crate::linux) fn veth_output_unit_ends(&mut self, fabric: &mut Fabric, core: u32, end: u32) {
+        let more = self.veth_restart_qdisc(fabric, core, end);
+        self.veths.ends[end as usize].output_ends = !more;
+        self.veth_record_qdisc(fabric, end);
+        self.veth_arm_watchdog(fabric, end);
     }
 
-    fn veth_record_qdisc(&mut self, end: u32) {
-        let now = self.now;
-        let e = &mut self.linux.veths.ends[end as usize];
+    fn veth_record_qdisc(&mut self, fabric: &mut Fabric, end: u32) {
+        let now = fabric.run.now;
+        let e = &mut self.veths.ends[end as usize];
         e.waiting.set(now, e.qdisc.qlen() as u64, e.qdisc.backlog_bytes());
     }
 
     /// Frees what the qdisc dropped.
-    fn veth_free_drops(&mut self, end: u32) {
-        while let Some((skb, _)) = self.linux.veths.drops.pop() {
-            self.linux.veths.ends[end as usize].tally.qdisc_drops += 1;
-            self.veth_drop(end, skb.packet);
+    fn veth_free_drops(&mut self, fabric: &mut Fabric, end: u32) {
+        while let Some((skb, _)) = self.veths.drops.pop() {
+            self.veths.ends[end as usize].tally.qdisc_drops += 1;
+            self.veth_drop(fabric, end, skb.packet);
         }
     }
 
     /// A packet is freed, and its sender may continue.
-    fn veth_drop(&mut self, end: u32, packet: u32) {
-        let Datagram { kind, bytes, .. } = self.linux.veths.packets.packets[packet as usize];
-        self.linux.veths.ends[end as usize].tally.dropped_bytes += bytes as u64;
-        self.veth_orphan(packet);
+    fn veth_drop(&mut self, fabric: &mut Fabric, end: u32, packet: u32) {
+        let Datagram { kind, bytes, .. } = self.veths.packets.packets[packet as usize];
+        self.veths.ends[end as usize].tally.dropped_bytes += bytes as u64;
+        self.veth_orphan(fabric, packet);
         match kind {
-            Kind::Datagram(flood) => self.linux.veths.floods[flood as usize].dropped += 1,
-            Kind::Frame(source) => self.linux.veths.frames[source as usize].dropped += 1,
+            Kind::Datagram(flood) => self.veths.floods[flood as usize].dropped += 1,
+            Kind::Frame(source) => self.veths.frames[source as usize].dropped += 1,
             Kind::EchoRequest(ping) | Kind::EchoReply(ping) => {
-                let sequence = self.linux.veths.packets.packets[packet as usize].sequence;
-                self.linux.veths.pings[ping as usize].samples[sequence as usize].lost = true;
+                let sequence = self.veths.packets.packets[packet as usize].sequence;
+                self.veths.pings[ping as usize].samples[sequence as usize].lost = true;
             }
         }
-        self.linux.veths.packets.remove(packet);
+        self.veths.packets.remove(packet);
     }
 
     /// A packet no longer counts for its socket (`skb_orphan`).
-    pub(super) fn veth_orphan(&mut self, packet: u32) {
-        let p = &mut self.linux.veths.packets.packets[packet as usize];
+    pub(super) fn veth_orphan(&mut self, fabric: &mut Fabric, packet: u32) {
+        let p = &mut self.veths.packets.packets[packet as usize];
         let charged = std::mem::take(&mut p.charged);
         if let (Kind::Datagram(flood), 1..) = (p.kind, charged) {
-            self.flood_may_go_on(flood, charged);
+            self.flood_may_go_on(fabric, flood, charged);
         }
     }
 
     /// Schedules the watchdog of a stopped queue.
-    fn veth_arm_watchdog(&mut self, end: u32) {
-        let e = &mut self.linux.veths.ends[end as usize];
+    fn veth_arm_watchdog(&mut self, fabric: &mut Fabric, end: u32) {
+        let e = &mut self.veths.ends[end as usize];
         if let (false, Some(at)) = (e.watchdog_armed, e.queue.next_timeout()) {
             e.watchdog_armed = true;
             let timer = e.watchdog;
-            self.schedule(at, Event::LinuxTimer(timer));
+            fabric.run.schedule(at, Event::LinuxTimer(timer));
         }
     }
 
     /// The watchdog of an end may be due (`dev_watchdog`, which calls `veth_tx_timeout`).
-    pub(in crate::linux) fn on_veth_watchdog(&mut self, end: u32) {
-        let now = self.now;
-        let e = &mut self.linux.veths.ends[end as usize];
+    pub(in crate::linux) fn on_veth_watchdog(&mut self, fabric: &mut Fabric, end: u32) {
+        let now = fabric.run.now;
+        let e = &mut self.veths.ends[end as usize];
         e.watchdog_armed = false;
         if e.queue.on_timeout(now) {
             let core = e.poll_core;
-            self.veth_schedule_output(core, end);
+            self.veth_schedule_output(fabric, core, end);
         }
-        self.veth_arm_watchdog(end);
+        self.veth_arm_watchdog(fabric, end);
     }
 }
 
@@ -258,7 +275,7 @@ mod tests {
         let world = simulation.world_mut();
         let end = &world.linux.veths.ends[0];
         assert_eq!((end.queue.timeouts, end.poll_core), (1, 1));
-        let spent = |core: usize| world.linux.cores[core].spent(Purpose::Soft, world.now);
+        let spent = |core: usize| world.linux.cores[core].spent(Purpose::Soft, world.fabric.run.now);
         assert!(spent(1) > Time::from_ms(16_000));
         assert_eq!(spent(0), Time::ZERO);
     }

@@ -16,7 +16,7 @@ fn network(nodes: u32, switches: Vec<u32>, links: Vec<Link>) -> HpccPlan {
         "rate_bound": true, "window": {"enabled": true, "global": true, "variable": false},
         "ack_high_priority": false, "l2_chunk_bytes": 0, "l2_ack_interval_bytes": 1, "back_to_zero": false,
         "ecn": {"enabled": false, "thresholds": []}, "buffer_mib": 16, "pause_time_us": 5,
-        "rng": {"seed": 1, "run": 1}, "record": {"max_bins": 10, "tracked_qps": 1},
+        "rng": {"seed": 1, "run": 1}, "record": {"max_bins": 16, "qps": 1},
     });
     serde_json::from_value(json).expect("a plan")
 }

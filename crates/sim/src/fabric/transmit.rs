@@ -1,0 +1,232 @@
+//! What ports do: a packet is queued, sent, and comes out at the other end of a link.
+
+use tailback_proto::scheduling::ets::pick_round_robin;
+use tailback_proto::units::Time;
+
+use super::drops::DropReason;
+use super::packet::Packet;
+use super::port::{BRIDGE, LOSSY, RECLASSIFIES};
+use super::{Delivery, Fabric};
+use crate::engine::uniform;
+use crate::event::Event;
+
+impl Fabric {
+    /// Which of the `eligible` classes goes next.
+    #[inline]
+    pub fn next_class(&mut self, port: usize, eligible: u8) -> u8 {
+        let p = &mut self.ports[port];
+        if p.weighted {
+            return self.ets[port].pick(eligible);
+        }
+        p.last_class = pick_round_robin(eligible, p.strict, p.last_class);
+        p.last_class
+    }
+
+    /// Appends a packet to an egress queue of `port`.
+    #[inline]
+    pub fn enqueue(&mut self, port: usize, packet: u32) {
+        let class = self.packets[packet].class;
+        let bytes = self.packets[packet].frame_bytes();
+        let queue = &mut self.queues[(port, class)];
+        queue.integrate(self.run.now);
+        queue.fifo.push(&mut self.packets, packet);
+        queue.bytes += bytes;
+        queue.max_bytes = queue.max_bytes.max(queue.bytes);
+        queue.rx_packets += 1;
+        queue.rx_bytes += bytes as u64;
+        self.ports[port].backlogged |= 1 << class;
+    }
+
+    /// Takes the first packet of an egress queue that is not empty.
+    #[inline(always)] // a hop has it once: with what follows it looks up the queue and the packet once
+    pub fn dequeue(&mut self, port: usize, class: u8) -> u32 {
+        let queue = &mut self.queues[(port, class)];
+        queue.integrate(self.run.now);
+        let packet = queue.fifo.pop(&self.packets).expect("backlogged means not empty");
+        self.packets.prefetch(queue.fifo.head());
+        queue.bytes -= self.packets[packet].frame_bytes();
+        if queue.fifo.is_empty() {
+            self.ports[port].backlogged &= !(1 << class);
+        }
+        packet
+    }
+
+    /// Lets `port` send if it can, now or when its transmitter is free. Gives back the host whose turn it is, where it is a
+    /// host's.
+    #[inline]
+    pub fn kick(&mut self, port: usize) -> Option<usize> {
+        if !self.has_turn(port) {
+            return None;
+        }
+        let owner = self.ports[port].owner as usize;
+        if owner < self.hosts {
+            return Some(owner);
+        }
+        self.switch_transmit(port);
+        None
+    }
+
+    /// Whether `port` may send a packet now. Where its transmitter is busy it looks again when that is free; a pause or a
+    /// resume that waits goes first.
+    #[inline]
+    pub fn has_turn(&mut self, port: usize) -> bool {
+        let p = &self.ports[port];
+        let busy_until = p.busy_until;
+        if busy_until > self.run.now {
+            self.wake_port(port, busy_until);
+            return false;
+        }
+        if p.up && p.pfc_pending != 0 {
+            self.send_pfc(port);
+            return false;
+        }
+        p.up
+    }
+
+    /// Makes sure that `port` looks for something to send at `time` or before.
+    #[inline]
+    pub fn wake_port(&mut self, port: usize, time: Time) {
+        if time < self.ports[port].wake_at {
+            self.ports[port].wake_at = time;
+            self.run.schedule(time, Event::PortWake(port as u32));
+        }
+    }
+
+    /// A wake-up event of `port`. Gives back the host whose turn it is, where it is a host's.
+    #[inline]
+    pub fn on_port_wake(&mut self, port: usize) -> Option<usize> {
+        if self.ports[port].wake_at != self.run.now {
+            return None; // stale: an earlier one took its place
+        }
+        self.ports[port].wake_at = Time::NEVER;
+        self.kick(port)
+    }
+
+    /// Time that `bytes` take on the wire of `port`.
+    #[inline]
+    pub fn serialization(&self, port: usize, bytes: u32) -> Time {
+        match self.ports[port].ps_per_byte {
+            0 => self.links[port].rate.serialization(bytes as u64),
+            ps => Time(ps as u64 * bytes as u64),
+        }
+    }
+
+    /// Puts a packet on the wire; the transmitter must be free.
+    #[inline(always)]
+    pub fn send(&mut self, port: usize, index: u32) {
+        let wire_bytes = self.packets[index].wire_bytes as u32;
+        let busy_until = self.run.now + self.serialization(port, wire_bytes);
+        let p = &mut self.ports[port];
+        p.busy_until = busy_until;
+        p.wire_bytes += wire_bytes as u64;
+        let arrival = busy_until + p.arrival_delay;
+        let (first, weighted) = (p.in_flight.is_empty(), p.weighted);
+        let packet = &mut self.packets[index];
+        packet.arrival = arrival;
+        let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
+        p.in_flight.push(&mut self.packets, index);
+        let queue = &mut self.queues[(port, class)];
+        queue.tx_packets += 1;
+        queue.tx_bytes += frame_bytes as u64;
+        self.transmissions[kind as usize] += 1;
+        if weighted {
+            self.ets[port].on_sent(class, wire_bytes);
+        }
+        if first {
+            self.run.schedule(arrival, Event::Arrival(port as u32));
+        }
+    }
+
+    /// The first packet on the link behind `port` reaches the node at its end. Gives it back, unless that is a switch.
+    #[inline]
+    pub fn on_arrival(&mut self, port: usize) -> Option<Delivery> {
+        let p = &mut self.ports[port];
+        match p.in_flight.head() {
+            Some(head) if self.packets[head].arrival == self.run.now => {}
+            _ => return None, // the link failed with the packet on it
+        }
+        let index = p.in_flight.pop(&self.packets).expect("it has a head");
+        let (peer, node, behind) = (p.peer as usize, p.peer_owner as usize, p.behind);
+        if let Some(next) = p.in_flight.head() {
+            let arrival = self.packets[next].arrival;
+            self.run.schedule(arrival, Event::Arrival(port as u32));
+        }
+        if behind != 0 {
+            if behind & LOSSY != 0 && self.is_lost(port) {
+                self.drop_packet(port, index, DropReason::LinkLoss);
+                return None;
+            }
+            if behind & RECLASSIFIES != 0 {
+                let mark = self.packets[index].code_point;
+                self.packets[index].class = self.classes.of(node)[mark as usize];
+            }
+        }
+        let group = &mut self.groups[(peer, self.packets[index].class)];
+        group.rx_packets += 1;
+        group.rx_bytes += self.packets[index].frame_bytes() as u64;
+        if node < self.hosts {
+            Some(Delivery::Host { host: node, packet: index })
+        } else if behind & BRIDGE != 0 {
+            Some(Delivery::Bridge { port: peer, packet: index })
+        } else {
+            self.switch_receive(node - self.hosts, peer, index);
+            None
+        }
+    }
+
+    fn is_lost(&mut self, port: usize) -> bool {
+        let link = &mut self.links[port];
+        uniform(&mut link.loss_stream) < link.loss
+    }
+
+    /// Ends a packet's life, with a reason. `port`: the one that it was lost at (for headroom, the ingress port), or
+    /// behind.
+    pub fn drop_packet(&mut self, port: usize, index: u32, reason: DropReason) {
+        let Packet { kind, class, .. } = self.packets[index];
+        let tally = &mut self.drops[(port, class)][reason as usize];
+        tally.packets += 1;
+        tally.bytes += self.packets[index].frame_bytes() as u64;
+        self.dropped[(port, class)][reason.is_ingress() as usize] += 1;
+        if kind.is_data() {
+            self.data.dropped += 1;
+        }
+        self.packets.remove(index);
+    }
+
+    /// Bytes that a port of a bridge was given and has not put on the wire yet: its device takes packets ahead.
+    pub fn unsent_bytes(&self, port: usize) -> u64 {
+        let p = &self.ports[port];
+        let begun = |packet: &Packet| {
+            let left = packet.arrival.saturating_sub(p.arrival_delay);
+            left.saturating_sub(self.serialization(port, packet.wire_bytes as u32)) <= self.run.now
+        };
+        let waiting = p.in_flight.iter(&self.packets).filter(|&packet| !begun(packet));
+        waiting.map(|packet| packet.wire_bytes as u64).sum()
+    }
+
+    /// Puts a packet on the link behind a port; it has left completely at `left`. Calls must come in the order of `left`.
+    pub fn send_at(&mut self, port: usize, index: u32, left: Time) {
+        let packet = &mut self.packets[index];
+        let (class, wire_bytes, kind, frame) =
+            (packet.class, packet.wire_bytes, packet.kind, packet.frame_bytes());
+        let p = &mut self.ports[port];
+        p.busy_until = left;
+        p.wire_bytes += if p.up { wire_bytes as u64 } else { 0 };
+        let arrival = left + p.arrival_delay;
+        packet.arrival = arrival;
+        let (first, up) = (p.in_flight.is_empty(), p.up);
+        let queue = &mut self.queues[(port, class)];
+        queue.pass(frame);
+        queue.tx_packets += 1;
+        queue.tx_bytes += frame as u64;
+        self.transmissions[kind as usize] += 1;
+        if !up {
+            self.drop_packet(port, index, DropReason::LinkDown);
+            return;
+        }
+        self.ports[port].in_flight.push(&mut self.packets, index);
+        if first {
+            self.run.schedule(arrival, Event::Arrival(port as u32));
+        }
+    }
+}
