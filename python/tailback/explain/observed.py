@@ -442,7 +442,7 @@ class Observed:
     def ring_entries(self, bridge: str) -> int:
         """Descriptors of a bridge's receive rings, as `ethtool -g` shows them."""
         model = next(one["model"] for one in self._plan["bridges"] if one["name"] == bridge)
-        return int(self._plan["bridge_models"][model]["rx_ring"])
+        return int(self._plan["bridge_models"][model]["host"]["rx_ring"])
 
     @cached_property
     def cores(self) -> dict[str, list[float]]:

@@ -278,6 +278,6 @@ class Senders:
                 figures.append(Figure(name, text.rate(posted.limit), text.rate(host_rate)))
             figures.append(Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks"))
             return Stage("throttle", "", min(1.0, 1 - paused), True, figures)
-        if pair.src not in self.seen.host_path:
+        if self.fetched(pair) is None:
             return None
         return Stage("reads", pair.src, min(1.0, 1 - paused), True, figures)

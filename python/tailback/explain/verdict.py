@@ -28,6 +28,8 @@ MERGES = 65_536
 makes one of."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
+SAME = 0.05
+"""Stages whose use differs by less are as full as each other."""
 MOST_DROPS = 0.5
 """Part of the drops and marks of who drops most above which another is to blame, too."""
 NEARLY = 0.7
@@ -210,6 +212,8 @@ def gains(
         if stage.stands
         and (stage.use >= FULL or (wasted and stage.drops and stage.signals >= MOST_DROPS * most))
     ]
+    fullest = max((stage.use for stage in full), default=0.0)
+    full = [stage for stage in full if stage.use > fullest - SAME or stage.drops]
     first = full[0] if full else max(holding, key=_use, default=None)
     if first is path[-1] and first.need < WASTED * first.use and told is not None and told.drops:
         first = told
