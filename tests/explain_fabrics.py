@@ -69,7 +69,9 @@ def draw(seed: int, number: int) -> Fabric:
 def _topology(rng: random.Random, rate: int) -> tuple[Json, int, str]:
     """A network, its number of hosts, and both in words."""
     link = {"rate": f"{rate}Gbps", "delay": f"{rng.choice((100, 500, 500, 1000))}ns"}
-    form = rng.choices(("leaf-spine", "rail-optimised", "fat-tree", "star", "dumbbell"), (55, 12, 8, 15, 10))[0]
+    form = rng.choices(("leaf-spine", "rail-optimised", "fat-tree", "star", "dumbbell"), (55, 12, 8, 15, 10))[
+        0
+    ]
     if form == "star":
         hosts = rng.choice((3, 5, 9, 17))
         return {"kind": form, "hosts": hosts, "link": link}, hosts, f"star of {hosts}"
@@ -91,7 +93,11 @@ def _topology(rng: random.Random, rate: int) -> tuple[Json, int, str]:
         up = servers * rate / over / spines
         fabric = {"rate": f"{up:.3f}Gbps", "delay": "500ns"}
         topology = {"kind": form, "servers": servers, "nics": nics, "spines": spines, "link": link}
-        return {**topology, "fabric": fabric}, servers * nics, f"rails {servers}x{nics}, {over}:1, {spines} spines"
+        return (
+            {**topology, "fabric": fabric},
+            servers * nics,
+            f"rails {servers}x{nics}, {over}:1, {spines} spines",
+        )
     leaves, each = rng.choice((2, 3, 4, 4, 8)), rng.choice((4, 4, 8, 8, 16))
     if leaves * each > 32 and rng.random() < 0.8:
         each = max(1, 32 // leaves)
@@ -107,7 +113,9 @@ def _traffic(
     """Traffic that is about `total` bytes, and what it is in words."""
     names = [f"h{number}" for number in range(hosts)]
     if topology["kind"] == "rail-optimised":
-        names = [f"s{server}n{nic}" for server in range(topology["servers"]) for nic in range(topology["nics"])]
+        names = [
+            f"s{server}n{nic}" for server in range(topology["servers"]) for nic in range(topology["nics"])
+        ]
     if topology["kind"] == "dumbbell":
         half = range(hosts // 2)
         names = [*(f"left{number}" for number in half), *(f"right{number}" for number in half)]
@@ -126,7 +134,13 @@ def _traffic(
         to = rng.sample(names, rng.choice((1, 1, 2, min(4, hosts - 1))))
         senders = [name for name in names if name not in to]
         senders = rng.sample(senders, rng.randint(1, min(len(senders), 16)))
-        item = {"kind": "write", "from": senders, "to": to, "qps": rng.choice((1, 1, 2, 4)), "message": "64KiB"}
+        item = {
+            "kind": "write",
+            "from": senders,
+            "to": to,
+            "qps": rng.choice((1, 1, 2, 4)),
+            "message": "64KiB",
+        }
         item["depth"] = rng.choice((1, 4, 16, 64))
         return [item], f"write {len(senders)} to {len(to)}, depth {item['depth']}"
     if kind == "poisson":
@@ -137,11 +151,17 @@ def _traffic(
         fan_in = min(hosts - 1, rng.choice((4, 8, 16)))
         message = rng.choice((32_000, 100_000, 300_000))
         burst = {
-            "kind": "incast", "fan_in": fan_in, "message": f"{message}B", "interval": f"{duration_us // 4}us"
+            "kind": "incast",
+            "fan_in": fan_in,
+            "message": f"{message}B",
+            "interval": f"{duration_us // 4}us",
         }
         if kind == "incast":
             return [burst], f"bursts of {fan_in} x {message} B"
-        return [{"kind": "poisson", "load": 0.3, "sizes": "alistorage"}, burst], f"storage and bursts of {fan_in}"
+        return [
+            {"kind": "poisson", "load": 0.3, "sizes": "alistorage"},
+            burst,
+        ], f"storage and bursts of {fan_in}"
     # One half writes to the other: all that crosses the fabric does so one way.
     half = hosts // 2
     message = total // half

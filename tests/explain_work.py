@@ -160,7 +160,9 @@ def lossless(plan: Plan) -> Plan:
         one["headroom_bytes"] *= ROOM
     for model in edited["switch_models"]:
         model["buffer_bytes"] *= ROOM
-        model["shared_bytes"] = model["shared_bytes"] * ROOM if model["shared_bytes"] else model["shared_bytes"]
+        model["shared_bytes"] = (
+            model["shared_bytes"] * ROOM if model["shared_bytes"] else model["shared_bytes"]
+        )
     return edited
 
 
@@ -173,11 +175,6 @@ def find(plan: Plan) -> Truth:
         except ValueError:
             continue
     return truth
-
-
-def stage_groups(plan: Plan, said: Stage) -> Doubling | None:
-    """What doubles a single stage that a verdict names."""
-    return doublings(plan).get(said)
 
 
 def said(plan: Plan, verdict: Verdict) -> Doubling | None:
@@ -194,8 +191,10 @@ def said(plan: Plan, verdict: Verdict) -> Doubling | None:
             ends = {frozenset(where.split(":"))}
         numbers = [number for number, one in enumerate(plan["links"]) if {one["a"], one["b"]} in ends]
         return partial(links, numbers=numbers)
-    if (kind, "") in groups(plan):
-        return groups(plan)[kind, ""]
+    kind = "loss" if kind == "headroom" else kind
+    found = groups(plan).get((kind, ""))
+    if found is not None:
+        return found
     return doublings(plan).get((kind, where))
 
 
@@ -212,6 +211,9 @@ def judge(truth: Truth, key: Stage, gain: float | None) -> bool:
     best = max(truth.gains.values(), default=0.0)
     if key == ("none", "") or gain is None:
         return best < A_FEW_PERCENT + TIE
+    if key[0] == "headroom":
+        # What is broken comes before what is slow.
+        return gain >= A_FEW_PERCENT
     return gain >= A_FEW_PERCENT - TIE and gain >= min(NEAR * best, best - TIE)
 
 

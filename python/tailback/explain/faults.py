@@ -1,5 +1,5 @@
-"""Faults, which are read before anything else: a deadlock, drops where nothing may be dropped, links that were
-down, queue pairs that gave up.
+"""Faults, which are read before anything else: a deadlock, drops where nothing may be dropped, links that
+were down, queue pairs that gave up.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from tailback import text
 
 if TYPE_CHECKING:
     from tailback.explain.observed import Observed
-
-MANY_FAILED = 0.5
-"""Part of the flows that failed above which that is what a run is about."""
 
 
 def deadlock(seen: Observed) -> tuple[str, str] | None:
@@ -65,7 +62,7 @@ def sentences(seen: Observed) -> list[str]:
         )
     drops = without_headroom(seen)
     if drops:
-        port, words = next(iter(drops.items()))
+        words = next(iter(drops.values()))
         more = f", and {len(drops) - 1} ports more" if len(drops) > 1 else ""
         said.append(f"A fault: {words}{more}.")
     gave_up, all_ = failed(seen)

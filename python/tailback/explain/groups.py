@@ -35,7 +35,13 @@ class Groups:
     def name(self, stage: Stage) -> str:
         """The group of a stage: of a link its tier, of all else the kind."""
         if stage.kind != "link":
-            return "all" if stage.kind in ("loss", "headroom") else "senders" if stage.kind in AT_SENDERS else "receivers"
+            return (
+                "all"
+                if stage.kind in ("loss", "headroom")
+                else "senders"
+                if stage.kind in AT_SENDERS
+                else "receivers"
+            )
         return self.tier[frozenset(stage.where.split(":"))]
 
     def places(self, stage: Stage) -> frozenset[Place]:
@@ -61,7 +67,7 @@ class Groups:
         for link in self.seen.rate:
             low, high = sorted(level.get(node, 0) for node in link)
             between.setdefault((low, high), []).append(link)
-        found = {}
+        found: dict[frozenset[str], str] = {}
         for (low, _), links in between.items():
             name = HOSTS if low == 0 else self._called(links)
             if name in found.values():

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback.measures import ideal_payload_share, last_start
 from tailback.recorded.bins import Array
@@ -30,6 +31,8 @@ to be left out."""
 MOST_PATHS = 16
 """Ways from a host to another that are looked at, those with most traffic: a fat tree of k = 8 has so many.
 """
+ONE_WAY = 0.99
+"""The part of a pair's traffic above which a port takes all of it."""
 LOST = "lost on the link"
 """The reason of drops that a cable makes."""
 MOST_PAIRS = 400
@@ -110,10 +113,13 @@ class Observed:
         done = np.cumsum(self.bins.total("goodput_rx_bps") * self.bins.width_s) / 8
         size = LAST * float(done[-1])
         end = float(np.interp(size, done, self.bins.start_s + self.bins.width_s))
-        names = ["start_ps", "message_bytes", "ideal_fct_ps"]
-        if "ideal_fct_ps" not in self.flows.column_names or self.flows.column("ideal_fct_ps").null_count:
+        flows = self.flows
+        if "ideal_fct_ps" not in flows.column_names or flows.column("ideal_fct_ps").null_count:
             return 0.0, end
-        starts, sizes, _ = (self.flows.column(name).to_numpy() for name in names)
+        begun = flows.filter(pc.is_valid(flows.column("start_ps")))
+        starts, sizes = (begun.column(name).to_numpy() for name in ("start_ps", "message_bytes"))
+        if not len(starts):
+            return 0.0, end
         order = np.argsort(starts, kind="stable")
         posted = np.cumsum(sizes[order])
         at = min(int(np.searchsorted(posted, size)), len(order) - 1)
@@ -354,8 +360,8 @@ class Observed:
             found = sorted(longer, key=lambda one: -one[1])[:MOST_PATHS]
             if all(ports[-1][1] == pair.dst for ports, _ in found):
                 break
-        whole = sum(part for _, part in found)
-        return [(ports, part / whole) for ports, part in found]
+        kept = sum(part for _, part in found)
+        return [(ports, part / kept) for ports, part in found]
 
     @cached_property
     def lost_on_wire(self) -> dict[Port, int]:
@@ -379,20 +385,12 @@ class Observed:
         return found
 
     def is_one_of_several(self, port: Port) -> bool:
-        """Whether traffic at this node may take other ports to the same hosts, or has come by one of several."""
+        """Whether traffic at this node may take other ports to the same hosts."""
         return port in self._spread
 
     @cached_property
     def _spread(self) -> set[Port]:
-        found = set()
-        for pair in self.pairs:
-            split = False
-            parts = dict(pair.ways)
-            for port, _ in pair.ways:
-                split = parts[port] < 0.99
-                if split:
-                    found.add(port)
-        return found
+        return {port for pair in self.pairs for port, part in pair.ways if part < ONE_WAY}
 
     def _distances_to(self, dst: str) -> dict[str, int]:
         """Of every node, in links."""

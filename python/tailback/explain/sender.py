@@ -91,6 +91,8 @@ class Senders:
         for src, dst, delivered, start, end in zip(
             *(flows.column(name).to_pylist() for name in names), strict=True
         ):
+            if start is None:
+                continue
             took = ((run_end if end is None else end) - start) / 1e12 / self.seen.work[1]
             done[src, dst] += delivered * min(1.0, took) ** LATE
             size[src, dst] += delivered
@@ -133,7 +135,11 @@ class Senders:
                 continue
             if row["state"] == "running":
                 # Of single messages all is posted at once: there is no window.
-                one[0] += 0 if row.get("ideal_fct_ps") is not None else (row["messages_posted"] - row["messages_completed"]) * row["message_bytes"]
+                one[0] += (
+                    0
+                    if row.get("ideal_fct_ps") is not None
+                    else (row["messages_posted"] - row["messages_completed"]) * row["message_bytes"]
+                )
                 one[1] += row["rate_bps"] or 0.0
             one[2] += row["rp_cnp_handled"]
         return {host: Posted(one[0], one[1], int(one[2]), bool(one[3])) for host, one in found.items()}

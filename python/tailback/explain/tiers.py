@@ -45,17 +45,18 @@ class Tier:
         return sum(use >= FULL for use in self.uses.values())
 
 
-def of(groups: Groups, name: str) -> Tier:
-    """The tier of this name, by the direction that carries more."""
+def of(groups: Groups, name: str) -> Tier | None:
+    """The tier of this name, by the direction that carries more; None where nothing was counted."""
     seen = groups.seen
     level = groups.levels
-    up, down = {}, {}
+    up: dict[Port, float] = {}
+    down: dict[Port, float] = {}
     for port in seen.through:
         if groups.tier[frozenset(port)] == name and seen.sent_by[port]:
             side = up if level.get(port[0], 0) <= level.get(port[1], 0) else down
             side[port] = min(1.0, seen.wire_share(port))
     sides = [Tier(name, side) for side in (up, down) if side]
-    return max(sides, key=lambda side: side.mean)
+    return max(sides, key=lambda side: side.mean, default=None)
 
 
 def oversubscription(groups: Groups) -> float:
@@ -87,7 +88,7 @@ def why(groups: Groups, one: Candidate) -> list[str]:
     if name == HOSTS:
         return said
     tier = of(groups, name)
-    if tier.full and tier.mean < UNEVEN:
+    if tier is not None and tier.full and tier.mean < UNEVEN:
         said.append(
             f"Flows collide: ECMP has put more of them on some of these links than on others, which are "
             f"{text.share(tier.mean)} busy on average."
@@ -103,6 +104,8 @@ def figures(groups: Groups, one: Candidate) -> list[Figure]:
     if one.stage.kind != "link" or not one.group:
         return []
     tier = of(groups, one.group)
+    if tier is None:
+        return []
     called = "links of hosts" if one.group == HOSTS else f"{one.group} links"
     return [
         Figure(f"{called}, mean", text.share(tier.mean), "below 75 %, as flows are never spread evenly"),
@@ -114,7 +117,8 @@ def doubts(groups: Groups, one: Candidate | None) -> list[str]:
     """What makes a verdict less sure in a fabric."""
     seen = groups.seen
     names = {groups.tier[frozenset(port)] for port in seen.through}
-    between = [of(groups, name) for name in sorted(names - {HOSTS})]
+    tiers = (of(groups, name) for name in sorted(names - {HOSTS}))
+    between = [tier for tier in tiers if tier is not None]
     if one is None:
         busy = [tier.name for tier in between if tier.mean > UNEVEN]
         return [f"the {' and '.join(busy)} links are not far from full"] if busy else []

@@ -264,9 +264,7 @@ def _use(stage: Stage) -> float:
     return stage.use
 
 
-def _room(
-    path: list[Stage], first: Stage, relieved: Set[Place] = frozenset(), most: float = 1.0
-) -> float:
+def _room(path: list[Stage], first: Stage, relieved: Set[Place] = frozenset(), most: float = 1.0) -> float:
     """How much more the others on the path can carry, up to twice; up to `most`."""
     others = [stage for stage in path if stage.key != first.key and place(stage) not in relieved]
     rest = max((stage.need / (EVEN if stage.shared else 1.0) for stage in others), default=0.0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tailback import text
 from tailback.explain import faults, tiers
@@ -113,8 +114,8 @@ KINDS = {
     ),
     "headroom": Kind(
         "lossless traffic that is dropped at {where}",
-        "Headroom there is too small for what still comes after a pause was asked for: packets are dropped and "
-        "sent again, with all that followed them (go-back-N).",
+        "Headroom there is too small for what still comes after a pause was asked for: packets are dropped "
+        "and sent again, with all that followed them (go-back-N).",
         "switch.pfc.headroom: auto, or a smaller xoff (host.path.receive_buffer for a NIC)",
     ),
     "tier": Kind(
@@ -202,7 +203,9 @@ def page(verdict: Verdict) -> Page:
     if first.stage.kind in ("loss", "headroom"):
         reasons.append(f"Without losses there would be about {_percent(first.gain)} more throughput than the")
     else:
-        reasons.append(f"Twice as much of it would give about {_percent(first.gain)} more throughput than the")
+        reasons.append(
+            f"Twice as much of it would give about {_percent(first.gain)} more throughput than the"
+        )
     reasons[-1] += f" {text.rate(seen.goodput)} measured from {begin} to {end}."
     return Page(
         headline,
@@ -341,6 +344,22 @@ def as_text(page: Page) -> str:
     for words in (page.next, page.sure, page.second):
         lines += ["", *textwrap.wrap(words, WIDTH)]
     return "\n".join(lines) + "\n"
+
+
+def as_data(page: Page, key: tuple[str, str]) -> dict[str, Any]:
+    """For other programs: `kind` and `where` of the bottleneck (`none` and nothing if there is none), and the
+    page's sentences.
+    """
+    return {
+        "kind": key[0],
+        "where": key[1],
+        "headline": page.headline,
+        "reasons": page.reasons,
+        "evidence": [asdict(figure) for figure in page.evidence],
+        "next": page.next,
+        "sure": page.sure,
+        "second": page.second,
+    }
 
 
 def as_table(page: Page) -> TextTable:
