@@ -22,7 +22,7 @@ pub use tailback_proto::flow_control::watchdog::WatchdogParameters;
 pub use tailback_proto::transport::rc::TransportParameters;
 pub use tailback_proto::transport::tcp::{Control as TcpControl, TcpSettings};
 
-pub use crate::host::CpuParameters;
+pub use crate::host::cpu::CpuParameters;
 pub use crate::record::RecordParameters;
 
 pub use bridge::*;

@@ -12,8 +12,11 @@ use tailback_proto::parameters::Section;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 
-use crate::host::{CpuParameters, DdioParameters, GpuParameters, MemoryParameters};
-use crate::host::{PathParameters, ReadsParameters, StallsParameters};
+use crate::host::cpu::CpuParameters;
+use crate::host::path::ddio::DdioParameters;
+use crate::host::path::settings::{
+    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, StallsParameters,
+};
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};

@@ -52,8 +52,8 @@ impl Simulation {
         let mut world = World::new(&plan, controls)?;
         let recorder = Recorder::new(&plan, &world);
         world.fabric.run.schedule(recorder.next_sample(), Event::Sample);
-        crate::workload::schedule(&mut world, &plan);
-        crate::host::schedule(&mut world, &plan);
+        world.schedule(&plan);
+        crate::host::build::schedule(&mut world.fabric.run, &plan);
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
@@ -86,7 +86,9 @@ impl Simulation {
         let world = &mut self.world;
         match event {
             Event::Arrival(port) => match world.fabric.on_arrival(port as usize) {
-                Some(Delivery::Host { host, packet }) => world.nic_receive(host, packet),
+                Some(Delivery::Host { host, packet }) => {
+                    world.nics.receive(&mut world.fabric, &mut world.tcp, host, packet)
+                }
                 Some(Delivery::Bridge { port, packet }) => {
                     world.linux.receive(&mut world.fabric, port, packet)
                 }
@@ -94,40 +96,48 @@ impl Simulation {
             },
             Event::PortWake(port) => {
                 if let Some(host) = world.fabric.on_port_wake(port as usize) {
-                    world.nic_transmit(host);
+                    world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
                 }
             }
-            Event::PacingDue(qp) => world.on_pacing_due(qp),
-            Event::TransportTimer(qp) => world.on_transport_timer(qp),
+            Event::PacingDue(qp) => world.nics.on_pacing_due(&mut world.fabric, &mut world.tcp, qp),
+            Event::TransportTimer(qp) => world.nics.on_transport_timer(&mut world.fabric, &mut world.tcp, qp),
             Event::PauseEffect(port) => {
                 let Some(frame) = world.fabric.on_pause_effect(port as usize) else { return };
                 for class in frame.classes() {
                     if let Some(host) = world.fabric.take_pause(port as usize, class, frame) {
-                        world.nic_transmit(host);
+                        world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
                     }
                 }
             }
             Event::PauseExpiry(lane) => {
                 if let Some(host) = world.fabric.on_pause_expiry(lane as usize) {
-                    world.nic_transmit(host);
+                    world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
                 }
             }
             Event::PauseRefresh(lane) => world.fabric.on_pause_refresh(lane as usize),
             Event::Watchdog(lane) => world.fabric.on_watchdog(lane as usize),
-            Event::WriterStart(writer) => world.on_writer_start(writer),
-            Event::WriterStop(writer) => world.on_writer_stop(writer),
-            Event::FlowStart(qp) => world.on_flow_start(qp),
+            Event::WriterStart(writer) => {
+                world.nics.on_writer_start(&mut world.fabric, &mut world.tcp, writer)
+            }
+            Event::WriterStop(writer) => world.nics.on_writer_stop(&mut world.fabric, writer),
+            Event::FlowStart(qp) => world.nics.on_flow_start(&mut world.fabric, &mut world.tcp, qp),
             Event::LinkChange(change) => world.on_link_change(change),
-            Event::ControllerTimer(qp) => world.on_controller_timer(qp),
-            Event::ProbeAnswer(packet) => world.on_probe_answer(packet),
-            Event::AgentSample(agent) => world.on_agent_sample(agent),
-            Event::PathDrain(path) => world.on_path_drain(path),
-            Event::MemoryLoad(change) => world.on_memory_load(change),
-            Event::Core(core) => world.on_core(core),
-            Event::RingDue(ring) => world.on_ring_due(ring),
-            Event::TcpTimer(timer) => world.on_tcp_timer(timer),
-            Event::TcpStart(item) => world.on_tcp_start(item),
-            Event::TcpStop(item) => world.on_tcp_stop(item),
+            Event::ControllerTimer(qp) => {
+                world.nics.on_controller_timer(&mut world.fabric, &mut world.tcp, qp)
+            }
+            Event::ProbeAnswer(packet) => {
+                world.nics.on_probe_answer(&mut world.fabric, &mut world.tcp, packet)
+            }
+            Event::AgentSample(agent) => {
+                world.agents[agent as usize].on_sample(&mut world.fabric.run, &mut world.nics, agent)
+            }
+            Event::PathDrain(path) => world.nics.on_path_drain(&mut world.fabric, &mut world.tcp, path),
+            Event::MemoryLoad(change) => world.nics.on_memory_load(world.fabric.run.now, change),
+            Event::Core(core) => world.tcp.on_core(&mut world.fabric, &mut world.nics, core),
+            Event::RingDue(ring) => world.tcp.on_ring_due(&mut world.fabric, &mut world.nics, ring),
+            Event::TcpTimer(timer) => world.tcp.on_tcp_timer(&mut world.fabric, &mut world.nics, timer),
+            Event::TcpStart(item) => world.tcp.on_tcp_start(&mut world.fabric, &mut world.nics, item),
+            Event::TcpStop(item) => world.tcp.on_tcp_stop(&mut world.fabric, item),
             Event::LinuxCore(core) => world.linux.on_linux_core(&mut world.fabric, core),
             Event::LinuxIrq(napi) => world.linux.on_linux_irq(&mut world.fabric, napi),
             Event::LinuxTimer(timer) => world.linux.on_linux_timer(&mut world.fabric, timer),

@@ -6,7 +6,6 @@ mod traffic;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tailback_proto::congestion::builtin::{Congestion, Settings};
-use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::congestion::parameters::Refused;
 use tailback_proto::congestion::rhcc::sender::Sender;
@@ -22,14 +21,12 @@ use crate::fabric::switch::Switch;
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::wiring::{End, Wiring};
 use crate::fabric::{Fabric, CLASSES};
-use crate::host::agent::Agent;
-use crate::host::path::{HostPath, LoadChange, IDEAL};
-use crate::host::{Cpus, Sockets, TxRings};
+use crate::host::agent::{agents, Agent};
+use crate::host::path::{HostPath, IDEAL};
+use crate::host::Tcp;
 use crate::linux::Linux;
-use crate::nic::{Nic, NicCounters, NicModel, RecvQp, SendQp};
+use crate::nic::{Nic, NicCounters, NicModel, Nics};
 use crate::plan::{Plan, PlanError};
-use crate::workload::latency::LatencyTest;
-use crate::workload::Writer;
 
 /// External controllers, by their numbers in the plan.
 pub(crate) type Controls = [Arc<dyn ExternalControl>];
@@ -40,28 +37,10 @@ pub(crate) struct World {
     pub deadlocks: Deadlocks,
     /// Link failures and repairs: a port of the link, and whether it is up from then on.
     pub link_changes: Vec<(u32, bool)>,
-    pub nics: Vec<Nic>,
-    pub nic_models: Vec<NicModel>,
-    /// Data paths of the hosts that have one.
-    pub paths: Vec<HostPath>,
-    /// Generators of memory traffic that begin or end.
-    pub memory_loads: Vec<LoadChange>,
-    pub send_qps: Vec<SendQp>,
-    pub recv_qps: Vec<RecvQp>,
-    /// One for each span of receivers that the minimum interval between CNPs holds for.
-    pub notification_points: Vec<NotificationPoint>,
+    pub nics: Nics,
     /// What watches the counters of receiving hosts.
     pub agents: Vec<Agent>,
-    /// What each queue pair sends: perftest-like writers first, then single messages.
-    pub writers: Vec<Writer>,
-    pub latency_tests: Vec<LatencyTest>,
-    /// By single message, which is also its writer: its completion time in an empty network.
-    pub ideal_fct: Vec<Time>,
-    /// First queue pair of the single messages.
-    pub first_flow_qp: u32,
-    pub cpus: Cpus,
-    pub sockets: Sockets,
-    pub tx_rings: TxRings,
+    pub tcp: Tcp,
     /// Cores and bridges of Linux hosts that forward.
     pub linux: Linux,
 }
@@ -192,21 +171,9 @@ impl World {
             fabric,
             deadlocks: Deadlocks::new(slowest.unwrap_or(Time::ZERO)),
             link_changes: Vec::new(),
-            nics,
-            nic_models,
-            paths,
-            memory_loads: Vec::new(),
-            send_qps: Vec::new(),
-            recv_qps: Vec::new(),
-            notification_points: Vec::new(),
+            nics: Nics { nics, models: nic_models, paths, ..Nics::default() },
             agents: Vec::new(),
-            writers: Vec::new(),
-            latency_tests: Vec::new(),
-            ideal_fct: Vec::new(),
-            first_flow_qp: 0,
-            cpus: Cpus::default(),
-            sockets: Sockets::default(),
-            tx_rings: TxRings::default(),
+            tcp: Tcp::default(),
             linux: Linux::default(),
         };
         world.linux.add_bridges(&mut world.fabric, plan, &wiring.first_port[first_bridge..nodes])?;
@@ -216,11 +183,11 @@ impl World {
         world.add_writers(plan, &names)?;
         world.add_flows(plan)?;
         world.add_receivers(plan);
-        world.fabric.run.active_flows = world.send_qps.len();
+        world.fabric.run.active_flows = world.nics.send_qps.len();
         world.add_latency_tests(plan);
-        world.add_agents(plan)?;
+        world.agents = agents(plan, &mut world.fabric.run, &world.nics)?;
         world.add_memory_loads(plan, &names);
-        world.add_connections(plan, &names)?;
+        world.tcp.add_connections(&mut world.fabric, &mut world.nics, plan, &names)?;
         if let Some(veth) = &plan.veth {
             world.linux.add_veths(veth, plan.seed)?;
         }
@@ -241,7 +208,7 @@ impl World {
     #[inline]
     pub fn kick(&mut self, port: usize) {
         if let Some(host) = self.fabric.kick(port) {
-            self.nic_transmit(host);
+            self.nics.transmit(&mut self.fabric, &mut self.tcp, host);
         }
     }
 
@@ -259,8 +226,8 @@ impl World {
             }
             self.fabric.lose_link(port);
             let owner = self.fabric.ports[port].owner as usize;
-            if owner < self.nics.len() {
-                self.fail_rings(owner);
+            if owner < self.fabric.hosts {
+                self.tcp.fail_rings(&mut self.fabric, &mut self.nics, owner);
             }
             self.fabric.empty_port(port);
         }

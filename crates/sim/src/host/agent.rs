@@ -10,8 +10,9 @@ use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
 use tailback_proto::units::Time;
 
 use crate::event::Event;
+use crate::nic::Nics;
 use crate::plan::{NicPlan, Plan, PlanError};
-use crate::world::World;
+use crate::run::Run;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
@@ -56,58 +57,46 @@ impl Agent {
             Control::HostCc(_, hostcc) => hostcc.level(),
         }
     }
-}
 
-impl World {
-    /// Puts an agent on each host that receives and is to have one.
-    pub(crate) fn add_agents(&mut self, plan: &Plan) -> Result<(), PlanError> {
-        let receiving: BTreeSet<u16> = self.send_qps.iter().map(|s| s.dst).collect();
-        for host in receiving {
-            let nic = plan.hosts[host as usize].nic;
-            let (interval_ps, control) = match agent_control(&plan.nics[nic]) {
-                Ok(None) => continue,
-                Ok(Some(found)) => found,
-                Err((part, problem)) => {
-                    return Err(PlanError::Impossible { place: format!("nics[{nic}].{part}"), problem })
-                }
-            };
-            self.fabric.run.schedule(Time::ZERO, Event::AgentSample(self.agents.len() as u32));
-            self.agents.push(Agent {
-                host: host as u32,
-                interval: Time(interval_ps),
-                control,
-                level_changes: 0,
-            });
-        }
-        Ok(())
-    }
-
-    /// An agent reads its host's counters.
-    pub(crate) fn on_agent_sample(&mut self, index: u32) {
-        let (host, clock_hz) = {
-            let agent = &self.agents[index as usize];
-            (agent.host as usize, agent.control.clock_hz())
-        };
-        let pcie_bytes = self.pcie_write_bytes(host);
-        let iio = iio_cycles(self.iio_occupancy_counter(host), clock_hz);
-        let agent = &mut self.agents[index as usize];
-        let bandwidth = match &mut agent.control {
-            Control::Rhcc(p, receiver) => receiver.on_sample(p, self.fabric.run.now, iio),
+    /// It reads its host's counters. `own`: its number.
+    pub fn on_sample(&mut self, run: &mut Run, nics: &mut Nics, own: u32) {
+        let host = self.host as usize;
+        let pcie_bytes = nics.pcie_write_bytes(host);
+        let iio = iio_cycles(nics.iio_occupancy_counter(host, run.now), self.control.clock_hz());
+        let bandwidth = match &mut self.control {
+            Control::Rhcc(p, receiver) => receiver.on_sample(p, run.now, iio),
             Control::HostCc(p, hostcc) => {
-                let bandwidth = hostcc.on_sample(p, self.fabric.run.now, iio, pcie_bytes);
-                self.nics[host].marks_ce = hostcc.marks();
+                let bandwidth = hostcc.on_sample(p, run.now, iio, pcie_bytes);
+                nics[host].marks_ce = hostcc.marks();
                 bandwidth
             }
         };
-        agent.level_changes += bandwidth.is_some() as u64;
-        // The highest level is no limit.
-        let limit = bandwidth.map(|rate| (agent.level() > 0).then_some(rate.0));
-        let next = self.fabric.run.now + agent.interval;
-        if let Some(limit) = limit {
-            self.limit_cpu_memory(host, limit);
+        self.level_changes += bandwidth.is_some() as u64;
+        if let Some(rate) = bandwidth {
+            // The highest level is no limit.
+            nics.limit_cpu_memory(host, run.now, (self.level() > 0).then_some(rate.0));
         }
-        self.fabric.run.schedule(next, Event::AgentSample(index));
+        run.schedule(run.now + self.interval, Event::AgentSample(own));
     }
+}
+
+/// Puts an agent on each host that receives and is to have one.
+pub(crate) fn agents(plan: &Plan, run: &mut Run, nics: &Nics) -> Result<Vec<Agent>, PlanError> {
+    let receiving: BTreeSet<u16> = nics.send_qps.iter().map(|s| s.dst).collect();
+    let mut agents = Vec::new();
+    for host in receiving {
+        let nic = plan.hosts[host as usize].nic;
+        let (interval_ps, control) = match agent_control(&plan.nics[nic]) {
+            Ok(None) => continue,
+            Ok(Some(found)) => found,
+            Err((part, problem)) => {
+                return Err(PlanError::Impossible { place: format!("nics[{nic}].{part}"), problem })
+            }
+        };
+        run.schedule(Time::ZERO, Event::AgentSample(agents.len() as u32));
+        agents.push(Agent { host: host as u32, interval: Time(interval_ps), control, level_changes: 0 });
+    }
+    Ok(agents)
 }
 
 /// The IIO's counter, which adds the lines in its buffer at every cycle, from the integral of its bytes over picoseconds.

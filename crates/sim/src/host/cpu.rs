@@ -20,10 +20,7 @@ use tailback_proto::units::{Bytes, Hertz, Time};
 
 use super::gauge::Gauge;
 use crate::engine::{stream, uniform};
-use crate::event::Event;
-use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Fifo;
-use crate::world::World;
 
 tailback_proto::parameters! {
     /// The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp.
@@ -70,13 +67,13 @@ const CYCLES: std::ops::RangeInclusive<f64> = 0.0..=1e9;
 #[derive(Clone, Debug)]
 pub(crate) struct CpuModel {
     pub cores: u32,
-    ps_per_cycle: f64,
+    pub(super) ps_per_cycle: f64,
     /// Descriptors of a core's receive ring.
-    rx_ring: u32,
-    interrupt_delay: Time,
-    interrupt_packets: u32,
+    pub(super) rx_ring: u32,
+    pub(super) interrupt_delay: Time,
+    pub(super) interrupt_packets: u32,
     /// Most packets of a poll.
-    budget: u32,
+    pub(super) budget: u32,
     /// Largest payload that GRO merges, bytes.
     pub gro_bytes: u32,
     pub cycles_per_interrupt: f64,
@@ -102,7 +99,7 @@ impl CpuModel {
         }
     }
 
-    fn time(&self, cycles: f64) -> Time {
+    pub(super) fn time(&self, cycles: f64) -> Time {
         Time((cycles * self.ps_per_cycle + 0.5) as u64)
     }
 }
@@ -120,8 +117,8 @@ pub(crate) enum Purpose {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub core: u32,
-    start: Time,
-    cycles: [f64; 3],
+    pub(super) start: Time,
+    pub(super) cycles: [f64; 3],
 }
 
 impl Batch {
@@ -135,7 +132,7 @@ impl Batch {
     }
 
     /// What it took by purpose: whole picoseconds, which add up.
-    fn times(&self, model: &CpuModel) -> [Time; 3] {
+    pub(super) fn times(&self, model: &CpuModel) -> [Time; 3] {
         let [irq, softirq, system] = self.cycles;
         let until = [irq, irq + softirq, irq + softirq + system].map(|cycles| model.time(cycles));
         [until[0], until[1] - until[0], until[2] - until[1]]
@@ -147,30 +144,30 @@ impl Batch {
 pub(crate) struct Core {
     pub host: u16,
     /// Whether a batch is under way, and when it ends.
-    running: bool,
-    busy_until: Time,
+    pub(super) running: bool,
+    pub(super) busy_until: Time,
     /// Time busy, the whole batch under way included.
-    busy: Time,
+    pub(super) busy: Time,
     /// Of it, by [`Purpose`].
-    spent: [Time; 3],
+    pub(super) spent: [Time; 3],
     /// The latest batch, by [`Purpose`].
-    batch: [Time; 3],
+    pub(super) batch: [Time; 3],
     /// Receive ring.
     pub ring: Fifo,
     pub ring_packets: u32,
     /// Packets since interrupts were enabled.
-    unannounced: u32,
+    pub(super) unannounced: u32,
     /// When the interrupt that moderation holds back is due; `NEVER`: none is.
-    interrupt_at: Time,
+    pub(super) interrupt_at: Time,
     /// Interrupts are off: a poll is under way or due.
-    polling: bool,
+    pub(super) polling: bool,
     /// The next poll pays for an interrupt.
-    interrupted: bool,
+    pub(super) interrupted: bool,
     /// What waits for softirq time besides the ring, and the threads that wait for the core.
-    softirqs: VecDeque<u32>,
-    threads: VecDeque<u32>,
+    pub(super) softirqs: VecDeque<u32>,
+    pub(super) threads: VecDeque<u32>,
     /// Time of softirqs beyond that of threads since both want the core, picoseconds.
-    lead: i64,
+    pub(super) lead: i64,
     pub rx_packets: u64,
     pub rx_bytes: u64,
     pub polled_packets: u64,
@@ -193,7 +190,7 @@ pub(crate) struct Cpus {
     pub hosts: Vec<Option<HostCpu>>,
     pub cores: Vec<Core>,
     /// Packets of the poll under way.
-    polled: Vec<u32>,
+    pub(super) polled: Vec<u32>,
 }
 
 impl Cpus {
@@ -280,152 +277,5 @@ impl Core {
             let ahead = self.batch[purpose].0 as f64 * left;
             (self.spent[purpose].0 as f64 - ahead) / (now.0 as f64).max(1.0)
         })
-    }
-}
-
-impl World {
-    /// A packet for a core came over the wire.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn core_receive(&mut self, core: u32, index: u32) {
-        let host = self.cpus.cores[core as usize].host as usize;
-        let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
-        let c = &mut self.cpus.cores[core as usize];
-        let bytes = self.fabric.packets[index].frame_bytes();
-        c.rx_packets += 1;
-        c.rx_bytes += bytes as u64;
-        if c.ring_packets == cpu.model.rx_ring {
-            c.rx_out_of_buffer += 1;
-            let port = self.nics[host].port as usize;
-            self.fabric.drop_packet(port, index, DropReason::ReceiveRing);
-            return;
-        }
-        c.ring.push(&mut self.fabric.packets, index);
-        c.ring_packets += 1;
-        cpu.backlog.change(self.fabric.run.now, bytes as i64);
-        if c.polling {
-            return;
-        }
-        c.unannounced += 1;
-        if c.unannounced >= cpu.model.interrupt_packets {
-            self.interrupt(core);
-        } else if c.interrupt_at == Time::NEVER {
-            c.interrupt_at = self.fabric.run.now + cpu.model.interrupt_delay;
-            let at = c.interrupt_at;
-            self.fabric.run.schedule(at, Event::Core(core));
-        }
-    }
-
-    /// The NIC interrupts a core.
-    fn interrupt(&mut self, core: u32) {
-        let c = &mut self.cpus.cores[core as usize];
-        c.interrupt_at = Time::NEVER;
-        c.unannounced = 0;
-        c.interrupts += 1;
-        c.polling = true;
-        c.interrupted = true;
-        if !c.running {
-            self.run_core(core);
-        }
-    }
-
-    /// A batch of a core ends, or an interrupt that was held back is due.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn on_core(&mut self, core: u32) {
-        let c = &mut self.cpus.cores[core as usize];
-        if c.running && c.busy_until == self.fabric.run.now {
-            c.running = false;
-        }
-        if c.interrupt_at == self.fabric.run.now {
-            self.interrupt(core);
-        } else if !c.running {
-            self.run_core(core);
-        }
-    }
-
-    /// Work for a core in softirq context.
-    pub(crate) fn raise_softirq(&mut self, core: u32, work: u32) {
-        let c = &mut self.cpus.cores[core as usize];
-        c.softirqs.push_back(work);
-        if !c.running {
-            self.run_core(core);
-        }
-    }
-
-    /// A thread has something to do on a core, which has a batch under way.
-    pub(crate) fn wake_thread(&mut self, core: u32, work: u32) {
-        self.cpus.cores[core as usize].threads.push_back(work);
-    }
-
-    /// An idle core begins the next batch, if there is work.
-    fn run_core(&mut self, core: u32) {
-        let c = &mut self.cpus.cores[core as usize];
-        if c.polling && c.ring_packets == 0 {
-            c.polling = false;
-        }
-        let softirq = c.polling || !c.softirqs.is_empty();
-        let thread = !c.threads.is_empty();
-        if !(softirq && thread) {
-            c.lead = 0;
-            if !softirq && !thread {
-                return;
-            }
-        }
-        c.running = true;
-        let takes_softirq = softirq && (!thread || c.lead <= 0);
-        let mut batch = Batch { core, start: self.fabric.run.now, cycles: [0.0; 3] };
-        if !takes_softirq {
-            let work = self.cpus.cores[core as usize].threads.pop_front().expect("a thread waits");
-            self.run_thread(work, &mut batch);
-        } else if self.cpus.cores[core as usize].polling {
-            self.poll(&mut batch);
-        } else {
-            // What is raised in the meantime waits for the next batch.
-            for _ in 0..self.cpus.cores[core as usize].softirqs.len() {
-                let work = self.cpus.cores[core as usize].softirqs.pop_front().expect("counted");
-                self.run_softirq(work, &mut batch);
-            }
-        }
-        let cpu = self.cpus.of(core);
-        let end = batch.now(&cpu.model);
-        let parts = batch.times(&cpu.model);
-        let c = &mut self.cpus.cores[core as usize];
-        let spent = end - self.fabric.run.now;
-        c.batch = parts;
-        for (sum, part) in c.spent.iter_mut().zip(parts) {
-            *sum += part;
-        }
-        c.busy += spent;
-        c.lead += if takes_softirq { spent.0 as i64 } else { -(spent.0 as i64) };
-        c.busy_until = end;
-        self.fabric.run.schedule(end, Event::Core(core));
-    }
-
-    /// Takes up to the budget of packets from a core's ring. Softirq work that waits besides goes along.
-    fn poll(&mut self, batch: &mut Batch) {
-        let core = batch.core;
-        let host = self.cpus.cores[core as usize].host as usize;
-        let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
-        let c = &mut self.cpus.cores[core as usize];
-        if std::mem::take(&mut c.interrupted) {
-            batch.spend(Purpose::Interrupt, cpu.model.cycles_per_interrupt);
-        }
-        let mut polled = std::mem::take(&mut self.cpus.polled);
-        let mut bytes = 0;
-        while polled.len() < cpu.model.budget as usize {
-            let Some(index) = c.ring.pop(&self.fabric.packets) else { break };
-            bytes += self.fabric.packets[index].frame_bytes() as i64;
-            polled.push(index);
-        }
-        c.ring_packets -= polled.len() as u32;
-        c.polled_packets += polled.len() as u64;
-        cpu.backlog.change(self.fabric.run.now, -bytes);
-        batch.spend(Purpose::Softirq, polled.len() as f64 * cpu.model.cycles_per_packet);
-        self.receive_polled(&polled, batch);
-        polled.clear();
-        self.cpus.polled = polled;
-        for _ in 0..self.cpus.cores[core as usize].softirqs.len() {
-            let work = self.cpus.cores[core as usize].softirqs.pop_front().expect("counted");
-            self.run_softirq(work, batch);
-        }
     }
 }

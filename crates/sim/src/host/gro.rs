@@ -6,72 +6,34 @@
 //! Leaves out: that a timestamp that differs (Linux counts milliseconds) keeps them apart too, and merging across polls
 //! (`gro_flush_timeout`).
 
-use tailback_proto::transport::tcp::{AckSegment, DataSegment, SackBlocks};
-use tailback_proto::units::Time;
+use tailback_proto::transport::tcp::{AckSegment, DataSegment};
 
+use super::connection::Held;
 use super::cpu::Batch;
+use super::Tcp;
 use crate::fabric::packet::{Kind, CE, CE_ECHO, CWR};
-use crate::world::World;
+use crate::fabric::Fabric;
+use crate::nic::Nics;
 
 /// Connections that GRO holds a segment of at once; the oldest gives way. Linux, `net/core/dev.c`, `MAX_GRO_SKBS`; from
 /// 4.19 on that many in each of 8 hash buckets.
 const GRO_FLOWS: u32 = 8;
 
-/// A segment that GRO holds, or an ACK on its way.
-#[derive(Debug)]
-pub(super) enum Held {
-    /// `order`: its number among those of the poll.
-    Data {
-        connection: u32,
-        order: u32,
-        segment: DataSegment,
-    },
-    Ack {
-        connection: u32,
-        segment: AckSegment,
-    },
-}
-
-/// What TCP headers say that a packet has no room for. Lies beside the packet arena, indexed like it, and takes no
-/// memory where there is no TCP.
-#[derive(Debug, Default)]
-pub(super) struct Headers {
-    /// Position of data or ACK, and timestamp of data or timestamp echo.
-    stamps: Vec<(u64, Time)>,
-    /// Window and SACK blocks of an ACK.
-    acks: Vec<(u64, SackBlocks)>,
-}
-
-fn slot<T: Copy + Default>(values: &mut Vec<T>, index: u32) -> &mut T {
-    let index = index as usize;
-    if index >= values.len() {
-        values.resize(index + 1, T::default());
-    }
-    &mut values[index]
-}
-
-impl Headers {
-    /// Of a data packet.
-    pub fn write(&mut self, packet: u32, position: u64, sent_at: Time) {
-        *slot(&mut self.stamps, packet) = (position, sent_at);
-    }
-
-    /// Of an ACK.
-    pub fn write_ack(&mut self, packet: u32, ack: &AckSegment) {
-        *slot(&mut self.stamps, packet) = (ack.ack, ack.echo);
-        *slot(&mut self.acks, packet) = (ack.window, ack.sack);
-    }
-}
-
-impl World {
+impl Tcp {
     /// What a poll took from a ring goes through GRO and then up the stack.
-    pub(crate) fn receive_polled(&mut self, polled: &[u32], batch: &mut Batch) {
+    pub fn receive_polled(
+        &mut self,
+        fabric: &mut Fabric,
+        nics: &mut Nics,
+        polled: &[u32],
+        batch: &mut Batch,
+    ) {
         let gro_bytes = self.cpus.of(batch.core).model.gro_bytes;
         let mut held = std::mem::take(&mut self.sockets.held);
         let mut runs = 0;
         for &index in polled {
-            let packet = self.fabric.packets[index];
-            self.fabric.packets.remove(index);
+            let packet = fabric.packets[index];
+            fabric.packets.remove(index);
             let connection = packet.qp - self.sockets.first_flow;
             let (position, time) = self.sockets.headers.stamps[index as usize];
             if packet.kind == Kind::TcpAck {
@@ -112,8 +74,12 @@ impl World {
         }
         for segment in held.drain(..) {
             match segment {
-                Held::Data { connection, segment, .. } => self.on_tcp_data(connection, &segment, batch),
-                Held::Ack { connection, segment } => self.on_tcp_ack(connection, &segment, batch),
+                Held::Data { connection, segment, .. } => {
+                    self.on_tcp_data(fabric, nics, connection, &segment, batch)
+                }
+                Held::Ack { connection, segment } => {
+                    self.on_tcp_ack(fabric, nics, connection, &segment, batch)
+                }
             }
         }
         self.sockets.held = held;

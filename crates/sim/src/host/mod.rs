@@ -4,17 +4,25 @@
 //! RoCE packets never come to the CPU: an RDMA WRITE costs the CPUs of both ends nothing.
 
 pub(crate) mod agent;
-mod cpu;
-mod gauge;
+pub(crate) mod build;
+pub(crate) mod connection;
+mod cores;
+pub(crate) mod cpu;
+pub(crate) mod gauge;
 mod gro;
 pub(crate) mod path;
-mod rings;
+pub(crate) mod rings;
 mod socket;
+mod turns;
 
-pub use cpu::CpuParameters;
-pub(crate) use cpu::Cpus;
-pub(crate) use gauge::Gauge;
-pub use path::{DdioParameters, GpuParameters, MemoryParameters, PathParameters};
-pub use path::{ReadsParameters, StallsParameters};
-pub(crate) use rings::{TxRings, ETHERNET};
-pub(crate) use socket::{schedule, Connection, Sockets};
+use connection::Sockets;
+use cpu::Cpus;
+use rings::TxRings;
+
+/// The TCP of all hosts: their CPUs, their connections, and their transmit rings.
+#[derive(Debug, Default)]
+pub(crate) struct Tcp {
+    pub cpus: Cpus,
+    pub sockets: Sockets,
+    pub rings: TxRings,
+}

@@ -11,93 +11,22 @@
 //! Leaves out: opening and closing a connection, a send buffer, the buffers' auto-tuning, TSO sizes by pacing rate,
 //! an application on another core than its softirqs (no RFS), and waking it up.
 
-use std::collections::HashMap;
-use tailback_proto::transport::tcp::{
-    AckSegment, ControlParameters, DataSegment, TcpParameters, TcpReceiver, TcpSender,
-};
+use tailback_proto::transport::tcp::{AckSegment, ControlParameters, DataSegment};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{tcp_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
+use super::connection::{Item, RECEIVER, SENDER};
 use super::cpu::{Batch, Purpose};
-use super::gro::{Headers, Held};
 use super::rings::{Descriptor, TxBurst, Work};
+use super::Tcp;
 use crate::event::Event;
 use crate::fabric::packet::{Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
-use crate::nic::QpState;
-use crate::plan::{Plan, PlanError, TcpSettings};
-use crate::world::World;
+use crate::fabric::Fabric;
+use crate::nic::qp::QpState;
+use crate::nic::{Ethernet, Nics};
 
 /// What an application writes or reads at once: iperf3's default block.
 const BLOCK_BYTES: u64 = 128 << 10;
-
-/// A kind of TCP stack.
-#[derive(Debug)]
-pub(crate) struct Stack {
-    pub parameters: TcpParameters,
-    small_queue: u32,
-}
-
-/// A connection, both ends.
-#[derive(Debug)]
-pub(crate) struct Connection {
-    pub sender: TcpSender,
-    pub receiver: TcpReceiver,
-    pub state: QpState,
-    /// Whether its application writes no more.
-    closed: bool,
-    /// Bytes in transmit rings.
-    pub queued: u32,
-    /// Whether it waits for them to leave.
-    throttled: bool,
-    /// Whether its receiver's thread waits for the core, or has it.
-    reading: bool,
-    /// When the pending timer events of sender and receiver are due; `NEVER`: none.
-    timer_at: [Time; 2],
-    /// Its latest segment among those held by GRO.
-    pub(super) held: u32,
-    sender_core: u32,
-    receiver_core: u32,
-    sender_ring: u32,
-    receiver_ring: u32,
-    sender_stack: u16,
-    receiver_stack: u16,
-    pub src: u16,
-    pub dst: u16,
-    pub class: u8,
-    pub code_point: u8,
-    pub item: u32,
-    /// Among the connections of its two hosts.
-    pub number: u32,
-    pub start: Time,
-    pub end: Time,
-    pub packets_sent: u64,
-    /// Of these, such as were sent before.
-    pub packets_retransmitted: u64,
-    /// What its application read.
-    pub bytes_read: u64,
-    pub duplicate_packets: u64,
-}
-
-/// Connections of one traffic item between two hosts.
-#[derive(Debug)]
-pub(crate) struct Item {
-    pub first: u32,
-    pub connections: u32,
-    pub bytes: Option<u64>,
-}
-
-/// All TCP connections.
-#[derive(Debug, Default)]
-pub(crate) struct Sockets {
-    pub connections: Vec<Connection>,
-    pub items: Vec<Item>,
-    /// By kind of NIC in the plan; only those that are used.
-    pub stacks: Vec<Stack>,
-    /// Number that packets of the first connection carry: flows of all kinds are told apart by it.
-    pub first_flow: u32,
-    pub(super) headers: Headers,
-    pub(super) held: Vec<Held>,
-}
 
 /// What waits for a core: a connection and what to do with it.
 #[derive(Clone, Copy)]
@@ -122,135 +51,57 @@ impl Softirq {
     }
 }
 
-const SENDER: usize = 0;
-const RECEIVER: usize = 1;
+impl Ethernet for Tcp {
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn receive(&mut self, fabric: &mut Fabric, nics: &mut Nics, packet: u32) {
+        let p = &fabric.packets[packet];
+        let c = &self.sockets.connections[(p.qp - self.sockets.first_flow) as usize];
+        let core = if p.kind == Kind::Tcp { c.receiver_core } else { c.sender_core };
+        self.core_receive(fabric, nics, core, packet);
+    }
 
-impl Sockets {
-    /// Payload of a connection's full segments.
-    pub fn mss(&self, connection: u32) -> u32 {
-        let stack = self.connections[connection as usize].sender_stack;
-        self.stacks[stack as usize].parameters.mss
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn send(&mut self, fabric: &mut Fabric, nics: &mut Nics, port: usize, ring: u32) {
+        self.send_from_ring(fabric, nics, port, ring);
     }
 }
 
-impl Stack {
-    fn new(plan: &TcpSettings) -> Self {
-        Stack { parameters: plan.parameters(), small_queue: plan.small_queue.0 as u32 }
-    }
-}
-
-impl World {
-    /// Sets up the connections of a checked plan, and the CPUs that they need.
-    pub(crate) fn add_connections(
-        &mut self,
-        plan: &Plan,
-        names: &HashMap<&str, usize>,
-    ) -> Result<(), PlanError> {
-        self.sockets.first_flow = self.send_qps.len() as u32;
-        let mut stack_of: HashMap<usize, u16> = HashMap::new();
-        let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
-        for (index, item) in plan.tcp_connections.iter().enumerate() {
-            let ends = [names[item.src.as_str()], names[item.dst.as_str()]];
-            let mut stacks = [0; 2];
-            for (host, stack) in ends.into_iter().zip(&mut stacks) {
-                let nic = &plan.nics[plan.hosts[host].nic];
-                let (Some(tcp), Some(cpu)) = (&nic.tcp, &nic.cpu) else { unreachable!("it was checked") };
-                self.cpus.add(host, cpu);
-                *stack = *stack_of.entry(plan.hosts[host].nic).or_insert_with(|| {
-                    self.sockets.stacks.push(Stack::new(tcp));
-                    self.sockets.stacks.len() as u16 - 1
-                });
-            }
-            let first = self.sockets.connections.len() as u32;
-            let [src, dst] = ends;
-            if self.path(src as u16, dst as u16, self.sockets.first_flow + first).is_none() {
-                return Err(PlanError::Impossible {
-                    place: format!("tcp_connections[{index}]"),
-                    problem: format!("no path from {} to {}", item.src, item.dst),
-                });
-            }
-            self.sockets.items.push(Item { first, connections: item.connections, bytes: item.bytes });
-            for connection in first..first + item.connections {
-                let cores = ends.map(|host| self.cpus.rss(host, plan.seed, connection as u64));
-                let classes = ends.map(|host| self.fabric.classes.of(host)[item.code_point as usize]);
-                let ports = ends.map(|host| self.nics[host].port);
-                let rings = [0, 1].map(|end| self.tx_rings.ring(cores[end], classes[end], ports[end]));
-                let number = numbers.entry((src, dst)).or_default();
-                let parameters = &self.sockets.stacks[stacks[SENDER] as usize].parameters;
-                let receiving = &self.sockets.stacks[stacks[RECEIVER] as usize].parameters;
-                self.sockets.connections.push(Connection {
-                    sender: TcpSender::new(parameters),
-                    receiver: TcpReceiver::new(receiving),
-                    state: QpState::Waiting,
-                    closed: item.bytes.is_some(),
-                    queued: 0,
-                    throttled: false,
-                    reading: false,
-                    timer_at: [Time::NEVER; 2],
-                    held: 0,
-                    sender_core: cores[SENDER],
-                    receiver_core: cores[RECEIVER],
-                    sender_ring: rings[SENDER],
-                    receiver_ring: rings[RECEIVER],
-                    sender_stack: stacks[SENDER],
-                    receiver_stack: stacks[RECEIVER],
-                    src: src as u16,
-                    dst: dst as u16,
-                    class: classes[SENDER],
-                    code_point: item.code_point,
-                    item: index as u32,
-                    number: *number,
-                    start: Time::ZERO,
-                    end: Time::ZERO,
-                    packets_sent: 0,
-                    packets_retransmitted: 0,
-                    bytes_read: 0,
-                    duplicate_packets: 0,
-                });
-                *number += 1;
-            }
-        }
-        self.fabric.run.active_flows += self.sockets.connections.len();
-        Ok(())
-    }
-
+impl Tcp {
     /// The connections of an item begin.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn on_tcp_start(&mut self, item: u32) {
+    pub fn on_tcp_start(&mut self, fabric: &mut Fabric, nics: &mut Nics, item: u32) {
         let Item { first, connections, bytes } = self.sockets.items[item as usize];
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
             c.state = QpState::Running;
-            c.start = self.fabric.run.now;
+            c.start = fabric.run.now;
             if let Some(bytes) = bytes {
                 c.sender.write(bytes);
             }
             let core = c.sender_core;
-            self.raise_softirq(core, Softirq::Transmit.of(connection));
+            self.raise_softirq(fabric, nics, core, Softirq::Transmit.of(connection));
         }
     }
 
     /// The applications of an item write no more; what they wrote is still sent.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn on_tcp_stop(&mut self, item: u32) {
+    pub fn on_tcp_stop(&mut self, fabric: &mut Fabric, item: u32) {
         let Item { first, connections, .. } = self.sockets.items[item as usize];
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
             c.closed = true;
-            self.end_connection_if_done(connection);
+            self.end_connection_if_done(fabric, connection);
         }
     }
 
-    /// A TCP packet came over the wire.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn tcp_receive(&mut self, index: u32) {
-        let packet = &self.fabric.packets[index];
-        let c = &self.sockets.connections[(packet.qp - self.sockets.first_flow) as usize];
-        let core = if packet.kind == Kind::Tcp { c.receiver_core } else { c.sender_core };
-        self.core_receive(core, index);
-    }
-
-    pub(super) fn on_tcp_data(&mut self, connection: u32, segment: &DataSegment, batch: &mut Batch) {
+    pub(super) fn on_tcp_data(
+        &mut self,
+        fabric: &mut Fabric,
+        nics: &mut Nics,
+        connection: u32,
+        segment: &DataSegment,
+        batch: &mut Batch,
+    ) {
         let model = &self.cpus.of(batch.core).model;
         batch.spend(Purpose::Softirq, model.cycles_per_segment);
         let now = batch.now(model);
@@ -263,22 +114,29 @@ impl World {
             bytes => verdict.discarded * segment.segments as u64 / bytes as u64,
         };
         c.duplicate_packets += duplicate;
-        self.fabric.data.duplicate += duplicate;
-        self.fabric.data.delivered += segment.segments as u64 - duplicate;
+        fabric.data.duplicate += duplicate;
+        fabric.data.delivered += segment.segments as u64 - duplicate;
         if c.receiver.unread() > 0 && !c.reading {
             c.reading = true;
             self.wake_thread(batch.core, connection);
         }
         if let Some(first) = verdict.first {
-            self.send_ack(connection, &first, Purpose::Softirq, batch);
+            self.send_ack(fabric, nics, connection, &first, Purpose::Softirq, batch);
         }
         if verdict.ack {
-            self.acknowledge(connection, Purpose::Softirq, batch);
+            self.acknowledge(fabric, nics, connection, Purpose::Softirq, batch);
         }
-        self.arm(connection, RECEIVER);
+        self.arm(fabric, connection, RECEIVER);
     }
 
-    pub(super) fn on_tcp_ack(&mut self, connection: u32, segment: &AckSegment, batch: &mut Batch) {
+    pub(super) fn on_tcp_ack(
+        &mut self,
+        fabric: &mut Fabric,
+        nics: &mut Nics,
+        connection: u32,
+        segment: &AckSegment,
+        batch: &mut Batch,
+    ) {
         let model = &self.cpus.of(batch.core).model;
         batch.spend(Purpose::Softirq, model.cycles_per_segment);
         let now = batch.now(model);
@@ -288,12 +146,12 @@ impl World {
         }
         let p = &self.sockets.stacks[c.sender_stack as usize].parameters;
         c.sender.on_ack(p, now, segment);
-        self.transmit(connection, batch);
-        self.end_connection_if_done(connection);
+        self.transmit(fabric, nics, connection, batch);
+        self.end_connection_if_done(fabric, connection);
     }
 
     /// Hands down what the windows and the small queue allow.
-    fn transmit(&mut self, connection: u32, batch: &mut Batch) {
+    fn transmit(&mut self, fabric: &mut Fabric, nics: &mut Nics, connection: u32, batch: &mut Batch) {
         loop {
             let model = &self.cpus.of(batch.core).model;
             let c = &mut self.sockets.connections[connection as usize];
@@ -323,18 +181,18 @@ impl World {
             });
             let descriptor = Descriptor { ready_at: batch.now(model), work };
             let ring = c.sender_ring;
-            self.ring_push(ring, descriptor);
+            self.ring_push(fabric, nics, ring, descriptor);
         }
-        self.arm(connection, SENDER);
+        self.arm(fabric, connection, SENDER);
     }
 
     /// A packet of a burst, as the NIC cuts it.
-    pub(crate) fn data_packet(&mut self, burst: &TxBurst, payload: u32, class: u8) -> u32 {
+    pub fn data_packet(&mut self, fabric: &mut Fabric, burst: &TxBurst, payload: u32, class: u8) -> u32 {
         let c = &mut self.sockets.connections[burst.connection as usize];
         c.packets_sent += 1;
         c.packets_retransmitted += burst.retransmission as u64;
-        self.fabric.data.sent += 1;
-        let index = self.fabric.packets.add(Packet {
+        fabric.data.sent += 1;
+        let index = fabric.packets.add(Packet {
             arrival: Time::ZERO,
             qp: self.sockets.first_flow + burst.connection,
             detail: Detail::NONE, // its position is in `headers`
@@ -353,26 +211,41 @@ impl World {
     }
 
     /// The last packet of a burst has left the NIC.
-    pub(crate) fn on_burst_sent(&mut self, burst: &TxBurst) {
+    pub fn on_burst_sent(&mut self, fabric: &mut Fabric, nics: &mut Nics, burst: &TxBurst) {
         let c = &mut self.sockets.connections[burst.connection as usize];
         c.queued -= burst.whole;
         let limit = self.sockets.stacks[c.sender_stack as usize].small_queue;
         if c.throttled && c.queued < limit {
             c.throttled = false;
             let core = c.sender_core;
-            self.raise_softirq(core, Softirq::Transmit.of(burst.connection));
+            self.raise_softirq(fabric, nics, core, Softirq::Transmit.of(burst.connection));
         }
     }
 
     /// Sends what a receiver has to say now.
-    fn acknowledge(&mut self, connection: u32, purpose: Purpose, batch: &mut Batch) {
+    fn acknowledge(
+        &mut self,
+        fabric: &mut Fabric,
+        nics: &mut Nics,
+        connection: u32,
+        purpose: Purpose,
+        batch: &mut Batch,
+    ) {
         let c = &mut self.sockets.connections[connection as usize];
         let p = &self.sockets.stacks[c.receiver_stack as usize].parameters;
         let ack = c.receiver.ack(p);
-        self.send_ack(connection, &ack, purpose, batch);
+        self.send_ack(fabric, nics, connection, &ack, purpose, batch);
     }
 
-    fn send_ack(&mut self, connection: u32, ack: &AckSegment, purpose: Purpose, batch: &mut Batch) {
+    fn send_ack(
+        &mut self,
+        fabric: &mut Fabric,
+        nics: &mut Nics,
+        connection: u32,
+        ack: &AckSegment,
+        purpose: Purpose,
+        batch: &mut Batch,
+    ) {
         let model = &self.cpus.of(batch.core).model;
         batch.spend(purpose, model.cycles_per_segment);
         let ready_at = batch.now(model);
@@ -382,7 +255,7 @@ impl World {
         let ack_ect = matches!(stack.parameters.control, ControlParameters::Dctcp(_));
         let (ring, dst, code_point) = (c.receiver_ring, c.src, c.code_point);
         let blocks = ack.sack.as_slice().len() as u32;
-        let index = self.fabric.packets.add(Packet {
+        let index = fabric.packets.add(Packet {
             arrival: Time::ZERO,
             qp: self.sockets.first_flow + connection,
             detail: Detail::NONE,
@@ -392,39 +265,39 @@ impl World {
             dst,
             ingress: 0,
             kind: Kind::TcpAck,
-            class: self.tx_rings.class(ring),
+            class: self.rings.class(ring),
             flags: (ack.ece as u8 * CE_ECHO) | (ack_ect as u8 * ECT),
             code_point,
         });
         self.sockets.headers.write_ack(index, ack);
-        self.ring_push(ring, Descriptor { ready_at, work: Work::Packet(index) });
+        self.ring_push(fabric, nics, ring, Descriptor { ready_at, work: Work::Packet(index) });
     }
 
     /// Softirq work other than a poll.
-    pub(crate) fn run_softirq(&mut self, work: u32, batch: &mut Batch) {
+    pub fn run_softirq(&mut self, fabric: &mut Fabric, nics: &mut Nics, work: u32, batch: &mut Batch) {
         let (connection, what) = Softirq::decode(work);
         let now = batch.now(&self.cpus.of(batch.core).model);
         let c = &mut self.sockets.connections[connection as usize];
         match what {
-            Softirq::Transmit => self.transmit(connection, batch),
+            Softirq::Transmit => self.transmit(fabric, nics, connection, batch),
             Softirq::SenderTimeout => {
                 if c.state == QpState::Running && c.sender.next_timeout().is_some_and(|at| at <= now) {
                     let p = &self.sockets.stacks[c.sender_stack as usize].parameters;
                     c.sender.on_timeout(p, now);
                 }
-                self.transmit(connection, batch);
+                self.transmit(fabric, nics, connection, batch);
             }
             Softirq::ReceiverTimeout => {
                 if c.receiver.on_timeout(now) {
-                    self.acknowledge(connection, Purpose::Softirq, batch);
+                    self.acknowledge(fabric, nics, connection, Purpose::Softirq, batch);
                 }
-                self.arm(connection, RECEIVER);
+                self.arm(fabric, connection, RECEIVER);
             }
         }
     }
 
     /// A receiver's application reads.
-    pub(crate) fn run_thread(&mut self, connection: u32, batch: &mut Batch) {
+    pub fn run_thread(&mut self, fabric: &mut Fabric, nics: &mut Nics, connection: u32, batch: &mut Batch) {
         let model = &self.cpus.of(batch.core).model;
         let c = &mut self.sockets.connections[connection as usize];
         let bytes = c.receiver.unread().min(BLOCK_BYTES);
@@ -434,38 +307,36 @@ impl World {
         c.bytes_read += bytes;
         c.reading = c.receiver.unread() > 0;
         let (src, dst, reading) = (c.src as usize, c.dst as usize, c.reading);
-        self.nics[src].counters.goodput_tx_bytes += bytes;
-        self.nics[dst].counters.goodput_rx_bytes += bytes;
+        nics[src].counters.goodput_tx_bytes += bytes;
+        nics[dst].counters.goodput_rx_bytes += bytes;
         if reading {
             self.wake_thread(batch.core, connection);
         }
         if ack {
-            self.acknowledge(connection, Purpose::Syscall, batch);
+            self.acknowledge(fabric, nics, connection, Purpose::Syscall, batch);
         }
-        self.arm(connection, RECEIVER);
-        self.end_connection_if_done(connection);
+        self.arm(fabric, connection, RECEIVER);
+        self.end_connection_if_done(fabric, connection);
     }
 
     /// Makes sure that a timer event is pending no later than a timer of a connection. The event stays where it is when
     /// the deadline moves on, and looks again when it fires.
-    fn arm(&mut self, connection: u32, end: usize) {
+    fn arm(&mut self, fabric: &mut Fabric, connection: u32, end: usize) {
         let c = &mut self.sockets.connections[connection as usize];
         let deadline = if end == SENDER { c.sender.next_timeout() } else { c.receiver.next_timeout() };
         let Some(deadline) = deadline else { return };
         if deadline < c.timer_at[end] {
             c.timer_at[end] = deadline;
-            self.fabric
-                .run
-                .schedule(deadline.max(self.fabric.run.now), Event::TcpTimer(connection << 1 | end as u32));
+            fabric.run.schedule(deadline.max(fabric.run.now), Event::TcpTimer(connection << 1 | end as u32));
         }
     }
 
     /// A timer of a connection may be due.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn on_tcp_timer(&mut self, timer: u32) {
+    pub fn on_tcp_timer(&mut self, fabric: &mut Fabric, nics: &mut Nics, timer: u32) {
         let (connection, end) = (timer >> 1, (timer & 1) as usize);
         let c = &mut self.sockets.connections[connection as usize];
-        if c.timer_at[end] > self.fabric.run.now {
+        if c.timer_at[end] > fabric.run.now {
             return; // stale: an earlier one took its place
         }
         c.timer_at[end] = Time::NEVER;
@@ -477,34 +348,21 @@ impl World {
         if c.state == QpState::Done {
             return;
         }
-        if deadline.is_some_and(|at| at <= self.fabric.run.now) {
-            self.raise_softirq(core, what.of(connection));
+        if deadline.is_some_and(|at| at <= fabric.run.now) {
+            self.raise_softirq(fabric, nics, core, what.of(connection));
         } else {
-            self.arm(connection, end);
+            self.arm(fabric, connection, end);
         }
     }
 
     /// A connection is done when all was written, acknowledged and read.
-    fn end_connection_if_done(&mut self, connection: u32) {
+    fn end_connection_if_done(&mut self, fabric: &mut Fabric, connection: u32) {
         let c = &mut self.sockets.connections[connection as usize];
         if c.state == QpState::Running && c.closed && c.sender.is_idle() && c.bytes_read == c.sender.written()
         {
             c.state = QpState::Done;
-            c.end = self.fabric.run.now;
-            self.fabric.run.flow_ended();
-        }
-    }
-}
-
-/// Schedules the starts and stops of all connections: each item draws from its own stream.
-pub(crate) fn schedule(world: &mut World, plan: &Plan) {
-    for (index, item) in plan.tcp_connections.iter().enumerate() {
-        let mut stream = crate::engine::stream(plan.seed, "tcp start", index as u64);
-        let offset = crate::engine::uniform(&mut stream) * item.start_spread_ps as f64;
-        let start = Time(item.start_ps + offset as u64);
-        world.fabric.run.schedule(start, Event::TcpStart(index as u32));
-        if let Some(stop) = item.stop_ps {
-            world.fabric.run.schedule(Time(stop.max(start.0 + 1)), Event::TcpStop(index as u32));
+            c.end = fabric.run.now;
+            fabric.run.flow_ended();
         }
     }
 }

@@ -4,22 +4,30 @@
 //! NIC never runs out of receive buffer and never asks for a pause itself. Leaves out: the NIC's caches, and the time to
 //! fetch a packet again.
 
+mod buffer;
+mod latency;
+mod path;
+mod post;
 mod probe;
-mod qp;
+pub(crate) mod qp;
 mod receive;
 mod transmit;
 
-pub(crate) use probe::Prober;
-pub(crate) use qp::{QpState, RecvQp, SendQp};
+use qp::{RecvQp, SendQp};
 
 use std::collections::VecDeque;
 use tailback_proto::congestion::builtin::Congestion;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::rhcc::sender::SenderParameters;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
 use crate::fabric::classes::ClassOf;
-use crate::fabric::CLASSES;
+use crate::fabric::lanes::CLASSES;
+use crate::fabric::Fabric;
+use crate::host::path::{HostPath, LoadChange};
+use crate::workload::latency::LatencyTest;
+use crate::workload::Writer;
 
 /// A NIC's settings, one for each kind of NIC and link rate.
 #[derive(Debug)]
@@ -87,4 +95,53 @@ pub(crate) struct NicCounters {
     /// Payload of this host's messages that reached memory, and that reached this host's memory.
     pub goodput_tx_bytes: u64,
     pub goodput_rx_bytes: u64,
+}
+
+/// All NICs, with their queue pairs and with the data paths of their hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Nics {
+    pub nics: Vec<Nic>,
+    pub models: Vec<NicModel>,
+    /// Data paths of the hosts that have one.
+    pub paths: Vec<HostPath>,
+    /// Generators of memory traffic that begin or end.
+    pub memory_loads: Vec<LoadChange>,
+    pub send_qps: Vec<SendQp>,
+    pub recv_qps: Vec<RecvQp>,
+    /// One for each span of receivers that the minimum interval between CNPs holds for.
+    pub notification_points: Vec<NotificationPoint>,
+    /// What each queue pair sends: perftest-like writers first, then single messages.
+    pub writers: Vec<Writer>,
+    pub latency_tests: Vec<LatencyTest>,
+    /// By single message, which is also its writer: its completion time in an empty network.
+    pub ideal_fct: Vec<Time>,
+    /// First queue pair of the single messages.
+    pub first_flow_qp: u32,
+}
+
+impl std::ops::Index<usize> for Nics {
+    type Output = Nic;
+    #[inline]
+    fn index(&self, host: usize) -> &Nic {
+        &self.nics[host]
+    }
+}
+
+impl std::ops::IndexMut<usize> for Nics {
+    #[inline]
+    fn index_mut(&mut self, host: usize) -> &mut Nic {
+        &mut self.nics[host]
+    }
+}
+
+/// In a class's ready ring: the entry is a transmit ring of the host, and not a queue pair.
+pub(crate) const ETHERNET: u32 = 1 << 31;
+
+/// What a host does by its NIC besides RDMA.
+pub(crate) trait Ethernet {
+    /// A packet for its CPU has come.
+    fn receive(&mut self, fabric: &mut Fabric, nics: &mut Nics, packet: u32);
+
+    /// A transmit ring has its turn at the NIC's port, which is free: it sends its next packet.
+    fn send(&mut self, fabric: &mut Fabric, nics: &mut Nics, port: usize, ring: u32);
 }

@@ -1,11 +1,11 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
-use tailback_proto::congestion::Uses;
+use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
+use tailback_proto::congestion::{Controller, Uses};
 use tailback_proto::nic::Pacer;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
-use super::Prober;
 use crate::workload::latency::QpNumber;
 use crate::workload::Writer;
 
@@ -112,4 +112,28 @@ pub(crate) struct RecvQp {
     pub np_cnp_sent: u64,
     pub out_of_sequence: u64,
     pub duplicate_request: u64,
+}
+
+/// What a queue pair that probes has besides its controller.
+#[derive(Debug)]
+pub(crate) struct Prober {
+    pub sender: Sender,
+    /// When its pending timer event is due; `NEVER`: none.
+    pub timer_event_at: Time,
+    pub probes_sent: u64,
+    pub answers: u64,
+}
+
+impl Prober {
+    pub fn new(p: &SenderParameters) -> Self {
+        Prober { sender: Sender::new(p), timer_event_at: Time::NEVER, probes_sent: 0, answers: 0 }
+    }
+
+    /// A packet is being sent: whether a probe follows, and the rate that paces what comes next, where the controller
+    /// allows `rate`.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub fn on_sent(&mut self, p: &SenderParameters, now: Time, payload: u64, rate: f64) -> (bool, f64) {
+        self.sender.on_sent(p, now, payload);
+        (self.sender.takes_probe(), self.sender.limit(rate))
+    }
 }

@@ -8,51 +8,65 @@ use tailback_proto::transport::rc::{Timeout, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
-use super::QpState;
+use super::qp::QpState;
+use super::{Ethernet, Nics};
 use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
+use crate::fabric::Fabric;
 use crate::host::path::IDEAL;
-use crate::world::World;
 
-impl World {
+impl Nics {
     /// A packet has reached a NIC: its transport, where nothing lies behind it that could make it wait.
     #[inline]
-    pub(crate) fn nic_receive(&mut self, host: usize, index: u32) {
+    pub fn receive(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, index: u32) {
         if self.nics[host].path == IDEAL {
-            self.transport_receive(host, index);
+            self.transport_receive(fabric, ethernet, host, index);
         } else {
-            self.path_receive(host, index);
+            self.path_receive(fabric, ethernet, host, index);
         }
     }
 
     /// A packet has reached a host's transport.
     #[inline(always)] // where hosts are ideal it is part of the event loop, as if there were no paths
-    pub(crate) fn transport_receive(&mut self, host: usize, index: u32) {
-        let packet = self.fabric.packets[index];
+    pub fn transport_receive(
+        &mut self,
+        fabric: &mut Fabric,
+        ethernet: &mut impl Ethernet,
+        host: usize,
+        index: u32,
+    ) {
+        let packet = fabric.packets[index];
         if packet.kind.is_tcp() {
-            self.tcp_receive(index);
+            ethernet.receive(fabric, self, index);
             return;
         }
-        self.fabric.packets.remove(index);
+        fabric.packets.remove(index);
         match packet.kind {
-            Kind::Data => self.on_data(host, index, &packet),
-            Kind::Ack | Kind::Nak => self.on_ack(index, &packet),
-            Kind::Cnp => self.on_cnp(host, &packet),
+            Kind::Data => self.on_data(fabric, ethernet, host, index, &packet),
+            Kind::Ack | Kind::Nak => self.on_ack(fabric, ethernet, index, &packet),
+            Kind::Cnp => self.on_cnp(fabric, host, &packet),
             Kind::Probe => {
                 // It goes back as its own answer.
-                let index = self.fabric.packets.add(packet);
+                let index = fabric.packets.add(packet);
                 let processing = self.paths.get(self.nics[host].path as usize).map(|path| path.processing);
-                self.on_probe_through(index, processing.unwrap_or(Time::ZERO));
+                self.on_probe_through(fabric, ethernet, index, processing.unwrap_or(Time::ZERO));
             }
-            Kind::ProbeAck => self.on_probe_ack(&packet),
+            Kind::ProbeAck => self.on_probe_ack(fabric, &packet),
             Kind::Tcp | Kind::TcpAck => unreachable!("they went to the CPU"),
         }
     }
 
-    fn on_data(&mut self, host: usize, index: u32, packet: &Packet) {
+    fn on_data(
+        &mut self,
+        fabric: &mut Fabric,
+        ethernet: &mut impl Ethernet,
+        host: usize,
+        index: u32,
+        packet: &Packet,
+    ) {
         let r = &mut self.recv_qps[packet.qp as usize];
         let src = r.src;
         let nic = &mut self.nics[host];
-        let model = &self.nic_models[nic.model as usize];
+        let model = &self.models[nic.model as usize];
         // The notification point sees every packet, in sequence or not.
         let mut cnp = false;
         let marked = (packet.flags & CE != 0) | nic.marks_ce;
@@ -61,8 +75,7 @@ impl World {
             nic.counters.np_ecn_marked_roce_packets += 1;
             if r.sends_cnps {
                 let point = &mut self.notification_points[r.notification_point as usize];
-                cnp = point
-                    .on_ecn_marked(self.fabric.run.now, model.min_time_between_cnps[r.congestion as usize]);
+                cnp = point.on_ecn_marked(fabric.run.now, model.min_time_between_cnps[r.congestion as usize]);
             }
         }
         let mut is_new = false;
@@ -72,26 +85,26 @@ impl World {
                 r.bytes_delivered += packet.payload_bytes as u64;
                 nic.counters.goodput_rx_bytes += packet.payload_bytes as u64;
                 self.nics[src as usize].counters.goodput_tx_bytes += packet.payload_bytes as u64;
-                self.fabric.data.delivered += 1;
+                fabric.data.delivered += 1;
                 ack.then_some(Kind::Ack)
             }
             Verdict::OutOfSequence { nak } => {
                 // mlx5 counts a gap once, however many packets follow it (published: as many as NAKs).
                 r.out_of_sequence += nak as u64;
                 nic.counters.out_of_sequence += nak as u64;
-                self.fabric.data.out_of_sequence += 1;
+                fabric.data.out_of_sequence += 1;
                 nak.then_some(Kind::Nak)
             }
             Verdict::Duplicate { ack } => {
                 r.duplicate_request += 1;
                 nic.counters.duplicate_request += 1;
-                self.fabric.data.duplicate += 1;
+                fabric.data.duplicate += 1;
                 ack.then_some(Kind::Ack)
             }
         };
         let (telemetry_bytes, echoes) = (r.telemetry_bytes as u32, r.echoes);
         if cnp {
-            self.send_cnp(host, packet.qp, packet.code_point);
+            self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
         }
         if let Some(kind) = answer {
             let responder = &self.recv_qps[packet.qp as usize].responder;
@@ -101,121 +114,104 @@ impl World {
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
             let marks = (packet.class, packet.code_point);
-            let answer = self.reply(src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
+            let answer = reply(fabric, src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
             if echoes {
-                self.fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
-                self.fabric.telemetry.echo(index, answer, self.fabric.run.now - packet.arrival);
+                fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
+                fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
             }
-            self.queue_reply(host, answer);
+            self.queue_reply(fabric, ethernet, host, answer);
             // A message's last packet asks for an ACK. Where that was lost the packet comes again: what polls the memory
             // sees no change.
             if let (true, Some(partner)) = (is_new, self.recv_qps[packet.qp as usize].answered_by) {
-                self.answer_message(packet.qp, partner);
+                self.answer_message(fabric, ethernet, packet.qp, partner);
             }
         }
     }
 
     /// Sends a CNP to the host at the other end of a queue pair, whose packets have this code point.
-    pub(crate) fn send_cnp(&mut self, host: usize, qp: u32, code_point: u8) {
+    pub fn send_cnp(
+        &mut self,
+        fabric: &mut Fabric,
+        ethernet: &mut impl Ethernet,
+        host: usize,
+        qp: u32,
+        code_point: u8,
+    ) {
         let r = &mut self.recv_qps[qp as usize];
         r.np_cnp_sent += 1;
         let src = r.src;
         let nic = &mut self.nics[host];
         nic.counters.np_cnp_sent += 1;
-        let model = &self.nic_models[nic.model as usize];
+        let model = &self.models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
         let marks = (model.class_of[code_point as usize], code_point);
         let notification =
-            self.reply(src, qp, Kind::Cnp, marks, Detail::made(self.fabric.run.now), CNP_FRAME_BYTES);
-        self.queue_reply(host, notification);
-    }
-
-    /// Makes a packet that answers another; `marks`: its class and code point.
-    fn reply(
-        &mut self,
-        dst: u16,
-        qp: u32,
-        kind: Kind,
-        marks: (u8, u8),
-        detail: Detail,
-        frame_bytes: u32,
-    ) -> u32 {
-        self.fabric.packets.add(Packet {
-            arrival: Time::ZERO,
-            qp,
-            detail,
-            next: NONE,
-            wire_bytes: (frame_bytes + PREAMBLE_AND_GAP_BYTES) as u16,
-            payload_bytes: 0,
-            dst,
-            ingress: 0,
-            kind,
-            class: marks.0,
-            flags: 0,
-            code_point: marks.1,
-        })
+            reply(fabric, src, qp, Kind::Cnp, marks, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
+        self.queue_reply(fabric, ethernet, host, notification);
     }
 
     /// Queues a packet that the receive side made.
-    pub(super) fn queue_reply(&mut self, host: usize, index: u32) {
+    pub(super) fn queue_reply(
+        &mut self,
+        fabric: &mut Fabric,
+        ethernet: &mut impl Ethernet,
+        host: usize,
+        index: u32,
+    ) {
         let port = self.nics[host].port as usize;
-        self.fabric.enqueue(port, index);
-        self.kick(port);
+        fabric.enqueue(port, index);
+        self.kick(fabric, ethernet, host);
     }
 
-    fn on_ack(&mut self, index: u32, packet: &Packet) {
+    fn on_ack(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, index: u32, packet: &Packet) {
         let qp = packet.qp;
         let s = &mut self.send_qps[qp as usize];
         if s.state != QpState::Running {
             return;
         }
-        let model = &self.nic_models[self.nics[s.src as usize].model as usize];
+        let model = &self.models[self.nics[s.src as usize].model as usize];
         let rc = &model.rc;
         let hears_acks = s.uses.acks;
         let unsent = s.requester.posted() - s.requester.next_sequence();
         let newly = if packet.kind == Kind::Ack {
-            s.requester.on_ack(rc, self.fabric.run.now, packet.psn())
+            s.requester.on_ack(rc, fabric.run.now, packet.psn())
         } else {
             s.packet_seq_err += 1;
             self.nics[s.src as usize].counters.packet_seq_err += 1;
             let next = s.requester.next_sequence();
-            let newly = s.requester.on_nak(rc, self.fabric.run.now, packet.psn());
+            let newly = s.requester.on_nak(rc, fabric.run.now, packet.psn());
             if s.requester.next_sequence() < next {
-                s.pacer.hold(self.fabric.run.now + model.nak_reaction);
-                s.pacer.flow.on_loss(
-                    &model.congestion[s.congestion as usize],
-                    self.fabric.run.now,
-                    Loss::Nak,
-                );
+                s.pacer.hold(fabric.run.now + model.nak_reaction);
+                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], fabric.run.now, Loss::Nak);
             }
             newly
         };
         self.account_backlog(qp, unsent);
         if hears_acks {
-            self.inform_controller(index, packet, newly);
+            self.inform_controller(fabric, index, packet, newly);
         }
         if newly > 0 {
-            self.on_progress(qp);
+            self.on_progress(fabric, qp);
         }
-        self.arm_timer(qp);
+        self.arm_timer(fabric, qp);
         if hears_acks {
-            self.arm_controller_timer(qp);
+            self.arm_controller_timer(fabric, qp);
         }
-        self.activate(qp);
+        self.activate(fabric, ethernet, qp);
     }
 
     /// Tells a queue pair's controller of an ACK or NAK that newly acknowledged so many packets.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn inform_controller(&mut self, index: u32, packet: &Packet, newly: u64) {
+    fn inform_controller(&mut self, fabric: &mut Fabric, index: u32, packet: &Packet, newly: u64) {
         let s = &mut self.send_qps[packet.qp as usize];
-        let model = &self.nic_models[self.nics[s.src as usize].model as usize];
+        let model = &self.models[self.nics[s.src as usize].model as usize];
         let writer = &self.writers[s.writer as usize];
         let congestion = &model.congestion[s.congestion as usize];
-        let echo = self.fabric.telemetry.of(index);
+        let echo = fabric.telemetry.of(index);
         let acknowledged_bytes = writer.position(s.requester.acknowledged());
         let ack = AckInfo {
-            now: self.fabric.run.now,
-            rtt: self.fabric.run.now - echo.sent_at,
+            now: fabric.run.now,
+            rtt: fabric.run.now - echo.sent_at,
             receiver_delay: echo.receiver_delay,
             completes_burst: packet.kind == Kind::Ack
                 && newly > 0
@@ -231,56 +227,52 @@ impl World {
         s.pacer.flow.on_ack(congestion, &ack);
     }
 
-    fn on_cnp(&mut self, host: usize, packet: &Packet) {
+    fn on_cnp(&mut self, fabric: &mut Fabric, host: usize, packet: &Packet) {
         let s = &mut self.send_qps[packet.qp as usize];
         let nic = &mut self.nics[host];
         if s.uses.cnps && s.state == QpState::Running {
             s.rp_cnp_handled += 1;
             nic.counters.rp_cnp_handled += 1;
-            nic.counters.cnp_delay_ns += packet.age_ns(self.fabric.run.now);
-            let congestion = &self.nic_models[nic.model as usize].congestion[s.congestion as usize];
-            s.pacer.flow.on_cnp(congestion, self.fabric.run.now);
-            self.arm_controller_timer(packet.qp);
+            nic.counters.cnp_delay_ns += packet.age_ns(fabric.run.now);
+            let congestion = &self.models[nic.model as usize].congestion[s.congestion as usize];
+            s.pacer.flow.on_cnp(congestion, fabric.run.now);
+            self.arm_controller_timer(fabric, packet.qp);
         } else {
             nic.counters.rp_cnp_ignored += 1;
         }
     }
 
     /// A transport timer event.
-    pub(crate) fn on_transport_timer(&mut self, qp: u32) {
+    pub fn on_transport_timer(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         s.timer_event_at = Time::NEVER;
         if s.state != QpState::Running {
             return;
         }
         let nic = &mut self.nics[s.src as usize];
-        let model = &self.nic_models[nic.model as usize];
+        let model = &self.models[nic.model as usize];
         let rc = &model.rc;
         let unsent = s.requester.posted() - s.requester.next_sequence();
-        match s.requester.on_timeout(rc, self.fabric.run.now) {
+        match s.requester.on_timeout(rc, fabric.run.now) {
             Timeout::None => {}
             Timeout::Retry => {
                 s.local_ack_timeout_err += 1;
                 nic.counters.local_ack_timeout_err += 1;
-                s.pacer.flow.on_loss(
-                    &model.congestion[s.congestion as usize],
-                    self.fabric.run.now,
-                    Loss::Timeout,
-                );
+                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], fabric.run.now, Loss::Timeout);
             }
             Timeout::Failed => {
                 s.local_ack_timeout_err += 1;
                 nic.counters.local_ack_timeout_err += 1;
                 nic.counters.transport_retry_exceeded += 1;
                 self.account_backlog(qp, unsent);
-                self.end_qp(qp, QpState::Error);
+                self.end_qp(fabric, qp, QpState::Error);
                 return;
             }
         }
         self.account_backlog(qp, unsent);
-        self.arm_timer(qp);
-        self.arm_controller_timer(qp);
-        self.activate(qp);
+        self.arm_timer(fabric, qp);
+        self.arm_controller_timer(fabric, qp);
+        self.activate(fabric, ethernet, qp);
     }
 
     /// Brings the NIC's backlog up to date with what a queue pair has still to send, `before` packets earlier.
@@ -290,4 +282,30 @@ impl World {
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
+}
+
+/// Makes a packet that answers another; `marks`: its class and code point.
+fn reply(
+    fabric: &mut Fabric,
+    dst: u16,
+    qp: u32,
+    kind: Kind,
+    marks: (u8, u8),
+    detail: Detail,
+    frame_bytes: u32,
+) -> u32 {
+    fabric.packets.add(Packet {
+        arrival: Time::ZERO,
+        qp,
+        detail,
+        next: NONE,
+        wire_bytes: (frame_bytes + PREAMBLE_AND_GAP_BYTES) as u16,
+        payload_bytes: 0,
+        dst,
+        ingress: 0,
+        kind,
+        class: marks.0,
+        flags: 0,
+        code_point: marks.1,
+    })
 }

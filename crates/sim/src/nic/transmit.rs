@@ -11,30 +11,38 @@ use tailback_proto::nic::BurstPacket;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
-use super::QpState;
+use super::qp::QpState;
+use super::{Ethernet, Nics, ETHERNET};
 use crate::event::Event;
 use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, NONE};
+use crate::fabric::Fabric;
 use crate::host::path::IDEAL;
-use crate::host::ETHERNET;
-use crate::world::World;
 
-impl World {
+impl Nics {
+    /// Lets a NIC send if it can, now or when its port is free.
+    #[inline]
+    pub fn kick(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize) {
+        if fabric.has_turn(self.nics[host].port as usize) {
+            self.transmit(fabric, ethernet, host);
+        }
+    }
+
     /// A NIC's port is free: send the next packet, if one may go.
-    pub(crate) fn nic_transmit(&mut self, host: usize) {
+    pub fn transmit(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize) {
         let port = self.nics[host].port as usize;
         loop {
-            let p = &self.fabric.ports[port];
+            let p = &fabric.ports[port];
             let nic = &self.nics[host];
-            let ready = if nic.data_ready <= self.fabric.run.now { nic.ready_classes } else { 0 };
+            let ready = if nic.data_ready <= fabric.run.now { nic.ready_classes } else { 0 };
             let eligible = (p.backlogged | ready) & !p.paused;
             if eligible == 0 {
                 break; // a wake-up follows where data has yet to be fetched
             }
             let backlogged = p.backlogged;
-            let class = self.fabric.next_class(port, eligible);
+            let class = fabric.next_class(port, eligible);
             if backlogged & (1 << class) != 0 {
-                let packet = self.fabric.dequeue(port, class);
-                self.fabric.send(port, packet);
+                let packet = fabric.dequeue(port, class);
+                fabric.send(port, packet);
                 break;
             }
             let nic = &mut self.nics[host];
@@ -44,29 +52,29 @@ impl World {
                 nic.ready_classes &= !(1 << class);
             }
             if qp & ETHERNET != 0 {
-                self.send_from_ring(port, qp & !ETHERNET);
+                ethernet.send(fabric, self, port, qp & !ETHERNET);
                 break;
             }
-            if self.send_if_it_may(port, qp) {
+            if self.send_if_it_may(fabric, port, qp) {
                 break;
             }
         }
-        self.wake_if_ready(port, host);
+        self.wake_if_ready(fabric, port, host);
     }
 
     /// Sends the next packet of a queue pair whose turn it is. `false`: an ACK took its work away, a smaller window
     /// closed, or a NAK came, while it waited.
-    fn send_if_it_may(&mut self, port: usize, qp: u32) -> bool {
+    fn send_if_it_may(&mut self, fabric: &mut Fabric, port: usize, qp: u32) -> bool {
         let s = &self.send_qps[qp as usize];
-        if s.pacer.next_at() > self.fabric.run.now {
+        if s.pacer.next_at() > fabric.run.now {
             // A NAK holds it up.
             let next_at = s.pacer.next_at();
-            self.fabric.run.schedule(next_at, Event::PacingDue(qp));
+            fabric.run.schedule(next_at, Event::PacingDue(qp));
             return false;
         }
         let may = s.may_send(&self.writers);
         if may {
-            self.send_data(port, qp);
+            self.send_data(fabric, port, qp);
         } else {
             self.send_qps[qp as usize].scheduled = false;
         }
@@ -74,53 +82,50 @@ impl World {
     }
 
     /// A NIC's port looks again when it is free, if something waits for it.
-    fn wake_if_ready(&mut self, port: usize, host: usize) {
-        let p = &self.fabric.ports[port];
+    fn wake_if_ready(&mut self, fabric: &mut Fabric, port: usize, host: usize) {
+        let p = &fabric.ports[port];
         let nic = &self.nics[host];
         if (p.backlogged | nic.ready_classes) & !p.paused != 0 {
             let mut free_at = p.busy_until;
             if p.backlogged & !p.paused == 0 {
                 free_at = free_at.max(nic.data_ready);
             }
-            self.fabric.wake_port(port, free_at);
+            fabric.wake_port(port, free_at);
         }
     }
 
     /// A queue pair may send again: it joins the end of its class's ring.
-    pub(crate) fn on_pacing_due(&mut self, qp: u32) {
+    pub fn on_pacing_due(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
         let s = &self.send_qps[qp as usize];
         let (host, class) = (s.src as usize, s.class);
         let nic = &mut self.nics[host];
         let port = nic.port as usize;
-        let p = &mut self.fabric.ports[port];
-        if p.is_idle(self.fabric.run.now, class)
-            && nic.ready_classes == 0
-            && nic.data_ready <= self.fabric.run.now
-        {
+        let p = &mut fabric.ports[port];
+        if p.is_idle(fabric.run.now, class) && nic.ready_classes == 0 && nic.data_ready <= fabric.run.now {
             // It is its turn at once.
             p.last_class = class;
-            self.send_if_it_may(port, qp);
-            self.wake_if_ready(port, host);
+            self.send_if_it_may(fabric, port, qp);
+            self.wake_if_ready(fabric, port, host);
             return;
         }
         nic.ready[class as usize].push_back(qp);
         nic.ready_classes |= 1 << class;
-        self.kick(port);
+        self.kick(fabric, ethernet, host);
     }
 
     /// Sends the next packet of a queue pair that has work.
-    fn send_data(&mut self, port: usize, qp: u32) {
+    fn send_data(&mut self, fabric: &mut Fabric, port: usize, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         let writer = &self.writers[s.writer as usize];
         let nic = &mut self.nics[s.src as usize];
-        let model = &self.nic_models[nic.model as usize];
+        let model = &self.models[nic.model as usize];
         let (host, fetches) = (s.src as usize, nic.path != IDEAL);
         let hears_acks = s.uses.acks;
         let congestion = &model.congestion[s.congestion as usize];
         let ends_burst = hears_acks
             && (congestion.burst_bytes())
                 .is_some_and(|burst| writer.ends_burst(s.requester.next_sequence(), burst));
-        let out = s.requester.send(&model.rc, self.fabric.run.now, ends_burst | s.uses.each_ack);
+        let out = s.requester.send(&model.rc, fabric.run.now, ends_burst | s.uses.each_ack);
         let (payload, first) = writer.segment(out.sequence);
         let wire_bytes =
             write_frame_bytes(payload, first) + s.telemetry_bytes as u32 + PREAMBLE_AND_GAP_BYTES;
@@ -128,17 +133,17 @@ impl World {
         s.packets_sent += 1;
         s.packets_retransmitted += out.retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate = s.pacer.flow.on_sent(congestion, self.fabric.run.now, payload as u64);
+        let rate = s.pacer.flow.on_sent(congestion, fabric.run.now, payload as u64);
         let (probe, rate) = match (&mut s.prober, &model.rhcc) {
-            (Some(prober), Some(p)) => prober.on_sent(p, self.fabric.run.now, payload as u64, rate),
+            (Some(prober), Some(p)) => prober.on_sent(p, fabric.run.now, payload as u64, rate),
             _ => (false, rate),
         };
-        let mut stamp = self.fabric.run.now;
+        let mut stamp = fabric.run.now;
         if hears_acks {
             let packet = BurstPacket { sequence: out.sequence, wire_bytes, is_last: ends_burst };
-            stamp = s.pacer.pace_burst(self.fabric.run.now, &packet, rate, model.line_rate);
+            stamp = s.pacer.pace_burst(fabric.run.now, &packet, rate, model.line_rate);
         } else {
-            s.pacer.pace(self.fabric.run.now, wire_bytes, rate);
+            s.pacer.pace(fabric.run.now, wire_bytes, rate);
         }
         let arm_timer = out.ack_request;
         let next_at = s.pacer.next_at();
@@ -157,63 +162,63 @@ impl World {
             flags: model.data_flags | if out.ack_request { ACK_REQUEST } else { 0 },
             code_point: s.code_point,
         };
-        let packet = self.fabric.packets.add(packet);
+        let packet = fabric.packets.add(packet);
         if hears_acks {
-            self.fabric.telemetry.begin(packet, stamp);
+            fabric.telemetry.begin(packet, stamp);
         }
-        self.fabric.data.sent += 1;
-        let queue = &mut self.fabric.queues[(port, class)];
+        fabric.data.sent += 1;
+        let queue = &mut fabric.queues[(port, class)];
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
-        self.fabric.send(port, packet);
+        fabric.send(port, packet);
         if fetches {
-            self.fetch_next(host, payload);
+            self.fetch_next(fabric.run.now, host, payload);
         }
         if probe {
-            self.queue_probe(qp);
+            self.queue_probe(fabric, qp);
         }
         if arm_timer {
-            self.arm_timer(qp);
+            self.arm_timer(fabric, qp);
         }
         let s = &mut self.send_qps[qp as usize];
         s.scheduled = may_send;
         if s.uses.timer {
-            self.arm_controller_timer(qp);
+            self.arm_controller_timer(fabric, qp);
         }
         if may_send {
-            let free_at = self.fabric.ports[port].busy_until;
+            let free_at = fabric.ports[port].busy_until;
             if next_at <= free_at {
-                let nic = &mut self.nics[self.fabric.ports[port].owner as usize];
+                let nic = &mut self.nics[fabric.ports[port].owner as usize];
                 nic.ready[class as usize].push_back(qp);
                 nic.ready_classes |= 1 << class;
             } else {
-                self.fabric.run.schedule(next_at, Event::PacingDue(qp));
+                fabric.run.schedule(next_at, Event::PacingDue(qp));
             }
         }
     }
 
     /// A queue pair may have got work: schedule it, and let its port look.
-    pub(crate) fn activate(&mut self, qp: u32) {
+    pub fn activate(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         if s.scheduled || !s.may_send(&self.writers) || s.state != QpState::Running {
             return;
         }
         s.scheduled = true;
-        if s.pacer.next_at() <= self.fabric.run.now {
-            self.on_pacing_due(qp);
+        if s.pacer.next_at() <= fabric.run.now {
+            self.on_pacing_due(fabric, ethernet, qp);
         } else {
             let next_at = s.pacer.next_at();
-            self.fabric.run.schedule(next_at, Event::PacingDue(qp));
+            fabric.run.schedule(next_at, Event::PacingDue(qp));
         }
     }
 
     /// Makes sure that a timer event is pending where the transport timer runs. The event stays where it is when the
     /// deadline moves on, and looks again when it fires.
-    pub(crate) fn arm_timer(&mut self, qp: u32) {
+    pub fn arm_timer(&mut self, fabric: &mut Fabric, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         if let (Some(deadline), Time::NEVER) = (s.requester.next_timeout(), s.timer_event_at) {
             s.timer_event_at = deadline;
-            self.fabric.run.schedule(deadline, Event::TransportTimer(qp));
+            fabric.run.schedule(deadline, Event::TransportTimer(qp));
         }
     }
 }

@@ -6,9 +6,11 @@ use tailback_proto::units::Bytes;
 
 use super::{in_bounds, PauseParameters, PlanError};
 use crate::fabric::lanes::CLASSES;
-use crate::host::path::LINE_BYTES;
-pub use crate::host::{DdioParameters, GpuParameters, MemoryParameters, PathParameters};
-pub use crate::host::{ReadsParameters, StallsParameters};
+pub use crate::host::path::ddio::DdioParameters;
+use crate::host::path::ddio::LINE_BYTES;
+pub use crate::host::path::settings::{
+    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, StallsParameters,
+};
 
 /// What lies between a NIC's port and memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -133,7 +133,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let (on_bridges, found) = super::bridges::audit(plan, world);
     in_flight += on_bridges;
     errors.extend(found);
-    for path in &world.paths {
+    for path in &world.nics.paths {
         let (held, found) = super::paths::audit(world, &plan.hosts[path.host as usize].name, path);
         in_flight += held;
         errors.extend(found);
@@ -159,16 +159,16 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     if data.sent != data.delivered + discarded + data.dropped + in_flight {
         errors.push(("the run".into(), format!("data packets do not add up: {packets:?}")));
     }
-    let delivered_bytes: u64 = world.recv_qps.iter().map(|r| r.bytes_delivered).sum::<u64>() + tcp_bytes;
-    let received_bytes: u64 = world.nics.iter().map(|nic| nic.counters.goodput_rx_bytes).sum();
+    let delivered_bytes: u64 = world.nics.recv_qps.iter().map(|r| r.bytes_delivered).sum::<u64>() + tcp_bytes;
+    let received_bytes: u64 = world.nics.nics.iter().map(|nic| nic.counters.goodput_rx_bytes).sum();
     if delivered_bytes != received_bytes {
         errors.push((
             "the run".into(),
             format!("connections delivered {delivered_bytes} B, hosts received {received_bytes} B"),
         ));
     }
-    for (qp, (s, r)) in world.send_qps.iter().zip(&world.recv_qps).enumerate() {
-        let writer = &world.writers[s.writer as usize];
+    for (qp, (s, r)) in world.nics.send_qps.iter().zip(&world.nics.recv_qps).enumerate() {
+        let writer = &world.nics.writers[s.writer as usize];
         let full = r.responder.received() / writer.packets_per_message;
         let rest = r.responder.received() % writer.packets_per_message;
         let expected = full * writer.message_bytes + rest * writer.mtu as u64;
@@ -223,7 +223,7 @@ mod tests {
             ("switch 0", &|w| w.fabric.drops[AT][DropReason::BufferFull as usize].packets += 1),
             ("the run", &|w| w.fabric.data.delivered += 1),
             ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),
-            ("queue pair 0", &|w| w.recv_qps[0].bytes_delivered += 1),
+            ("queue pair 0", &|w| w.nics.recv_qps[0].bytes_delivered += 1),
         ];
         for (number, (place, cook)) in cooks.iter().enumerate() {
             let errors = cooked(|world| cook(world));

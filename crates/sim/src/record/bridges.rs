@@ -145,7 +145,7 @@ pub(super) fn read(world: &mut World, source: BridgeSource, before: &mut u64, sp
 
 /// A queue of a bridge's port.
 pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, order: u32) -> Queue {
-    let node = world.fabric.ports[port].owner as usize - world.nics.len() - world.fabric.switches.len();
+    let node = world.fabric.ports[port].owner as usize - world.nics.nics.len() - world.fabric.switches.len();
     let model = &plan.bridge_models[plan.bridges[node].model];
     let red = match &model.qdisc {
         QdiscPlan::Red(red) if kind == "qdisc" => Some(red),

@@ -44,7 +44,7 @@ pub(super) fn counters(plan: &Plan, world: &World) -> Vec<Counter> {
                 value,
             });
         }
-        if let Some(path) = world.paths.get(world.nics[host].path as usize) {
+        if let Some(path) = world.nics.paths.get(world.nics[host].path as usize) {
             super::paths::counters(world, path, &host_plan.name, &mut rows);
         }
         control[host].counters(&host_plan.name, &mut rows);
@@ -73,8 +73,8 @@ struct HostControl {
 impl HostControl {
     /// By host.
     fn of_hosts(world: &World) -> Vec<HostControl> {
-        let mut found = vec![HostControl::default(); world.nics.len()];
-        for s in &world.send_qps {
+        let mut found = vec![HostControl::default(); world.nics.nics.len()];
+        for s in &world.nics.send_qps {
             if let Some(prober) = &s.prober {
                 let (sent, answers) = found[s.src as usize].probes.get_or_insert_default();
                 *sent += prober.probes_sent;

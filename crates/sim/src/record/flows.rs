@@ -1,6 +1,6 @@
 //! The flow table: a row a queue pair or TCP connection.
 
-use crate::nic::QpState;
+use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -69,14 +69,14 @@ impl Flow {
 pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
     // Single messages are numbered within their tag.
     let mut numbers = vec![0u32; plan.flows.tags.len()];
-    let kinds = world.nic_models.first().map_or(&[][..], |model| &model.congestion);
+    let kinds = world.nics.models.first().map_or(&[][..], |model| &model.congestion);
     let names: Vec<String> =
         if kinds.len() > 1 { kinds.iter().map(|kind| kind.name()).collect() } else { vec![] };
-    (0..world.send_qps.len())
+    (0..world.nics.send_qps.len())
         .map(|qp| {
             let mut row = flow(plan, world, qp);
-            row.congestion = names.get(world.send_qps[qp].congestion as usize).cloned();
-            if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.first_flow_qp as usize)) {
+            row.congestion = names.get(world.nics.send_qps[qp].congestion as usize).cloned();
+            if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.nics.first_flow_qp as usize)) {
                 row.qp = numbers[message.tag()];
                 numbers[message.tag()] += 1;
             }
@@ -86,16 +86,16 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
 }
 
 fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
-    let message = qp.checked_sub(world.first_flow_qp as usize);
-    let (s, r) = (&world.send_qps[qp], &world.recv_qps[qp]);
-    let writer = &world.writers[s.writer as usize];
+    let message = qp.checked_sub(world.nics.first_flow_qp as usize);
+    let (s, r) = (&world.nics.send_qps[qp], &world.nics.recv_qps[qp]);
+    let writer = &world.nics.writers[s.writer as usize];
     let ended = matches!(s.state, QpState::Done | QpState::Error);
     let end = if ended { s.end } else { world.fabric.run.now };
     let error = (s.state == QpState::Error).then(|| {
         format!(
             "transport retry counter exceeded: no progress past packet {} for {}",
             s.requester.acknowledged(),
-            world.nic_models[world.nics[s.src as usize].model as usize].rc.patience(),
+            world.nics.models[world.nics[s.src as usize].model as usize].rc.patience(),
         )
     });
     // What a queue pair that gave up had on the way may still arrive, in the end more than the link carries up to then.
@@ -122,7 +122,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         messages_completed: s.requester.acknowledged() / writer.packets_per_message,
         bytes_delivered: r.bytes_delivered,
         fct_ps: (message.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
-        ideal_fct_ps: message.map(|message| world.ideal_fct[message].0),
+        ideal_fct_ps: message.map(|message| world.nics.ideal_fct[message].0),
         goodput_bps: super::bits_per_second(counted, end.saturating_sub(s.start)),
         packets_sent: s.packets_sent,
         packets_retransmitted: s.packets_retransmitted,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use tailback_proto::units::Time;
 
-use crate::nic::QpState;
+use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -63,8 +63,8 @@ impl Items {
         }
         let mut parts: Vec<Part> = Vec::new();
         let mut part_of: HashMap<Part, u32> = HashMap::new();
-        let qps = world.send_qps.iter().map(|s| (writers[s.writer as usize], s.src));
-        let connections = world.sockets.connections.iter().map(|c| (sockets[c.item as usize], c.src));
+        let qps = world.nics.send_qps.iter().map(|s| (writers[s.writer as usize], s.src));
+        let connections = world.tcp.sockets.connections.iter().map(|c| (sockets[c.item as usize], c.src));
         let mut waiting: Vec<(Time, u32, u32)> = (qps.chain(connections).enumerate())
             .map(|(flow, ((item, start), host))| {
                 let part = Part { item, host };
@@ -98,10 +98,13 @@ impl Items {
         self.delivered.copy_from_slice(&self.done);
         let (delivered, done) = (&mut self.delivered, &mut self.done);
         self.running.retain(|&(flow, part)| {
-            let (bytes, state) = match (flow as usize).checked_sub(world.send_qps.len()) {
-                None => (world.recv_qps[flow as usize].bytes_delivered, world.send_qps[flow as usize].state),
+            let (bytes, state) = match (flow as usize).checked_sub(world.nics.send_qps.len()) {
+                None => (
+                    world.nics.recv_qps[flow as usize].bytes_delivered,
+                    world.nics.send_qps[flow as usize].state,
+                ),
                 Some(connection) => {
-                    let c = &world.sockets.connections[connection];
+                    let c = &world.tcp.sockets.connections[connection];
                     (c.bytes_read, c.state)
                 }
             };

@@ -234,7 +234,7 @@ fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
     let row = |test: &LatencyTest| {
         let mut sorted: Vec<u64> = test.round_trips.iter().map(|time| time.0 / 2).collect();
         sorted.sort_unstable();
-        let writer = &plan.writers[world.send_qps[test.qp as usize].writer as usize];
+        let writer = &plan.writers[world.nics.send_qps[test.qp as usize].writer as usize];
         let last = sorted.len().checked_sub(1)?;
         Some(Latency {
             name: writer.name.clone(),
@@ -247,7 +247,7 @@ fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
             max_ps: sorted[last],
         })
     };
-    world.latency_tests.iter().filter_map(row).collect()
+    world.nics.latency_tests.iter().filter_map(row).collect()
 }
 
 fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
@@ -256,7 +256,7 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         let (port, class) = port_and_class(at);
         let owner = world.fabric.ports[port].owner as usize;
         let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
-        let path = world.nics.get(owner).and_then(|nic| world.paths.get(nic.path as usize));
+        let path = world.nics.nics.get(owner).and_then(|nic| world.nics.paths.get(nic.path as usize));
         let (place, what, bytes) = match path {
             Some(path) => (name.clone(), "buffer", path.buffers.part_of(class).0),
             None => {
@@ -387,8 +387,8 @@ fn storms(world: &World) -> Vec<Storm> {
 /// Every queue that lies on the path of a connection, receivers first.
 fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
-    let connections = world.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
-    let tcp = world.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
+    let connections = world.nics.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
+    let tcp = world.tcp.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
     for (flow, (src, dst, code_point)) in connections.chain(tcp).enumerate() {
         let Some(hops) = world.path(src, dst, flow as u32) else { continue };
         let mut order = 0;
@@ -400,7 +400,7 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         };
         let last = hops[hops.len() - 1];
         let receive_port = world.fabric.ports[last].peer as usize;
-        match world.paths.get(world.nics[dst as usize].path as usize) {
+        match world.nics.paths.get(world.nics[dst as usize].path as usize) {
             Some(path) => {
                 let class = world.fabric.classes.of(dst as usize)[code_point as usize];
                 for row in super::paths::ROWS {

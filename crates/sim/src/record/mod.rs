@@ -9,6 +9,7 @@ mod meta;
 mod paths;
 mod qdisc;
 pub(crate) mod series;
+mod settings;
 pub(crate) mod source;
 mod tcp;
 mod veth;
@@ -18,7 +19,8 @@ pub use counters::Counter;
 pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;
-pub use series::{RecordParameters, Series, MIN_BINS};
+pub use series::Series;
+pub use settings::{RecordParameters, MIN_BINS};
 pub use tcp::{CoreShares, Cpu};
 pub use veth::{Pings, Sender, Teardown, Veth, VethEnd};
 

@@ -96,7 +96,7 @@ pub(super) fn sources(path: &HostPath, row: &str, class: Option<u8>) -> Vec<Path
 pub(super) fn read(world: &mut World, path: usize, source: PathSource, before: &mut u64, span: Time) -> f64 {
     use PathSource::*;
     let now = world.fabric.run.now;
-    let path = &mut world.paths[path];
+    let path = &mut world.nics.paths[path];
     let mut mean = |byte_time: u128| {
         // In ticks, which 64 bits hold for long.
         let ticks = (byte_time / TICK as u128) as u64;

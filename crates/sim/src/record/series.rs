@@ -13,26 +13,13 @@ use tailback_proto::units::Time;
 use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths;
+use super::settings::MIN_BINS;
 use super::source::{Column, Kind, QpSignal, Source};
 use super::veth;
 use crate::fabric::lane;
 use crate::plan::Plan;
 use crate::world::World;
 
-tailback_proto::parameters! {
-    /// What is kept of a run, however long it is.
-    pub struct RecordParameters {
-        /// Most bins of a time series; a longer run has longer bins.
-        max_bins: u32 = 2048, in MIN_BINS..=1_000_000,
-            source "assumption: twice as many as a plot has pixels across";
-        /// Queue pairs whose rate and alpha are recorded.
-        qps: u32 = 64, in 0..=100_000,
-            source "assumption: more lines cannot be told apart in a plot";
-    }
-}
-
-/// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.
-pub const MIN_BINS: u32 = 16;
 /// Length of a bin at the start of a run.
 pub(crate) const FIRST_BIN: Time = Time::from_us(1);
 /// The same where there are more than [`MANY_COLUMNS`], so that reading them all takes a small part of the run.
@@ -141,15 +128,15 @@ impl Recorder {
             world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
         // The class of the first queue pair to each host, where hosts have paths.
         let mut class_to: HashMap<u16, u8> = HashMap::new();
-        if !world.paths.is_empty() {
-            for s in &world.send_qps {
+        if !world.nics.paths.is_empty() {
+            for s in &world.nics.send_qps {
                 class_to.entry(s.dst).or_insert(s.class);
             }
         }
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             use Source::*;
             let port = world.nics[host].port as usize;
-            let has_cpu = !world.cpus.cores_of(host).is_empty();
+            let has_cpu = !world.tcp.cpus.cores_of(host).is_empty();
             let mut sources = vec![
                 GoodputTx(host),
                 GoodputRx(host),
@@ -173,7 +160,7 @@ impl Recorder {
                 recorder.add(receive_name(plan, host), &[RxMean(host), RxMax(host), RxDropped(host)]);
             }
         }
-        for (number, path) in world.paths.iter().enumerate() {
+        for (number, path) in world.nics.paths.iter().enumerate() {
             let class = class_to.get(&(path.host as u16)).copied();
             for row in paths::ROWS {
                 let pausing = class.filter(|_| row == "nic-rx").map(|c| lane(path.port as usize, c));
@@ -192,10 +179,10 @@ impl Recorder {
             for &class in &classes {
                 let at = lane(port, class);
                 use Source::*;
-                if detail == Detail::Hosts && host >= world.nics.len() {
+                if detail == Detail::Hosts && host >= world.nics.nics.len() {
                     continue;
                 }
-                if host < world.nics.len() {
+                if host < world.nics.nics.len() {
                     recorder.add(
                         send_queue_name(plan, host, class),
                         &[BacklogMean(host, class), BacklogMax(host, class), PausedShare(at)],
@@ -217,10 +204,10 @@ impl Recorder {
                 );
             }
         }
-        for qp in tracked(world.send_qps.len(), plan.record.qps as usize) {
+        for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
             recorder.add(qp_name(plan, world, qp), &qp_sources(world, qp));
         }
-        for connection in tracked(world.sockets.connections.len(), plan.record.qps as usize) {
+        for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
             recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
         }
@@ -363,8 +350,8 @@ pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
 
 /// What is recorded of a queue pair.
 fn qp_sources(world: &World, qp: usize) -> Vec<Source> {
-    let s = &world.send_qps[qp];
-    let model = &world.nic_models[world.nics[s.src as usize].model as usize];
+    let s = &world.nics.send_qps[qp];
+    let model = &world.nics.models[world.nics[s.src as usize].model as usize];
     let signal = |(number, shown): (usize, SignalInfo)| QpSignal {
         qp: qp as u32,
         number: number as u8,
@@ -407,10 +394,10 @@ pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
 }
 
 fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
-    let s = &world.send_qps[qp];
-    let (kind, number) = match qp.checked_sub(world.first_flow_qp as usize) {
+    let s = &world.nics.send_qps[qp];
+    let (kind, number) = match qp.checked_sub(world.nics.first_flow_qp as usize) {
         Some(message) => ("flow", message),
-        None => ("qp", world.writers[s.writer as usize].number_of(qp as u32) as usize),
+        None => ("qp", world.nics.writers[s.writer as usize].number_of(qp as u32) as usize),
     };
     format!("{}-{}/{kind}{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
 }

@@ -10,7 +10,8 @@ use super::paths::{self, PathSource};
 use super::veth::{self, VethSource};
 use crate::fabric::port::mean_of_ticks;
 use crate::fabric::port_and_class;
-use crate::nic::{NicModel, SendQp};
+use crate::nic::qp::SendQp;
+use crate::nic::NicModel;
 use crate::world::World;
 
 /// Where a value comes from.
@@ -237,20 +238,20 @@ impl Column {
             Xoff(at) => {
                 let (port, class) = port_and_class(at);
                 let switch =
-                    &world.fabric.switches[world.fabric.ports[port].owner as usize - world.nics.len()];
+                    &world.fabric.switches[world.fabric.ports[port].owner as usize - world.nics.nics.len()];
                 return switch.ingress_threshold(switch.pool(class)) as f64;
             }
             BacklogMean(host, class) | BacklogMax(host, class) => {
                 return world.nics[host].backlog_bytes[class as usize] as f64
             }
             CpuShare(host) => {
-                let cores = world.cpus.cores_of(host);
+                let cores = world.tcp.cpus.cores_of(host);
                 cores.iter().map(|core| core.busy_until_now(now).0).sum::<u64>() / cores.len() as u64
             }
-            RxDropped(host) => world.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
-            RxMean(host) => return world.cpus.backlog(host).take_mean(now, span),
-            RxMax(host) => return world.cpus.backlog(host).take_max() as f64,
-            Cwnd(connection) => return world.sockets.connections[connection].sender.cwnd() as f64,
+            RxDropped(host) => world.tcp.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum(),
+            RxMean(host) => return world.tcp.cpus.backlog(host).take_mean(now, span),
+            RxMax(host) => return world.tcp.cpus.backlog(host).take_max() as f64,
+            Cwnd(connection) => return world.tcp.sockets.connections[connection].sender.cwnd() as f64,
             QpRate(qp) => return rate(world, qp),
             QpSignal(signal) => {
                 let (s, model) = queue_pair(world, signal.qp as usize);
@@ -261,13 +262,13 @@ impl Column {
                 );
             }
             BesideSignal(signal) => return beside(world, signal),
-            ConnectionGoodput(connection) => world.sockets.connections[connection].bytes_read,
+            ConnectionGoodput(connection) => world.tcp.sockets.connections[connection].bytes_read,
             IioOccupancy(agent) => return world.agents[agent].occupancy(),
             MbaLevel(agent) => return world.agents[agent].level() as f64,
             Path(path, source) => return paths::read(world, path, source, before, span),
             Bridge(source) => return bridges::read(world, source, before, span),
             Veth(index, source) => return veth::read(world, index, source, before, span),
-            QpGoodput(qp) => world.recv_qps[qp].bytes_delivered,
+            QpGoodput(qp) => world.nics.recv_qps[qp].bytes_delivered,
             ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
             PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
         };
@@ -277,8 +278,8 @@ impl Column {
 }
 
 fn queue_pair(world: &World, qp: usize) -> (&SendQp, &NicModel) {
-    let s = &world.send_qps[qp];
-    (s, &world.nic_models[world.nics[s.src as usize].model as usize])
+    let s = &world.nics.send_qps[qp];
+    (s, &world.nics.models[world.nics[s.src as usize].model as usize])
 }
 
 /// The rate of a queue pair now.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::counters::Counter;
 use super::flows::Flow;
 use crate::fabric::packet::Kind;
-use crate::nic::QpState;
+use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -33,11 +33,11 @@ pub struct CoreShares {
 /// CPUs that served packets.
 pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
     let mut rows = Vec::new();
-    for (host, cpu) in world.cpus.hosts.iter().enumerate() {
+    for (host, cpu) in world.tcp.cpus.hosts.iter().enumerate() {
         if cpu.is_none() {
             continue;
         }
-        let cores = world.cpus.cores_of(host).iter().map(|core| {
+        let cores = world.tcp.cpus.cores_of(host).iter().map(|core| {
             let [irq, softirq, system] = core.shares(world.fabric.run.now);
             CoreShares { irq, softirq, system }
         });
@@ -48,7 +48,7 @@ pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
 
 /// A row a connection.
 pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
-    let row = |c: &crate::host::Connection| {
+    let row = |c: &crate::host::connection::Connection| {
         let item = &plan.tcp_connections[c.item as usize];
         let done = c.state == QpState::Done;
         let started = c.state != QpState::Waiting;
@@ -79,12 +79,12 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
             ..Flow::default()
         }
     };
-    world.sockets.connections.iter().map(row).collect()
+    world.tcp.sockets.connections.iter().map(row).collect()
 }
 
 /// Name of a connection whose series are recorded.
 pub(super) fn connection_name(plan: &Plan, world: &World, connection: usize) -> String {
-    let c = &world.sockets.connections[connection];
+    let c = &world.tcp.sockets.connections[connection];
     format!("{}-{}/tcp{}", plan.hosts[c.src as usize].name, plan.hosts[c.dst as usize].name, c.number)
 }
 
@@ -100,8 +100,8 @@ pub(super) struct HostTotals {
 impl HostTotals {
     /// By host.
     pub fn of_hosts(world: &World) -> Vec<HostTotals> {
-        let mut found = vec![HostTotals::default(); world.nics.len()];
-        for c in &world.sockets.connections {
+        let mut found = vec![HostTotals::default(); world.nics.nics.len()];
+        for c in &world.tcp.sockets.connections {
             let (statistics, sender) = (c.sender.statistics(), &mut found[c.src as usize]);
             sender.packets_sent += c.packets_sent;
             sender.retransmitted_segments += c.packets_retransmitted;
@@ -114,7 +114,7 @@ impl HostTotals {
 
 /// Counters of a host that speaks TCP, under the names of `nstat` and of `ethtool -S`.
 pub(super) fn counters(host: usize, name: &str, world: &World, totals: &HostTotals, rows: &mut Vec<Counter>) {
-    let cores = world.cpus.cores_of(host);
+    let cores = world.tcp.cpus.cores_of(host);
     if cores.is_empty() {
         return;
     }
@@ -134,10 +134,10 @@ pub(super) fn counters(host: usize, name: &str, world: &World, totals: &HostTota
 /// Checks receive rings and connections. Returns how many data packets wait in rings and what the applications read.
 pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, u64) {
     let mut in_rings = 0;
-    for (host, cpu) in world.cpus.hosts.iter().enumerate() {
+    for (host, cpu) in world.tcp.cpus.hosts.iter().enumerate() {
         let Some(cpu) = cpu else { continue };
         let mut waiting = 0;
-        for (number, core) in world.cpus.cores_of(host).iter().enumerate() {
+        for (number, core) in world.tcp.cpus.cores_of(host).iter().enumerate() {
             let place = format!("receive ring of host {host}, core {number}");
             let packets = core.ring.iter(&world.fabric.packets).count() as u64;
             waiting +=
@@ -166,8 +166,8 @@ pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, 
             errors.push((format!("receive rings of host {host}"), text));
         }
     }
-    let connections = &world.sockets.connections;
-    let in_bursts = world.ring_payload(connections.len());
+    let connections = &world.tcp.sockets.connections;
+    let in_bursts = world.tcp.ring_payload(connections.len());
     for (number, (c, in_bursts)) in connections.iter().zip(in_bursts).enumerate() {
         let mut wrong = |text: String| errors.push((format!("TCP connection {number}"), text));
         if c.bytes_read + c.receiver.unread() != c.receiver.delivered() {
@@ -233,7 +233,7 @@ mod tests {
         let mut simulation = Simulation::new(plan.clone()).unwrap();
         simulation.advance(20_000);
         let world = simulation.world_mut();
-        assert!(world.cpus.cores_of(2)[0].rx_out_of_buffer > 0, "a ring overflowed");
+        assert!(world.tcp.cpus.cores_of(2)[0].rx_out_of_buffer > 0, "a ring overflowed");
         cook(world);
         super::super::audit::audit(&plan, world).1
     }
@@ -243,20 +243,20 @@ mod tests {
     fn every_cooked_book_is_noticed() {
         assert_eq!(cooked(|_| {}), []);
         type Cook<'a> = &'a dyn Fn(&mut World);
-        let receiver = |w: &mut World| w.cpus.hosts[2].as_ref().unwrap().first_core as usize;
+        let receiver = |w: &mut World| w.tcp.cpus.hosts[2].as_ref().unwrap().first_core as usize;
         let cooks: [(&str, Cook); 7] = [
             ("receive ring of host 2, core 0", &|w| {
                 let core = receiver(w);
-                w.cpus.cores[core].rx_packets += 1;
+                w.tcp.cpus.cores[core].rx_packets += 1;
             }),
             ("receive ring of host 2, core 0", &|w| {
                 let core = receiver(w);
-                w.cpus.cores[core].ring_packets += 1;
+                w.tcp.cpus.cores[core].ring_packets += 1;
             }),
-            ("receive rings of host 2", &|w| w.cpus.backlog(2).value += 1),
-            ("TCP connection 0", &|w| w.sockets.connections[0].bytes_read += 1),
-            ("TCP connection 1", &|w| w.sockets.connections[1].queued += 1),
-            ("the run", &|w| w.sockets.connections[3].bytes_read += 1),
+            ("receive rings of host 2", &|w| w.tcp.cpus.backlog(2).value += 1),
+            ("TCP connection 0", &|w| w.tcp.sockets.connections[0].bytes_read += 1),
+            ("TCP connection 1", &|w| w.tcp.sockets.connections[1].queued += 1),
+            ("the run", &|w| w.tcp.sockets.connections[3].bytes_read += 1),
             ("the run", &|w| w.fabric.data.delivered += 1),
         ];
         for (number, (place, cook)) in cooks.iter().enumerate() {

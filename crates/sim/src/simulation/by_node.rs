@@ -24,7 +24,7 @@ type Entry = Reverse<(Time, u32)>;
 /// Where an event happens; none: it is the whole network's.
 fn node_of(world: &World, event: Event) -> Option<usize> {
     let owner = |port: usize| world.fabric.ports[port].owner as usize;
-    let src = |qp: u32| world.send_qps[qp as usize].src as usize;
+    let src = |qp: u32| world.nics.send_qps[qp as usize].src as usize;
     Some(match event {
         Event::Sample => return None,
         Event::Arrival(port) | Event::PauseEffect(port) => {
@@ -33,7 +33,7 @@ fn node_of(world: &World, event: Event) -> Option<usize> {
         Event::PortWake(port) => owner(port as usize),
         Event::PauseExpiry(lane) | Event::PauseRefresh(lane) => owner(port_and_class(lane as usize).0),
         Event::PacingDue(qp) | Event::TransportTimer(qp) => src(qp),
-        Event::WriterStart(writer) => src(world.writers[writer as usize].first_qp),
+        Event::WriterStart(writer) => src(world.nics.writers[writer as usize].first_qp),
         other => unreachable!("{other:?} is in none of these plans"),
     })
 }

@@ -3,4 +3,4 @@
 pub(crate) mod latency;
 mod perftest;
 
-pub(crate) use perftest::{schedule, Writer};
+pub(crate) use perftest::{start_time, Writer};

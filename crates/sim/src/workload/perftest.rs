@@ -11,10 +11,6 @@ use std::num::NonZeroU64;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, ACK_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
-use crate::event::Event;
-use crate::nic::QpState;
-use crate::world::World;
-
 /// Messages up to this size share a completion.
 const SHARED_COMPLETION_BYTES: u64 = 8192;
 /// Messages that share a completion (perftest's default `cq_mod`).
@@ -126,7 +122,7 @@ impl Writer {
     }
 
     /// How many messages to post now: up to the depth, of what the completions seen so far leave room for.
-    fn to_post(&self, posted: u64, completed: u64) -> u64 {
+    pub fn to_post(&self, posted: u64, completed: u64) -> u64 {
         if self.stopped {
             return 0;
         }
@@ -136,118 +132,9 @@ impl Writer {
     }
 }
 
-impl World {
-    /// The queue pairs of a writer begin.
-    pub(crate) fn on_writer_start(&mut self, writer: u32) {
-        let Writer { first_qp, qps, .. } = self.writers[writer as usize];
-        for qp in first_qp..first_qp + qps {
-            let s = &mut self.send_qps[qp as usize];
-            s.state = QpState::Running;
-            s.start = self.fabric.run.now;
-            self.post(qp);
-        }
-        for qp in first_qp..first_qp + qps {
-            self.activate(qp);
-        }
-        if !self.latency_tests.is_empty() {
-            self.begin_latency_test(first_qp);
-        }
-    }
-
-    /// A message of the flow list is posted.
-    pub(crate) fn on_flow_start(&mut self, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
-        s.state = QpState::Running;
-        s.start = self.fabric.run.now;
-        self.post(qp);
-        self.activate(qp);
-    }
-
-    /// A writer posts no more; what it posted is still sent.
-    pub(crate) fn on_writer_stop(&mut self, writer: u32) {
-        self.writers[writer as usize].stopped = true;
-        let Writer { first_qp, qps, .. } = self.writers[writer as usize];
-        for qp in first_qp..first_qp + qps {
-            match self.send_qps[qp as usize].state {
-                QpState::Waiting => self.end_qp(qp, QpState::Done),
-                QpState::Running => self.end_if_idle(qp),
-                QpState::Done | QpState::Error => {}
-            }
-        }
-    }
-
-    /// Packets of a queue pair were acknowledged.
-    pub(crate) fn on_progress(&mut self, qp: u32) {
-        self.post(qp);
-        self.end_if_idle(qp);
-    }
-
-    /// Posts what a queue pair has room for.
-    pub(super) fn post(&mut self, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
-        let writer = &self.writers[s.writer as usize];
-        let completed = s.requester.acknowledged() / writer.packets_per_message;
-        let messages = writer.to_post(s.messages_posted, completed);
-        if messages == 0 {
-            return;
-        }
-        let packets = messages * writer.packets_per_message;
-        s.messages_posted += messages;
-        s.requester.post(packets);
-        self.nics[s.src as usize].backlog_bytes[s.class as usize] +=
-            (packets * writer.backlog_weight as u64) as i64;
-    }
-
-    fn end_if_idle(&mut self, qp: u32) {
-        let s = &self.send_qps[qp as usize];
-        let writer = &self.writers[s.writer as usize];
-        let complete = writer.stopped || writer.messages == Some(s.messages_posted);
-        if complete && s.requester.is_idle() {
-            self.end_qp(qp, QpState::Done);
-        }
-    }
-
-    /// A queue pair is finished, well or not.
-    pub(crate) fn end_qp(&mut self, qp: u32, state: QpState) {
-        let s = &mut self.send_qps[qp as usize];
-        if s.state == QpState::Waiting {
-            s.start = self.fabric.run.now;
-        }
-        if state == QpState::Error {
-            let unsent = s.requester.posted() - s.requester.next_sequence();
-            let weight = self.writers[s.writer as usize].backlog_weight as i64;
-            self.nics[s.src as usize].backlog_bytes[s.class as usize] -= unsent as i64 * weight;
-        }
-        s.state = state;
-        s.end = self.fabric.run.now;
-        self.fabric.run.flow_ended();
-    }
-}
-
 /// When the writers of a plan start: each draws from its own stream.
 pub(crate) fn start_time(plan: &crate::plan::WriterPlan, seed: u64, index: usize) -> Time {
     let mut stream = crate::engine::stream(seed, "writer start", index as u64);
     let offset = crate::engine::uniform(&mut stream) * plan.start_spread_ps as f64;
     Time(plan.start_ps + offset as u64)
-}
-
-/// Schedules the starts and stops of all writers, all single messages, and what happens to links.
-pub(crate) fn schedule(world: &mut World, plan: &crate::plan::Plan) {
-    for (index, writer) in plan.writers.iter().enumerate() {
-        let start = start_time(writer, plan.seed, index);
-        world.fabric.run.schedule(start, Event::WriterStart(index as u32));
-        if let Some(stop) = writer.stop_ps {
-            world.fabric.run.schedule(Time(stop.max(start.0 + 1)), Event::WriterStop(index as u32));
-        }
-    }
-    for (qp, flow) in (world.first_flow_qp..).zip(&plan.flows.list) {
-        world.fabric.run.schedule(flow.start(), Event::FlowStart(qp));
-    }
-    for change in 0..world.memory_loads.len() {
-        let at = world.memory_loads[change].at;
-        world.fabric.run.schedule(at, Event::MemoryLoad(change as u32));
-    }
-    for (change, event) in plan.link_events.iter().enumerate() {
-        world.fabric.run.schedule(Time(event.0), Event::LinkChange(change as u32));
-    }
 }

@@ -20,7 +20,7 @@ impl World {
         let event = |ahead| self.fabric.run.events.upcoming(ahead).map(Event::decode);
         match event(4) {
             Some(Event::Arrival(port) | Event::PortWake(port)) => prefetch(&self.fabric.ports, port as usize),
-            Some(Event::PacingDue(qp)) => prefetch(&self.send_qps, qp as usize),
+            Some(Event::PacingDue(qp)) => prefetch(&self.nics.send_qps, qp as usize),
             _ => {}
         }
         match event(3) {
@@ -29,9 +29,9 @@ impl World {
             }
             Some(Event::PortWake(port)) => self.fabric.queues.prefetch(port as usize, self.first_class(port)),
             Some(Event::PacingDue(qp)) => {
-                let s = &self.send_qps[qp as usize];
-                prefetch(&self.nics, s.src as usize);
-                prefetch(&self.writers, s.writer as usize);
+                let s = &self.nics.send_qps[qp as usize];
+                prefetch(&self.nics.nics, s.src as usize);
+                prefetch(&self.nics.writers, s.writer as usize);
             }
             _ => {}
         }
@@ -42,11 +42,11 @@ impl World {
                 let packet = &self.fabric.packets[head];
                 self.fabric.groups.prefetch(port.peer as usize, packet.class);
                 self.fabric.packets.prefetch(Some(packet.next));
-                match (port.peer_owner as usize).checked_sub(self.nics.len()) {
+                match (port.peer_owner as usize).checked_sub(self.fabric.hosts) {
                     Some(switch) => self.fabric.routes.prefetch(switch, packet.dst),
                     None => {
-                        prefetch(&self.recv_qps, packet.qp as usize);
-                        prefetch(&self.send_qps, packet.qp as usize);
+                        prefetch(&self.nics.recv_qps, packet.qp as usize);
+                        prefetch(&self.nics.send_qps, packet.qp as usize);
                     }
                 }
             }
@@ -57,7 +57,7 @@ impl World {
                 }
             }
             Some(Event::PacingDue(qp)) => {
-                let nic = &self.nics[self.send_qps[qp as usize].src as usize];
+                let nic = &self.nics[self.nics.send_qps[qp as usize].src as usize];
                 prefetch(&self.fabric.ports, nic.port as usize);
             }
             _ => {}
@@ -66,7 +66,7 @@ impl World {
             let port = &self.fabric.ports[port as usize];
             let Some(head) = port.in_flight.head() else { return };
             let packet = &self.fabric.packets[head];
-            if let Some(switch) = (port.peer_owner as usize).checked_sub(self.nics.len()) {
+            if let Some(switch) = (port.peer_owner as usize).checked_sub(self.fabric.hosts) {
                 if let Some(out) = self.fabric.routes.next_port(switch, packet.dst, packet.qp) {
                     prefetch(&self.fabric.ports, out);
                     self.fabric.queues.prefetch(out, packet.class);

@@ -6,11 +6,13 @@ use tailback_proto::nic::Pacer;
 use tailback_proto::transport::rc::Requester;
 use tailback_proto::units::Time;
 
-use crate::event::MAX_INDEX;
+use crate::event::{Event, MAX_INDEX};
 use crate::host::path::{LoadChange, LINE_BYTES};
-use crate::nic::{NicModel, Prober, QpState, RecvQp, SendQp};
+use crate::nic::qp::{Prober, QpState, RecvQp, SendQp};
+use crate::nic::NicModel;
 use crate::plan::{Plan, PlanError};
-use crate::workload::Writer;
+use crate::workload::latency::{number, LatencyTest};
+use crate::workload::{start_time, Writer};
 use crate::world::World;
 
 impl World {
@@ -25,11 +27,11 @@ impl World {
                 read_share: load.read_share,
             };
             let ends = load.stop_ps.map(|stop| change(stop, false));
-            self.memory_loads.extend([Some(change(load.start_ps, true)), ends].into_iter().flatten());
+            self.nics.memory_loads.extend([Some(change(load.start_ps, true)), ends].into_iter().flatten());
         }
-        for s in &self.send_qps {
-            if let Some(path) = self.paths.get_mut(self.nics[s.dst as usize].path as usize) {
-                let writer = &self.writers[s.writer as usize];
+        for s in &self.nics.send_qps {
+            if let Some(path) = self.nics.paths.get_mut(self.nics.nics[s.dst as usize].path as usize) {
+                let writer = &self.nics.writers[s.writer as usize];
                 path.add_working_set(writer.message_bytes.saturating_mul(writer.tx_depth));
             }
         }
@@ -38,7 +40,7 @@ impl World {
     /// The receiving halves of all queue pairs, and the notification points that they share.
     pub(super) fn add_receivers(&mut self, plan: &Plan) {
         let mut numbers = HashMap::new();
-        for (qp, s) in self.send_qps.iter().enumerate() {
+        for (qp, s) in self.nics.send_qps.iter().enumerate() {
             let at_receiver = &plan.nics[plan.hosts[s.dst as usize].nic].congestion[s.congestion as usize];
             let holds_for = at_receiver.cnp_interval().map_or(CnpInterval::Qp, |(_, per)| per);
             let share = match holds_for {
@@ -48,7 +50,7 @@ impl World {
             };
             let next = numbers.len() as u32;
             let notification_point = *numbers.entry(share).or_insert(next);
-            self.recv_qps.push(RecvQp {
+            self.nics.recv_qps.push(RecvQp {
                 src: s.src,
                 notification_point,
                 sends_cnps: s.uses.cnps,
@@ -58,7 +60,7 @@ impl World {
                 ..RecvQp::default()
             });
         }
-        self.notification_points = vec![NotificationPoint::default(); numbers.len()];
+        self.nics.notification_points = vec![NotificationPoint::default(); numbers.len()];
     }
 
     pub(super) fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
@@ -67,7 +69,7 @@ impl World {
             let place = format!("writers[{index}]");
             let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
             let nic = &plan.nics[plan.hosts[src].nic];
-            let mut built = Writer::new(writer, nic.mtu_bytes, self.send_qps.len() as u32);
+            let mut built = Writer::new(writer, nic.mtu_bytes, self.nics.send_qps.len() as u32);
             self.check_connection(&place, &built, src, dst, &plan.hosts)?;
             let number = numbers.entry((src, dst)).or_default();
             built.first_number = *number;
@@ -76,34 +78,40 @@ impl World {
             for _ in 0..writer.qps {
                 self.add_qp(src, dst, writer.code_point, index as u32, congestion);
             }
-            self.writers.push(built);
+            self.nics.writers.push(built);
         }
         Ok(())
     }
 
     pub(super) fn add_flows(&mut self, plan: &Plan) -> Result<(), PlanError> {
-        self.first_flow_qp = self.send_qps.len() as u32;
-        self.ideal_fct.reserve_exact(plan.flows.list.len());
+        self.nics.first_flow_qp = self.nics.send_qps.len() as u32;
+        self.nics.ideal_fct.reserve_exact(plan.flows.list.len());
         for (index, flow) in plan.flows.list.iter().enumerate() {
             let nic = &plan.nics[plan.hosts[flow.src()].nic];
-            let qp = self.send_qps.len() as u32;
+            let qp = self.nics.send_qps.len() as u32;
             let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
             self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
             let own = plan.flows.congestion.get(flow.tag()).copied().flatten();
             let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
-            let model = &self.nic_models[self.nics[flow.src()].model as usize];
+            let model = &self.nics.models[self.nics[flow.src()].model as usize];
             let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
             let (src, dst) = (flow.src() as u16, flow.dst() as u16);
             let path = self.path(src, dst, qp).expect("it was checked");
             let back = self.path(dst, src, qp).expect("links have two ends");
-            self.ideal_fct.push(self.fabric.ideal_completion(
+            self.nics.ideal_fct.push(self.fabric.ideal_completion(
                 &path,
                 &back,
                 built.packets_per_message,
                 built.frames(telemetry_bytes),
             ));
-            self.add_qp(flow.src(), flow.dst(), flow.code_point(), self.writers.len() as u32, congestion);
-            self.writers.push(built);
+            self.add_qp(
+                flow.src(),
+                flow.dst(),
+                flow.code_point(),
+                self.nics.writers.len() as u32,
+                congestion,
+            );
+            self.nics.writers.push(built);
         }
         Ok(())
     }
@@ -122,7 +130,7 @@ impl World {
             "more than 2^22 packets would be outstanding on a queue pair".into()
         } else if self.path(src as u16, dst as u16, writer.first_qp).is_none() {
             format!("no path from {} to {}", hosts[src].name, hosts[dst].name)
-        } else if self.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
+        } else if self.nics.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
             "too many queue pairs in all".into()
         } else {
             return Ok(());
@@ -131,9 +139,9 @@ impl World {
     }
 
     fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32, number: usize) {
-        let NicModel { congestion, class_of, rhcc, .. } = &self.nic_models[self.nics[src].model as usize];
+        let NicModel { congestion, class_of, rhcc, .. } = &self.nics.models[self.nics[src].model as usize];
         let congestion = &congestion[number];
-        self.send_qps.push(SendQp {
+        self.nics.send_qps.push(SendQp {
             requester: Requester::default(),
             pacer: Pacer::new(congestion),
             uses: congestion.uses(),
@@ -158,5 +166,44 @@ impl World {
             local_ack_timeout_err: 0,
             rp_cnp_handled: 0,
         });
+    }
+
+    /// Ties the queue pairs of latency tests together.
+    pub(super) fn add_latency_tests(&mut self, plan: &Plan) {
+        for (index, writer) in plan.writers.iter().enumerate() {
+            let Some(partner) = writer.partner else { continue };
+            let (own, other) =
+                (self.nics.writers[index].first_qp, self.nics.writers[partner.writer].first_qp);
+            self.nics.recv_qps[own as usize].answered_by = number(other);
+            if partner.begins {
+                self.nics.latency_tests.push(LatencyTest {
+                    qp: own,
+                    sent_at: Time::ZERO,
+                    round_trips: Vec::new(),
+                });
+            }
+        }
+    }
+
+    /// Schedules the starts and stops of all writers, all single messages, and what happens to links.
+    pub(crate) fn schedule(&mut self, plan: &Plan) {
+        let (run, nics) = (&mut self.fabric.run, &self.nics);
+        for (index, writer) in plan.writers.iter().enumerate() {
+            let start = start_time(writer, plan.seed, index);
+            run.schedule(start, Event::WriterStart(index as u32));
+            if let Some(stop) = writer.stop_ps {
+                run.schedule(Time(stop.max(start.0 + 1)), Event::WriterStop(index as u32));
+            }
+        }
+        for (qp, flow) in (nics.first_flow_qp..).zip(&plan.flows.list) {
+            run.schedule(flow.start(), Event::FlowStart(qp));
+        }
+        for change in 0..nics.memory_loads.len() {
+            let at = nics.memory_loads[change].at;
+            run.schedule(at, Event::MemoryLoad(change as u32));
+        }
+        for (change, event) in plan.link_events.iter().enumerate() {
+            run.schedule(Time(event.0), Event::LinkChange(change as u32));
+        }
     }
 }

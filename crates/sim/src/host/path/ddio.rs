@@ -13,7 +13,7 @@
 
 use tailback_proto::units::Bytes;
 
-use super::WAN;
+use super::settings::WAN;
 
 tailback_proto::parameters! {
     /// Direct cache access: writes of the NIC go to some ways of the last-level cache.

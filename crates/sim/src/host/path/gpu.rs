@@ -14,45 +14,11 @@
 //!
 //! Leaves out: the GPU's own use of its memory, and the limits of its address translation.
 
-use tailback_proto::parameters::{DELAY, SPAN};
-use tailback_proto::units::{Bytes, Rate, Time};
+use tailback_proto::units::{Rate, Time};
 
-use super::pcie::MAX_PAYLOAD_BYTES;
-use super::Level;
+use super::level::Level;
 use crate::engine::{stream, uniform, Stream};
 use crate::plan::GpuPlan;
-
-tailback_proto::parameters! {
-    /// A GPU's memory behind another root port, peer to peer.
-    pub struct GpuParameters {
-        /// Reads and writes together. null: the preset's.
-        bandwidth: Rate, or null, in GPU_RATES,
-            source "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together";
-        /// Hops between NUMA nodes on the way.
-        hops: u32 = 0, in 0..=16, source "assumption: the GPU is at the NIC's own node";
-        /// What each hop adds.
-        hop_latency: Time = Time::from_ns(150), in DELAY,
-            source "assumption: the order of a remote read's extra time on Xeon servers";
-        /// Most bytes of writes on their way between the root ports.
-        outstanding: Bytes = Bytes(8 << 10), in Bytes(MAX_PAYLOAD_BYTES)..=Bytes(1 << 30),
-            source "assumption: no vendor document says; of the order of the IIO's buffer";
-    }
-}
-
-tailback_proto::parameters! {
-    /// Times in which a GPU's memory answers nothing; gaps and durations are drawn.
-    pub struct StallsParameters {
-        /// Mean time from the end of one to the next.
-        interval: Time, in Time(1)..=LONGEST;
-        /// Mean duration; all from 0 to twice this are equally likely.
-        duration: Time, in SPAN;
-    }
-}
-
-/// Down to what the slowest link leaves: what a preset or a rate gives may be set, too.
-const GPU_RATES: std::ops::RangeInclusive<Rate> = Rate::from_mbps(100)..=Rate::from_gbps(100_000);
-/// Ten hours.
-const LONGEST: Time = Time::from_ms(36_000_000);
 
 /// A GPU's path.
 #[derive(Debug)]

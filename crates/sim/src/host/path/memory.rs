@@ -14,39 +14,14 @@
 //! Leaves out: channels, banks and rows one by one, refresh, the turnaround of the bus as a function of the mix, and
 //! other sockets; and the cores' own writes in the queue of pending writes, which are part of their closed loop.
 
-use tailback_proto::parameters::{DELAY, SPAN};
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::units::Time;
 
 use super::ddio::{Ddio, LINE_BYTES};
+use super::level::Level;
 use super::write_queue::WriteQueue;
-use super::{Level, RATES, WAN};
 use crate::engine::{uniform, Stream};
 use crate::fabric::port::TICK;
 use crate::plan::MemoryPlan;
-
-tailback_proto::parameters! {
-    /// The memory controller, which the NIC shares with the cores.
-    pub struct MemoryParameters {
-        /// All channels together. null: the preset's.
-        bandwidth: Rate, or null, in RATES,
-            source format!("pcie3: {WAN}, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of DDR4-3200 and DDR5-4800");
-        /// Mean time of a request in a bank: the scale of its wait under load.
-        service: Time = Time::from_ns(10), in DELAY, source "assumption: of the order of a row hit in DDR4";
-        /// Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of I/O ends when it
-        /// gets one. null: the preset's.
-        write_queue: u32, or null, in 2..=1 << 20,
-            source format!("Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; {WAN}, section 2.2: two channels, pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels");
-        /// A write stays in the full queue this many times as long as a read waits, beside its time on the bus.
-        write_wait: f64 = 7.0, in 0.0..=1e6,
-            source format!("assumption: calibrated on the 62 % that {WAN}, figure 2, loses with PFC at the highest load");
-        /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
-        /// down.
-        read_spread: f64 = 0.0, in 0.0..=1.0, source "assumption: a fluid; the real distribution is not known";
-        /// A read of a core, with nothing in its way.
-        cpu_latency: Time = Time::from_ns(90), in SPAN,
-            source "assumption: what Intel MLC shows of a local DRAM read on Xeon servers";
-    }
-}
 
 /// How often the balance is found anew while packets come: above the credits' time of return, below any reaction of the
 /// network.
@@ -266,8 +241,9 @@ const _: () = assert!(STEP.0 >= TICK, "the integral of the level is in ticks");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::path::settings::MemoryParameters;
     use crate::plan::DdioParameters;
-    use tailback_proto::units::Bytes;
+    use tailback_proto::units::{Bytes, Rate};
 
     fn memory(ddio: Option<DdioParameters>) -> Memory {
         let own = MemoryParameters {

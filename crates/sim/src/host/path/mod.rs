@@ -12,50 +12,32 @@
 //! Leaves out: the IOMMU, descriptors, completions and doorbells on PCIe, reads by the cores of what arrived, the NIC's
 //! context caches, and snoops between sockets other than as latency.
 
-mod ddio;
+pub(crate) mod ddio;
 mod gpu;
 mod iio;
+pub(crate) mod level;
 mod memory;
 mod pcie;
+pub(crate) mod reads;
 mod receive_buffer;
+pub(crate) mod settings;
 mod write_queue;
 
-pub use ddio::DdioParameters;
 pub(crate) use ddio::LINE_BYTES;
-pub use gpu::{GpuParameters, StallsParameters};
 pub(crate) use memory::Memory;
-pub use memory::MemoryParameters;
-pub use pcie::PathParameters;
 
 use gpu::Gpu;
 use iio::Residence;
+use level::Level;
 use pcie::PcieLink;
+use reads::Reads;
 use receive_buffer::ReceiveBuffers;
-use tailback_proto::parameters::SPAN;
-use tailback_proto::units::{Bytes, Rate, Time};
+use tailback_proto::units::Time;
 
 use crate::engine::stream;
 use crate::fabric::packet::{Kind, Packet};
 use crate::fabric::pause::PauseLog;
-use crate::fabric::port::ticks_between;
 use crate::plan::{HostPathPlan, TargetPlan};
-use crate::world::World;
-
-tailback_proto::parameters! {
-    /// How the NIC fetches what it sends.
-    pub struct ReadsParameters {
-        /// Read requests outstanding times their size.
-        outstanding: Bytes = Bytes(16 << 10), in Bytes(1)..=Bytes(1 << 30),
-            source "assumption: 32 requests of 512 B";
-        /// From a read request to its last completion.
-        latency: Time = Time::from_ns(700), in SPAN,
-            source "assumption: the order of a PCIe read of memory; a GPU's takes longer";
-    }
-}
-
-const WAN: &str = "Wan et al. (RHCC), APNet 2024";
-/// Of a link or a memory.
-const RATES: std::ops::RangeInclusive<Rate> = Rate::from_gbps(1)..=Rate::from_gbps(100_000);
 
 /// No path: the host is ideal.
 pub(crate) const IDEAL: u32 = u32::MAX;
@@ -123,23 +105,13 @@ impl Target {
     }
 }
 
-/// How a NIC fetches what it sends: requests are outstanding all the time, so what has been fetched is ahead of the wire
-/// by up to that many bytes.
-#[derive(Debug)]
-pub(crate) struct Reads {
-    outstanding_bytes: u64,
-    latency: Time,
-    /// When the payload of the packet that goes next is there.
-    fetched: Time,
-}
-
 /// What became of a packet at the PCIe link.
 #[derive(Clone, Copy, Debug)]
-struct Crossing {
+pub(crate) struct Crossing {
     /// When its last write has left the NIC.
-    left: Time,
+    pub left: Time,
     /// Of that, what it waited for credits.
-    stalled: Time,
+    pub stalled: Time,
 }
 
 impl HostPath {
@@ -188,7 +160,7 @@ impl HostPath {
     }
 
     /// Moves a packet's payload over PCIe from `start` on.
-    fn cross(&mut self, now: Time, start: Time, payload: u64) -> Crossing {
+    pub fn cross(&mut self, now: Time, start: Time, payload: u64) -> Crossing {
         let mut at = start.max(self.pcie.free_at);
         let mut stalled = Time::ZERO;
         let mut rest = payload;
@@ -212,7 +184,7 @@ impl HostPath {
     }
 
     /// The NIC sent a packet with `payload`: when can the next one, of the same size, go?
-    fn fetch(&mut self, now: Time, payload: u64) -> Time {
+    pub fn fetch(&mut self, now: Time, payload: u64) -> Time {
         let Some(reads) = &mut self.reads else { return now };
         let span = self.pcie.read_span(payload);
         let by_latency = Time(payload * reads.latency.0 / reads.outstanding_bytes);
@@ -227,83 +199,11 @@ impl HostPath {
 }
 
 /// What a packet brings for memory, if the transport takes it.
-fn payload_of(packet: &Packet) -> u64 {
+pub(crate) fn payload_of(packet: &Packet) -> u64 {
     match packet.kind {
         Kind::Data => packet.payload_bytes as u64,
         Kind::Probe => LINE_BYTES, // its timestamp
         _ => 0,
-    }
-}
-
-/// Bytes that wait somewhere, over time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Level {
-    pub bytes: u64,
-    pub max_bytes: u64,
-    /// Integral since the last sample, byte-[`TICK`](crate::fabric::port::TICK)s.
-    pub byte_ticks: u64,
-    changed_at: Time,
-}
-
-impl Level {
-    /// Brings the integral up to `now`.
-    pub fn integrate(&mut self, now: Time) {
-        self.byte_ticks += self.bytes * ticks_between(self.changed_at, now);
-        self.changed_at = now;
-    }
-
-    fn add(&mut self, now: Time, bytes: u64) {
-        self.integrate(now);
-        self.bytes += bytes;
-        self.max_bytes = self.max_bytes.max(self.bytes);
-    }
-
-    fn remove(&mut self, now: Time, bytes: u64) {
-        self.integrate(now);
-        self.bytes -= bytes;
-    }
-}
-
-impl World {
-    fn path_of(&self, host: usize) -> Option<&HostPath> {
-        self.paths.get(self.nics[host].path as usize)
-    }
-
-    /// Occupancy of a host's IIO added up since the start of the run, byte-picoseconds, exact at this instant; what the
-    /// CPU counts in cache lines and cycles of the IIO's clock. 0 without a path.
-    pub(crate) fn iio_occupancy_counter(&self, host: usize) -> u128 {
-        self.path_of(host).map_or(0, |path| path.iio.byte_time(self.fabric.run.now))
-    }
-
-    /// Payload that crossed a host's PCIe link as writes since the start of the run. 0 without a path.
-    pub(crate) fn pcie_write_bytes(&self, host: usize) -> u64 {
-        self.path_of(host).map_or(0, |path| path.pcie.write_bytes)
-    }
-
-    /// Limits the memory traffic of a host's cores (MBA); none: no limit.
-    pub(crate) fn limit_cpu_memory(&mut self, host: usize, limit_bps: Option<u64>) {
-        let now = self.fabric.run.now;
-        if let Some(path) = self.paths.get_mut(self.nics[host].path as usize) {
-            if let Some(memory) = path.target.as_memory() {
-                memory.limit_cores(now, limit_bps);
-            }
-        }
-    }
-
-    /// A generator of memory traffic begins or ends.
-    pub(crate) fn on_memory_load(&mut self, change: u32) {
-        let change = self.memory_loads[change as usize];
-        let now = self.fabric.run.now;
-        if let Some(memory) = self.paths[change.path as usize].target.as_memory() {
-            memory.change_load(now, change.outstanding_bytes, change.read_share, change.begins);
-        }
-    }
-
-    /// The NIC put a packet on the wire: its next data waits until it has been fetched.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(crate) fn fetch_next(&mut self, host: usize, payload: u32) {
-        let nic = &mut self.nics[host];
-        nic.data_ready = self.paths[nic.path as usize].fetch(self.fabric.run.now, payload as u64);
     }
 }
 

@@ -4,40 +4,10 @@
 //! for end host networking", SIGCOMM 2018, section 3: a memory write of up to the maximum payload takes 24 B beside it.
 
 use tailback_proto::flow_control::pcie_credits::{Credits, PostedCredits, DATA_CREDIT_BYTES};
-use tailback_proto::parameters::DELAY;
-use tailback_proto::units::{Bytes, Rate, Time};
+use tailback_proto::units::{Rate, Time};
 
 use super::iio::Residence;
-use super::{RATES, WAN};
 use crate::plan::HostPathPlan;
-
-tailback_proto::parameters! {
-    /// What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them.
-    pub struct PathParameters {
-        /// What PCIe has for TLPs, each way. null: the preset's.
-        rate: Rate, or null, in RATES,
-            source "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs";
-        /// Payload of a full write, a power of two.
-        max_payload: Bytes = Bytes(256), in Bytes(128)..=Bytes(MAX_PAYLOAD_BYTES),
-            source "assumption: what root ports of servers offer most";
-        /// Writes that may be on their way: posted header credits.
-        header_credits: u32 = 128, in 1..=1 << 20,
-            source "assumption: more than data credits allow, so that these decide";
-        /// Buffer of the IIO in cache lines of 64 B: posted data credits. null: the preset's.
-        iio_lines: u32, or null, in 2..=1 << 22,
-            source format!("assumption: pcie3: 93, {HOSTCC}; twice as many with each generation, as its rate needs");
-        /// From a write's end to the return of its credits at the NIC.
-        credit_latency: Time = Time::from_ns(213), in DELAY,
-            source format!("assumption: what the IIO's occupancy at 100 Gbit/s leaves, {HOSTCC}");
-        /// From a write's last bit on PCIe to its end, with nothing in its way.
-        iio_latency: Time = Time::from_ns(113), in DELAY,
-            source format!("assumption: calibrated on the 120 ns of an idle receiver in {WAN}, section 4");
-    }
-}
-
-/// Largest payload of a write.
-pub(crate) const MAX_PAYLOAD_BYTES: u64 = 4096;
-const HOSTCC: &str = "recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified";
 
 /// Bursts to the credits: a burst is short against them, so that the credits of its first writes are back before its
 /// last ones need them, as they are in hardware.

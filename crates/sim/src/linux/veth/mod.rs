@@ -25,7 +25,7 @@ use tailback_proto::flow_control::veth_queue::{Charge, OnFull, VethParameters, V
 use tailback_proto::units::Time;
 
 use crate::engine::Stream;
-use crate::host::Gauge;
+use crate::host::gauge::Gauge;
 use crate::plan::VethPlan;
 use settings::{Kernel, VethBql};
 

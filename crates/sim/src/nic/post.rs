@@ -1,0 +1,94 @@
+//! What writers have queue pairs do: they begin, post messages as completions make room, and end.
+
+use super::qp::QpState;
+use super::{Ethernet, Nics};
+use crate::fabric::Fabric;
+use crate::workload::Writer;
+
+impl Nics {
+    /// The queue pairs of a writer begin.
+    pub fn on_writer_start(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, writer: u32) {
+        let Writer { first_qp, qps, .. } = self.writers[writer as usize];
+        for qp in first_qp..first_qp + qps {
+            let s = &mut self.send_qps[qp as usize];
+            s.state = QpState::Running;
+            s.start = fabric.run.now;
+            self.post(qp);
+        }
+        for qp in first_qp..first_qp + qps {
+            self.activate(fabric, ethernet, qp);
+        }
+        if !self.latency_tests.is_empty() {
+            self.begin_latency_test(fabric, ethernet, first_qp);
+        }
+    }
+
+    /// A message of the flow list is posted.
+    pub fn on_flow_start(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        s.state = QpState::Running;
+        s.start = fabric.run.now;
+        self.post(qp);
+        self.activate(fabric, ethernet, qp);
+    }
+
+    /// A writer posts no more; what it posted is still sent.
+    pub fn on_writer_stop(&mut self, fabric: &mut Fabric, writer: u32) {
+        self.writers[writer as usize].stopped = true;
+        let Writer { first_qp, qps, .. } = self.writers[writer as usize];
+        for qp in first_qp..first_qp + qps {
+            match self.send_qps[qp as usize].state {
+                QpState::Waiting => self.end_qp(fabric, qp, QpState::Done),
+                QpState::Running => self.end_if_idle(fabric, qp),
+                QpState::Done | QpState::Error => {}
+            }
+        }
+    }
+
+    /// Packets of a queue pair were acknowledged.
+    pub fn on_progress(&mut self, fabric: &mut Fabric, qp: u32) {
+        self.post(qp);
+        self.end_if_idle(fabric, qp);
+    }
+
+    /// Posts what a queue pair has room for.
+    pub(super) fn post(&mut self, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        let writer = &self.writers[s.writer as usize];
+        let completed = s.requester.acknowledged() / writer.packets_per_message;
+        let messages = writer.to_post(s.messages_posted, completed);
+        if messages == 0 {
+            return;
+        }
+        let packets = messages * writer.packets_per_message;
+        s.messages_posted += messages;
+        s.requester.post(packets);
+        self.nics[s.src as usize].backlog_bytes[s.class as usize] +=
+            (packets * writer.backlog_weight as u64) as i64;
+    }
+
+    fn end_if_idle(&mut self, fabric: &mut Fabric, qp: u32) {
+        let s = &self.send_qps[qp as usize];
+        let writer = &self.writers[s.writer as usize];
+        let complete = writer.stopped || writer.messages == Some(s.messages_posted);
+        if complete && s.requester.is_idle() {
+            self.end_qp(fabric, qp, QpState::Done);
+        }
+    }
+
+    /// A queue pair is finished, well or not.
+    pub fn end_qp(&mut self, fabric: &mut Fabric, qp: u32, state: QpState) {
+        let s = &mut self.send_qps[qp as usize];
+        if s.state == QpState::Waiting {
+            s.start = fabric.run.now;
+        }
+        if state == QpState::Error {
+            let unsent = s.requester.posted() - s.requester.next_sequence();
+            let weight = self.writers[s.writer as usize].backlog_weight as i64;
+            self.nics[s.src as usize].backlog_bytes[s.class as usize] -= unsent as i64 * weight;
+        }
+        s.state = state;
+        s.end = fabric.run.now;
+        fabric.run.flow_ended();
+    }
+}
