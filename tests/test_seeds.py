@@ -34,7 +34,8 @@ SAME = (
 
 
 @pytest.mark.parametrize(
-    ("given", "seeds"), [("1..4", [1, 2, 3, 4]), ("1,5,9", [1, 5, 9]), ("7", [7]), ("2..3, 9", [2, 3, 9])]
+    ("given", "seeds"),
+    [("1..4", [1, 2, 3, 4]), ("1-3", [1, 2, 3]), ("1,5,9", [1, 5, 9]), ("7", [7]), ("2..3, 9", [2, 3, 9])],
 )
 def test_lists_of_seeds(given: str, seeds: list[int]) -> None:
     assert parse(given) == seeds
