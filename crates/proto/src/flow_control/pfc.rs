@@ -301,6 +301,7 @@ mod tests {
         let mut sink = PauseSink::default();
         assert_eq!(sink.on_link_failure(Time(5)), None);
         sink.on_frame(Time(100), Time(50));
+        assert_eq!(sink.paused_since(), Some(Time(100)));
         assert_eq!(sink.on_link_failure(Time(120)), Some((Time(100), Time(120))));
         assert_eq!((sink.paused_until(Time(200)), sink.paused_since()), (Time(20), None));
         sink.on_link_repair(Time(300), Time(40));
