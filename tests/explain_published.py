@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explain_truth import A_FEW_PERCENT, NONE, Plan, Stage, Truth, doublings, named, record, throughput
+from explain_truth import A_FEW_PERCENT, NONE, Plan, Stage, Truth, doublings, record, throughput
 from tailback.explain import explain
 from tailback.plan import make_plan
 from tailback.reproduce.experiments import list_published, load_published
@@ -74,6 +74,7 @@ def judge(name: str) -> tuple[Truth, Stage]:
     result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)
     result.meta["name"] = "hidden"
     verdict = explain(result)
-    alike = verdict.alike
-    said = role(plan, alike[0].stage.key) if alike else verdict.key
-    return truth(plan), role(plan, said) if said != NONE and not alike else named(said)
+    if verdict.key == NONE:
+        return truth(plan), NONE
+    # Of a group of stages any says which role they have.
+    return truth(plan), role(plan, verdict.candidates[0].stage.key)

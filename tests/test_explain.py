@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,10 @@ def test_what_was_set_up_to_be_slow_is_not_looked_at(contended: Result) -> None:
     assert written(contended) == before
 
 
-def test_a_lone_flow_at_line_rate_has_no_bottleneck() -> None:
+def test_a_lone_flow_at_line_rate_waits_for_both_links() -> None:
     result = tailback.run("first-flow")
-    assert explain(result).key == NONE
-    assert "Nothing is the bottleneck: no stage alone would carry more." in written(result)
+    assert explain(result).key == ("link", "hosts")
+    assert "The bottleneck is the links of hosts." in written(result)
 
 
 def test_an_incast_waits_for_the_link_to_its_receiver() -> None:
@@ -117,10 +118,10 @@ def test_one_message_from_each_of_many_waits_for_the_link_that_they_share() -> N
 
 
 def test_a_page_of_nothing_says_so() -> None:
-    flow = {"kind": "flows", "list": ["h0 h1 64KiB 0us"]}
+    flow = {"kind": "flows", "list": [f"h0 h1 4KiB {at * 50}us" for at in range(20)]}
     result = tailback.run(
         {
-            "name": "one",
+            "name": "seldom",
             "run": {"duration": "1ms"},
             "topology": {"kind": "star", "hosts": 2},
             "traffic": [flow],
@@ -143,6 +144,10 @@ def test_the_command_prints_the_page_and_refuses_what_is_no_run(
     folder = tailback.run("first-flow", out=tmp_path / "run")
     assert main(["explain", str(tmp_path / "run")]) == 0
     assert capsys.readouterr().out == written(folder)
+    assert main(["explain", str(tmp_path / "run"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["kind"], said["where"]) == explain(folder).key
+    assert said["sure"].split(":")[0] in ("Sure", "Fairly sure", "A guess")
     assert "Where it is stuck" in (tmp_path / "run" / "report.html").read_text()
     assert main(["explain", str(tmp_path)]) == 2
     assert "found no summary.json, expected the folder of a run" in capsys.readouterr().err
@@ -170,12 +175,11 @@ def test_links_full_side_by_side_are_worth_what_doubling_all_gives() -> None:
     scenario = load("roce-all-to-all", sets=ALL_TO_ALL)
     plan = make_plan(scenario)
     verdict = explain(Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False))
-    assert verdict.key == NONE
-    assert {one.stage.where for one in verdict.alike} == {f"sw0:h{number}" for number in range(6)}
-    assert verdict.together == pytest.approx(truth_by_role(plan).gains["link", "receivers"], abs=0.05)
-    assert "and 2 more. All of them twice as fast would give about " in " ".join(
-        as_text(page(verdict)).split()
-    )
+    assert verdict.key == ("link", "hosts")
+    first = verdict.candidates[0]
+    assert {one.stage.where for one in first.members} >= {f"sw0:h{number}" for number in range(6)}
+    assert first.gain == pytest.approx(truth_by_role(plan).gains["link", "receivers"], abs=0.05)
+    assert "links of hosts, full" in as_text(page(verdict))
 
 
 def test_pairs_that_are_not_looked_at_count_for_what_links_need(monkeypatch: pytest.MonkeyPatch) -> None:

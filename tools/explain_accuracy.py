@@ -2,6 +2,7 @@
 
     .venv/bin/python tools/explain_accuracy.py --seed 2 --runs 200 [--wrong]
     .venv/bin/python tools/explain_accuracy.py --published
+    .venv/bin/python tools/explain_accuracy.py --fabrics --seed 4 --runs 200 [--wrong]
 
 Truth is the stage whose doubled capacity raises throughput most (tests/explain_truth.py). docs/explain.md
 holds the figures of the last full run.
@@ -20,9 +21,13 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+import explain_fabrics
 import explain_published
 import explain_runs
-from explain_truth import Stage, Truth, answer, find, named
+import explain_work
+from explain_truth import Stage, Truth, answer, find, named, record
+from tailback.explain import explain
+from tailback.results import Result
 
 
 class Row(NamedTuple):
@@ -43,6 +48,49 @@ def drawn(job: tuple[int, int]) -> Row:
 def published(name: str) -> Row:
     """A published run."""
     return Row(name, *explain_published.judge(name))
+
+
+class FabricRow(NamedTuple):
+    """A fabric: what it was, what doubling each group gave, what explain named, and what that gave."""
+
+    words: str
+    gains: dict[tuple[str, str], float]
+    said: Stage
+    gives: float | None
+    sure: str
+    right: bool
+
+
+def fabric(job: tuple[int, int]) -> FabricRow | None:
+    """A drawn fabric of this seed and number; nothing where its settings do not go together."""
+    one = explain_fabrics.draw(*job)
+    try:
+        scenario, plan = one.plan()
+    except ValueError:
+        return None
+    result = Result.from_recording(scenario, {**plan, "name": "hidden"}, record(plan), 1.0, 1.0, False)
+    verdict = explain(result)
+    truth = explain_work.find(plan)
+    gives = explain_work.said_gain(truth, verdict, {})
+    right = explain_work.judge(truth, verdict.key, gives)
+    return FabricRow(one.words, truth.gains, verdict.key, gives, explain_work.sure(verdict), right)
+
+
+def of_fabrics(rows: Iterable[FabricRow | None], wrong: bool) -> str:
+    """How often it is right, and how often where it is sure."""
+    found = [row for row in rows if row is not None]
+    lines = [f"{'right':<35} {sum(row.right for row in found)} of {len(found)}"]
+    for word in ("Sure", "Fairly sure", "A guess"):
+        kept = [row for row in found if row.sure == word]
+        lines.append(f"{word:<35} {sum(row.right for row in kept)} of {len(kept)}")
+    if wrong:
+        for row in found:
+            if not row.right:
+                gains = sorted(row.gains.items(), key=lambda one: -one[1])[:3]
+                shown = ", ".join(f"{' '.join(group)} {gain:+.0%}" for group, gain in gains)
+                gives = "" if row.gives is None else f", which gives {row.gives:+.0%}"
+                lines.append(f"{row.words} | {shown} | said {' '.join(row.said)}{gives} | {row.sure}")
+    return "\n".join(lines)
 
 
 HOST_PATH = ("pcie", "credits", "memory", "gpu")
@@ -95,9 +143,14 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=200, choices=range(1, 100_001), metavar="N")
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options.add_argument("--published", action="store_true")
+    options.add_argument("--fabrics", action="store_true", help="whole fabrics, with links by tier")
     options.add_argument("--wrong", action="store_true", help="list the runs that it got wrong")
     given = options.parse_args()
     with Pool(given.jobs) as pool:
+        if given.fabrics:
+            jobs = [(given.seed, number) for number in range(given.runs)]
+            print(of_fabrics(pool.imap(fabric, jobs), given.wrong))
+            return
         if given.published:
             rows = []
             for row in pool.imap(published, explain_published.names()):

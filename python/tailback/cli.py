@@ -282,6 +282,7 @@ def _run_seeds(
 @app.command()
 def explain(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Say where a run is stuck, and what shows it.
 
@@ -294,7 +295,12 @@ def explain(
     with _bad_input():
         result = read_run(folder)
         with reading(folder):
-            words = explaining.as_text(explaining.page_of(result))
+            page = explaining.page_of(result)
+            if as_json:
+                key = explaining.explain(result).key
+                words = json.dumps(explaining.as_data(page, key), indent=2, ensure_ascii=False) + "\n"
+            else:
+                words = explaining.as_text(page)
     typer.echo(words, nl=False)
 
 

@@ -13,17 +13,28 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
-from tailback.measures import first_end, ideal_payload_share, last_start
+from tailback.measures import ideal_payload_share, last_start
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
 
 GAP_BYTES = 20
 """Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
-SETTLING = 0.2
-"""What is let pass between the start of the last flow and the end: the start of a run is not what it is
-about. An assumption: an engineer skips the first samples, too."""
+FIRST, LAST = 0.2, 0.95
+"""Parts of the payload between which a run is looked at: the start of a run is not what it is about, nor its
+last stragglers. An assumption: an engineer skips the first samples, too."""
+SETTLED = 0.6
+"""Of traffic without an end, the part of a run by which it must have started, all of it, for what came before
+to be left out."""
+MOST_PATHS = 16
+"""Ways from a host to another that are looked at, those with most traffic: a fat tree of k = 8 has so many.
+"""
+ONE_WAY = 0.99
+"""The part of a pair's traffic above which a port takes all of it."""
+LOST = "lost on the link"
+"""The reason of drops that a cable makes."""
 MOST_PAIRS = 400
 """Pairs of hosts that paths are looked at for, drawn by their bytes where there are more: enough to tell
 where traffic stands."""
@@ -82,11 +93,42 @@ class Observed:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """Begin and end of what is explained, in seconds."""
-        begin, end = last_start(self._result), first_end(self._result)
-        if not begin < end or (end - begin) < 0.1 * self.bins.end_s:
-            begin, end = 0.0, self.bins.end_s
-        return begin + SETTLING * (end - begin), end
+        """Begin and end of what is explained, in seconds: the time in which the work was done."""
+        bins = self.bins
+        done = np.cumsum(bins.total("goodput_rx_bps") * bins.width_s)
+        if not done[-1] > 0:
+            return 0.0, bins.end_s
+        first, last = np.searchsorted(done, [FIRST * done[-1], LAST * done[-1]])
+        begin, end = float(bins.start_s[first]), float(bins.start_s[last] + bins.width_s[last])
+        started = last_start(self._result)
+        if self._result.setup.writer_qps and started < SETTLED * end:
+            begin = max(begin, started + FIRST * (end - started))
+        return begin, end
+
+    @cached_property
+    def work(self) -> tuple[float, float]:
+        """When most of the work had been posted, and when it was done, in seconds: `LAST` of what was
+        delivered. The first is 0 where queue pairs never run out of work.
+        """
+        done = np.cumsum(self.bins.total("goodput_rx_bps") * self.bins.width_s) / 8
+        size = LAST * float(done[-1])
+        end = float(np.interp(size, done, self.bins.start_s + self.bins.width_s))
+        flows = self.flows
+        if "ideal_fct_ps" not in flows.column_names or flows.column("ideal_fct_ps").null_count:
+            return 0.0, end
+        begun = flows.filter(pc.is_valid(flows.column("start_ps")))
+        starts, sizes = (begun.column(name).to_numpy() for name in ("start_ps", "message_bytes"))
+        if not len(starts):
+            return 0.0, end
+        order = np.argsort(starts, kind="stable")
+        posted = np.cumsum(sizes[order])
+        at = min(int(np.searchsorted(posted, size)), len(order) - 1)
+        return min(end, max(0.0, float(starts[order[at]]) / 1e12)), end
+
+    def sooner(self, gain: float) -> float:
+        """How much sooner the work is done, as a share, if it is done faster by `gain` once it is posted."""
+        posted, done = self.work
+        return done / (posted + (done - posted) / (1 + gain)) - 1 if done > 0 else 0.0
 
     def mean(self, entity: str, metric: str) -> float:
         """Mean of a series over the span; 0 where nothing was recorded."""
@@ -127,6 +169,15 @@ class Observed:
                 "memory": path["target"].get("memory", {}).get("own", {}).get("bandwidth"),
             }
         return found
+
+    @cached_property
+    def link_changes(self) -> list[tuple[float, frozenset[str], bool]]:
+        """When links went down or came up, in seconds, as a switch's log has it."""
+        links = self._plan.get("links", [])
+        return [
+            (at / 1e12, frozenset((links[number]["a"], links[number]["b"])), up)
+            for at, number, up in sorted(self._plan.get("link_events", []))
+        ]
 
     # Queues
 
@@ -285,6 +336,62 @@ class Observed:
             found[dst] = gates[node]
         return found
 
+    def paths(self, pair: Pair) -> list[tuple[tuple[Port, ...], float]]:
+        """The shortest ways of a pair one by one, each with the part of its traffic that takes it: at each
+        node, as what its ports sent has it.
+        """
+        gate = self._gates[pair.dst]
+        found: list[tuple[tuple[Port, ...], float]] = [((), 1.0)]
+        for _ in range(len({port[0] for port, _ in pair.ways})):
+            longer = []
+            for ports, part in found:
+                node = ports[-1][1] if ports else pair.src
+                if node == pair.dst:
+                    longer.append((ports, part))
+                    continue
+                beyond = node == gate.node
+                nearer = [pair.dst] if beyond else self._nearer(node, gate)
+                sent = [self.sent_by[node, peer] for peer in nearer]
+                whole = sum(sent)
+                for peer, size in zip(nearer, sent, strict=True):
+                    share = size / whole if whole else 1 / len(nearer)
+                    if share:
+                        longer.append(((*ports, (node, peer)), part * share))
+            found = sorted(longer, key=lambda one: -one[1])[:MOST_PATHS]
+            if all(ports[-1][1] == pair.dst for ports, _ in found):
+                break
+        kept = sum(part for _, part in found)
+        return [(ports, part / kept) for ports, part in found]
+
+    @cached_property
+    def lost_on_wire(self) -> dict[Port, int]:
+        """Packets that left a port and came with errors, in the whole run: nobody's buffer was too small."""
+        found: dict[Port, int] = defaultdict(int)
+        for one in self.meta["drops"]:
+            node, _, rest = one["where"].partition(":")
+            if one["reason"] == LOST:
+                found[node, rest.partition("/")[0]] += one["packets"]
+        return found
+
+    @cached_property
+    def sent_by(self) -> dict[Port, int]:
+        """Bytes that each port sent in the whole run."""
+        found: dict[Port, int] = defaultdict(int)
+        for (node, port), counted in self.counters.items():
+            _, _, peer = port.partition(":")
+            for name, value in counted.items():
+                if peer and is_counter(name, "tx_prio", "_bytes"):
+                    found[node, peer] += value
+        return found
+
+    def is_one_of_several(self, port: Port) -> bool:
+        """Whether traffic at this node may take other ports to the same hosts."""
+        return port in self._spread
+
+    @cached_property
+    def _spread(self) -> set[Port]:
+        return {port for pair in self.pairs for port, part in pair.ways if part < ONE_WAY}
+
     def _distances_to(self, dst: str) -> dict[str, int]:
         """Of every node, in links."""
         found, frontier = {dst: 0}, deque([dst])
@@ -333,7 +440,7 @@ class Observed:
     def ring_entries(self, bridge: str) -> int:
         """Descriptors of a bridge's receive rings, as `ethtool -g` shows them."""
         model = next(one["model"] for one in self._plan["bridges"] if one["name"] == bridge)
-        return int(self._plan["bridge_models"][model]["rx_ring"])
+        return int(self._plan["bridge_models"][model]["host"]["rx_ring"])
 
     @cached_property
     def cores(self) -> dict[str, list[float]]:

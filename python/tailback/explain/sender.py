@@ -7,34 +7,26 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 
 from tailback import text
+from tailback.explain import faults
 from tailback.explain.observed import Pair, is_counter
 from tailback.explain.stages import FEW_BYTES, SOME, Figure, Stage, Stages
 from tailback.recorded.setup import ROCE, TCP
 
 KEEPS_UP = 0.1
-"""Messages still under way when the last one starts, as a share of the bytes of all: below this, the network
-keeps up with what is offered, and more of anything would carry no more."""
+"""How long messages take, by their bytes, as a share of the time that all take: below this, the network keeps
+up with what is offered, and more of anything would carry no more."""
 
-SLOWED = 2.0
-"""A message that takes this many times as long as it would alone waits for something. An assumption."""
+LATE = 6
+"""The power with which the time counts at which a message is done: one done after half of the time counts a
+sixty-fourth."""
 PEAK_S, NEVER_FULL = 50e-6, 0.95
 """A sender starts at line rate, before anybody slows it down: a NIC that does not even then fill its wire for
 50 us, 60 packets of 4 KB at 40 Gbit/s, does not get its payload fast enough."""
-
-
-class Message(NamedTuple):
-    """A message from `start` to `end`, in ps, and whether others were in its way."""
-
-    start: int
-    end: float
-    size: int
-    slowed: bool
 
 
 @dataclass(frozen=True)
@@ -57,14 +49,13 @@ class Senders:
 
     @cached_property
     def _keeping_up(self) -> set[tuple[str, str]]:
-        """Pairs of hosts that exchange single messages, most of them done before the last one starts; where
-        all start at once, those that are hardly slowed down.
-        """
+        """Pairs of hosts that exchange single messages which are done soon after they are posted."""
         flows = self.seen.flows
         if "ideal_fct_ps" not in flows.column_names:
             return set()
         names = ["src", "dst", "message_bytes", "ideal_fct_ps", "start_ps", "end_ps"]
-        messages: dict[tuple[str, str], list[Message]] = defaultdict(list)
+        took: dict[tuple[str, str], float] = defaultdict(float)
+        size: dict[tuple[str, str], int] = defaultdict(int)
         endless = set()
         run_end = self.seen.bins.end_s * 1e12
         for row in flows.filter(pc.is_valid(flows.column("start_ps"))).select(names).to_pylist():
@@ -73,19 +64,54 @@ class Senders:
                 endless.add(pair)
                 continue
             end = row["end_ps"] if row["end_ps"] is not None else run_end
-            slowed = end - row["start_ps"] > SLOWED * row["ideal_fct_ps"]
-            messages[pair].append(Message(row["start_ps"], end, row["message_bytes"], slowed))
-        found = set()
-        for pair, rows in messages.items():
-            last = max(one.start for one in rows)
-            earlier = [one for one in rows if one.start < last]
-            waiting = (
-                [one for one in earlier if one.end > last] if earlier else [one for one in rows if one.slowed]
-            )
-            under_way = sum(one.size for one in waiting)
-            if pair not in endless and under_way < KEEPS_UP * sum(one.size for one in rows):
-                found.add(pair)
-        return found
+            took[pair] += (end - row["start_ps"]) / 1e12 * row["message_bytes"]
+            size[pair] += row["message_bytes"]
+        most = KEEPS_UP * self.seen.work[1]
+        return {pair for pair in took.keys() - endless if took[pair] < most * size[pair]}
+
+    @cached_property
+    def endless(self) -> bool:
+        """Whether there are queue pairs that never run out of work, so that throughput is what counts; of
+        messages it is when the last of them are done.
+        """
+        flows = self.seen.flows
+        return "ideal_fct_ps" not in flows.column_names or flows.column("ideal_fct_ps").null_count > 0
+
+    def late(self) -> dict[Pair, float]:
+        """What each pair weighs: its part of the payload; of messages less for those that took
+        less time than others.
+        """
+        flows = self.seen.flows
+        if self.endless:
+            return {pair: pair.weight for pair in self.seen.pairs}
+        done: dict[tuple[str, str], float] = defaultdict(float)
+        size: dict[tuple[str, str], float] = defaultdict(float)
+        names = ["src", "dst", "bytes_delivered", "start_ps", "end_ps"]
+        run_end = self.seen.bins.end_s * 1e12
+        for src, dst, delivered, start, end in zip(
+            *(flows.column(name).to_pylist() for name in names), strict=True
+        ):
+            if start is None:
+                continue
+            took = ((run_end if end is None else end) - start) / 1e12 / self.seen.work[1]
+            done[src, dst] += delivered * min(1.0, took) ** LATE
+            size[src, dst] += delivered
+        weights = {
+            pair: pair.weight * (done[pair.ends] / size[pair.ends] if size[pair.ends] else 1.0)
+            for pair in self.seen.pairs
+        }
+        whole = sum(weights.values()) or 1.0
+        return {pair: weight / whole for pair, weight in weights.items()}
+
+    def in_all(self, parts: list[tuple[float, float]]) -> float:
+        """The gain of all traffic where parts of it gain: of throughput the mean; of messages, the time by
+        which the last are done, for which each part stands with the `LATE`-th power of its own.
+        """
+        if self.endless:
+            return sum(weight * gain for weight, gain in parts)
+        rest = 1 - sum(weight for weight, _ in parts)
+        left = max(0.0, rest) + sum(weight * (1 + gain) ** -LATE for weight, gain in parts)
+        return float(left ** (-1 / LATE)) - 1 if left > 0 else 0.0
 
     def keeps_up(self, pair: Pair) -> bool:
         """Whether the network carries what this pair offers, and would carry no more if it could."""
@@ -96,6 +122,7 @@ class Senders:
         """By host."""
         flows = self.seen.flows
         names = ["src", "state", "message_bytes", "messages_posted", "messages_completed", "rate_bps"]
+        names += ["ideal_fct_ps"]
         names += ["rp_cnp_handled", "bytes_delivered", "protocol", "srtt_ps", "goodput_bps"]
         rows = flows.select([name for name in names if name in flows.column_names]).to_pylist()
         found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0, 0])
@@ -107,7 +134,12 @@ class Senders:
                 one[0] += (row["goodput_bps"] or 0.0) / 8 * (row["srtt_ps"] or 0.0) / 1e12
                 continue
             if row["state"] == "running":
-                one[0] += (row["messages_posted"] - row["messages_completed"]) * row["message_bytes"]
+                # Of single messages all is posted at once: there is no window.
+                one[0] += (
+                    0
+                    if row.get("ideal_fct_ps") is not None
+                    else (row["messages_posted"] - row["messages_completed"]) * row["message_bytes"]
+                )
                 one[1] += row["rate_bps"] or 0.0
             one[2] += row["rp_cnp_handled"]
         return {host: Posted(one[0], one[1], int(one[2]), bool(one[3])) for host, one in found.items()}
@@ -141,6 +173,46 @@ class Senders:
         frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
         size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
         return max(1.0, self.mine(pair) * frames / size) if size else 1.0
+
+    @cached_property
+    def sent_again(self) -> dict[tuple[str, str], float]:
+        """Packets sent again, as a share of all that a host sent to another."""
+        flows = self.seen.flows
+        names = ["src", "dst", "packets_sent", "packets_retransmitted"]
+        if not set(names) <= set(flows.column_names):
+            return {}
+        found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        for src, dst, sent, again in zip(*(flows.column(name).to_pylist() for name in names), strict=True):
+            found[src, dst][0] += sent
+            found[src, dst][1] += again
+        return {ends: again / sent if sent else 0.0 for ends, (sent, again) in found.items()}
+
+    def loss(self, pair: Pair, path: list[Stage]) -> Stage | None:
+        """Packets that nobody had to drop, where much is sent again for them: lost on cables, or for want of
+        headroom.
+        """
+        again = self.sent_again.get(pair.ends, 0.0)
+        links = [stage for stage in path if stage.kind == "link"]
+        if again < SOME or not links:
+            return None
+        sent = Figure(f"{pair.src} packets_retransmitted", text.share(again), "0 where nothing is lost")
+        # A fault names the port that packets came in by.
+        short = {stage.where: ":".join(reversed(stage.port)) for stage in links}
+        for link in links:
+            for where in (short[link.where], link.where):
+                if where in self.without_headroom:
+                    return Stage("headroom", where, again, True, [sent], again)
+        lost = {stage.where: self.seen.lost_on_wire[stage.port] for stage in links}
+        worst = max(lost, key=lambda where: lost[where])
+        if not lost[worst]:
+            return None
+        figures = [Figure(f"{worst} lost on the link", text.count(lost[worst]), "0 on a good cable"), sent]
+        return Stage("loss", worst, again, True, figures, again)
+
+    @cached_property
+    def without_headroom(self) -> dict[str, str]:
+        """Ports that dropped where nothing may be dropped."""
+        return faults.without_headroom(self.seen)
 
     def acks_for_each(self, pair: Pair) -> float:
         """Packets that go back to a sender for each that it sends."""
@@ -212,6 +284,6 @@ class Senders:
                 figures.append(Figure(name, text.rate(posted.limit), text.rate(host_rate)))
             figures.append(Figure(f"{pair.src} rp_cnp_handled", text.count(posted.cnps), "0 without marks"))
             return Stage("throttle", "", min(1.0, 1 - paused), True, figures)
-        if pair.src not in self.seen.host_path:
+        if self.fetched(pair) is None:
             return None
         return Stage("reads", pair.src, min(1.0, 1 - paused), True, figures)

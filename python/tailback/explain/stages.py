@@ -23,7 +23,7 @@ class Figure:
     otherwise: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Stage:
     """One server on a path. `kind`: link, pcie, credits, memory, gpu, cpu, window, reads or throttle."""
 
@@ -42,11 +42,19 @@ class Stage:
     """Whether it drops, so that what is before it carries packets again."""
     serial: float = 0.0
     """The part of `use` that doubling it would halve; 0: all of it."""
+    shared: bool = False
+    """Whether it is one of several links that ECMP shares flows among."""
 
     @property
     def key(self) -> tuple[str, str]:
         """What tells it from others."""
         return self.kind, self.where
+
+    @property
+    def port(self) -> Port:
+        """Of a link, its port."""
+        node, _, peer = self.where.partition(":")
+        return node, peer
 
 
 FULL = 0.9
@@ -116,7 +124,8 @@ class Stages:
             return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits)
         mean = seen.port_sum(port, "queue_mean_bytes")
         paused = seen.port_sum(port, "paused_share")
-        marked, dropped = seen.port_total(port, "ecn_marked"), seen.port_total(port, "dropped")
+        marked = seen.port_total(port, "ecn_marked")
+        dropped = max(0.0, seen.port_total(port, "dropped") - seen.lost_on_wire[port])
         figures.append(Figure(f"{name} queue_mean_bytes", text.size(mean), "a packet or two"))
         if marked:
             figures.append(Figure(f"{name} ecn_marked", text.count(marked), "0 below K_min"))
@@ -124,7 +133,7 @@ class Stages:
             figures.append(Figure(f"{name} dropped", text.count(dropped), "0"))
         if paused > SOME:
             figures.append(Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full"))
-        told = sum(
+        told = -seen.lost_on_wire[port] + sum(
             float(seen.bins.values(queue["queue"], metric).sum())
             for queue in seen.egress_of.get(port, [])
             for metric in ("ecn_marked", "dropped")
@@ -133,7 +142,9 @@ class Stages:
         need = min(use, seen.need(port))
         # A queue alone may be bursts that come faster than they leave; marks and drops mean it.
         signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE
-        return Stage("link", name, use, use >= FULL or signals, figures, need, told, stands)
+        shared = seen.is_one_of_several(port)
+        holds = use >= FULL or signals
+        return Stage("link", name, use, holds, figures, need, told, stands, drops=dropped > 0, shared=shared)
 
     def part(self, stage: Stage, pair: Pair) -> float:
         """What of a stage's traffic is this pair's."""

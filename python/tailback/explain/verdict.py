@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from tailback.explain import bridge
-from tailback.explain.observed import Observed, Pair
+from tailback.explain import bridge, faults
+from tailback.explain.groups import Groups, Place, place
+from tailback.explain.observed import Observed, Pair, Port
 from tailback.explain.sender import Senders
 from tailback.explain.stages import CHEAPER, FULL, IDLE, NO_PAUSE, Stage, Stages
 
@@ -26,26 +28,54 @@ MERGES = 65_536
 makes one of."""
 WASTED = 0.8
 """Of what a wire carries, the part that arrives for good below which retransmissions fill it."""
+SAME = 0.05
+"""Stages whose use differs by less are as full as each other."""
+MOST_DROPS = 0.5
+"""Part of the drops and marks of who drops most above which another is to blame, too."""
 NEARLY = 0.7
 """A stage this busy is what a controller without marks (HPCC, TIMELY) keeps just below full."""
+MOST_LOST = 8.0
+"""What an end to losses is estimated to give at most: it is no doubling."""
+DEADLOCK = "deadlock"
 OFFERED = "the application offers no more"
 ALONE = "no stage alone would carry more"
 NOTHING = "nothing was delivered"
 WORTH_IT = 0.05
 """What doubling must give of the throughput to call a stage the bottleneck."""
-Place = tuple[str, frozenset[str]]
-"""Kind of a stage and where it is: of a link both ends, as it is faster both ways."""
+EVEN = 0.75
+"""How full links get that ECMP shares between flows: some carry more of them than others."""
+ALONE_ENOUGH = 0.8
+"""A stage that is worth this part of what all of its group are worth together is named alone."""
 
 
 @dataclass
 class Candidate:
-    """A stage with what it is estimated to give if doubled, as a share of the throughput."""
+    """A stage, or a group of them, with what it is estimated to give if doubled, as a share of the
+    throughput.
+    """
 
     stage: Stage
+    """Of a group the one that is worth most."""
     gain: float = 0.0
     pairs: list[Pair] = field(default_factory=list)
+    parts: list[tuple[float, float]] = field(default_factory=list)
+    """Of the traffic that it holds, weight and gain of each part."""
     next: Stage | None = None
     """The fullest other stage on the path of its first pair: what would hold if this one did not."""
+    group: str = ""
+    """The name of a group: a tier of links, or which hosts."""
+    members: list[Candidate] = field(default_factory=list)
+    """Those of a group that hold traffic, the strongest first."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and place, or kind and group."""
+        return (self.stage.kind, self.group) if self.group else self.stage.key
+
+    @property
+    def weight(self) -> float:
+        """What of all payload it holds."""
+        return sum(weight for weight, _ in self.parts)
 
 
 @dataclass
@@ -55,74 +85,118 @@ class Verdict:
     seen: Observed
     candidates: list[Candidate]
     none: str = ""
-    alike: list[Candidate] = field(default_factory=list)
-    """Where no stage alone is worth it: those of a kind that are full at once, if any."""
-    together: float = 0.0
-    """What doubling all of `alike` is estimated to give."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Kind and place of the bottleneck; of a link its two ends, whichever way round."""
-        return self.candidates[0].stage.key if self.candidates and not self.none else ("none", "")
+        """Kind and place of the bottleneck: of a link its two ends, of a group of links their tier."""
+        if self.deadlock:
+            return DEADLOCK, self.deadlock[0]
+        return self.candidates[0].key if self.candidates and not self.none else ("none", "")
+
+    @cached_property
+    def groups(self) -> Groups:
+        """What stages belong to."""
+        return Groups(self.seen)
+
+    @cached_property
+    def deadlock(self) -> tuple[str, str] | None:
+        """Where all wait for all, and in words who for whom."""
+        return faults.deadlock(self.seen)
 
 
 def explain(seen: Observed) -> Verdict:
     """The verdict on a run."""
     stages = Stages(seen)
     senders = Senders(stages)
+    groups = Groups(seen)
     if not seen.goodput or not seen.pairs:
         return Verdict(seen, [], NOTHING)
-    found: dict[tuple[str, str], Candidate] = {}
+    single: dict[tuple[str, str], Candidate] = {}
+    grouped: dict[tuple[str, str], Candidate] = {}
+    late = senders.late()
+    ways = {
+        pair.ends: [(on_path(stages, senders, pair, ports), part) for ports, part in seen.paths(pair)]
+        for pair in seen.pairs
+    }
+    tellers = {
+        src: _marker([stage for ends in group for path, _ in ways[ends] for stage in path])
+        for src, group in by_source(ways).items()
+    }
     for pair in seen.pairs:
-        path = on_path(stages, senders, pair)
-        for stage, gain in gains(stages, senders, pair, path):
-            one = found.setdefault(stage.key, Candidate(stage))
-            others = [other for other in path if other.key != stage.key]
-            one.next = one.next or max(others, key=lambda other: other.need, default=None)
-            one.gain += gain * pair.weight
-            one.pairs.append(pair)
-    ranked = sorted(found.values(), key=lambda one: -one.gain)
+        told = tellers[pair.src]
+        for path, part in ways[pair.ends]:
+            weight = late[pair] * part
+            for stage, gain in gains(stages, senders, pair, path, told):
+                one = single.setdefault(stage.key, Candidate(stage))
+                _add(one, pair, weight, gain, path, {stage.key})
+                name = groups.name(stage)
+                places = groups.places(stage)
+                more = dict(gains(stages, senders, pair, path, told, places))
+                all_ = grouped.setdefault((stage.kind, name), Candidate(stage, group=name))
+                own = {other.key for other in path if place(other) in places}
+                _add(all_, pair, weight, max(gain, more.get(stage, 0.0)), path, own)
+                if one not in all_.members:
+                    all_.members.append(one)
+    for one in (*single.values(), *grouped.values()):
+        one.gain = seen.sooner(senders.in_all(one.parts))
+    ranked = sorted((_named(one) for one in grouped.values()), key=lambda one: -one.gain)
     if all(senders.keeps_up(pair) for pair in seen.pairs):
         return Verdict(seen, ranked, OFFERED)
     if not ranked or ranked[0].gain < WORTH_IT:
-        return Verdict(seen, ranked, ALONE, *_together(stages, senders, ranked))
+        return Verdict(seen, ranked, ALONE)
     return Verdict(seen, ranked)
 
 
-def _together(stages: Stages, senders: Senders, ranked: list[Candidate]) -> tuple[list[Candidate], float]:
-    """Stages of a kind that are full at the same time, of which none alone is worth doubling, and what
-    doubling them all gives: up to where something else is full.
-    """
-    alike = [one for one in ranked if one.stage.kind == ranked[0].stage.kind and one.stage.use >= FULL]
-    relieved = {_place(one.stage) for one in alike}
-    gain = 0.0
-    for pair in {pair.ends: pair for one in alike for pair in one.pairs}.values():
-        for stage, more in gains(stages, senders, pair, on_path(stages, senders, pair), relieved):
-            gain += more * pair.weight if _place(stage) in relieved else 0.0
-    return (alike, gain) if len(alike) > 1 and gain >= WORTH_IT else ([], 0.0)
+def by_source(ways: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """Pairs of hosts by their sender."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for ends in ways:
+        found.setdefault(ends[0], []).append(ends)
+    return found
 
 
-def _place(stage: Stage) -> Place:
-    return stage.kind, frozenset(stage.where.split(":") if stage.kind == "link" else [stage.where])
+def _add(
+    one: Candidate, pair: Pair, weight: float, gain: float, path: list[Stage], own: Set[tuple[str, str]]
+) -> None:
+    others = [other for other in path if other.key not in own]
+    one.next = one.next or max(others, key=lambda other: other.need, default=None)
+    one.parts.append((weight, gain))
+    if not one.pairs or one.pairs[-1] is not pair:
+        one.pairs.append(pair)
 
 
-def on_path(stages: Stages, senders: Senders, pair: Pair) -> list[Stage]:
+def _named(group: Candidate) -> Candidate:
+    """A group, or the one of it that is worth as much alone."""
+    group.members.sort(key=lambda one: -one.gain)
+    best = group.members[0]
+    if best.gain >= ALONE_ENOUGH * group.gain:
+        return best
+    group.stage = best.stage
+    return group
+
+
+def on_path(stages: Stages, senders: Senders, pair: Pair, ports: Sequence[Port]) -> list[Stage]:
     """All stages that a pair's traffic passes, from the receiver's memory to the sender."""
     found = [stages.cpu(pair.dst, sends=False), stages.host_path(pair.dst)]
-    for place in range(len(pair.ways) - 1, -1, -1):
-        port = pair.ways[place][0]
+    for at in range(len(ports) - 1, -1, -1):
+        port = ports[at]
         found.append(stages.port(port))
-        if port[0] in stages.seen.bridges and place:
-            found += bridge.stages(stages.seen, pair.ways[place - 1][0], port, stages.port(port))
+        if port[0] in stages.seen.bridges and at:
+            found += bridge.stages(stages.seen, ports[at - 1], port, stages.port(port))
     found += [stages.cpu(pair.src, sends=True)]
     return [stage for stage in found if stage is not None]
 
 
 def gains(
-    stages: Stages, senders: Senders, pair: Pair, path: list[Stage], relieved: Set[Place] = frozenset()
+    stages: Stages,
+    senders: Senders,
+    pair: Pair,
+    path: list[Stage],
+    told: Stage | None,
+    relieved: Set[Place] = frozenset(),
 ) -> list[tuple[Stage, float]]:
     """What doubling a stage would give this traffic, as a share of it, for all stages that matter. `relieved`
-    are doubled with it.
+    are doubled with it; `told` is who told the sender to slow down, on any of its ways.
     """
     if senders.keeps_up(pair):
         return []
@@ -131,8 +205,18 @@ def gains(
     # What is full and has a queue, nearest to the receiver: full stages before it only fill that queue.
     # A wire that is full of what is sent again is not full of its own: who drops is to blame.
     wasted = any(stage.kind == "link" and stage.need < WASTED * stage.use for stage in path)
-    full = [stage for stage in holding if stage.stands and (stage.use >= FULL or (wasted and stage.drops))]
+    most = max((stage.signals for stage in holding if stage.drops), default=0.0)
+    full = [
+        stage
+        for stage in holding
+        if stage.stands
+        and (stage.use >= FULL or (wasted and stage.drops and stage.signals >= MOST_DROPS * most))
+    ]
+    fullest = max((stage.use for stage in full), default=0.0)
+    full = [stage for stage in full if stage.use > fullest - SAME or stage.drops]
     first = full[0] if full else max(holding, key=_use, default=None)
+    if first is path[-1] and first.need < WASTED * first.use and told is not None and told.drops:
+        first = told
     tcp = senders.is_tcp(pair)
     limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
     loop = window is not None and (window.use > LOOP or (first is None and limiter is None))
@@ -142,7 +226,7 @@ def gains(
     if first is None:
         first = limiter or window
         if first is not None and first.kind == "throttle":
-            first = _marker(path) or first
+            first = _marker(path) or told or first
     if first is None:
         return []
     if tcp and first is window and path[0].use >= NO_PAUSE:
@@ -160,7 +244,13 @@ def gains(
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
     behind = [*path, *([window] if window is not None and not wasted else [])]
     reads = senders.fetched(pair)
-    return [(first, _room([*behind, reads] if reads is not None else behind, first, relieved))]
+    gain = _room([*behind, reads] if reads is not None else behind, first, relieved)
+    loss = senders.loss(pair, path)
+    if loss is None:
+        return [(first, gain)]
+    # What a lost packet costs is what is under way: twice as much on a link twice as fast.
+    kept = 1 - loss.use
+    return [(first, min(gain, 2 / (2 - kept) - 1)), (loss, _room(path, loss, most=MOST_LOST))]
 
 
 def _marker(path: list[Stage]) -> Stage | None:
@@ -174,11 +264,11 @@ def _use(stage: Stage) -> float:
     return stage.use
 
 
-def _room(path: list[Stage], first: Stage, relieved: Set[Place] = frozenset()) -> float:
-    """How much more the others on the path can carry, up to twice."""
-    others = [stage for stage in path if stage.key != first.key and _place(stage) not in relieved]
-    rest = max((stage.need for stage in others), default=0.0)
-    return min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0
+def _room(path: list[Stage], first: Stage, relieved: Set[Place] = frozenset(), most: float = 1.0) -> float:
+    """How much more the others on the path can carry, up to twice; up to `most`."""
+    others = [stage for stage in path if stage.key != first.key and place(stage) not in relieved]
+    rest = max((stage.need / (EVEN if stage.shared else 1.0) for stage in others), default=0.0)
+    return min(most, max(0.0, 1 / rest - 1)) if rest else most
 
 
 def _floods(path: list[Stage], senders: Senders, pair: Pair) -> bool:
@@ -209,7 +299,7 @@ def _tcp_gains(
             need[core.key] = core.use * DEARER
         elif first.kind == "link":
             need[core.key] = core.use * CHEAPER
-    others = [stage for stage in path if stage is not first and _place(stage) not in relieved]
+    others = [stage for stage in path if stage is not first and place(stage) not in relieved]
     rest = max((need[stage.key] for stage in others), default=0.0)
     return [(first, min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0)]
 
@@ -221,7 +311,7 @@ def _spread_gains(
 
     A faster wire takes that work away, and then both can carry more; a faster core meets the same wire.
     """
-    others = [stage for stage in path if stage not in (wire, core) and _place(stage) not in relieved]
+    others = [stage for stage in path if stage not in (wire, core) and place(stage) not in relieved]
     rest = max((stage.need for stage in others), default=0.0)
     rest = max(rest, core.use / 2)
     return [(wire, min(1.0, max(0.0, 1 / rest - 1))), *_tcp_gains(path, core, relieved)]
@@ -233,8 +323,8 @@ def _paused(path: list[Stage]) -> list[tuple[Stage, float]]:
     without a pause, and takes what it can.
     """
     found = []
-    for place, core in enumerate(path):
-        wire = next((stage for stage in path[place:] if stage.kind == "link"), None)
+    for at, core in enumerate(path):
+        wire = next((stage for stage in path[at:] if stage.kind == "link"), None)
         if core.kind == "softirq" and wire is not None and core.use < wire.use:
             found.append((wire, min(1.0, 1 / core.use - 1) if core.use else 0.0))
     return found

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tailback import text
-from tailback.explain.stages import FULL, Figure, Stage
-from tailback.explain.verdict import ALONE, NOTHING, OFFERED, Candidate, Verdict
+from tailback.explain import faults, tiers
+from tailback.explain.groups import HOSTS
+from tailback.explain.stages import FULL, Figure
+from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
 from tailback.report.tables import TextTable
 
 WIDTH = 100
@@ -104,6 +107,22 @@ KINDS = {
         "The NIC has work and may send it, but its wire is idle: payload does not come fast enough.",
         "more reads outstanding (host.path.reads.outstanding) or a shorter latency (host.path.reads.latency)",
     ),
+    "loss": Kind(
+        "packets lost on cables, most at {where}",
+        "Packets come with errors and are sent again, with all that followed them (go-back-N).",
+        "another cable or transceiver; nothing that is faster makes up for it",
+    ),
+    "headroom": Kind(
+        "lossless traffic that is dropped at {where}",
+        "Headroom there is too small for what still comes after a pause was asked for: packets are dropped "
+        "and sent again, with all that followed them (go-back-N).",
+        "switch.pfc.headroom: auto, or a smaller xoff (host.path.receive_buffer for a NIC)",
+    ),
+    "tier": Kind(
+        "{where}",
+        "No single one of them is worth much: they are full side by side.",
+        "faster or more links there, or less traffic that crosses them (placement of jobs)",
+    ),
     "throttle": Kind(
         "congestion control at the senders",
         "The senders have work and nobody pauses them, but their limiters hold them below the line rate, and "
@@ -114,23 +133,39 @@ KINDS = {
 }
 
 
-def kind_of(verdict: Verdict, stage: Stage) -> Kind:
-    """The words of a stage."""
-    name = stage.kind
-    if name == "link" and stage.where.split(":")[0] in verdict.seen.network.host_number:
+def kind_of(verdict: Verdict, one: Candidate) -> Kind:
+    """The words of a stage, or of a group of them."""
+    name = one.stage.kind
+    if name == "link" and one.group:
+        name = "tier"
+    elif name == "link" and one.stage.port[0] in verdict.seen.network.host_number:
         name = "own link"
     if name == "window" and verdict.seen.has_tcp:
         name = "receive window"
     if name == "cpu":
-        name = (
-            "sending cpu" if any(pair.src == stage.where for pair in verdict.seen.pairs) else "receiving cpu"
-        )
+        sends = any(pair.src == one.stage.where for pair in verdict.seen.pairs)
+        name = "sending cpu" if sends else "receiving cpu"
     return KINDS[name]
 
 
-def _called(verdict: Verdict, stage: Stage, words: str) -> str:
+def _called(verdict: Verdict, one: Candidate, words: str) -> str:
+    stage = one.stage
     host, _, peer = stage.where.partition(":")
-    return words.format(where=stage.where, host=host, peer=peer)
+    where = stage.where
+    if one.group and stage.kind == "link":
+        where = _tier(one.group)
+    elif one.group and len(one.members) > 1:
+        names = [member.stage.where for member in one.members]
+        where = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return words.format(where=where, host=host, peer=peer)
+
+
+def _tier(name: str) -> str:
+    """What a tier of links is called."""
+    if name == HOSTS:
+        return "the links of hosts"
+    low, _, high = name.partition("-")
+    return f"the links between {low} and {high} switches" if low != high else "the links between switches"
 
 
 @dataclass(frozen=True)
@@ -150,29 +185,49 @@ class Page:
 def page(verdict: Verdict) -> Page:
     """The page of a verdict."""
     seen = verdict.seen
+    if verdict.deadlock:
+        return _deadlocked(verdict.deadlock)
     if verdict.none:
         return _nothing(verdict)
     first = verdict.candidates[0]
-    kind = kind_of(verdict, first.stage)
-    headline = f"The bottleneck is {_called(verdict, first.stage, kind.name)}."
-    share = sum(pair.weight for pair in first.pairs)
-    reasons = [kind.why]
+    kind = kind_of(verdict, first)
+    name = _called(verdict, first, kind.name)
+    headline = f"The bottleneck is {name}."
+    share = first.weight
+    reasons = [*faults.sentences(seen), kind.why, *tiers.why(verdict.groups, first)]
     if share < 0.95:
         reasons.append(
             f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or by nothing."
         )
-    reasons.append(
-        f"Twice as much of it would give about {_percent(first.gain)} more throughput than the "
-        f"{text.rate(seen.goodput)} measured from {text.duration(seen.span[0])} to "
-        f"{text.duration(seen.span[1])}."
-    )
+    begin, end = (text.duration(at) for at in seen.span)
+    if first.stage.kind in ("loss", "headroom"):
+        reasons.append(f"Without losses there would be about {_percent(first.gain)} more throughput than the")
+    else:
+        reasons.append(
+            f"Twice as much of it would give about {_percent(first.gain)} more throughput than the"
+        )
+    reasons[-1] += f" {text.rate(seen.goodput)} measured from {begin} to {end}."
     return Page(
         headline,
         reasons,
-        first.stage.figures + _upstream(verdict, first),
-        f"Try {_called(verdict, first.stage, kind.next)}.",
+        [*tiers.figures(verdict.groups, first), *first.stage.figures, *_upstream(verdict, first)],
+        f"Try {_called(verdict, first, kind.next)}.",
         _sure(verdict),
         _second(verdict),
+    )
+
+
+def _deadlocked(found: tuple[str, str]) -> Page:
+    where, words = found
+    return Page(
+        f"A deadlock: nothing moves at {where}, and what it waits for waits for it.",
+        [f"{words}. No stage is too slow: each port is paused by the next, all the way round."],
+        [],
+        "Try routes without a loop of buffers that wait for each other, no PFC on one of these links "
+        "(switch.lossless), congestion control that keeps queues short, or a PFC watchdog (switch.watchdog), "
+        "which drops packets to get out of it.",
+        "Sure: the run names who waits for whom.",
+        "No other stage is asked for: nothing moves.",
     )
 
 
@@ -191,23 +246,13 @@ def _nothing(verdict: Verdict) -> Page:
         "to explain. Look at faults, timeouts and drops.",
     }
     figures = [Figure("goodput", text.rate(seen.goodput), "")]
-    said = reasons[verdict.none]
-    alike = verdict.alike
-    if alike:
-        names = [_called(verdict, one.stage, kind_of(verdict, one.stage).name) for one in alike[:4]]
-        more = f" and {len(alike) - 4} more" if len(alike) > 4 else ""
-        said += (
-            f" Several are full side by side: {', '.join(names)}{more}. All of them twice as fast would give "
-            f"about {_percent(verdict.together)} more."
-        )
+    said = " ".join([*faults.sentences(seen), reasons[verdict.none]])
     for candidate in verdict.candidates[:2]:
         figures += candidate.stage.figures[:2]
     following = {
         OFFERED: "Try more traffic, to find what gives way first.",
         NOTHING: "Try tailback run with a longer run.duration.",
     }
-    if alike:
-        following[ALONE] = "Try all of these at once."
     return Page(
         f"Nothing is the bottleneck: {verdict.none}.",
         [said],
@@ -233,25 +278,38 @@ def _upstream(verdict: Verdict, candidate: Candidate) -> list[Figure]:
 
 
 def _sure(verdict: Verdict) -> str:
-    """How sure the verdict is, and why not more."""
+    """How sure the verdict is, and why not more. What makes it less sure are kinds of run in which it was
+    wrong more often: see docs/explain.md.
+    """
     doubts = []
     seen = verdict.seen
     if verdict.candidates and not verdict.none:
         first, rest = verdict.candidates[0], verdict.candidates[1:]
         if rest and rest[0].gain > CLOSE * first.gain:
             doubts.append("the second candidate is close")
-        if first.stage.use < FULL:
+        if first.stage.use < FULL and first.stage.kind not in ("loss", "headroom"):
             doubts.append(f"it is busy {text.share(first.stage.use)} of the time only, as senders hold back")
         if first.stage.kind == "cpu":
             doubts.append("what a core spends on a packet depends on how many come at once")
         if first.stage.kind in ("window", "throttle", "reads"):
             doubts.append("nothing shows it but that all else is not full")
+        if first.gain < 3 * WORTH_IT:
+            doubts.append("it is worth little")
+    elif verdict.none != NOTHING and verdict.candidates and verdict.candidates[0].gain > WORTH_IT / 4:
+        first = verdict.candidates[0]
+        name = _called(verdict, first, kind_of(verdict, first).name)
+        doubts.append(f"{name}, twice as fast, may be worth {_percent(WORTH_IT)}, too")
+    doubts += tiers.doubts(verdict.groups, None if verdict.none else verdict.candidates[0])
+    if any(seen.lost_on_wire.values()):
+        doubts.append("cables lose packets, which costs more the faster links are")
     if not seen.meta["complete"]:
         doubts.append("the run was cut short")
     if str(seen.meta.get("recorded", "everything")) != "everything":
         doubts.append(f"of queues only {seen.meta['recorded']} are recorded")
     words = ("Sure", "Fairly sure", "A guess")[min(len(doubts), 2)]
     sure = "nothing is full" if verdict.none else "one stage is full, and its neighbours are not"
+    if verdict.candidates and not verdict.none and verdict.candidates[0].group:
+        sure = "they are full, and what is before and behind them is not"
     return f"{words}: {'; '.join(doubts) or sure}."
 
 
@@ -259,7 +317,7 @@ def _second(verdict: Verdict) -> str:
     rest = verdict.candidates[0 if verdict.none else 1 :]
     if rest:
         second = rest[0]
-        name = _called(verdict, second.stage, kind_of(verdict, second.stage).name)
+        name = _called(verdict, second, kind_of(verdict, second).name)
         return (
             f"What else it could be: {name}, busy {text.share(second.stage.use)} of the time; twice as much "
             f"of it would give about {_percent(second.gain)}."
@@ -267,7 +325,8 @@ def _second(verdict: Verdict) -> str:
     after = verdict.candidates[0].next if verdict.candidates else None
     if after is None:
         return f"No {'' if verdict.none else 'other '}stage holds traffic."
-    name = _called(verdict, after, kind_of(verdict, after).name)
+    one = Candidate(after)
+    name = _called(verdict, one, kind_of(verdict, one).name)
     return f"What comes next: {name}, of which this traffic needs {text.share(after.need)}."
 
 
@@ -285,6 +344,22 @@ def as_text(page: Page) -> str:
     for words in (page.next, page.sure, page.second):
         lines += ["", *textwrap.wrap(words, WIDTH)]
     return "\n".join(lines) + "\n"
+
+
+def as_data(page: Page, key: tuple[str, str]) -> dict[str, Any]:
+    """For other programs: `kind` and `where` of the bottleneck (`none` and nothing if there is none), and the
+    page's sentences.
+    """
+    return {
+        "kind": key[0],
+        "where": key[1],
+        "headline": page.headline,
+        "reasons": page.reasons,
+        "evidence": [asdict(figure) for figure in page.evidence],
+        "next": page.next,
+        "sure": page.sure,
+        "second": page.second,
+    }
 
 
 def as_table(page: Page) -> TextTable:

@@ -1,0 +1,133 @@
+"""What is to be said of a tier of links: too little capacity, flows that collide, a link that is down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailback import text
+from tailback.explain import faults
+from tailback.explain.groups import HOSTS
+from tailback.explain.stages import FULL, IDLE, Figure
+
+if TYPE_CHECKING:
+    from tailback.explain.groups import Groups
+    from tailback.explain.observed import Port
+    from tailback.explain.verdict import Candidate
+
+UNEVEN = 0.75
+"""Where links are full, the mean of their tier below which it is collisions of flows that make them so, and
+not the tier's capacity."""
+BEHIND = 0.5
+"""How busy links between switches may be when those of hosts are doubled: twice of that is what they have."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Busy shares of the ports of a tier that carry traffic."""
+
+    name: str
+    uses: dict[Port, float]
+
+    @property
+    def mean(self) -> float:
+        """Of all its ports."""
+        return sum(self.uses.values()) / len(self.uses)
+
+    @property
+    def fullest(self) -> Port:
+        """The busiest port."""
+        return max(self.uses, key=lambda port: self.uses[port])
+
+    @property
+    def full(self) -> int:
+        """Ports that are busy all the time."""
+        return sum(use >= FULL for use in self.uses.values())
+
+
+def of(groups: Groups, name: str) -> Tier | None:
+    """The tier of this name, by the direction that carries more; None where nothing was counted."""
+    seen = groups.seen
+    level = groups.levels
+    up: dict[Port, float] = {}
+    down: dict[Port, float] = {}
+    for port in seen.through:
+        if groups.tier[frozenset(port)] == name and seen.sent_by[port]:
+            side = up if level.get(port[0], 0) <= level.get(port[1], 0) else down
+            side[port] = min(1.0, seen.wire_share(port))
+    sides = [Tier(name, side) for side in (up, down) if side]
+    return max(sides, key=lambda side: side.mean, default=None)
+
+
+def oversubscription(groups: Groups) -> float:
+    """What hosts can send at most for what their switches' links upwards carry; the worst switch."""
+    seen, level = groups.seen, groups.levels
+    worst = 0.0
+    for switch in seen.network.switches:
+        below = above = 0.0
+        for wire in seen.network.wires_of[switch]:
+            peer = wire.b if wire.a == switch else wire.a
+            if level.get(peer, 0) == 0:
+                below += wire.rate
+            elif level[peer] > level[switch]:
+                above += wire.rate
+        if level.get(switch) == 1 and above:
+            worst = max(worst, below / above)
+    return worst
+
+
+def why(groups: Groups, one: Candidate) -> list[str]:
+    """Sentences on why a tier, or a link of it, is full."""
+    if one.stage.kind != "link":
+        return []
+    name = groups.name(one.stage)
+    said = []
+    out = [link for link in faults.down(groups.seen) if groups.tier.get(link) == name]
+    if out:
+        said.append("What is left of them carries what the link carried that was down.")
+    if name == HOSTS:
+        return said
+    tier = of(groups, name)
+    if tier is not None and tier.full and tier.mean < UNEVEN:
+        said.append(
+            f"Flows collide: ECMP has put more of them on some of these links than on others, which are "
+            f"{text.share(tier.mean)} busy on average."
+        )
+    over = oversubscription(groups)
+    if over > 1.01 and not out:
+        said.append(f"The fabric is oversubscribed {over:.3g}:1: hosts can send more than switches pass on.")
+    return said
+
+
+def figures(groups: Groups, one: Candidate) -> list[Figure]:
+    """Busy shares of a tier."""
+    if one.stage.kind != "link" or not one.group:
+        return []
+    tier = of(groups, one.group)
+    if tier is None:
+        return []
+    called = "links of hosts" if one.group == HOSTS else f"{one.group} links"
+    return [
+        Figure(f"{called}, mean", text.share(tier.mean), "below 75 %, as flows are never spread evenly"),
+        Figure(f"{called}, full", f"{tier.full} of {len(tier.uses)}", "none"),
+    ]
+
+
+def doubts(groups: Groups, one: Candidate | None) -> list[str]:
+    """What makes a verdict less sure in a fabric."""
+    seen = groups.seen
+    names = {groups.tier[frozenset(port)] for port in seen.through}
+    tiers = (of(groups, name) for name in sorted(names - {HOSTS}))
+    between = [tier for tier in tiers if tier is not None]
+    if one is None:
+        busy = [tier.name for tier in between if tier.mean > UNEVEN]
+        return [f"the {' and '.join(busy)} links are not far from full"] if busy else []
+    if one.stage.kind != "link":
+        return []
+    if groups.name(one.stage) == HOSTS:
+        if any(tier.mean > BEHIND for tier in between) and one.group:
+            return ["twice as much traffic would find the links between switches too slow"]
+        return []
+    if len([tier for tier in between if tier.mean > IDLE]) > 1:
+        return ["flows that collide at one tier of switches do so at another, too"]
+    return []

@@ -1,0 +1,222 @@
+"""Truth for whole fabrics: how much sooner the same work is done with what a verdict names doubled, beside
+what doubling anything else gives.
+
+Links are doubled by tier as well as alone: of a fabric whose links are all busy no single one is worth
+anything. What has no capacity to double is taken away instead: a failure, losses.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from explain_truth import TIE, Doubling, Plan, Stage, doubled_link, doublings, record
+from tailback.explain import Verdict, words
+from tailback.explain.groups import Groups
+from tailback.recorded.bins import Bins
+
+WORK = 0.95
+"""Of what the run delivered, the part whose time is compared: its last part may be one message."""
+A_FEW_PERCENT = 0.05
+NEAR = 0.8
+"""What a verdict names is right if doubling it gives this part of what the best doubling gives."""
+ROOM = 64
+"""Buffers, and headroom, of a fabric that loses nothing."""
+
+Group = tuple[str, str]
+"""A kind of stage, and which of them."""
+
+
+@dataclass
+class Work:
+    """Payload delivered over time, all receivers together."""
+
+    edges_s: Any
+    bytes: Any
+
+    @classmethod
+    def of(cls, plan: Plan) -> Work:
+        recording = record(plan)
+        meta = json.loads(recording.meta_json)
+        end_ps = int(meta["end_ps"])
+        bins = Bins(pa.table(recording.series), max(1, int(meta["bin_ps"])), end_ps)
+        rates = bins.total("goodput_rx_bps")
+        edges = np.minimum(np.arange(len(rates) + 1) * bins.bin_s, end_ps / 1e12)
+        return cls(edges, np.concatenate([[0.0], np.cumsum(rates * np.diff(edges) / 8)]))
+
+    @property
+    def total(self) -> float:
+        return float(self.bytes[-1])
+
+    def time(self, size: float) -> float:
+        """Until so much was delivered, in seconds; as long again as it takes where it was not."""
+        if size > self.total:
+            return float(self.edges_s[-1] * size / self.total) if self.total else float("inf")
+        return float(np.interp(size, self.bytes, self.edges_s))
+
+
+@dataclass
+class Truth:
+    """What doubling each group gives: how much sooner the work is done, as a share."""
+
+    plan: Plan
+    base: Work
+    gains: dict[Group, float] = field(default_factory=dict)
+
+    def gain(self, changed: Plan) -> float:
+        size = WORK * self.base.total
+        if not size:
+            return 1.0 if Work.of(changed).total else 0.0
+        first = self.base.time(0.02 * size)
+        begin = 0.0 if first < 0.5 * self.base.time(size) else first
+        return (self.base.time(size) - begin) / max(1e-12, Work.of(changed).time(size) - begin) - 1
+
+    @property
+    def best(self) -> Group:
+        found = max(self.gains, key=lambda one: self.gains[one], default=("none", ""))
+        return found if self.gains.get(found, 0.0) >= A_FEW_PERCENT else ("none", "")
+
+
+def tier(plan: Plan, link: Plan) -> str:
+    """Which links a link is doubled with: hosts', or those between the same levels of switches."""
+    level = levels(plan)
+    low, high = sorted((level[link["a"]], level[link["b"]]))
+    return f"{low}-{high}"
+
+
+def levels(plan: Plan) -> dict[str, int]:
+    """Links from each node to the nearest host."""
+    peers: dict[str, list[str]] = {}
+    for link in plan["links"]:
+        peers.setdefault(link["a"], []).append(link["b"])
+        peers.setdefault(link["b"], []).append(link["a"])
+    found = {host["name"]: 0 for host in plan["hosts"]}
+    frontier = list(found)
+    while frontier:
+        after = [peer for node in frontier for peer in peers.get(node, ()) if peer not in found]
+        for peer in after:
+            found[peer] = found[min(peers[peer], key=lambda one: found.get(one, 10**6))] + 1
+        frontier = after
+    return found
+
+
+def groups(plan: Plan) -> dict[Group, Doubling]:
+    """All that is doubled, or taken away, in turn."""
+    found: dict[Group, Doubling] = {}
+    tiers: dict[str, list[int]] = {}
+    ends = {row[at] for row in plan["flows"]["list"] for at in (0, 1)}
+    names = [host["name"] for host in plan["hosts"]]
+    used = {names[at] for at in ends} | {one[end] for one in plan["writers"] for end in ("src", "dst")}
+    used |= {one[end] for one in plan["tcp_connections"] for end in ("src", "dst")}
+    hosts = set(names)
+    for number, link in enumerate(plan["links"]):
+        end = {link["a"], link["b"]} & hosts
+        if not end or end & used:
+            tiers.setdefault(tier(plan, link), []).append(number)
+    for name, numbers in tiers.items():
+        found["tier", name] = partial(links, numbers=numbers)
+    together: dict[str, list[Doubling]] = {}
+    for (kind, _), double in doublings(plan).items():
+        if kind != "link":
+            together.setdefault(kind, []).append(double)
+    for kind, doubles in together.items():
+        found[kind, ""] = partial(_all, doubles=doubles)
+    if plan["link_events"]:
+        found["failed link", ""] = lambda one: {**one, "link_events": []}
+    if any(link["loss"] for link in plan["links"]) or loses(plan):
+        found["loss", ""] = lossless
+    return found
+
+
+def loses(plan: Plan) -> bool:
+    """Whether anything may be dropped for want of room."""
+    return bool(plan["switches"])
+
+
+def _all(plan: Plan, doubles: Iterable[Doubling]) -> Plan:
+    for double in doubles:
+        plan = double(plan)
+    return plan
+
+
+def links(plan: Plan, numbers: Iterable[int]) -> Plan:
+    """Twice the rate of these links."""
+    for number in numbers:
+        plan = doubled_link(plan, number)
+    return plan
+
+
+def lossless(plan: Plan) -> Plan:
+    """Nothing is lost on the way, and buffers have room."""
+    edited = copy.deepcopy(plan)
+    for one in edited["links"]:
+        one["loss"] = 0.0
+        one["headroom_bytes"] *= ROOM
+    for model in edited["switch_models"]:
+        model["buffer_bytes"] *= ROOM
+        model["shared_bytes"] = (
+            model["shared_bytes"] * ROOM if model["shared_bytes"] else model["shared_bytes"]
+        )
+    return edited
+
+
+def find(plan: Plan) -> Truth:
+    """Doubles every group in turn."""
+    truth = Truth(plan, Work.of(plan))
+    for group, double in groups(plan).items():
+        try:
+            truth.gains[group] = truth.gain(double(plan))
+        except ValueError:
+            continue
+    return truth
+
+
+def said(plan: Plan, verdict: Verdict) -> Doubling | None:
+    """What doubles all that a verdict names; nothing where it names nothing."""
+    kind, where = verdict.key
+    if kind == "none":
+        return None
+    if kind == "link":
+        seen = verdict.seen
+        first = verdict.candidates[0]
+        if first.group:
+            ends = {link for link, name in Groups(seen).tier.items() if name == first.group}
+        else:
+            ends = {frozenset(where.split(":"))}
+        numbers = [number for number, one in enumerate(plan["links"]) if {one["a"], one["b"]} in ends]
+        return partial(links, numbers=numbers)
+    kind = "loss" if kind == "headroom" else kind
+    found = groups(plan).get((kind, ""))
+    if found is not None:
+        return found
+    return doublings(plan).get((kind, where))
+
+
+def said_gain(truth: Truth, verdict: Verdict, known: dict[Group, float | None]) -> float | None:
+    """What doubling all that a verdict names gives; None where it names nothing."""
+    if verdict.key not in known:
+        double = said(truth.plan, verdict)
+        known[verdict.key] = None if double is None else truth.gain(double(truth.plan))
+    return known[verdict.key]
+
+
+def judge(truth: Truth, key: Stage, gain: float | None) -> bool:
+    """Whether a verdict is right: what it names is worth about as much as anything is."""
+    best = max(truth.gains.values(), default=0.0)
+    if key == ("none", "") or gain is None:
+        return best < A_FEW_PERCENT + TIE
+    if key[0] == "headroom":
+        # What is broken comes before what is slow.
+        return gain >= A_FEW_PERCENT
+    return gain >= A_FEW_PERCENT - TIE and gain >= min(NEAR * best, best - TIE)
+
+
+def sure(verdict: Verdict) -> str:
+    """The word for how sure a verdict is."""
+    return words.page(verdict).sure.split(":")[0]

@@ -1,0 +1,124 @@
+"""Explain on whole fabrics: networks of one's own, and the scenarios whose verdicts were once misleading."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import explain_fabrics
+import explain_work
+import pytest
+import tailback
+from explain_truth import record
+from tailback.explain import Verdict, as_text, explain, page
+from tailback.plan import make_plan
+from tailback.results import Result
+from tailback.scenario import Scenario, load
+
+LINK = {"rate": "400Gbps", "delay": "500ns"}
+OVERSUBSCRIBED: dict[str, Any] = {
+    "name": "all-to-all-400g",
+    "run": {"duration": "5ms"},
+    "topology": {
+        "kind": "leaf-spine",
+        "leaves": 4,
+        "spines": 4,
+        "hosts_per_leaf": 8,
+        "link": LINK,
+        "fabric": LINK,
+    },
+    "traffic": [{"kind": "all-to-all", "message": "64KiB"}],
+}
+INCAST: dict[str, Any] = {
+    "name": "four-to-one",
+    "run": {"duration": "12ms"},
+    "topology": {"kind": "star", "hosts": 5},
+    "switch": {"shared": "4MiB", "ecn": None, "pfc": {"headroom": "2KB"}},
+    "traffic": [{"kind": "write", "from": "h0..h3", "to": "h4", "qps": 4, "start_interval": "1ms"}],
+}
+
+
+def verdict_of(scenario: Scenario) -> tuple[dict[str, Any], Verdict]:
+    plan = make_plan(scenario)
+    result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)
+    result.meta["name"] = "hidden"
+    return plan, explain(result)
+
+
+@pytest.mark.parametrize(
+    ("given", "sets", "key"),
+    [
+        (OVERSUBSCRIBED, [], ("link", "leaf-spine")),
+        ("link-failure", [], ("link", "leaf-spine")),
+        ("gpudirect-pfc", ["run.duration=20ms"], ("link", "h1:h0")),
+        (INCAST, [], ("headroom", "all")),
+    ],
+)
+def test_what_is_named_is_worth_most(given: Any, sets: list[str], key: tuple[str, str]) -> None:
+    plan, verdict = verdict_of(load(given, sets=sets))
+    assert verdict.key == key
+    truth = explain_work.find(plan)
+    assert explain_work.judge(truth, verdict.key, explain_work.said_gain(truth, verdict, {}))
+
+
+def test_a_deadlock_is_read_before_anything_else() -> None:
+    _, verdict = verdict_of(load("pfc-deadlock", sets=["run.duration=20ms"]))
+    assert verdict.key == ("deadlock", "sw0:sw1/tc3")
+    words = as_text(page(verdict))
+    assert words.startswith("A deadlock: ")
+    assert "Sure: " in words
+
+
+def test_a_fabric_says_how_far_it_is_oversubscribed_and_when_it_looked() -> None:
+    _, verdict = verdict_of(load(OVERSUBSCRIBED))
+    words = " ".join(as_text(page(verdict)).split())
+    assert words.startswith("The bottleneck is the links between leaf and spine switches.")
+    assert "oversubscribed 2:1" in words
+    assert " measured from " in words
+
+
+def test_a_link_that_was_down_is_said() -> None:
+    _, verdict = verdict_of(load("link-failure"))
+    assert "The link leaf0-spine1 was down from 2 ms to 4 ms." in " ".join(as_text(page(verdict)).split())
+
+
+def test_no_port_is_busier_than_its_wire() -> None:
+    _, verdict = verdict_of(load(OVERSUBSCRIBED))
+    assert all(0 <= one.stage.use <= 1 for one in verdict.candidates)
+
+
+def test_paths_carry_all_of_a_pair() -> None:
+    seen = verdict_of(load(OVERSUBSCRIBED))[1].seen
+    for pair in seen.pairs[:50]:
+        found = seen.paths(pair)
+        assert sum(part for _, part in found) == pytest.approx(1)
+        for ports, _ in found:
+            assert (ports[0][0], ports[-1][1]) == pair.ends
+            assert all(before[1] == after[0] for before, after in pairwise(ports))
+
+
+def test_it_is_mostly_right_on_drawn_fabrics() -> None:
+    """A sample of what tools/explain_accuracy.py --fabrics does in full: see docs/explain.md."""
+    wrong = []
+    for number in range(8):
+        one = explain_fabrics.draw(5, number)
+        scenario, plan = one.plan()
+        result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)
+        verdict = explain(result)
+        truth = explain_work.find(plan)
+        if not explain_work.judge(truth, verdict.key, explain_work.said_gain(truth, verdict, {})):
+            wrong.append((one.words, truth.gains, verdict.key))
+    assert len(wrong) <= 2, wrong
+
+
+def test_a_run_without_traffic_says_so() -> None:
+    result = tailback.run(
+        {
+            "name": "late",
+            "run": {"duration": "1ms"},
+            "topology": {"kind": "star", "hosts": 2},
+            "traffic": [{"kind": "flows", "list": ["h0 h1 1KB 900us"]}],
+        },
+        sets=["run.duration=1us", "traffic.0.list.0=h0 h1 1KB 0us"],
+    )
+    assert explain(result).key == ("none", "")
