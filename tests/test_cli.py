@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import tailback
 import yaml
 from jsonschema import Draft202012Validator
 from tailback import cli
+from tailback.cli import main
 from tailback.scenario import ScenarioError, builtin_names, load, loads
 from tailback.scenario.controllers import NAMES
 from typer.testing import CliRunner
@@ -37,6 +39,24 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
             raise AssertionError("the engine was started")
 
     monkeypatch.setattr(import_module("tailback.run"), "_simulation", lambda _: Simulation())
+
+
+def test_a_scenario_comes_from_standard_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "name: piped\nrun: {duration: 50us}\ntopology: {kind: star, hosts: 2}\n"
+    text += "traffic: [{kind: write, from: h0, to: h1}]\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["run", "-", "--out", str(tmp_path / "piped")]) == 0
+    assert (tmp_path / "piped" / "scenario.yaml").read_text().count("piped")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"name: [")))
+    assert main(["run", "-", "--out", str(tmp_path / "bad")]) == 2
+    assert "<stdin>" in capsys.readouterr().err
+
+
+def test_no_pfc_is_said_to_be_no_lossless_priority(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "first-flow", "--set", "switch.pfc=null"]) == 2
+    assert "without PFC: switch.lossless=[]" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

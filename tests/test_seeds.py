@@ -22,11 +22,20 @@ topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}
 traffic:
   - {kind: poisson, load: 0.5, sizes: fb_hadoop}
 """
-SAME = ("summary.json", "flows.parquet", "series.parquet", "counters.json", "plan.json", "scenario.yaml")
+SAME = (
+    "summary.json",
+    "flows.parquet",
+    "series.parquet",
+    "entities.parquet",
+    "counters.json",
+    "plan.json",
+    "scenario.yaml",
+)
 
 
 @pytest.mark.parametrize(
-    ("given", "seeds"), [("1..4", [1, 2, 3, 4]), ("1,5,9", [1, 5, 9]), ("7", [7]), ("2..3, 9", [2, 3, 9])]
+    ("given", "seeds"),
+    [("1..4", [1, 2, 3, 4]), ("1-3", [1, 2, 3]), ("1,5,9", [1, 5, 9]), ("7", [7]), ("2..3, 9", [2, 3, 9])],
 )
 def test_lists_of_seeds(given: str, seeds: list[int]) -> None:
     assert parse(given) == seeds

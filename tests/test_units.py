@@ -75,7 +75,19 @@ def test_sizes(text: str, count: int) -> None:
     assert size(text) == count
 
 
-@pytest.mark.parametrize(("text", "bps"), [("100Gbps", 10**11), ("2.5Gbps", 25 * 10**8), ("1bps", 1)])
+@pytest.mark.parametrize(
+    ("text", "bps"),
+    [
+        ("100Gbps", 10**11),
+        ("2.5Gbps", 25 * 10**8),
+        ("1bps", 1),
+        ("400G", 4 * 10**11),
+        ("400gbps", 4 * 10**11),
+        ("400 Gbit/s", 4 * 10**11),
+        ("25Gbit", 25 * 10**9),
+        ("10Mb/s", 10**7),
+    ],
+)
 def test_rates(text: str, bps: int) -> None:
     assert rate(text) == bps
 

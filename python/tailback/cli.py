@@ -50,7 +50,8 @@ app = typer.Typer(
 )
 
 ScenarioName = Annotated[
-    str, typer.Argument(metavar="NAME|FILE", help="A built-in scenario, or a YAML file.")
+    str,
+    typer.Argument(metavar="NAME|FILE", help="A built-in scenario, a YAML file, or - for standard input."),
 ]
 Sets = Annotated[
     list[str] | None,

@@ -124,14 +124,14 @@ def _in_words(value: float, unit: str) -> str:
 
 
 def parse(given: str) -> list[int]:
-    """The seeds of `1..4` or `1,5,9`, or of both together.
+    """The seeds of `1..4` (or `1-4`) or `1,5,9`, or of both together.
 
     Raises:
         ScenarioError: not seeds, one twice, or too many.
     """
     seeds: list[int] = []
     for part in given.split(","):
-        match = re.fullmatch(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", part.strip())
+        match = re.fullmatch(r"([0-9]{1,18})(?:(?:\.\.|-)([0-9]{1,18}))?", part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
             raise _refused(given, "seeds such as 1..4 or 1,5,9")

@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError, core_schema
 I64_MAX = 2**63 - 1
 """The largest value of any quantity: the engine's integers have 64 bits with a sign."""
 
-_NUMBER_AND_UNIT = re.compile(r"([0-9]+)(?:\.([0-9]+))?[ ]?([A-Za-z\u00b5\u03bc]+)")
+_NUMBER_AND_UNIT = re.compile(r"([0-9]+)(?:\.([0-9]+))?[ ]?([A-Za-z\u00b5\u03bc]+(?:/s)?)")
 _LONGEST_TEXT = 64
 
 
@@ -201,7 +201,14 @@ RATE = Quantity(
     noun="rate",
     base="bit/s",
     units={"bps": 1, "Kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12},
-    aliases={"kbps": "Kbps"},
+    # As ethtool, switches and papers write it: 400G, 400gbps, 400 Gbit/s, 400Gbit (tc), 400Gb/s.
+    aliases={
+        f"{written}{ending}": f"{prefix}bps"
+        for prefix in "KMGT"
+        for written in (prefix, prefix.lower())
+        for ending in ("bps", "bit/s", "b/s", "bit", *([""] if written.isupper() else []))
+        if (written, ending) != (prefix, "bps")
+    },
     examples=("100Gbps", "400Gbps"),
 )
 FREQUENCY = Quantity(

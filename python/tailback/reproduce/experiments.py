@@ -293,6 +293,8 @@ class Experiment(_Part):
             ScenarioError: there is no claim of that id.
         """
         known = [claim.id for claim in self.claims]
+        as_known = {one.lower(): one for one in known}
+        ids = [as_known.get(one.lower(), one) for one in ids]
         problems = [
             Problem("--only", (), f"found {one or 'nothing'}, expected claims out of {', '.join(known)}")
             for one in ids

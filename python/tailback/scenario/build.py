@@ -204,6 +204,8 @@ def _problem(details: ErrorDetails, document: Document) -> Problem:
         expected = f"{words} {context[name]}"
         if "length" in name:
             what = str(context.get("actual_length", len(value)))
+    if value is None and path == ("switch", "pfc"):
+        expected = f"{expected}; without PFC: switch.lossless=[]"
     return Problem(document.origin(path), path, f"found {what}, expected {expected or details['msg']}")
 
 

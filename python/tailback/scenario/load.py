@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
@@ -16,7 +17,9 @@ from tailback.scenario.document import Document, from_python, from_yaml
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, nearest
 from tailback.scenario.model import Scenario
 from tailback.scenario.setups import fill
+from tailback.units import format_size
 
+STANDARD_INPUT = "-"
 Source = str | os.PathLike[str] | Mapping[str, object] | Scenario
 """What a scenario can be given as: the name of a built-in one, a file, plain data, or a `Scenario`."""
 
@@ -31,8 +34,8 @@ def load(
     """Reads and checks a scenario.
 
     Args:
-        source: A built-in name, a path (a text with `/` or an ending, or a `Path`), plain data, or a
-            `Scenario`.
+        source: A built-in name, a path (a text with `/` or an ending, or a `Path`), `-` for standard
+            input, plain data, or a `Scenario`.
         sets: `path=value` each, as after `--set`: `traffic.0.qps=512`. Later ones win.
         seed: Replaces `run.seed`.
         controllers: Congestion controllers in Python, by the names that the scenario knows them by: classes,
@@ -127,9 +130,20 @@ def _document(source: Source) -> Document:
     path = os.fspath(source)
     if isinstance(source, str) and source in library.names():
         return from_yaml(library.text(source), f"{source}.yaml")
+    if path == STANDARD_INPUT:
+        return from_yaml(_from_standard_input(), "<stdin>")
     document = from_yaml(_read(path, is_name=isinstance(source, str)), path)
     document.folder = FilePath(path).parent
     return document
+
+
+def _from_standard_input() -> bytes:
+    read = sys.stdin.buffer.read(SCENARIO_BYTES + 1)
+    if len(read) > SCENARIO_BYTES:
+        raise ScenarioError(
+            [Problem("<stdin>", (), f"found more than {format_size(SCENARIO_BYTES)}, expected at most that")]
+        )
+    return read
 
 
 def _read(path: str, is_name: bool) -> bytes:
