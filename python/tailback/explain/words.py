@@ -11,7 +11,6 @@ from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
 from tailback.explain.stages import FULL, Figure
 from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
-from tailback.report.tables import TextTable
 
 WIDTH = 100
 CLOSE = 0.5
@@ -360,14 +359,3 @@ def as_data(page: Page, key: tuple[str, str]) -> dict[str, Any]:
         "sure": page.sure,
         "second": page.second,
     }
-
-
-def as_table(page: Page) -> TextTable:
-    """For the report."""
-    from tailback.report.tables import TextTable
-
-    caption = " ".join([page.headline, *page.reasons, page.next, page.sure, page.second])
-    rows = [[figure.name, figure.value, figure.otherwise] for figure in page.evidence]
-    return TextTable(
-        "explain", "Where it is stuck", caption, ["Figure", "Value", "Otherwise"], rows, [False, False, False]
-    )
