@@ -69,7 +69,9 @@ def throughput(plan: Plan, seeds: int) -> float:
             found.append(explain_veth.delivered(meta))
             continue
         end_ps = int(meta["end_ps"])
-        bins = Bins(pa.table(recording.series), max(1, int(meta["bin_ps"])), end_ps)
+        bins = Bins(
+            pa.table(recording.series), pa.table(recording.entities), max(1, int(meta["bin_ps"])), end_ps
+        )
         found.append(bins.mean(bins.total("goodput_rx_bps"), WARM_UP * end_ps / 1e12))
     return sum(found) / seeds
 

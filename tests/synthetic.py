@@ -29,6 +29,7 @@ BIN_PS = 1_000_000_000
 class SyntheticRecording:
     flows: pa.RecordBatch
     series: pa.RecordBatch
+    entities: pa.Table
     counters: pa.RecordBatch
     meta_json: str
 
@@ -166,9 +167,33 @@ def incast(
     return SyntheticRecording(
         flows=_flows(senders, qps, starts, goodput, dropped, share),
         series=_series(rows, n),
+        entities=entities(sorted({entity for entity, _ in rows})),
         counters=_counters(senders, paused, goodput),
         meta_json=json.dumps(meta),
     )
+
+
+def entities(names: list[str]) -> pa.Table:
+    """The table of entities that have these names, as the engine has them."""
+    kinds = {"sq": "send", "tc": "egress", "pg": "ingress", "qp": "queue-pair", "rx": "receive"}
+    rows = []
+    for name in names:
+        place, _, part = name.partition("/")
+        item = part or name.removeprefix("item:")
+        is_item = item.startswith(("write", "tcp")) and "-" not in place
+        node, _, peer = place.replace("-", ":").partition(":")
+        if name.startswith("item:"):
+            kind, node, peer = "item", "", ""
+        elif is_item and part:
+            kind = "item-at-sender"
+        elif not part:
+            kind = "host"
+        else:
+            kind = "connection" if part.startswith("tcp") else kinds[part[:2]]
+        of = item if kind.startswith("item") else ""
+        values = {"entity": name, "kind": kind, "node": node, "peer": peer, "item": of}
+        rows.append({key: value or None for key, value in values.items()})
+    return pa.Table.from_pylist(rows, pa.schema([(key, pa.string()) for key in rows[0]]))
 
 
 def _series(rows: dict[tuple[str, str], Array], n: int) -> pa.RecordBatch:
@@ -266,6 +291,7 @@ def _queues(senders: int, lossless: bool) -> list[dict[str, Any]]:
             "kind": kind,
             "node": node,
             "port": port,
+            "peer": port.partition(":")[2],
             "priority": 3,
             "order": order,
             "k_min_bytes": 150_000 if ecn else None,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from synthetic import BIN_PS, LINE, SyntheticRecording, incast, noise, plan, result_of
+from synthetic import BIN_PS, LINE, SyntheticRecording, entities, incast, noise, plan, result_of
 from tailback.results import Result
 
 CORES = 4
@@ -112,6 +112,7 @@ def tcp_recording(
     return SyntheticRecording(
         flows=pa.Table.from_pylist(flows),
         series=pa.concat_tables([plain, more]),
+        entities=entities(sorted({*plain["entity"].to_pylist(), *more["entity"].to_pylist()})),
         counters=pa.concat_tables([counters, pa.table(ring)]),
         meta_json=json.dumps(meta),
     )

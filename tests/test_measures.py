@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from synthetic import incast, plan, result_of
+from synthetic import entities, incast, plan, result_of
 from tailback import measures
 from tailback.measures import shares
 from tailback.results import Result
@@ -49,6 +49,7 @@ class Tiny:
                 + [(name, pa.int64()) for name in ("packets_retransmitted", "local_ack_timeout_err")]
             ),
         )
+        self.entities = entities(sorted({entity for entity, _ in rows}))
         none = {"node": [], "port": [], "counter": [], "value": []}
         kinds = {"value": pa.int64()}
         self.counters = pa.table(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tailback
-from synthetic import incast, plan, result_of
+from synthetic import entities, incast, plan, result_of
 from tailback.findings import findings
 from tailback.report import render
 from tailback.report.figures import Labels, pack, start_of, views
@@ -290,6 +290,7 @@ def test_traffic_items_have_a_plot_where_there_are_several(lossless: Result) -> 
         }
         rows = pa.concat_tables([rows.cast(rows.schema), pa.table(named, schema=rows.schema)])
     recording.series = rows
+    recording.entities = entities(sorted(set(rows.column("entity").to_pylist())))
     result = result_of(plan(2), recording)
     [plot] = items(result)
     assert [trace["name"] for trace in plot.figures[0].data] == ["tcp1", "write0"]

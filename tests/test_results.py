@@ -12,6 +12,7 @@ from rich.console import Console
 from synthetic import incast, plan, result_of
 from tailback import scenario
 from tailback.results import Result
+from tailback.run import run
 from tailback.run_folder import FILES as COMMON_FILES
 from tailback.scenario import assumptions
 
@@ -147,3 +148,20 @@ def test_assumptions_are_the_defaults_without_a_source() -> None:
     assert "traffic.0.start" in found
     assert "host.mtu" not in found  # given
     assert "host.transport.retry_count" not in found  # perftest gives it
+
+
+def test_every_series_belongs_to_an_entity_of_a_kind() -> None:
+    result = run("roce-tcp-isolated", sets=["run.duration=2ms"])
+    rows = {row["entity"]: row for row in result.entities.to_pylist()}
+    assert set(rows) == set(result.series.column("entity").unique().to_pylist())
+    for queue in result.meta["queues"]:
+        if queue["queue"] in rows:
+            row = rows[queue["queue"]]
+            assert (row["kind"], row["node"]) == (queue["kind"], queue["node"])
+    items = {row["item"]: row for row in rows.values() if row["kind"] == "item"}
+    assert set(items) == set(result.flows.column("writer").unique().to_pylist())
+    pairs = {(row["node"], row["peer"]) for row in rows.values() if row["kind"] == "queue-pair"}
+    assert pairs <= set(zip(*(result.flows.column(end).to_pylist() for end in ("src", "dst")), strict=True))
+    assert pairs
+    egress = next(row for row in rows.values() if row["kind"] == "egress")
+    assert egress["entity"].startswith(f"{egress['node']}:{egress['peer']}/")

@@ -15,7 +15,15 @@ from tailback import cli
 from tailback.counters import STYLES
 
 COMMANDS = [["explain"], *(["counters", "--as", tool] for tool in STYLES)]
-FILES = ("summary.json", "timing.json", "counters.json", "plan.json", "flows.parquet", "series.parquet")
+FILES = (
+    "summary.json",
+    "timing.json",
+    "counters.json",
+    "plan.json",
+    "flows.parquet",
+    "series.parquet",
+    "entities.parquet",
+)
 
 
 @pytest.fixture(scope="module")

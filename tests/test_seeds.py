@@ -22,7 +22,15 @@ topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}
 traffic:
   - {kind: poisson, load: 0.5, sizes: fb_hadoop}
 """
-SAME = ("summary.json", "flows.parquet", "series.parquet", "counters.json", "plan.json", "scenario.yaml")
+SAME = (
+    "summary.json",
+    "flows.parquet",
+    "series.parquet",
+    "entities.parquet",
+    "counters.json",
+    "plan.json",
+    "scenario.yaml",
+)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,9 @@ class Recording:
     def flows(self) -> Any:
         """A row a queue pair."""
     @property
+    def entities(self) -> Any:
+        """A row an entity of the series."""
+    @property
     def series(self) -> Any:
         """A row a bin, entity and metric."""
     @property

@@ -1,6 +1,7 @@
 """The folder of a run: what is in it, writing it, and reading it back.
 
-`report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`, `counters.json` and
+`report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`, `entities.parquet`,
+`counters.json` and
 `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, with the files that the
 scenario names under `inputs`; or the files of another simulator, with its outputs. The same seed gives the
 same bytes in every file but `timing.json`, which alone holds wall-clock figures and the tool's version.
@@ -31,7 +32,15 @@ from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.show import INPUTS
 from tailback.summary import summarise
 
-FILES = ("report.html", "summary.json", "flows.parquet", "series.parquet", "counters.json", "timing.json")
+FILES = (
+    "report.html",
+    "summary.json",
+    "flows.parquet",
+    "series.parquet",
+    "entities.parquet",
+    "counters.json",
+    "timing.json",
+)
 """What every folder has, however the run was set up."""
 
 
@@ -79,6 +88,7 @@ def _write_files(result: Recorded, folder: Path) -> None:
     write_file(folder / "timing.json", in_lines(_timing(result)).encode())
     write_file(folder / "flows.parquet", _as_parquet(result.flows))
     write_file(folder / "series.parquet", _as_parquet(result.series))
+    write_file(folder / "entities.parquet", _as_parquet(result.entities))
     write_file(folder / "report.html", render(result).encode())
     summary = {
         **summarise(result),
@@ -115,6 +125,7 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
     return kind(
         flows=_read_parquet(path / "flows.parquet"),
         series=_read_parquet(path / "series.parquet"),
+        entities=_read_parquet(path / "entities.parquet"),
         counters=_flat(counters["nodes"]),
         counter_names=counters["names"],
         meta=summary["meta"],

@@ -143,12 +143,10 @@ impl Checked {
     /// For the engine; failures go to `failure`.
     pub fn control(self, failure: &Failure) -> Arc<dyn ExternalControl> {
         let uses = |name: &str| self.uses.get(name).copied().unwrap_or(false);
-        // The names of series live as long as the program, as those of built-in controllers do.
-        let keep = |text: &String| -> &'static str { Box::leak(text.clone().into_boxed_str()) };
         let signal = |(name, help): &(String, String)| SignalInfo {
-            name: keep(name),
+            name: name.clone().into(),
             unit: "",
-            help: keep(help),
+            help: help.clone().into(),
             merged: Merged::Mean,
         };
         Arc::new(Control {
@@ -268,7 +266,7 @@ impl Flow {
         let looks = self.control.hears[PEEK];
         let peeked = if looks { &object.call_method1(pyo3::intern!(py, "peek"), (now.0,))? } else { object };
         let rate = std::iter::once(peeked.getattr(pyo3::intern!(py, "rate")));
-        let signals = self.control.signals.iter().map(|signal| peeked.getattr(signal.name));
+        let signals = self.control.signals.iter().map(|signal| peeked.getattr(&*signal.name));
         rate.chain(signals).map(|value| value?.extract()).collect()
     }
 }

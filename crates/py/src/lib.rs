@@ -44,6 +44,7 @@ impl From<tailback_sim::Progress> for Progress {
 struct Recording {
     flows: RecordBatch,
     series: RecordBatch,
+    entities: RecordBatch,
     counters: RecordBatch,
     meta_json: String,
 }
@@ -60,6 +61,12 @@ impl Recording {
     #[getter]
     fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.series.to_pyarrow(py)
+    }
+
+    /// A row an entity of the series.
+    #[getter]
+    fn entities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.entities.to_pyarrow(py)
     }
 
     /// A row a counter.
@@ -139,6 +146,7 @@ impl Recording {
         Ok(Recording {
             flows: tables::flows(&recorded.flows)?,
             series: tables::series(&recorded.series)?,
+            entities: tables::entities(&recorded.series)?,
             counters: tables::counters(&recorded.counters)?,
             meta_json: serde_json::to_string(&recorded.meta)?,
         })

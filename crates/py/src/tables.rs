@@ -7,7 +7,7 @@ use arrow::datatypes::Int32Type;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use std::sync::Arc;
-use tailback_sim::record::{Counter, Flow, Series};
+use tailback_sim::record::{Counter, Entity, Flow, Series};
 
 pub type Table = Result<RecordBatch, ArrowError>;
 
@@ -91,6 +91,24 @@ pub fn counters(counters: &[Counter]) -> Table {
     ])
 }
 
+/// A row for each entity that has a series.
+pub fn entities(series: &Series) -> Table {
+    let mut used = vec![false; series.entities.len()];
+    series.columns.iter().for_each(|&(entity, ..)| used[entity] = true);
+    let rows: Vec<&Entity> =
+        series.entities.iter().zip(used).filter(|(_, used)| *used).map(|(entity, _)| entity).collect();
+    let text = |text: fn(&Entity) -> &str| {
+        optional_strings(rows.iter().map(move |entity| Some(text(entity)).filter(|text| !text.is_empty())))
+    };
+    table(vec![
+        ("entity", text(|entity| &entity.name)),
+        ("kind", text(|entity| entity.kind)),
+        ("node", text(|entity| &entity.node)),
+        ("peer", text(|entity| &entity.peer)),
+        ("item", text(|entity| &entity.item)),
+    ])
+}
+
 /// One row for each bin of each column, column by column.
 pub fn series(series: &Series) -> Table {
     let bins = series.bins;
@@ -115,7 +133,10 @@ pub fn series(series: &Series) -> Table {
     };
     table(vec![
         ("time_ps", Arc::new(Int64Array::from(times))),
-        ("entity", dictionary(entity_keys, strings(series.entities.iter().map(String::as_str)))?),
+        (
+            "entity",
+            dictionary(entity_keys, strings(series.entities.iter().map(|entity| entity.name.as_str())))?,
+        ),
         ("metric", dictionary(metric_keys, strings(metrics.into_iter()))?),
         ("value", Arc::new(Float64Array::from(values))),
     ])

@@ -31,7 +31,7 @@ fn three_kinds() -> Plan {
 fn metrics<'a>(recording: &'a Recording, qp: &str) -> Vec<&'a str> {
     let series = &recording.series;
     let named = |index: usize| series.entities[index] == qp;
-    series.columns.iter().filter(|(index, ..)| named(*index)).map(|(_, name, _)| *name).collect()
+    series.columns.iter().filter(|(index, ..)| named(*index)).map(|(_, name, _)| &**name).collect()
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn second_half(recording: &Recording, entity: &str, quantity: &str) -> (f64, f64
     let series = &recording.series;
     let index = series.entities.iter().position(|name| name == entity).expect(entity);
     let column =
-        series.columns.iter().find(|(of, name, _)| (*of, *name) == (index, quantity)).expect(quantity);
+        series.columns.iter().find(|(of, name, _)| (*of, &**name) == (index, quantity)).expect(quantity);
     let half = &column.2[series.bins / 2..series.bins];
     (half.iter().sum::<f64>() / half.len() as f64, half.iter().fold(0.0, |a, &b| f64::max(a, b)))
 }

@@ -356,8 +356,8 @@ fn no_mean_is_above_the_maximum() {
             if *metric != "queue_mean_bytes" {
                 continue;
             }
-            let of = |column: &&(usize, &'static str, Vec<f64>)| {
-                (column.0, column.1) == (*entity, "queue_max_bytes")
+            let of = |column: &&(usize, std::borrow::Cow<'static, str>, Vec<f64>)| {
+                (column.0, &*column.1) == (*entity, "queue_max_bytes")
             };
             let most = &series.columns.iter().find(of).expect("a maximum beside each mean").2;
             for (at, (mean, most)) in means.iter().zip(most).enumerate() {

@@ -8,9 +8,10 @@ use tailback_sim::plan::{FlowPlan, Plan};
 use tailback_sim::record::{Flow, Recording, Series};
 
 fn column<'a>(series: &'a Series, entity: &str, metric: &str) -> Option<&'a Vec<f64>> {
-    let named =
-        |&&(at, name, _): &&(usize, &'static str, Vec<f64>)| series.entities[at] == entity && name == metric;
-    series.columns.iter().find(named).map(|(_, _, values)| values)
+    let mut columns = series.columns.iter();
+    columns
+        .find(|column| series.entities[column.0] == entity && column.1 == metric)
+        .map(|(_, _, values)| values)
 }
 
 /// Bytes under a series of a rate.

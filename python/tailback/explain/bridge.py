@@ -9,7 +9,7 @@ from tailback.explain.stages import CHEAPER, FEW_BYTES, FULL, RING_BYTES, Figure
 
 def core_shares(seen: Observed, bridge: str) -> dict[str, float]:
     """Busy share of each core of a bridge with packets: hard interrupts and softirqs."""
-    rows = [row for row in seen.bins.entities("softirq_share") if row.startswith(f"{bridge}/")]
+    rows = seen.bins.entities("softirq_share", kind="core", node=bridge)
     return {row: seen.mean(row, "irq_share") + seen.mean(row, "softirq_share") for row in rows}
 
 

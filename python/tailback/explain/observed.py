@@ -195,8 +195,7 @@ class Observed:
         found: dict[Port, list[dict[str, Any]]] = defaultdict(list)
         for queue in self.queues:
             if queue["kind"] in ("egress", "qdisc", "tx-ring"):
-                node, peer = queue["port"].split(":")
-                found[node, peer].append(queue)
+                found[queue["node"], queue["peer"]].append(queue)
         return found
 
     def port_sum(self, port: Port, metric: str) -> float:

@@ -38,17 +38,14 @@ def port_counter(result: Recorded, name: str, port: str | None) -> int | None:
     """A counter of a port of a bridge, or of all of them together; None where there is none of that name."""
     if name not in result.counter_names:
         return None
-    columns = (result.counters.column(key).to_pylist() for key in ("port", "counter", "value"))
+    columns = (result.counters.column(key).to_pylist() for key in ("node", "port", "counter", "value"))
+    bridges = set(result.setup.network.bridges)
     values = [
         value
-        for at, counter, value in zip(*columns, strict=True)
-        if counter == name and (at == port if port else at.startswith(tuple(_bridges(result))))
+        for node, at, counter, value in zip(*columns, strict=True)
+        if counter == name and (at == port if port else node in bridges)
     ]
     return int(sum(values))
-
-
-def _bridges(result: Recorded) -> list[str]:
-    return [f"{name}:" for name in result.setup.network.bridges]
 
 
 @measure("index")

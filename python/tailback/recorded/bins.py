@@ -9,8 +9,8 @@ import pyarrow as pa
 from tailback.limits import RESULT_BINS, RESULT_VALUES
 from tailback.text import natural
 
-ITEM = "item:"
-"""What the names of traffic items as entities begin with: `item:write0`. At one sender: `h3/write0`."""
+ITEM, ITEM_AT_SENDER = "item", "item-at-sender"
+"""Kinds of entities: a traffic item, and a traffic item at one of its senders."""
 _OF_HOSTS = ("goodput_rx_bps", "goodput_tx_bps")
 
 Array = npt.NDArray[np.float64]
@@ -24,8 +24,10 @@ class Bins:
     `start_s`, `width_s`: start and length of each bin in seconds, shape (n,).
     """
 
-    def __init__(self, series: pa.Table, bin_ps: int, end_ps: int) -> None:
-        """`series` has the columns time_ps (bin start), entity, metric, value; `bin_ps` > 0."""
+    def __init__(self, series: pa.Table, entities: pa.Table, bin_ps: int, end_ps: int) -> None:
+        """`series` has the columns time_ps (bin start), entity, metric, value; `entities` entity, kind, node,
+        peer and item; `bin_ps` > 0.
+        """
         if bin_ps <= 0:
             raise ValueError(f"bin_ps is {bin_ps}; expected a positive length")
         self.count = max(1, -(-end_ps // bin_ps))
@@ -38,6 +40,11 @@ class Bins:
         self.end_s = end_ps / PS_PER_S
         self._values = self._index(series, bin_ps)
         self._totals: dict[str, Array] = {}
+        self._entities: dict[str, dict[str, str | None]]
+        self._entities = {row["entity"]: row for row in entities.to_pylist()}
+        self._named: dict[tuple[str | None, ...], str] = {
+            (row["kind"], row["node"], row["item"]): name for name, row in self._entities.items()
+        }
         # There may be very many series without a row: they share one of zeros, which nobody can change.
         self._zeros = np.zeros(self.count)
         self._zeros.setflags(write=False)
@@ -80,20 +87,45 @@ class Bins:
         """Whether this series was recorded."""
         return (entity, metric) in self._values
 
-    def entities(self, metric: str) -> list[str]:
-        """Names of all entities with this metric, in natural order."""
-        return sorted({entity for entity, name in self._values if name == metric}, key=natural)
+    def entities(self, metric: str, kind: str | None = None, node: str | None = None) -> list[str]:
+        """Names of all entities with this metric, in natural order; of a kind, and of a node."""
+        found = {entity for entity, name in self._values if name == metric}
+        if kind is not None or node is not None:
+            found = {
+                name
+                for name in found
+                if kind in (None, self.entity(name)["kind"]) and node in (None, self.entity(name)["node"])
+            }
+        return sorted(found, key=natural)
+
+    def entity(self, name: str) -> dict[str, str | None]:
+        """Its row in the table of entities: kind, node, peer and item.
+
+        Raises:
+            ValueError: it has none.
+        """
+        if name not in self._entities:
+            raise ValueError(f"{name!r} has series and is not among the entities")
+        return self._entities[name]
+
+    def of_item(self, item: str, sender: str | None = None) -> str:
+        """The entity of a traffic item, or of what one host sends of it; an empty name: there is none."""
+        return self._named.get((ITEM, None, item) if sender is None else (ITEM_AT_SENDER, sender, item), "")
 
     def total(self, metric: str) -> Array:
         """The sum over all entities, one value a bin; of a host and its traffic items, the host counts."""
         if metric not in self._totals:
             total = np.zeros(self.count)
             for (entity, name), row in self._values.items():
-                if name == metric and not (metric in _OF_HOSTS and _is_part(entity)):
+                if name == metric and not (metric in _OF_HOSTS and self._is_part(entity)):
                     total += row
             total.setflags(write=False)
             self._totals[metric] = total
         return self._totals[metric]
+
+    def _is_part(self, name: str) -> bool:
+        """Whether an entity is a traffic item: its goodput is in that of hosts, too."""
+        return self.entity(name)["kind"] in (ITEM, ITEM_AT_SENDER)
 
     def windows(
         self, values: Array, window_s: float, since_s: float = 0.0, until_s: float | None = None
@@ -127,8 +159,3 @@ class Bins:
         until = self.end_s if until_s is None else until_s
         allowance = self.bin_s * 1e-9
         return (self.start_s >= since_s - allowance) & (self.start_s < until - allowance)
-
-
-def _is_part(entity: str) -> bool:
-    """Whether an entity is a traffic item: its goodput is in that of hosts, too."""
-    return entity.startswith(ITEM) or "/" in entity

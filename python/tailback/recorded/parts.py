@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
-from tailback.recorded.bins import ITEM, Array
+from tailback.recorded.bins import Array
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
@@ -67,9 +67,10 @@ def _of_items(result: Recorded, names: list[str] | None) -> Array | None:
         return result.bins.total("goodput_rx_bps")
     if not names:
         return np.zeros(result.bins.count)
-    if not any(result.bins.has(f"{ITEM}{name}", "goodput_rx_bps") for name in items(result)):
+    bins = result.bins
+    if not any(bins.has(bins.of_item(name), "goodput_rx_bps") for name in items(result)):
         return None
-    rows = [result.bins.values(f"{ITEM}{name}", "goodput_rx_bps") for name in names]
+    rows = [bins.values(bins.of_item(name), "goodput_rx_bps") for name in names]
     return np.asarray(np.sum(rows, axis=0))
 
 
@@ -106,7 +107,7 @@ def sent(result: Recorded, host: str, item: str | None = None, protocol: str | N
     names = selected(result, item, protocol)
     if names is None or _items_of(result)[host] <= set(names):
         return result.bins.values(host, "goodput_tx_bps")
-    kept = [f"{host}/{name}" for name in names if name in _items_of(result)[host]]
+    kept = [result.bins.of_item(name, host) for name in names if name in _items_of(result)[host]]
     if not all(result.bins.has(entity, "goodput_tx_bps") for entity in kept):
         return None
     return np.asarray(sum(result.bins.values(entity, "goodput_tx_bps") for entity in kept))

@@ -23,7 +23,7 @@ Run = TypeVar("Run", bound="Recorded")
 
 
 class Recording(Protocol):
-    """What the engine hands over; the three tables are anything that speaks the Arrow PyCapsule interface."""
+    """What the engine hands over; the tables are anything that speaks the Arrow PyCapsule interface."""
 
     @property
     def flows(self) -> Any:
@@ -32,6 +32,10 @@ class Recording(Protocol):
     @property
     def series(self) -> Any:
         """A row a (bin, entity, metric)."""
+
+    @property
+    def entities(self) -> Any:
+        """A row an entity of the series."""
 
     @property
     def counters(self) -> Any:
@@ -43,8 +47,8 @@ class Recording(Protocol):
 
 
 class Recorded:
-    """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `counters` a row a
-    counter that is not zero; `counter_names` has the names of all.
+    """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `entities` a row an
+    entity of them, `counters` a row a counter that is not zero; `counter_names` has the names of all.
 
     `meta` is what the engine says of the run as a whole, `setup` what it was given. `complete` is False for
     a run that was interrupted: everything then covers the part that ran. `outputs` are further files of
@@ -56,6 +60,7 @@ class Recorded:
         *,
         flows: pa.Table,
         series: pa.Table,
+        entities: pa.Table,
         counters: pa.Table,
         counter_names: list[str],
         meta: dict[str, Any],
@@ -67,6 +72,7 @@ class Recorded:
         """From its parts; `from_recording`, `of` and `load` are the usual ways."""
         self.flows = flows
         self.series = series
+        self.entities = entities
         self.counters = counters
         self.counter_names = counter_names
         self.meta = meta
@@ -124,6 +130,7 @@ class Recorded:
         return cls(
             flows=pa.table(recording.flows),
             series=pa.table(recording.series),
+            entities=pa.table(recording.entities),
             # Table.sort_by would start threads.
             counters=counters.take(pc.sort_indices(counters, sort_keys=order)),
             counter_names=sorted(everything.column("counter").unique().to_pylist()),
@@ -180,7 +187,7 @@ class Recorded:
     def bins(self) -> Bins:
         """The series as arrays."""
         # A run that ends before its first flow starts has no time to divide.
-        return Bins(self.series, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
+        return Bins(self.series, self.entities, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
     def latency_tests(self) -> set[str]:

@@ -44,7 +44,7 @@ LEAST_SENDERS = 4
 
 def items(result: Recorded) -> list[Plot]:
     """Goodput of each traffic item; none where there is only one."""
-    names = [name for name in result.bins.entities("goodput_rx_bps") if name.startswith(ITEM)]
+    names = result.bins.entities("goodput_rx_bps", kind=ITEM)
     # One item of each protocol is in the plot of those.
     if len(names) in (0, len(summarise(result)["protocols"])):
         return []
@@ -60,7 +60,7 @@ def items(result: Recorded) -> list[Plot]:
     for view in panels:
         data, labels = [], Labels(top)
         for (name, row), color in zip(rows.items(), _COLORS, strict=False):
-            values, short = view.reduce(row, POINTS), name.removeprefix(ITEM)
+            values, short = view.reduce(row, POINTS), str(result.bins.entity(name)["item"])
             data.append(line(view, values, POINTS, name=short, unit="Gbit/s", color=color))
             labels.add(float(values[-1]), short, color)
         notes = labels.annotations() if view.part == "whole" else []

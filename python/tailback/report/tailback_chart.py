@@ -62,6 +62,7 @@ class Row:
 
     queue: str
     kind: str
+    node: str
     mean: Array
     peak: Array
     signals: dict[str, Array]
@@ -129,13 +130,13 @@ def choose(result: Recorded) -> Chosen:
             "dropped": bins.values(name, "dropped"),
         }
         mean, peak = bins.values(name, "queue_mean_bytes"), bins.values(name, "queue_max_bytes")
-        rows.append(Row(name, queue["kind"], mean, peak, signals))
+        rows.append(Row(name, queue["kind"], queue["node"], mean, peak, signals))
     few = len(result.receivers) <= FEW_RECEIVERS
     # Only a receiver of this run is on the path; other hosts' memories would be empty rows without a meaning.
     used = [
         row
         for row in rows
-        if not row.empty or (few and row.kind == "receive" and row.queue.split("/")[0] in result.receivers)
+        if not row.empty or (few and row.kind == "receive" and row.node in result.receivers)
     ]
     kept: set[int] = set()
     if len(used) > MOST_ROWS:

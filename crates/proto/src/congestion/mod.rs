@@ -36,6 +36,7 @@ pub mod rhcc;
 pub mod swift;
 pub mod timely;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::num::NonZeroU64;
 use std::ops::Deref;
@@ -192,13 +193,13 @@ pub struct Signal<C: Controller> {
 }
 
 /// A [`Signal`] without its reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs)]
 pub struct SignalInfo {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub unit: &'static str,
-    pub help: &'static str,
+    pub help: Cow<'static, str>,
     pub merged: Merged,
 }
 
@@ -300,7 +301,10 @@ pub trait Controller: Debug + Sized + 'static {
 
 /// What a controller shows.
 pub fn shown<C: Controller>() -> Vec<SignalInfo> {
-    let info = |s: &Signal<C>| SignalInfo { name: s.name, unit: s.unit, help: s.help, merged: s.merged };
+    let info = |s: &Signal<C>| {
+        let (name, help) = (Cow::Borrowed(s.name), Cow::Borrowed(s.help));
+        SignalInfo { name, unit: s.unit, help, merged: s.merged }
+    };
     C::SIGNALS.iter().map(info).collect()
 }
 

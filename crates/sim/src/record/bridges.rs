@@ -4,6 +4,7 @@ use serde::Serialize;
 use tailback_proto::units::Time;
 
 use super::counters::Counter;
+use super::entity::{at_port, peer_name, Entity};
 use super::meta::Queue;
 use super::source::Kind;
 use crate::fabric::drops::DropReason;
@@ -90,18 +91,20 @@ fn all_cores<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usiz
 }
 
 /// What is recorded: name and values of each row.
-pub(super) fn columns(plan: &Plan, world: &World) -> Vec<(String, Vec<BridgeSource>)> {
+pub(super) fn columns(plan: &Plan, world: &World) -> Vec<(Entity, Vec<BridgeSource>)> {
     use BridgeSource::*;
     let mut rows = Vec::new();
     for port in 0..world.linux.bridge_ports.len() {
-        let name = |row| row_name(world, world.linux.first_bridge_port + port, row);
-        rows.push((name("tx-ring"), vec![SentMean(port), SentMax(port)]));
-        rows.push((name("qdisc"), vec![QdiscMean(port), QdiscMax(port), Marked(port), QdiscDropped(port)]));
-        rows.push((name("rx-ring"), vec![RingMean(port), RingMax(port), RingDropped(port)]));
+        let at = world.linux.first_bridge_port + port;
+        let queue = |row| at_port(plan, world, row_name(world, at, row), row, at);
+        rows.push((queue("tx-ring"), vec![SentMean(port), SentMax(port)]));
+        rows.push((queue("qdisc"), vec![QdiscMean(port), QdiscMax(port), Marked(port), QdiscDropped(port)]));
+        rows.push((queue("rx-ring"), vec![RingMean(port), RingMax(port), RingDropped(port)]));
     }
     for (core, bridge, number) in all_cores(plan, world) {
         let purposes = [Purpose::Irq, Purpose::Soft, Purpose::Guest];
-        rows.push((format!("{bridge}/cpu{number}"), purposes.map(|purpose| Core(core, purpose)).to_vec()));
+        let entity = Entity::new(format!("{bridge}/cpu{number}"), "core", bridge);
+        rows.push((entity, purposes.map(|purpose| Core(core, purpose)).to_vec()));
     }
     rows
 }
@@ -156,6 +159,7 @@ pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize,
         kind,
         node: plan.bridges[node].name.clone(),
         port: world.fabric.links[port].name.clone(),
+        peer: peer_name(plan, world, port),
         priority: 0,
         order,
         k_min_bytes: red.map(|red| red.min.0),

@@ -4,6 +4,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bridges::{self, BridgeCore};
+use super::entity::{node_name, peer_name};
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
 use super::tcp::Cpu;
 use super::veth::Veth;
@@ -164,6 +165,8 @@ pub struct Queue {
     pub node: String,
     /// Port, `node:peer`.
     pub port: String,
+    /// The node at the other end of it.
+    pub peer: String,
     /// Class or priority group.
     pub priority: u8,
     /// Place on the path: 0 at the receiver's memory, growing towards the sender.
@@ -384,19 +387,41 @@ fn storms(world: &World) -> Vec<Storm> {
     rows.collect()
 }
 
+/// Queues that were found: by lane, a bit for each kind and each of the first 16 places of a path. Very many connections
+/// meet the same few queues.
+struct Seen(Vec<u64>);
+
+impl Seen {
+    /// Whether it may not have been found yet.
+    fn is_new(&mut self, lane: usize, kind: &str, order: u32) -> bool {
+        let kinds = ["receive", "egress", "ingress", "send"];
+        let Some(kind) = kinds.iter().position(|known| *known == kind).filter(|_| order < 16) else {
+            return true;
+        };
+        let bit = 1u64 << (16 * kind as u32 + order);
+        let known = self.0[lane] & bit != 0;
+        self.0[lane] |= bit;
+        !known
+    }
+}
+
 /// Every queue that lies on the path of a connection, receivers first.
 fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
     let connections = world.nics.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
     let tcp = world.tcp.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
+    let mut seen = Seen(vec![0; world.fabric.queues.len()]);
     for (flow, (src, dst, code_point)) in connections.chain(tcp).enumerate() {
         let Some(hops) = world.path(src, dst, flow as u32) else { continue };
         let mut order = 0;
-        let add = |found: &mut BTreeMap<_, _>, kind, port: usize, order| {
+        let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
             let class = world.fabric.classes.of(world.fabric.ports[port].owner as usize)[code_point as usize];
-            found
-                .entry((order, lane(port, class), kind))
-                .or_insert_with(|| queue(plan, world, kind, port, class, order));
+            let at = lane(port, class);
+            if seen.is_new(at, kind, order) {
+                found
+                    .entry((order, at, kind))
+                    .or_insert_with(|| queue(plan, world, kind, port, class, order));
+            }
         };
         let last = hops[hops.len() - 1];
         let receive_port = world.fabric.ports[last].peer as usize;
@@ -448,6 +473,7 @@ fn path_queue(
         kind: if row == "memory" && matches!(path.target, Target::Gpu(_)) { "gpu" } else { row },
         node: plan.hosts[path.host as usize].name.clone(),
         port: world.fabric.links[path.port as usize].name.clone(),
+        peer: peer_name(plan, world, path.port as usize),
         priority: class,
         order,
         k_min_bytes: None,
@@ -474,11 +500,9 @@ fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8,
     Queue {
         queue: name,
         kind,
-        node: match switch {
-            Some(index) => plan.switches[index].name.clone(),
-            None => plan.hosts[owner].name.clone(),
-        },
+        node: node_name(plan, owner).to_string(),
         port: world.fabric.links[port].name.clone(),
+        peer: peer_name(plan, world, port),
         priority: class,
         order,
         k_min_bytes: ecn.map(|ecn| ecn.k_min_bytes),

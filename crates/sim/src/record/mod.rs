@@ -3,6 +3,7 @@
 mod audit;
 mod bridges;
 mod counters;
+mod entity;
 mod flows;
 mod items;
 mod meta;
@@ -16,6 +17,7 @@ mod veth;
 
 pub use bridges::BridgeCore;
 pub use counters::Counter;
+pub use entity::Entity;
 pub use flows::Flow;
 pub use meta::{Conservation, DataPackets, Drop, Fault, Meta, Pause, Queue};
 pub(crate) use series::Recorder;

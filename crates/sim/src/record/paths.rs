@@ -3,6 +3,7 @@
 use tailback_proto::units::Time;
 
 use super::counters::Counter;
+use super::entity::Entity;
 use super::source::Kind;
 use crate::fabric::lane;
 use crate::fabric::port::{mean_of_ticks, TICK};
@@ -72,6 +73,12 @@ pub(super) fn row_name(plan: &Plan, path: &HostPath, row: &str) -> String {
         _ => row,
     };
     format!("{}/{row}", plan.hosts[path.host as usize].name)
+}
+
+/// A row as an entity.
+pub(super) fn entity(plan: &Plan, path: &HostPath, row: &'static str) -> Entity {
+    let kind = if row == "memory" && matches!(path.target, Target::Gpu(_)) { "gpu" } else { row };
+    Entity::new(row_name(plan, path, row), kind, &plan.hosts[path.host as usize].name)
 }
 
 /// What is recorded of a row. `class`: one that the host receives.

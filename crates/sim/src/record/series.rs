@@ -5,12 +5,14 @@
 //! add up, means are averaged, maxima stay maxima. Counters are read at the end of a bin; nothing is done per packet
 //! but what the counters and the queues' integrals over time cost anyway.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{shown, Merged, SignalInfo};
 use tailback_proto::units::Time;
 
 use super::bridges::{self, BridgeSource};
+use super::entity::{at_port, Entity};
 use super::items::Items;
 use super::paths;
 use super::settings::MIN_BINS;
@@ -64,7 +66,9 @@ pub(crate) struct Recorder {
     /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
     /// each of them lies in a line of memory of its own that no cache holds.
     latest: Vec<f64>,
-    entities: Vec<String>,
+    entities: Vec<Entity>,
+    /// Names of the series that controllers show.
+    signals: Vec<Cow<'static, str>>,
     items: Option<Items>,
     bin: Time,
     bin_start: Time,
@@ -76,10 +80,10 @@ pub(crate) struct Recorder {
 /// Recorded time series: for each column a value a bin.
 #[derive(Debug)]
 pub struct Series {
-    /// Names of hosts, queues and queue pairs.
-    pub entities: Vec<String>,
+    /// Hosts, queues, queue pairs and whatever else there may be series of.
+    pub entities: Vec<Entity>,
     /// (index into `entities`, metric, values)
-    pub columns: Vec<(usize, &'static str, Vec<f64>)>,
+    pub columns: Vec<(usize, Cow<'static, str>, Vec<f64>)>,
     /// Length of a bin; the last may be shorter.
     pub bin: Time,
     /// Bins in each column.
@@ -116,6 +120,7 @@ impl Recorder {
             values: Vec::new(),
             latest: Vec::new(),
             entities: Vec::new(),
+            signals: Vec::new(),
             items: None,
             bin: FIRST_BIN,
             bin_start: Time::ZERO,
@@ -155,9 +160,10 @@ impl Recorder {
             if let Some(&agent) = agent_of.get(&(host as u32)) {
                 sources.extend([IioOccupancy(agent), MbaLevel(agent)]);
             }
-            recorder.add(host_plan.name.clone(), &sources);
+            recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name), &sources);
             if has_cpu {
-                recorder.add(receive_name(plan, host), &[RxMean(host), RxMax(host), RxDropped(host)]);
+                let rings = Entity::new(receive_name(plan, host), "receive", &host_plan.name);
+                recorder.add(rings, &[RxMean(host), RxMax(host), RxDropped(host)]);
             }
         }
         for (number, path) in world.nics.paths.iter().enumerate() {
@@ -167,7 +173,7 @@ impl Recorder {
                 let sources = paths::sources(path, row, class).into_iter();
                 let sources = sources.map(|source| Source::Path(number, source));
                 let sources: Vec<Source> = sources.chain(pausing.map(Source::PausingShare)).collect();
-                recorder.add(paths::row_name(plan, path, row), &sources);
+                recorder.add(paths::entity(plan, path, row), &sources);
             }
         }
         for (entity, sources) in bridges::columns(plan, world) {
@@ -183,43 +189,72 @@ impl Recorder {
                     continue;
                 }
                 if host < world.nics.nics.len() {
+                    let name = send_queue_name(plan, host, class);
                     recorder.add(
-                        send_queue_name(plan, host, class),
+                        at_port(plan, world, name, "send", port),
                         &[BacklogMean(host, class), BacklogMax(host, class), PausedShare(at)],
                     );
                     continue;
                 }
+                let egress = at_port(plan, world, egress_name(world, port, class), "egress", port);
                 if detail == Detail::EgressQueues {
                     let sources = [QueueMean(at), QueueMax(at), PausedShare(at)];
-                    recorder.add(egress_name(world, port, class), &sources);
+                    recorder.add(egress, &sources);
                     continue;
                 }
+                recorder
+                    .add(egress, &[QueueMean(at), QueueMax(at), EcnMarked(at), Dropped(at), PausedShare(at)]);
                 recorder.add(
-                    egress_name(world, port, class),
-                    &[QueueMean(at), QueueMax(at), EcnMarked(at), Dropped(at), PausedShare(at)],
-                );
-                recorder.add(
-                    ingress_name(world, port, class),
+                    at_port(plan, world, ingress_name(world, port, class), "ingress", port),
                     &[GroupMean(at), GroupMax(at), Xoff(at), PausingShare(at), IngressDropped(at)],
                 );
             }
         }
         for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
-            recorder.add(qp_name(plan, world, qp), &qp_sources(world, qp));
+            let sources = recorder.qp_sources(world, qp);
+            recorder.add(queue_pair(plan, world, qp), &sources);
         }
         for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
             let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
-            recorder.add(super::tcp::connection_name(plan, world, connection), &sources);
+            recorder.add(super::tcp::entity(plan, world, connection), &sources);
         }
-        for (name, index, sources) in veth::entities(plan, world) {
+        for (entity, index, sources) in veth::entities(plan, world) {
             let sources: Vec<Source> =
                 sources.into_iter().map(|source| Source::Veth(index, source)).collect();
-            recorder.add(name, &sources);
+            recorder.add(entity, &sources);
         }
         recorder
     }
 
-    fn add(&mut self, entity: String, sources: &[Source]) {
+    /// What is recorded of a queue pair.
+    fn qp_sources(&mut self, world: &World, qp: usize) -> Vec<Source> {
+        let s = &world.nics.send_qps[qp];
+        let model = &world.nics.models[world.nics[s.src as usize].model as usize];
+        let signals = &mut self.signals;
+        let mut signal = |(number, shown): (usize, SignalInfo)| QpSignal {
+            qp: qp as u32,
+            number: number as u8,
+            kind: match shown.merged {
+                Merged::Mean => Kind::Mean,
+                Merged::Last => Kind::Last,
+            },
+            name: signals.iter().position(|known| *known == shown.name).unwrap_or_else(|| {
+                signals.push(shown.name);
+                signals.len() - 1
+            }) as u16,
+        };
+        let mut sources = vec![Source::QpRate(qp)];
+        let own = model.congestion[s.congestion as usize].signals();
+        sources.extend(own.into_iter().enumerate().map(&mut signal).map(Source::QpSignal));
+        sources.push(Source::QpGoodput(qp));
+        if s.prober.is_some() {
+            sources
+                .extend(shown::<Sender>().into_iter().enumerate().map(&mut signal).map(Source::BesideSignal));
+        }
+        sources
+    }
+
+    fn add(&mut self, entity: Entity, sources: &[Source]) {
         self.entities.push(entity);
         self.extend(sources);
     }
@@ -237,10 +272,12 @@ impl Recorder {
         let Some(items) = &self.items else { return };
         let (names, parts) = (items.names.clone(), items.parts.clone());
         for (item, name) in names.iter().enumerate() {
-            self.add(format!("item:{name}"), &[Source::ItemGoodput(item as u32)]);
+            let entity = Entity::new(format!("item:{name}"), "item", "").of_item(name);
+            self.add(entity, &[Source::ItemGoodput(item as u32)]);
         }
         for (part, of) in parts.iter().enumerate() {
-            let entity = format!("{}/{}", plan.hosts[of.host as usize].name, names[of.item as usize]);
+            let (host, item) = (&plan.hosts[of.host as usize].name, &names[of.item as usize]);
+            let entity = Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item);
             self.add(entity, &[Source::PartGoodput(part)]);
         }
     }
@@ -325,7 +362,7 @@ impl Recorder {
             .into_iter()
             .zip(self.values)
             .filter(|(column, _)| used[column.entity as usize])
-            .map(|(column, values)| (column.entity as usize, column.source.metric(), values))
+            .map(|(column, values)| (column.entity as usize, column.source.metric(&self.signals), values))
             .collect();
         Series { entities: self.entities, columns, bin, bins: self.bins, detail: self.detail.text() }
     }
@@ -346,29 +383,6 @@ pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
     classes.sort_unstable();
     classes.dedup();
     classes
-}
-
-/// What is recorded of a queue pair.
-fn qp_sources(world: &World, qp: usize) -> Vec<Source> {
-    let s = &world.nics.send_qps[qp];
-    let model = &world.nics.models[world.nics[s.src as usize].model as usize];
-    let signal = |(number, shown): (usize, SignalInfo)| QpSignal {
-        qp: qp as u32,
-        number: number as u8,
-        kind: match shown.merged {
-            Merged::Mean => Kind::Mean,
-            Merged::Last => Kind::Last,
-        },
-        name: shown.name,
-    };
-    let mut sources = vec![Source::QpRate(qp)];
-    let own = model.congestion[s.congestion as usize].signals();
-    sources.extend(own.into_iter().enumerate().map(signal).map(Source::QpSignal));
-    sources.push(Source::QpGoodput(qp));
-    if s.prober.is_some() {
-        sources.extend(shown::<Sender>().into_iter().enumerate().map(signal).map(Source::BesideSignal));
-    }
-    sources
 }
 
 /// Spreads `wanted` picks over `count` queue pairs.
@@ -393,11 +407,18 @@ pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
     format!("{}/sq{class}", plan.hosts[host].name)
 }
 
-fn qp_name(plan: &Plan, world: &World, qp: usize) -> String {
+fn queue_pair(plan: &Plan, world: &World, qp: usize) -> Entity {
     let s = &world.nics.send_qps[qp];
-    let (kind, number) = match qp.checked_sub(world.nics.first_flow_qp as usize) {
-        Some(message) => ("flow", message),
-        None => ("qp", world.nics.writers[s.writer as usize].number_of(qp as u32) as usize),
+    let (kind, short, number, item) = match qp.checked_sub(world.nics.first_flow_qp as usize) {
+        Some(message) => {
+            let flow = &plan.flows.list[message];
+            ("message", "flow", message, &plan.flows.tags[flow.tag()])
+        }
+        None => {
+            let number = world.nics.writers[s.writer as usize].number_of(qp as u32) as usize;
+            ("queue-pair", "qp", number, &plan.writers[s.writer as usize].name)
+        }
     };
-    format!("{}-{}/{kind}{number}", plan.hosts[s.src as usize].name, plan.hosts[s.dst as usize].name)
+    let (src, dst) = (&plan.hosts[s.src as usize].name, &plan.hosts[s.dst as usize].name);
+    Entity::new(format!("{src}-{dst}/{short}{number}"), kind, src).towards(dst).of_item(item)
 }

@@ -1,5 +1,7 @@
 //! What a series reads: its source, its name, and how its bins are merged.
 
+use std::borrow::Cow;
+
 use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::Controller;
 use tailback_proto::units::Time;
@@ -74,7 +76,8 @@ pub(super) struct QpSignal {
     pub qp: u32,
     pub number: u8,
     pub kind: Kind,
-    pub name: &'static str,
+    /// Of the series, by number among the recorder's.
+    pub name: u16,
 }
 
 /// How a value is read, and how bins are merged.
@@ -148,9 +151,10 @@ impl Source {
         }
     }
 
-    pub fn metric(self) -> &'static str {
+    /// `signals`: names of the series that controllers show.
+    pub fn metric(self, signals: &[Cow<'static, str>]) -> Cow<'static, str> {
         use Source::*;
-        match self {
+        Cow::Borrowed(match self {
             GoodputTx(_) | PartGoodput(_) => "goodput_tx_bps",
             GoodputRx(_) | ItemGoodput(_) => "goodput_rx_bps",
             WireTx(_) => "wire_tx_bps",
@@ -169,7 +173,7 @@ impl Source {
             Xoff(_) => "xoff_bytes",
             PausingShare(_) => "pausing_share",
             QpRate(_) => "rate_bps",
-            QpSignal(signal) | BesideSignal(signal) => signal.name,
+            QpSignal(signal) | BesideSignal(signal) => return signals[signal.name as usize].clone(),
             IioOccupancy(_) => "iio_occupancy_lines",
             MbaLevel(_) => "mba_level",
             Path(_, source) => source.metric(),
@@ -178,7 +182,7 @@ impl Source {
             QpGoodput(_) | ConnectionGoodput(_) => "goodput_bps",
             CpuShare(_) => "cpu_share",
             Cwnd(_) => "cwnd_bytes",
-        }
+        })
     }
 }
 

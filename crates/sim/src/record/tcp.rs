@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::counters::Counter;
+use super::entity::Entity;
 use super::flows::Flow;
 use crate::fabric::packet::Kind;
 use crate::nic::qp::QpState;
@@ -82,10 +83,13 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
     world.tcp.sockets.connections.iter().map(row).collect()
 }
 
-/// Name of a connection whose series are recorded.
-pub(super) fn connection_name(plan: &Plan, world: &World, connection: usize) -> String {
+/// A connection whose series are recorded.
+pub(super) fn entity(plan: &Plan, world: &World, connection: usize) -> Entity {
     let c = &world.tcp.sockets.connections[connection];
-    format!("{}-{}/tcp{}", plan.hosts[c.src as usize].name, plan.hosts[c.dst as usize].name, c.number)
+    let (src, dst) = (&plan.hosts[c.src as usize].name, &plan.hosts[c.dst as usize].name);
+    Entity::new(format!("{src}-{dst}/tcp{}", c.number), "connection", src)
+        .towards(dst)
+        .of_item(&plan.tcp_connections[c.item as usize].name)
 }
 
 /// What the connections of a host add up to.

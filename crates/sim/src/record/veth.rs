@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
 use super::counters::Counter;
+use super::entity::Entity;
 use super::meta::Queue;
 use super::source::Kind;
 use crate::linux::core::Purpose;
@@ -111,12 +112,12 @@ fn row_name(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> Stri
 }
 
 /// Entities with the sources of their series; an index is of an end, a ping or a namespace.
-pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(String, usize, Vec<VethSource>)> {
+pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, usize, Vec<VethSource>)> {
     use VethSource::*;
     let Some(plan) = &plan.veth else { return Vec::new() };
     let mut found = Vec::new();
     for (index, namespace) in plan.namespaces.iter().enumerate() {
-        found.push((namespace.name.clone(), index, vec![Delivered]));
+        found.push((Entity::new(&namespace.name, "namespace", &namespace.name), index, vec![Delivered]));
     }
     for end in 0..world.linux.veths.ends.len() {
         for row in ROWS {
@@ -127,11 +128,14 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(String, usize, Vec<Ve
                 Row::Ring => sources.extend([Limit, InFlight, Dropped(row)]),
                 Row::Qdisc => sources.push(Dropped(row)),
             }
-            found.push((row_name(plan, world, end, row), end, sources));
+            let name = |end: usize| &plan.namespaces[world.linux.veths.ends[end].namespace as usize].name;
+            let queue = Entity::new(row_name(plan, world, end, row), row.kind(), name(end));
+            found.push((queue.towards(name(end ^ 1)), end, sources));
         }
     }
     for (index, ping) in plan.pings.iter().enumerate() {
-        found.push((ping.name.clone(), index, vec![Rtt]));
+        let entity = Entity::new(&ping.name, "ping", &ping.src).towards(&ping.dst).of_item(&ping.name);
+        found.push((entity, index, vec![Rtt]));
     }
     found
 }
@@ -331,6 +335,7 @@ pub(super) fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
                 _ => network.namespaces[ends[end].namespace as usize].name.clone(),
             },
             port: end_name(network, world, end),
+            peer: network.namespaces[ends[end ^ 1].namespace as usize].name.clone(),
             priority: 0,
             order: order as u32,
             k_min_bytes: None,

@@ -251,6 +251,7 @@ fn queue(world: &World, kind: &'static str, port: usize, priority: u8, order: u3
         kind,
         node: world.node_name(p.node),
         port: world.port_name(port),
+        peer: world.node_name(world.ports[p.peer as usize].node),
         priority,
         order,
         k_min_bytes: marks.then_some(p.kmin as u64),

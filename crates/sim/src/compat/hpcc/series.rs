@@ -8,7 +8,7 @@ use super::port::LANES;
 use super::world::World;
 use crate::record::series::{FEW_BINS, FIRST_BIN, MAX_VALUES};
 use crate::record::source::Kind;
-use crate::record::Series;
+use crate::record::{Entity, Series};
 
 /// Where a value comes from: a host, a port, a lane, a flow.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ struct Column {
 /// Reads the counters at the end of each bin.
 pub(super) struct Recorder {
     columns: Vec<Column>,
-    entities: Vec<String>,
+    entities: Vec<Entity>,
     detail: &'static str,
     bin: u64,
     bin_start: u64,
@@ -74,9 +74,9 @@ impl Recorder {
         let tracked = (world.plan.record.qps as usize).min(flows);
         for flow in (0..tracked).map(|pick| pick * flows / tracked) {
             let plan = &world.plan.flows[flow];
-            let name = format!("{}-{}/flow{flow}", world.node_name(plan.0), world.node_name(plan.1));
+            let (src, dst) = (world.node_name(plan.0), world.node_name(plan.1));
             recorder.add(
-                name,
+                Entity::new(format!("{src}-{dst}/flow{flow}"), "message", src).towards(dst),
                 [
                     (Source::QpRate(flow), Kind::Mean, "rate_bps"),
                     (Source::QpAlpha(flow), Kind::Mean, "alpha"),
@@ -92,8 +92,9 @@ impl Recorder {
     fn add_hosts(&mut self, world: &World) {
         for (host, &node) in world.hosts.iter().enumerate() {
             use Source::*;
+            let name = world.node_name(node);
             self.add(
-                world.node_name(node),
+                Entity::new(name.clone(), "host", name),
                 [
                     (GoodputTx(host), Kind::Rate, "goodput_tx_bps"),
                     (GoodputRx(host), Kind::Rate, "goodput_rx_bps"),
@@ -121,12 +122,16 @@ impl Recorder {
                 use Source::*;
                 let at = port * LANES + priority as usize;
                 let paused = (PausedShare(at), Kind::Share, "paused_share");
+                let queue = |name, kind| {
+                    let (own, peer) = (&world.ports[port], &world.ports[world.ports[port].peer as usize]);
+                    Entity::new(name, kind, world.node_name(own.node)).towards(world.node_name(peer.node))
+                };
                 if !world.ports[port].is_switch {
-                    self.add(world.send_queue_name(port, priority), [paused]);
+                    self.add(queue(world.send_queue_name(port, priority), "send"), [paused]);
                     continue;
                 }
                 self.add(
-                    world.egress_name(port, priority),
+                    queue(world.egress_name(port, priority), "egress"),
                     [
                         (QueueMean(at), Kind::Mean, "queue_mean_bytes"),
                         (QueueMax(at), Kind::Max, "queue_max_bytes"),
@@ -138,7 +143,7 @@ impl Recorder {
         }
     }
 
-    fn add<const N: usize>(&mut self, entity: String, columns: [(Source, Kind, &'static str); N]) {
+    fn add<const N: usize>(&mut self, entity: Entity, columns: [(Source, Kind, &'static str); N]) {
         self.entities.push(entity);
         for column in columns {
             self.add_to(self.entities.len() - 1, column);
@@ -197,7 +202,7 @@ impl Recorder {
         let bin = if self.bins == 0 { world.now.saturating_sub(world.origin) } else { self.bin };
         let columns = self.columns.into_iter().filter(|column| used[column.entity]);
         Series {
-            columns: columns.map(|column| (column.entity, column.metric, column.values)).collect(),
+            columns: columns.map(|column| (column.entity, column.metric.into(), column.values)).collect(),
             entities: self.entities,
             bin: Time(bin),
             bins: self.bins,
