@@ -52,9 +52,9 @@ def test_a_report_is_the_same_twice(lossless: Result, html: str) -> None:
     assert render(lossless) == html
 
 
-def test_findings_come_first_and_the_tailback_chart_before_other_plots(html: str) -> None:
+def test_the_answer_comes_first_and_the_tailback_chart_before_other_plots(html: str) -> None:
     headings = re.findall(r"<h2>(.*?)</h2>", html)
-    assert headings[:3] == ["Findings", "The tailback", "Total throughput"]
+    assert headings[:4] == ["Where it is stuck", "Findings", "The tailback", "Total throughput"]
     for heading in ("Throughput of each sender", "Queue depth", "Rates of queue pairs", "Pauses", "Counters"):
         assert heading in headings
 

@@ -7,11 +7,11 @@ from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
 from tailback.explain.veth import page as _veth_page
 from tailback.explain.veth import verdict as _veth_verdict
-from tailback.explain.words import Page, as_data, as_table, as_text, page
+from tailback.explain.words import Page, as_data, as_text, page
 from tailback.recorded.run import Recorded
 from tailback.summary import summarise
 
-__all__ = ["Page", "Verdict", "as_data", "as_table", "as_text", "explain", "page", "page_of"]
+__all__ = ["Page", "Verdict", "as_data", "as_text", "explain", "page", "page_of"]
 
 
 def explain(result: Recorded) -> Verdict:

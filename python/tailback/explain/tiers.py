@@ -84,7 +84,7 @@ def why(groups: Groups, one: Candidate) -> list[str]:
     said = []
     out = [link for link in faults.down(groups.seen) if groups.tier.get(link) == name]
     if out:
-        said.append("What is left of them carries what the link carried that was down.")
+        said.append("The others carried its traffic, too.")
     if name == HOSTS:
         return said
     tier = of(groups, name)

@@ -11,7 +11,6 @@ from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
 from tailback.explain.stages import FULL, Figure
 from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
-from tailback.report.tables import TextTable
 
 WIDTH = 100
 CLOSE = 0.5
@@ -120,7 +119,7 @@ KINDS = {
     ),
     "tier": Kind(
         "{where}",
-        "No single one of them is worth much: they are full side by side.",
+        "One of them alone is worth little: several hold traffic side by side.",
         "faster or more links there, or less traffic that crosses them (placement of jobs)",
     ),
     "throttle": Kind(
@@ -194,19 +193,21 @@ def page(verdict: Verdict) -> Page:
     name = _called(verdict, first, kind.name)
     headline = f"The bottleneck is {name}."
     share = first.weight
-    reasons = [*faults.sentences(seen), kind.why, *tiers.why(verdict.groups, first)]
+    reasons = [kind.why, *faults.sentences(seen), *tiers.why(verdict.groups, first)]
     if share < 0.95:
         reasons.append(
             f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or by nothing."
         )
     begin, end = (text.duration(at) for at in seen.span)
+    what = "Twice as much of it"
     if first.stage.kind in ("loss", "headroom"):
-        reasons.append(f"Without losses there would be about {_percent(first.gain)} more throughput than the")
-    else:
-        reasons.append(
-            f"Twice as much of it would give about {_percent(first.gain)} more throughput than the"
-        )
-    reasons[-1] += f" {text.rate(seen.goodput)} measured from {begin} to {end}."
+        what = "An end to the losses"
+    elif first.group:
+        what = "All of them, twice as fast,"
+    reasons.append(
+        f"{what} would give about {_percent(first.gain)} more throughput than the {text.rate(seen.goodput)} "
+        f"measured from {begin} to {end}."
+    )
     return Page(
         headline,
         reasons,
@@ -288,7 +289,10 @@ def _sure(verdict: Verdict) -> str:
         if rest and rest[0].gain > CLOSE * first.gain:
             doubts.append("the second candidate is close")
         if first.stage.use < FULL and first.stage.kind not in ("loss", "headroom"):
-            doubts.append(f"it is busy {text.share(first.stage.use)} of the time only, as senders hold back")
+            who = first.stage.where if first.group else "it"
+            doubts.append(
+                f"{who} is busy {text.share(first.stage.use)} of the time only, as senders hold back"
+            )
         if first.stage.kind == "cpu":
             doubts.append("what a core spends on a packet depends on how many come at once")
         if first.stage.kind in ("window", "throttle", "reads"):
@@ -360,14 +364,3 @@ def as_data(page: Page, key: tuple[str, str]) -> dict[str, Any]:
         "sure": page.sure,
         "second": page.second,
     }
-
-
-def as_table(page: Page) -> TextTable:
-    """For the report."""
-    from tailback.report.tables import TextTable
-
-    caption = " ".join([page.headline, *page.reasons, page.next, page.sure, page.second])
-    rows = [[figure.name, figure.value, figure.otherwise] for figure in page.evidence]
-    return TextTable(
-        "explain", "Where it is stuck", caption, ["Figure", "Value", "Otherwise"], rows, [False, False, False]
-    )

@@ -69,6 +69,7 @@ def render(result: Recorded) -> str:
         result=result,
         about=result.setup.about,
         line=_line(result),
+        answer=explain.page_of(result),
         findings=findings(result),
         key=scale_key(chosen),
         signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
@@ -77,7 +78,6 @@ def render(result: Recorded) -> str:
         tables=[
             table
             for table in (
-                explain.as_table(explain.page_of(result)),
                 veth.table(result),
                 completion_table(result),
                 tables.senders(result),
