@@ -9,7 +9,7 @@ use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
 use tailback_proto::aqm::red::{Red, RedArguments};
 use tailback_proto::aqm::sfq::{Sfq, SfqParameters};
 use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
-use tailback_proto::aqm::tbf::{Tbf, TbfParameters};
+use tailback_proto::aqm::tbf::TbfParameters;
 use tailback_proto::units::{Bytes, Rate, Time};
 
 fn red() -> Red {
@@ -45,7 +45,7 @@ fn every(kind: usize) -> Qdisc {
         let own = FqCodelParameters { limit: 40, flows: 16, quantum, ecn: true, memory_limit, drop_batch: 8 };
         FqCodel::new(&own, &codel(kind == 4), 1514)
     };
-    let tbf = |child: Discipline| Discipline::Tbf(Tbf::new(&TBF, child.into()));
+    let tbf = |child: Discipline| Discipline::tbf(&TBF, child.into());
     Qdisc::from(match kind {
         0 => Discipline::Fifo(Fifo::new(FifoLimit::Packets(20))),
         1 => Discipline::Fifo(Fifo::new(FifoLimit::Bytes(20_000))),
@@ -174,7 +174,7 @@ fn packet(packet: u32, bytes: u32, flow: u32) -> Skb {
 #[test]
 fn tbf_sends_a_burst_and_then_at_its_rate() {
     let fifo = Qdisc::from(Discipline::Fifo(Fifo::new(FifoLimit::Packets(100))));
-    let mut tbf: Qdisc = Discipline::Tbf(Tbf::new(&TbfParameters { burst: Bytes(3000), ..TBF }, fifo)).into();
+    let mut tbf: Qdisc = Discipline::tbf(&TbfParameters { burst: Bytes(3000), ..TBF }, fifo).into();
     let mut drops = vec![];
     (0..6).for_each(|n| _ = tbf.enqueue(packet(n, 1500, 0), Time::ZERO, || 0, &mut drops));
     let mut left = vec![];
@@ -211,8 +211,7 @@ fn tbf_sends_a_burst_and_then_at_its_rate() {
 fn tbf_is_exact_at_any_rate() {
     for rate_bps in [1_000_000u64, 33_333_333, 100_000_000, 25_000_000_000, 400_000_000_000] {
         let fifo = Qdisc::from(Discipline::Fifo(Fifo::new(FifoLimit::Packets(100_000))));
-        let mut tbf: Qdisc =
-            Discipline::Tbf(Tbf::new(&TbfParameters { rate: Rate(rate_bps), ..TBF }, fifo)).into();
+        let mut tbf: Qdisc = Discipline::tbf(&TbfParameters { rate: Rate(rate_bps), ..TBF }, fifo).into();
         let mut drops = vec![];
         let (mut now, mut bytes) = (Time::ZERO, 0u64);
         for n in 0..20_000 {

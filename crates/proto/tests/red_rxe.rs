@@ -19,7 +19,7 @@ use tailback_proto::aqm::fifo::{Fifo, FifoLimit};
 use tailback_proto::aqm::qdisc::{Discipline, OwnStatistics, Qdisc};
 use tailback_proto::aqm::red::{Red, RedArguments, RedStatistics};
 use tailback_proto::aqm::skb::{Enqueue, Skb};
-use tailback_proto::aqm::tbf::{Tbf, TbfParameters};
+use tailback_proto::aqm::tbf::TbfParameters;
 use tailback_proto::transport::rc::{RcParameters, Requester, Responder, Verdict};
 use tailback_proto::units::{Bytes, Rate, Time};
 
@@ -77,7 +77,7 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
         first_timeout: timeout,
         retry_count: u32::MAX - 1,
     };
-    let mut tbf = Qdisc::from(Discipline::Tbf(Tbf::new(&TBF, child.into())));
+    let mut tbf = Qdisc::from(Discipline::tbf(&TBF, child.into()));
     let mut qps: Vec<QueuePair> = (0..queue_pairs)
         .map(|_| QueuePair {
             requester: Requester::default(),

@@ -8,7 +8,7 @@ use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::units::Time;
 
 use crate::event::Event;
-use crate::fabric::Delivery;
+use crate::fabric::Arrived;
 use crate::plan::{Plan, PlanError};
 use crate::record::{Recorder, Recording};
 use crate::world::World;
@@ -85,15 +85,17 @@ impl Simulation {
     fn dispatch(&mut self, event: Event) {
         let world = &mut self.world;
         match event {
-            Event::Arrival(port) => match world.fabric.on_arrival(port as usize) {
-                Some(Delivery::Host { host, packet }) => {
-                    world.nics.receive(&mut world.fabric, &mut world.tcp, host, packet)
+            Event::Arrival(port) => {
+                let fabric = &mut world.fabric;
+                let Some(Arrived { node, port, packet }) = fabric.on_arrival(port as usize) else { return };
+                match node.checked_sub(fabric.hosts) {
+                    None => world.nics.receive(fabric, &mut world.tcp, node, packet),
+                    Some(switch) if switch < fabric.switches.len() => {
+                        fabric.switch_receive(switch, port, packet)
+                    }
+                    Some(_) => world.linux.receive(fabric, port, packet),
                 }
-                Some(Delivery::Bridge { port, packet }) => {
-                    world.linux.receive(&mut world.fabric, port, packet)
-                }
-                None => {}
-            },
+            }
             Event::PortWake(port) => {
                 if let Some(host) = world.fabric.on_port_wake(port as usize) {
                     world.nics.transmit(&mut world.fabric, &mut world.tcp, host);

@@ -17,7 +17,7 @@ use super::fq_codel::{FqCodel, FqCodelStatistics};
 use super::red::{Red, RedStatistics};
 use super::sfq::Sfq;
 use super::skb::{DropReason, Enqueue, Skb};
-use super::tbf::Tbf;
+use super::tbf::{Tbf, TbfParameters};
 use crate::units::Time;
 
 /// The disciplines.
@@ -28,10 +28,18 @@ pub enum Discipline {
     Noqueue,
     Fifo(Fifo),
     Red(Red),
-    Tbf(Tbf),
+    /// And where packets wait for tokens.
+    Tbf(Tbf, Box<Qdisc>),
     Codel(Codel),
     FqCodel(FqCodel),
     Sfq(Sfq),
+}
+
+impl Discipline {
+    /// A token bucket over a queue.
+    pub fn tbf(parameters: &TbfParameters, child: Qdisc) -> Self {
+        Discipline::Tbf(Tbf::new(parameters), Box::new(child))
+    }
 }
 
 /// What all disciplines count, as `tc -s qdisc` prints it.
@@ -125,7 +133,8 @@ impl Qdisc {
             Discipline::Noqueue => Enqueue::Dropped(DropReason::NoQueue),
             Discipline::Fifo(fifo) => fifo.enqueue(skb, now),
             Discipline::Red(red) => red.enqueue(skb, now, random),
-            Discipline::Tbf(tbf) => tbf.enqueue(skb, now, random, drops),
+            Discipline::Tbf(tbf, _) if !tbf.admits(skb.bytes) => Enqueue::Dropped(DropReason::TooLarge),
+            Discipline::Tbf(_, child) => child.enqueue(skb, now, random, drops),
             Discipline::Codel(codel) => codel.enqueue(skb, now),
             Discipline::FqCodel(fq_codel) => fq_codel.enqueue(skb, now, drops),
             Discipline::Sfq(sfq) => sfq.enqueue(skb, now, drops),
@@ -142,7 +151,14 @@ impl Qdisc {
             Discipline::Noqueue => None,
             Discipline::Fifo(fifo) => fifo.dequeue().map(|skb| (skb, false)),
             Discipline::Red(red) => red.dequeue(now).map(|skb| (skb, false)),
-            Discipline::Tbf(tbf) => tbf.dequeue(now, drops),
+            Discipline::Tbf(tbf, child) => {
+                let head = child.peek_bytes(now, drops);
+                if tbf.lets_go(now, head) {
+                    child.dequeue(now, drops)
+                } else {
+                    None
+                }
+            }
             Discipline::Codel(codel) => codel.dequeue(now, drops),
             Discipline::FqCodel(fq_codel) => fq_codel.dequeue(now, drops),
             Discipline::Sfq(sfq) => sfq.dequeue().map(|skb| (skb, false)),
@@ -156,7 +172,7 @@ impl Qdisc {
     }
 
     /// Length of the packet that `dequeue` would give. A queue without a peek hands it over, and it is held here.
-    pub(super) fn peek_bytes(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<u32> {
+    fn peek_bytes(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<u32> {
         if let Some((skb, _)) = &self.held {
             return Some(skb.bytes);
         }
@@ -180,7 +196,7 @@ impl Qdisc {
     /// When to call `dequeue` even if nothing was offered and the device did not wake its queue.
     pub fn next_at(&self) -> Option<Time> {
         match &self.discipline {
-            Discipline::Tbf(tbf) => tbf.next_at(),
+            Discipline::Tbf(tbf, _) => tbf.next_at(),
             _ => None,
         }
     }
@@ -189,7 +205,7 @@ impl Qdisc {
     pub fn statistics(&self) -> QdiscStatistics {
         let overlimits = match &self.discipline {
             Discipline::Red(red) => red.statistics().marked + red.statistics().early,
-            Discipline::Tbf(tbf) => tbf.overlimits(),
+            Discipline::Tbf(tbf, _) => tbf.overlimits(),
             _ => 0,
         };
         QdiscStatistics {
@@ -219,7 +235,7 @@ impl Qdisc {
     /// The discipline below this one.
     pub fn child(&self) -> Option<&Qdisc> {
         match &self.discipline {
-            Discipline::Tbf(tbf) => Some(tbf.child()),
+            Discipline::Tbf(_, child) => Some(child),
             _ => None,
         }
     }
@@ -231,7 +247,7 @@ impl Qdisc {
             Discipline::Noqueue => 0,
             Discipline::Fifo(fifo) => fifo.backlog_bytes(),
             Discipline::Red(red) => red.backlog_bytes(),
-            Discipline::Tbf(tbf) => tbf.child().backlog_bytes(),
+            Discipline::Tbf(_, child) => child.backlog_bytes(),
             Discipline::Codel(codel) => codel.backlog_bytes(),
             Discipline::FqCodel(fq_codel) => fq_codel.backlog_bytes(),
             Discipline::Sfq(sfq) => sfq.backlog_bytes(),
@@ -245,7 +261,7 @@ impl Qdisc {
             Discipline::Noqueue => 0,
             Discipline::Fifo(fifo) => fifo.qlen(),
             Discipline::Red(red) => red.qlen(),
-            Discipline::Tbf(tbf) => tbf.child().qlen(),
+            Discipline::Tbf(_, child) => child.qlen(),
             Discipline::Codel(codel) => codel.qlen(),
             Discipline::FqCodel(fq_codel) => fq_codel.qlen(),
             Discipline::Sfq(sfq) => sfq.qlen(),

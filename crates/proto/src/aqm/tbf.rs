@@ -5,8 +5,6 @@
 //!
 //! Leaves out: `peakrate`, `overhead`, `mpu`, and the segmentation of GSO packets larger than the bucket.
 
-use super::qdisc::Qdisc;
-use super::skb::{DropReason, Enqueue, Skb};
 use super::SIZES;
 use crate::units::{Bytes, Rate, Time};
 
@@ -59,33 +57,18 @@ pub struct Tbf {
     /// Tokens at `checked`, ns.
     tokens: i64,
     checked: i64,
-    child: Box<Qdisc>,
     /// When there are tokens for the packet at the head.
     watchdog: Option<Time>,
     overlimits: u64,
 }
 
 impl Tbf {
-    /// A full bucket over a queue.
-    pub fn new(parameters: &TbfParameters, child: Qdisc) -> Self {
+    /// A full bucket.
+    pub fn new(parameters: &TbfParameters) -> Self {
         let pace = Pace::new((parameters.rate.0 / 8).max(1));
         let burst_bytes = parameters.burst.0 as u32;
         let depth = pace.ns(burst_bytes);
-        Tbf {
-            pace,
-            burst_bytes,
-            depth,
-            tokens: depth,
-            checked: 0,
-            child: Box::new(child),
-            watchdog: None,
-            overlimits: 0,
-        }
-    }
-
-    /// Where packets wait.
-    pub fn child(&self) -> &Qdisc {
-        &self.child
+        Tbf { pace, burst_bytes, depth, tokens: depth, checked: 0, watchdog: None, overlimits: 0 }
     }
 
     /// How often the packet at the head had to wait for tokens (`overlimits`).
@@ -98,34 +81,25 @@ impl Tbf {
         self.watchdog
     }
 
-    /// Offers a packet to the child.
-    pub fn enqueue(
-        &mut self,
-        skb: Skb,
-        now: Time,
-        random: impl FnOnce() -> u32,
-        drops: &mut Vec<(Skb, DropReason)>,
-    ) -> Enqueue {
-        if skb.bytes > self.burst_bytes {
-            return Enqueue::Dropped(DropReason::TooLarge);
-        }
-        self.child.enqueue(skb, now, random, drops)
+    /// Whether a packet of so many bytes ever has tokens enough.
+    pub fn admits(&self, bytes: u32) -> bool {
+        bytes <= self.burst_bytes
     }
 
-    /// The child's next packet, if there are tokens for it.
-    pub fn dequeue(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<(Skb, bool)> {
+    /// Whether the packet at the head may go, which is of so many bytes; it then takes its tokens. None: there is none.
+    pub fn lets_go(&mut self, now: Time, head: Option<u32>) -> bool {
         self.watchdog = None;
-        let bytes = self.child.peek_bytes(now, drops)?;
+        let Some(bytes) = head else { return false };
         let now_ns = (now.ps() / 1000) as i64;
         let gained = (now_ns - self.checked).min(self.depth);
         let tokens = (gained + self.tokens).min(self.depth) - self.pace.ns(bytes);
         if tokens < 0 {
             self.watchdog = Some(Time::from_ns((now_ns - tokens) as u64));
             self.overlimits += 1;
-            return None;
+            return false;
         }
         self.checked = now_ns;
         self.tokens = tokens;
-        self.child.dequeue(now, drops)
+        true
     }
 }

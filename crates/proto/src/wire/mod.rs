@@ -37,11 +37,11 @@ pub use frame::{Frame, Ip, Tag};
 pub use immdt::ImmDt;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
-pub use opcode::Opcode;
+pub use opcode::{ExtensionKind, Opcode};
 pub use pfc::Pfc;
 pub use reth::Reth;
 pub use sizes::*;
-pub use transport::{Extension, ExtensionKind, TransportHeaders};
+pub use transport::{Extension, TransportHeaders};
 pub use udp::Udp;
 pub use vlan::Vlan;
 

@@ -1,7 +1,5 @@
 //! Opcodes of the BTH (IBTA 9.2, "OpCode field"): the service in the upper three bits, the operation in the lower five.
 
-use super::transport::ExtensionKind;
-
 /// An opcode: those of the reliable connection, and that of a CNP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the specification's names
@@ -31,6 +29,20 @@ pub enum Opcode {
     Cnp,
     /// Any other: an unreliable or datagram service, an invalidation, a vendor's own.
     Other(u8),
+}
+
+/// Which extended headers lie between a BTH and its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // named as what they are
+pub enum ExtensionKind {
+    None,
+    Reth,
+    RethImmDt,
+    ImmDt,
+    Aeth,
+    AtomicAck,
+    AtomicEth,
+    CnpReserved,
 }
 
 impl Opcode {

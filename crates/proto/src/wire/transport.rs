@@ -1,20 +1,7 @@
 //! The headers of a RoCEv2 packet: the BTH and the extended headers that its opcode calls for.
 
+use super::opcode::ExtensionKind;
 use super::{cnp, split, Aeth, AtomicAckEth, AtomicEth, Bth, Error, ImmDt, Reth};
-
-/// Which extended headers lie between a BTH and its payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named as what they are
-pub enum ExtensionKind {
-    None,
-    Reth,
-    RethImmDt,
-    ImmDt,
-    Aeth,
-    AtomicAck,
-    AtomicEth,
-    CnpReserved,
-}
 
 impl ExtensionKind {
     /// Bytes that they take.

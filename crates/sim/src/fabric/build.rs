@@ -10,7 +10,7 @@ use super::drops::Drops;
 use super::lanes::{Lanes, CLASSES};
 use super::packet::{Arena, DataTally, Fifo, KINDS};
 use super::pause::{PauseFrames, Pausing};
-use super::port::{ClassQueue, Link, Port, BRIDGE, LOSSY, RECLASSIFIES};
+use super::port::{ClassQueue, Link, Port, LOSSY, RECLASSIFIES};
 use super::routing::Routes;
 use super::switch::{IngressGroup, Marking, Switch};
 use super::telemetry::Telemetry;
@@ -62,7 +62,6 @@ impl Fabric {
     ) -> Result<Fabric, (&'static str, &'static str)> {
         let count = new_ports.len();
         let nodes = classes.nodes();
-        let first_bridge = hosts + switches.len();
         let mut ports = Vec::with_capacity(count);
         let mut links = Vec::with_capacity(count);
         let mut marking = Marking::new();
@@ -98,9 +97,7 @@ impl Fabric {
                 strict: new.strict,
                 last_class: 7,
                 pfc_pending: 0,
-                behind: if new.loss > 0.0 { LOSSY } else { 0 }
-                    | if peer_owner >= first_bridge { BRIDGE } else { 0 }
-                    | if reclassifies { RECLASSIFIES } else { 0 },
+                behind: if new.loss > 0.0 { LOSSY } else { 0 } | if reclassifies { RECLASSIFIES } else { 0 },
                 up: true,
                 weighted: new.weights.is_some(),
             });

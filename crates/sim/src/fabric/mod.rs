@@ -1,7 +1,7 @@
 //! Links, ports and switches.
 //!
-//! What leaves the fabric is handed over as a value: a packet that has reached a host or a bridge ([`Delivery`]), or a host
-//! whose port may send. Nothing here knows what a host does with either.
+//! What leaves the fabric is handed over as a value: a packet that has reached a node ([`Arrived`]), or a host whose port may
+//! send. Nothing here knows what a host does with either.
 
 pub(crate) mod admit;
 pub(crate) mod build;
@@ -20,6 +20,9 @@ pub(crate) mod switch;
 pub(crate) mod telemetry;
 pub(crate) mod transmit;
 pub(crate) mod wiring;
+
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub(crate) use lanes::{lane, port_and_class, CLASSES};
 
@@ -87,13 +90,13 @@ pub(crate) struct Fabric {
     pub lossless_drops: BTreeMap<usize, u64>,
 }
 
-/// A packet that has left the fabric.
+/// A packet that has reached a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    /// It has reached the NIC of this host.
-    Host { host: usize, packet: u32 },
-    /// It has reached this port of a Linux bridge.
-    Bridge { port: usize, packet: u32 },
+pub(crate) struct Arrived {
+    pub node: usize,
+    /// The node's port.
+    pub port: usize,
+    pub packet: u32,
 }
 
 impl Fabric {

@@ -42,7 +42,7 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// What happens to packets behind it: [`LOSSY`], [`RECLASSIFIES`], [`BRIDGE`].
+    /// What happens to packets behind it: [`LOSSY`], [`RECLASSIFIES`].
     pub behind: u8,
     /// Whether the link behind it works.
     pub up: bool,
@@ -54,8 +54,6 @@ pub(crate) struct Port {
 pub(crate) const LOSSY: u8 = 1;
 /// The node at the other end may put a packet in another class.
 pub(crate) const RECLASSIFIES: u8 = 2;
-/// The node at the other end is a Linux bridge.
-pub(crate) const BRIDGE: u8 = 4;
 
 impl Port {
     /// Whether a packet of `class` that comes now would be sent at once.

@@ -5,8 +5,8 @@ use tailback_proto::units::Time;
 
 use super::drops::DropReason;
 use super::packet::Packet;
-use super::port::{BRIDGE, LOSSY, RECLASSIFIES};
-use super::{Delivery, Fabric};
+use super::port::{LOSSY, RECLASSIFIES};
+use super::{Arrived, Fabric};
 use crate::engine::uniform;
 use crate::event::Event;
 
@@ -137,15 +137,15 @@ impl Fabric {
         }
     }
 
-    /// The first packet on the link behind `port` reaches the node at its end. Gives it back, unless that is a switch.
-    #[inline]
-    pub fn on_arrival(&mut self, port: usize) -> Option<Delivery> {
+    /// The first packet on the link behind `port` reaches the node at its end, and goes to whom it is for.
+    #[inline(always)] // it has one caller, the event loop
+    pub fn on_arrival(&mut self, port: usize) -> Option<Arrived> {
         let p = &mut self.ports[port];
         match p.in_flight.head() {
             Some(head) if self.packets[head].arrival == self.run.now => {}
             _ => return None, // the link failed with the packet on it
         }
-        let index = p.in_flight.pop(&self.packets).expect("it has a head");
+        let packet = p.in_flight.pop(&self.packets).expect("it has a head");
         let (peer, node, behind) = (p.peer as usize, p.peer_owner as usize, p.behind);
         if let Some(next) = p.in_flight.head() {
             let arrival = self.packets[next].arrival;
@@ -153,25 +153,18 @@ impl Fabric {
         }
         if behind != 0 {
             if behind & LOSSY != 0 && self.is_lost(port) {
-                self.drop_packet(port, index, DropReason::LinkLoss);
+                self.drop_packet(port, packet, DropReason::LinkLoss);
                 return None;
             }
             if behind & RECLASSIFIES != 0 {
-                let mark = self.packets[index].code_point;
-                self.packets[index].class = self.classes.of(node)[mark as usize];
+                let mark = self.packets[packet].code_point;
+                self.packets[packet].class = self.classes.of(node)[mark as usize];
             }
         }
-        let group = &mut self.groups[(peer, self.packets[index].class)];
+        let group = &mut self.groups[(peer, self.packets[packet].class)];
         group.rx_packets += 1;
-        group.rx_bytes += self.packets[index].frame_bytes() as u64;
-        if node < self.hosts {
-            Some(Delivery::Host { host: node, packet: index })
-        } else if behind & BRIDGE != 0 {
-            Some(Delivery::Bridge { port: peer, packet: index })
-        } else {
-            self.switch_receive(node - self.hosts, peer, index);
-            None
-        }
+        group.rx_bytes += self.packets[packet].frame_bytes() as u64;
+        Some(Arrived { node, port: peer, packet })
     }
 
     fn is_lost(&mut self, port: usize) -> bool {

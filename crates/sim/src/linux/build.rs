@@ -26,12 +26,27 @@ impl Linux {
         self.first_bridge_port = first_ports.first().copied().unwrap_or(fabric.ports.len());
         for (number, bridge) in plan.bridges.iter().enumerate() {
             let model = &plan.bridge_models[bridge.model];
-            let first_core = self.add_cores(fabric, model);
-            let first_port = first_ports[number] as u32;
-            self.bridges.push(Bridge { first_core });
-            for at in 0..model.ports.len() {
-                self.add_bridge_port(plan, model, number as u32, at, first_port + at as u32)?;
-            }
+            self.add_bridge(fabric, plan.seed, &bridge.name, model, first_ports[number] as u32)?;
+        }
+        Ok(())
+    }
+
+    /// Builds a bridge.
+    ///
+    /// # Errors
+    /// A queueing discipline with impossible settings.
+    pub(super) fn add_bridge(
+        &mut self,
+        fabric: &mut Fabric,
+        seed: u64,
+        name: &str,
+        model: &BridgeModelPlan,
+        first_port: u32,
+    ) -> Result<(), PlanError> {
+        let first_core = self.add_cores(fabric, model);
+        self.bridges.push(Bridge { first_core });
+        for at in 0..model.ports.len() {
+            self.add_bridge_port(seed, name, model, at, first_port + at as u32)?;
         }
         Ok(())
     }
@@ -55,12 +70,13 @@ impl Linux {
 
     fn add_bridge_port(
         &mut self,
-        plan: &Plan,
+        seed: u64,
+        name: &str,
         model: &BridgeModelPlan,
-        bridge: u32,
         at: usize,
         port: u32,
     ) -> Result<(), PlanError> {
+        let bridge = self.bridges.len() as u32 - 1;
         let of_port = &model.ports[at];
         let first_core = self.bridges[bridge as usize].first_core;
         let factor = |core: u32| match model.cores[core as usize].node == of_port.node {
@@ -81,13 +97,12 @@ impl Linux {
             self.outputs.push(Output::Bridge(number));
             self.timers.push(Timer::Watchdog { egress: number });
             self.egresses.push(Egress::new(
-                (model.qdisc)
-                    .build(&format!("{}.qdisc", plan.bridges[bridge as usize].name), model.frame_bytes)?,
+                (model.qdisc).build(&format!("{name}.qdisc"), model.frame_bytes)?,
                 port,
                 (egresses == channels).then_some(first_channel + at),
                 self.outputs.len() as u32 - 1,
                 self.timers.len() as u32 - 1,
-                stream(plan.seed, "qdisc", number as u64),
+                stream(seed, "qdisc", number as u64),
             ));
         }
         for (number, &core) in of_port.irq_cores.iter().enumerate() {

@@ -65,7 +65,7 @@ impl Egress {
             | Discipline::Codel(_)
             | Discipline::FqCodel(_)
             | Discipline::Sfq(_) => true,
-            Discipline::Red(_) | Discipline::Tbf(_) => false,
+            Discipline::Red(_) | Discipline::Tbf(..) => false,
         };
         Egress {
             qdisc,

@@ -15,6 +15,9 @@ mod softirq;
 mod units;
 pub(crate) mod veth;
 
+#[cfg(test)]
+mod tests;
+
 use bridge::{Bridge, BridgePort};
 use channel::Channel;
 use egress::Egress;

@@ -6,6 +6,7 @@
 
 mod buffer;
 mod latency;
+pub(crate) mod model;
 mod path;
 mod post;
 mod probe;
@@ -13,47 +14,22 @@ pub(crate) mod qp;
 mod receive;
 mod transmit;
 
+#[cfg(test)]
+mod tests;
+
+pub(crate) use model::NicModel;
+
 use qp::{RecvQp, SendQp};
 
 use std::collections::VecDeque;
-use tailback_proto::congestion::builtin::Congestion;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
-use tailback_proto::congestion::rhcc::sender::SenderParameters;
-use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
-use crate::fabric::classes::ClassOf;
 use crate::fabric::lanes::CLASSES;
 use crate::fabric::Fabric;
 use crate::host::path::{HostPath, LoadChange};
 use crate::workload::latency::LatencyTest;
 use crate::workload::Writer;
-
-/// A NIC's settings, one for each kind of NIC and link rate.
-#[derive(Debug)]
-pub(crate) struct NicModel {
-    pub rc: RcParameters,
-    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
-    pub nak_reaction: Time,
-    /// By number: what its queue pairs may run.
-    pub congestion: Vec<Congestion>,
-    /// Where queue pairs probe their receivers.
-    pub rhcc: Option<SenderParameters>,
-    /// By number of the congestion control.
-    pub min_time_between_cnps: Vec<Time>,
-    /// `ECT`, if data packets say so.
-    pub data_flags: u8,
-    /// Class of each code point.
-    pub class_of: ClassOf,
-    /// Code point of CNPs, if not that of the packet that was marked.
-    pub cnp_code_point: Option<u8>,
-    /// Classes with strict priority.
-    pub strict: u8,
-    /// Shares of the other classes; none: packets in turns.
-    pub weights: Option<[u32; CLASSES]>,
-    /// Line rate, bit/s.
-    pub line_rate: f64,
-}
 
 /// A NIC.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use tailback_proto::nic::Pacer;
 use tailback_proto::transport::rc::{Requester, Responder};
 use tailback_proto::units::Time;
 
+use super::model::NicModel;
 use crate::workload::latency::QpNumber;
 use crate::workload::Writer;
 
@@ -72,6 +73,36 @@ pub(crate) struct SendQp {
 }
 
 impl SendQp {
+    /// At rest, of a writer from one host to another. `number`: of its congestion control among those of its NIC.
+    pub fn new(model: &NicModel, number: usize, writer: u32, src: u16, dst: u16, code_point: u8) -> Self {
+        let congestion = &model.congestion[number];
+        SendQp {
+            requester: Requester::default(),
+            pacer: Pacer::new(congestion),
+            uses: congestion.uses(),
+            congestion: number as u8,
+            telemetry_bytes: congestion.telemetry_bytes() as u16,
+            controller_event_at: Time::NEVER,
+            prober: model.rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
+            scheduled: false,
+            state: QpState::Waiting,
+            class: model.class_of[code_point as usize],
+            code_point,
+            src,
+            dst,
+            writer,
+            timer_event_at: Time::NEVER,
+            messages_posted: 0,
+            start: Time::ZERO,
+            end: Time::ZERO,
+            packets_sent: 0,
+            packets_retransmitted: 0,
+            packet_seq_err: 0,
+            local_ack_timeout_err: 0,
+            rp_cnp_handled: 0,
+        }
+    }
+
     /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
     #[inline]
     pub fn may_send(&self, writers: &[Writer]) -> bool {

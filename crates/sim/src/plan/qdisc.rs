@@ -12,7 +12,6 @@ use tailback_proto::aqm::red::Red;
 pub use tailback_proto::aqm::red::RedArguments;
 use tailback_proto::aqm::sfq::Sfq;
 pub use tailback_proto::aqm::sfq::SfqParameters;
-use tailback_proto::aqm::tbf::Tbf;
 pub use tailback_proto::aqm::tbf::TbfParameters;
 
 use super::{impossible, in_bounds, PlanError};
@@ -82,7 +81,7 @@ impl QdiscPlan {
                 if child.is_noqueue() {
                     return Err(impossible(place, "a tbf needs a queue below it"));
                 }
-                Discipline::Tbf(Tbf::new(own, child))
+                Discipline::tbf(own, child)
             }
             QdiscPlan::Codel { own, codel } => {
                 in_bounds(place, own)?;

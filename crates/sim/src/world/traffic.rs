@@ -2,14 +2,11 @@
 
 use std::collections::HashMap;
 use tailback_proto::congestion::dcqcn::{CnpInterval, NotificationPoint};
-use tailback_proto::nic::Pacer;
-use tailback_proto::transport::rc::Requester;
 use tailback_proto::units::Time;
 
 use crate::event::{Event, MAX_INDEX};
 use crate::host::path::{LoadChange, LINE_BYTES};
-use crate::nic::qp::{Prober, QpState, RecvQp, SendQp};
-use crate::nic::NicModel;
+use crate::nic::qp::{RecvQp, SendQp};
 use crate::plan::{Plan, PlanError};
 use crate::workload::latency::{number, LatencyTest};
 use crate::workload::{start_time, Writer};
@@ -139,33 +136,9 @@ impl World {
     }
 
     fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32, number: usize) {
-        let NicModel { congestion, class_of, rhcc, .. } = &self.nics.models[self.nics[src].model as usize];
-        let congestion = &congestion[number];
-        self.nics.send_qps.push(SendQp {
-            requester: Requester::default(),
-            pacer: Pacer::new(congestion),
-            uses: congestion.uses(),
-            congestion: number as u8,
-            telemetry_bytes: congestion.telemetry_bytes() as u16,
-            controller_event_at: Time::NEVER,
-            prober: rhcc.as_ref().map(|p| Box::new(Prober::new(p))),
-            scheduled: false,
-            state: QpState::Waiting,
-            class: class_of[code_point as usize],
-            code_point,
-            src: src as u16,
-            dst: dst as u16,
-            writer,
-            timer_event_at: Time::NEVER,
-            messages_posted: 0,
-            start: Time::ZERO,
-            end: Time::ZERO,
-            packets_sent: 0,
-            packets_retransmitted: 0,
-            packet_seq_err: 0,
-            local_ack_timeout_err: 0,
-            rp_cnp_handled: 0,
-        });
+        let model = &self.nics.models[self.nics[src].model as usize];
+        let qp = SendQp::new(model, number, writer, src as u16, dst as u16, code_point);
+        self.nics.send_qps.push(qp);
     }
 
     /// Ties the queue pairs of latency tests together.

@@ -1,0 +1,149 @@
+"""The house as the book draws it: which room of the Rust crates uses which; and no large circles of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from test_walls import circles
+
+ROOT = Path(__file__).parents[1]
+CRATES = ROOT / "crates"
+NAMES = {"tailback_proto": "proto", "tailback_sim": "sim"}
+"""Crates by the names that others use them by."""
+
+TESTS = ("tests", "by_node")
+"""Files that are in no build but that of the tests."""
+
+ROOTS = ("proto/src/lib.rs", "sim/src/lib.rs")
+"""Files that only say what there is."""
+
+MOST_IN_A_CIRCLE = 3
+
+STILL_LARGE = {"sim/src/record/": 10}
+"""By folder: a circle of more files, all in it. It may shrink."""
+
+
+def module_of(file: Path, crates: Path) -> tuple[str, ...]:
+    """Crate and modules of a source file."""
+    crate, _, *parts = file.relative_to(crates).with_suffix("").parts
+    return (crate, *parts[: -1 if parts[-1] in ("lib", "mod") else None])
+
+
+def names_in(text: str) -> tuple[list[list[str]], dict[str, list[str]]]:
+    """The paths that a source names: in `use`, each of a group by itself, and in the code; and what it only
+    hands on (`pub use`), by name. Tests are left out.
+    """
+    code = re.sub(r"//.*", "", re.split(r"#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod \w+ \{", text)[0])
+    named = [path.split("::") for path in re.findall(r"\b(?:crate|super|tailback_\w+)(?:::\w+)+", code)]
+    handed_on: dict[str, list[str]] = {}
+    for public, used in re.findall(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", code, re.M):
+        for path in _paths(re.sub(r"\s+", "", used), []):
+            if public:
+                handed_on[path[-1]] = path
+            else:
+                named.append(path)
+    return named, handed_on
+
+
+def _paths(tree: str, before: list[str]) -> Iterator[list[str]]:
+    head, brace, rest = tree.partition("{")
+    own = before + [part for part in head.split("::") if part]
+    if not brace:
+        yield own
+        return
+    depth, start = 0, 0
+    inner = rest[: rest.rindex("}")] + ","
+    for at, letter in enumerate(inner):
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 0:
+            if inner[start:at]:
+                yield from _paths(inner[start:at], own)
+            start = at + 1
+
+
+def files_used(crates: Path = CRATES) -> dict[str, set[str]]:
+    """Which source files each names something of. What a file only hands on is named where it is declared."""
+    files = {
+        module_of(file, crates): file
+        for file in sorted(crates.glob("*/src/**/*.rs"))
+        if file.stem not in TESTS
+    }
+    read = {module: names_in(file.read_text(encoding="utf-8")) for module, file in files.items()}
+
+    def declaring(module: tuple[str, ...], path: list[str]) -> tuple[str, ...] | None:
+        """The module that declares what `module` calls so; none: it is of no crate here."""
+        head, *rest = path
+        if head == "crate":
+            full = (module[0], *rest)
+        elif head == "super":
+            ups = next((at for at, part in enumerate(path) if part != "super"), len(path))
+            full = (*module[:-ups], *path[ups:])
+        elif head in NAMES:
+            full = (NAMES[head], *rest)
+        else:
+            full = (*module, *path)
+        known = next((full[:end] for end in range(len(full), 0, -1) if full[:end] in files), None)
+        if known is None or len(known) == len(full):
+            return known if known and len(known) > 1 else None
+        further = read[known][1].get(full[len(known)])
+        # What a crate's root declares itself is its macros.
+        return declaring(known, further) if further else known if len(known) > 1 else None
+
+    graph = {}
+    for module, file in files.items():
+        found = {declaring(module, path) for path in read[module][0]} - {None, module}
+        graph[str(file.relative_to(crates))] = {str(files[one].relative_to(crates)) for one in found if one}
+    return graph
+
+
+def rooms() -> dict[str, tuple[str, set[str]]]:
+    """By room of the drawing: the folder or file that it is, below `crates`, and the rooms that it uses."""
+    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \*\*([\w ]+)\*\* \| `([^`]+)` \|.*\| ([^|]*) \|$", page, re.M)
+    return {room: (place, {one for one in uses.split(", ") if one != "-"}) for room, place, uses in rows}
+
+
+def room_of(file: str, places: dict[str, str]) -> str:
+    """The room that a file is in: the one with the longest place."""
+    inside = [room for room, place in places.items() if file.removesuffix(".rs").startswith(place)]
+    assert inside, f"{file} is in no room of docs/house.md"
+    return max(inside, key=lambda room: len(places[room]))
+
+
+def test_the_drawing_is_true() -> None:
+    drawn = rooms()
+    places = {room: place for room, (place, _) in drawn.items()}
+    found: dict[str, set[str]] = {room: set() for room in drawn}
+    for file, used in files_used().items():
+        if file not in ROOTS:
+            room = room_of(file, places)
+            found[room] |= {room_of(other, places) for other in used} - {room}
+    assert {room: sorted(uses) for room, uses in found.items()} == {
+        room: sorted(uses) for room, (_, uses) in drawn.items()
+    }
+
+
+def test_no_circle_of_files_is_large() -> None:
+    for circle in circles(files_used()):
+        known = [
+            most for folder, most in STILL_LARGE.items() if all(file.startswith(folder) for file in circle)
+        ]
+        assert len(circle) <= max(known, default=MOST_IN_A_CIRCLE), circle
+
+
+def test_a_circle_of_files_is_seen(tmp_path: Path) -> None:
+    files = {
+        "sim/src/lib.rs": "mod a;\nmod b;\n",
+        "sim/src/a/mod.rs": "mod c;\nuse c::{d::E, F};\npub(crate) use super::d::G;\n",
+        "sim/src/a/c.rs": "use super::super::b::{G, H};\n#[cfg(test)]\nmod tests { use crate::d::I; }\n",
+        "sim/src/b.rs": "fn f() { crate::a::g(crate::a::G); }\n",
+        "sim/src/d.rs": "// crate::b\npub struct G;\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    graph = files_used(tmp_path)
+    assert circles(graph) == [["sim/src/a/c.rs", "sim/src/a/mod.rs", "sim/src/b.rs"]]
+    assert graph["sim/src/b.rs"] == {"sim/src/a/mod.rs", "sim/src/d.rs"}
