@@ -45,7 +45,9 @@ class Work:
         recording = record(plan)
         meta = json.loads(recording.meta_json)
         end_ps = int(meta["end_ps"])
-        bins = Bins(pa.table(recording.series), max(1, int(meta["bin_ps"])), end_ps)
+        bins = Bins(
+            pa.table(recording.series), pa.table(recording.entities), max(1, int(meta["bin_ps"])), end_ps
+        )
         rates = bins.total("goodput_rx_bps")
         edges = np.minimum(np.arange(len(rates) + 1) * bins.bin_s, end_ps / 1e12)
         return cls(edges, np.concatenate([[0.0], np.cumsum(rates * np.diff(edges) / 8)]))
