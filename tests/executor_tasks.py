@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 import time
 
 from tailback.executors import tell
@@ -42,3 +43,7 @@ def until_stopped() -> int:
             time.sleep(0.001)
     except KeyboardInterrupt:
         return count
+
+
+def end_process(*_: object) -> None:
+    signal.raise_signal(signal.SIGKILL)

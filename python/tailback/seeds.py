@@ -20,17 +20,14 @@ from tailback import signals, text
 from tailback.executors import Processes, WorkerLost, tell
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
-from tailback.scenario import Problem, ScenarioError
+from tailback.run import RunFailed, claimed, run_checked
+from tailback.scenario import Problem, ScenarioError, load
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _REPORT_S = 0.1
 """Time between two reports of a run's progress."""
-
-
-class RunFailed(RuntimeError):  # noqa: N818  it is what happened
-    """A run ended without a result; the text says which."""
 
 
 Progress = Callable[[int, float], None]
@@ -163,9 +160,6 @@ def run_seeds(
         MemoryError: a run had not enough of it; as OSError.
         RunFailed: a run ended without a result; as OSError.
     """
-    from tailback.run import claimed
-    from tailback.scenario import load
-
     # What can be wrong depends on no seed; the runs load it again in their own processes.
     load(scenario, sets=sets, seed=seeds[0], controllers=controllers)
     source = _Source(scenario, tuple(sets), dict(controllers or {}))
@@ -218,9 +212,6 @@ def _folder(out: Path, seed: int) -> Path:
 
 def _one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
     """A task: a run, its folder written, and its figures."""
-    from tailback.run import run_checked
-    from tailback.scenario import load
-
     last = 0.0
 
     def step(state: Any) -> None:

@@ -69,7 +69,7 @@ class Processes(Executor):
         self._lock = threading.Lock()
         self._waiting: deque[_Task] = deque()
         self._workers: list[_Worker] = []
-        self._closed = False
+        self._stopped = self._closed = False
         self._thread: threading.Thread | None = None
 
     def submit(self, task: Callable[..., Given], /, *arguments: Any, **more: Any) -> Future[Given]:
@@ -84,6 +84,8 @@ class Processes(Executor):
             if self._closed:
                 raise RuntimeError("found a task after shutdown, expected none")
             self._waiting.append(_Task(future, data))
+            if self._stopped:
+                self._cancel()
             if self._thread is None:
                 self._awake, self._wake = os.pipe()
                 self._thread = threading.Thread(target=self._manage, name="tasks", daemon=True)
@@ -94,6 +96,7 @@ class Processes(Executor):
     def stop(self) -> None:
         """Has the tasks under way end at the next thing that they tell, and begins no other."""
         with self._lock:
+            self._stopped = True
             self._cancel()
             for worker in self._workers:
                 if worker.task is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tailback.executors.telling import Told, teller
@@ -26,9 +26,7 @@ class Threads(ThreadPoolExecutor):
         self._told = told
         self._stopped = threading.Event()
 
-    def submit(  # type: ignore[override]  # the base names its parameters by position only
-        self, task: Callable[..., Given], /, *arguments: Any, **more: Any
-    ) -> Future[Given]:
+    def submit(self, task: Callable[..., Given], /, *arguments: Any, **more: Any) -> Future[Given]:
         """A task to carry out, after those before it."""
         return super().submit(self._carry_out, task, arguments, more)
 
@@ -37,12 +35,12 @@ class Threads(ThreadPoolExecutor):
         self._stopped.set()
 
     def _carry_out(self, task: Callable[..., Any], arguments: Any, more: Any) -> Any:
+        if self._stopped.is_set():
+            raise CancelledError
         teller.set(self._tell)
-        self._tell(None)
         return task(*arguments, **more)
 
     def _tell(self, said: Any) -> None:
         if self._stopped.is_set():
             raise KeyboardInterrupt
-        if said is not None:
-            self._told(said)
+        self._told(said)
