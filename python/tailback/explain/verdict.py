@@ -212,12 +212,18 @@ def gains(
         if stage.stands
         and (stage.use >= FULL or (wasted and stage.drops and stage.signals >= MOST_DROPS * most))
     ]
+    own = [stage for stage in full if stage.kind != "link" or stage.drops or stage.need >= WASTED * stage.use]
+    full = own or full
     fullest = max((stage.use for stage in full), default=0.0)
     full = [stage for stage in full if stage.use > fullest - SAME or stage.drops]
     first = full[0] if full else max(holding, key=_use, default=None)
     if first is path[-1] and first.need < WASTED * first.use and told is not None and told.drops:
         first = told
     tcp = senders.is_tcp(pair)
+    lines = [stage for stage in full if stage.kind == "link" and stage.need >= FULL]
+    if tcp and lines:
+        # Behind a line that is full a core may be busy all the time: it polls for few packets at a time.
+        first = lines[0]
     limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
     loop = window is not None and (window.use > LOOP or (first is None and limiter is None))
     if window is not None and loop and not tcp and (first is None or first.use < FULL):
@@ -231,7 +237,7 @@ def gains(
         return []
     if tcp and first is window and path[0].use >= NO_PAUSE:
         # A core that receives without a pause: the window is what it has not come to yet.
-        return []
+        first = path[0]
     if tcp:
         wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
         slow = wire is not None and (wire.use > SPREADS or path[0].use < wire.use)
@@ -277,7 +283,7 @@ def _floods(path: list[Stage], senders: Senders, pair: Pair) -> bool:
     """
     return any(
         stage.kind == "softirq"
-        and 2 * CHEAPER * stage.use > FULL
+        and 2 * min(stage.need, CHEAPER * stage.use) > FULL
         and senders.packets(pair) > senders.seen.ring_entries(stage.where)
         for stage in path
     )
