@@ -305,6 +305,9 @@ def _sure(verdict: Verdict) -> str:
             doubts.append("what a ring drops is sent again, with all that followed it")
         elif first.stage.kind == "softirq" and seen.in_rings(first.stage.where) < RING_BYTES:
             doubts.append("little waits for it, and a core that rests waits for interrupts")
+        if not first.group and first.next and first.next.need * (1 + first.gain) >= FULL:
+            after = Candidate(first.next)
+            doubts.append(f"{_called(verdict, after, kind_of(verdict, after).name)} would be full, too")
         if first.gain < 3 * WORTH_IT:
             doubts.append("it is worth little")
     elif verdict.none != NOTHING and verdict.candidates and verdict.candidates[0].gain > WORTH_IT / 4:
@@ -312,6 +315,8 @@ def _sure(verdict: Verdict) -> str:
         name = _called(verdict, first, kind_of(verdict, first).name)
         doubts.append(f"{name}, twice as fast, may be worth {_percent(WORTH_IT)}, too")
     doubts += tiers.doubts(verdict.groups, None if verdict.none else verdict.candidates[0])
+    if verdict.none == ALONE and seen.bridges:
+        doubts.append("interrupts that are put off make bursts, which no series shows")
     if seen.sent_again > (SOME if verdict.none == ALONE else MUCH):
         doubts.append(f"{text.share(seen.sent_again)} of all packets were sent again")
     if any(seen.lost_on_wire.values()):
