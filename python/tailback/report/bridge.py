@@ -45,9 +45,7 @@ def bridge_cores(result: Recorded) -> list[Plot]:
         data.append(line(view, values, FEW_POINTS, name=core, unit="%", color=color))
         if core == busiest or len(shown) <= 4:
             labels.add(float(values[-1]), core, color)
-    look = layout(
-        view, "Softirqs and interrupts (% of a core)", (0, 105.0), annotations=labels.annotations()
-    )
+    look = layout(view, "Softirqs and interrupts (% of a core)", (0, 105.0), annotations=labels.annotations())
     figures = [figure("bridge-cores", view, "Cores of the bridge", data, look)]
     caption = (
         f"Share of each core's time in softirqs and hard interrupts, as means over "

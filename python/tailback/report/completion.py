@@ -132,16 +132,15 @@ def _distribution(view: View, done: slowdown.Finished) -> Figure:
     look = _look(view, "Completion time (log); dashed: empty network", "Share of flows", labels)
     look["yaxis"].update({"range": [0, 1.02], "tickformat": ".0%"})
     look["xaxis"].update(_ticks(min(ends), max(ends), "s"))
-    return Figure(
-        "completion-cdf",
-        "Distribution",
-        f"Distribution of completion times: half of all within {text.duration(float(np.median(done.fct_ps)) / 1e12)}"
-        f", the last after {text.duration(float(done.fct_ps.max()) / 1e12)}; in an empty network half within "
-        f"{text.duration(float(np.median(done.ideal_fct_ps)) / 1e12)}.",
-        PLOT_HEIGHT,
-        data,
-        look,
+    half, last, ideal = (
+        text.duration(float(one) / 1e12)
+        for one in (np.median(done.fct_ps), done.fct_ps.max(), np.median(done.ideal_fct_ps))
     )
+    words = (
+        f"Distribution of completion times: half of all within {half}, the last after {last}; in an empty "
+        f"network half within {ideal}."
+    )
+    return Figure("completion-cdf", "Distribution", words, PLOT_HEIGHT, data, look)
 
 
 def _ticks(low: float, high: float, unit: str = "") -> Json:

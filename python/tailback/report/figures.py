@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tailback import text
-from tailback.recorded.bins import PS_PER_S, Array
+from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 
 Json = dict[str, Any]
@@ -254,8 +254,8 @@ def described(label: str, unit: str, data: list[Json], look: Json) -> str:
             least, last = float(values[there].min()), float(values[there[-1]])
             words.append(
                 f"{trace['name']}: lowest {text.significant(least)}, highest "
-                f"{text.significant(float(values[at]))} at {trace['x0'] + at * trace['dx']:.4g} {unit}, at the "
-                f"end {text.significant(last)}."
+                f"{text.significant(float(values[at]))} at {trace['x0'] + at * trace['dx']:.4g} {unit}, "
+                f"at the end {text.significant(last)}."
             )
     if len(data) > MOST_DESCRIBED:
         words.append(f"And {text.plural(len(data) - MOST_DESCRIBED, 'other line')}.")

@@ -64,14 +64,14 @@ def moments(result: Recorded) -> list[Moment]:
     seen = Observed(result)
     for at, link, up in seen.link_changes:
         if not up and at < bins.end_s:
-            found.append((int(at / bins.bin_s), f"{' – '.join(sorted(link, key=text.natural))} fails"))
+            found.append((int(at / bins.bin_s), f"{' to '.join(sorted(link, key=text.natural))} fails"))
     length = max(LEAST_BINS, int(SHARE * bins.count))
     kept = [_around(result, names, at, length) for names, at in _together(sorted(found), length)]
     if bins.total("goodput_rx_bps").any():
         begin, end = seen.span
         if end - begin < BUSY_AT_MOST * bins.end_s:
-            kept.insert(0, Moment("most of the traffic", begin, end))
-    return kept
+            kept.append(Moment("most of the traffic", begin, end))
+    return sorted(kept, key=lambda moment: moment.begin_s)
 
 
 def _waiting(result: Recorded) -> Array:
@@ -97,4 +97,6 @@ def _around(result: Recorded, names: list[str], at: int, length: int) -> Moment:
     bins = result.bins
     first = max(0, min(at - int(BEFORE * length), bins.count - length))
     last = min(first + length, bins.count) - 1
-    return Moment(", ".join(names), float(bins.start_s[first]), float(bins.start_s[last] + bins.width_s[last]))
+    return Moment(
+        ", ".join(names), float(bins.start_s[first]), float(bins.start_s[last] + bins.width_s[last])
+    )

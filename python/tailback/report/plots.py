@@ -114,7 +114,7 @@ def per_sender(result: Recorded) -> Plot:
     view = View(result)
     rows = {host: result.bins.values(host, "goodput_tx_bps") / 1e9 for host in result.senders}
     fairness = summarise(result)["fairness"]
-    slowest, fastest = ((fairness[end] or {}).get("host") for end in ("slowest", "fastest"))
+    slowest, fastest = (str((fairness[end] or {}).get("host")) for end in ("slowest", "fastest"))
     # Where all sent the same in the same time, nobody is slowest.
     differ = slowest != fastest
     highlight = {fastest: BLUE, slowest: VERMILLION} if differ else {}
@@ -198,7 +198,9 @@ def queue_depth(result: Recorded) -> Plot:
         )
     else:
         caption += "ECN is off here."
-    return Plot("queue", "Queue depth", caption, [figure("queue", view, f"Queue depth of {name}", data, look)])
+    return Plot(
+        "queue", "Queue depth", caption, [figure("queue", view, f"Queue depth of {name}", data, look)]
+    )
 
 
 def pauses(result: Recorded) -> Plot:
@@ -245,8 +247,9 @@ def pauses(result: Recorded) -> Plot:
     caption = (
         f"Share of each {view.sampling(POINTS)} that the most paused of "
         f"{text.plural(len(queues), 'queue')} stood still, and the mean of all {len(queues)}. "
-        f"Of the whole run: {text.share(shares[worst])} at {queues[worst]}, {text.share(float(np.mean(shares)))} "
-        f"on average. Of the worst second of the worst port: {text.share(summary['largest_share_of_a_second'])}. "
+        f"Of the whole run: {text.share(shares[worst])} at {queues[worst]}, "
+        f"{text.share(float(np.mean(shares)))} on average. Of the worst second of the worst port: "
+        f"{text.share(summary['largest_share_of_a_second'])}. "
         f"The last pause ended at {text.duration(summary['last_pause_s'])}."
     )
     return Plot("pauses", "Pauses", caption, [figure("pauses", view, "Pauses", data, look)])

@@ -55,7 +55,9 @@ class QueueStore:
         view, bins = View(result), result.bins
         there = {one["name"] for one in self.about}
         queues = {one["queue"]: one for one in result.meta["queues"]}
-        depth = {name: bins.mean(bins.values(name, "queue_mean_bytes")) for name in queues if name not in there}
+        depth = {
+            name: bins.mean(bins.values(name, "queue_mean_bytes")) for name in queues if name not in there
+        }
         waited = sorted((name for name in depth if depth[name] > 0), key=lambda name: -depth[name])
         kept = waited[: MOST_VALUES // (2 * LEAST_POINTS)]
         points = min(POINTS, max(LEAST_POINTS, MOST_VALUES // (2 * max(1, len(kept)))))
@@ -70,7 +72,7 @@ class QueueStore:
         scale = LEVELS / np.log1p(max(top, 1.0))
         parts = []
         for mean, peak, paused in self.rows:
-            parts += [np.log1p(mean) * scale, np.log1p(peak) * scale]
+            parts += [np.log1p(np.maximum(depth, 0)) * scale for depth in (mean, peak)]
             parts += [] if paused is None else [np.clip(paused, 0, 1) * LEVELS]
         values = np.concatenate(parts) if parts else np.zeros(0)
         packed = gzip.compress(np.rint(values).astype("<u2").tobytes(), 6, mtime=0)

@@ -176,7 +176,7 @@ def highest_bytes(chosen: Chosen) -> float:
 def tailback_chart(view: View, chosen: Chosen, store: QueueStore) -> Figure:
     """The chart of a run; the depths of its queues go to the store."""
     plan = _place(chosen.rows, rings=summarise(view.result)["cpu"] is not None)
-    unit, length = view.unit
+    length = view.unit[1]
     ticks = _tick_traces(view, plan)
     shapes: list[Json] = [
         {
@@ -249,7 +249,8 @@ def _in_words(view: View, chosen: Chosen) -> str:
     if not fullest:
         return "Tailback chart: nothing waited in the network."
     named = "; ".join(
-        f"{row.queue} held {text.size(bins.mean(row.mean))} on average and {text.size(float(row.peak.max()))} at most"
+        f"{row.queue} held {text.size(bins.mean(row.mean))} on average, "
+        f"{text.size(float(row.peak.max()))} at most"
         for row in fullest
     )
     return f"Tailback chart of {text.plural(len(chosen.rows), 'queue')} over time. The fullest: {named}."

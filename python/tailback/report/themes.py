@@ -11,6 +11,8 @@ from tailback.report import figures as light
 from tailback.report.tailback_chart import COLORS, GREYS
 
 DARK_PAPER = "#15191e"
+_DARK_COLORS = ("#2a2f45", "#413a68", "#5c4590", "#7a55b5", "#9a74cf", "#b699df", "#d4c2ec", "#f6effb")
+_DARK_GREYS = ("#252b31", "#2f363d", "#39414a", "#444d57", "#505a64", "#5d6873", "#6b7682", "#7a8591")
 DARK = {
     light.INK: "#e6e9ed",
     light.MUTED: "#a3adb8",
@@ -31,6 +33,6 @@ DARK = {
     "#3b3f45": "#8d96a0",
     "rgba(59,63,69,0.75)": "rgba(141,150,160,0.6)",
     # Few bytes are near the page's colour there, too: the scales begin dark.
-    **dict(zip(COLORS, ("#2a2f45", "#413a68", "#5c4590", "#7a55b5", "#9a74cf", "#b699df", "#d4c2ec", "#f6effb"))),
-    **dict(zip(GREYS, ("#252b31", "#2f363d", "#39414a", "#444d57", "#505a64", "#5d6873", "#6b7682", "#7a8591"))),
+    **dict(zip(COLORS, _DARK_COLORS, strict=True)),
+    **dict(zip(GREYS, _DARK_GREYS, strict=True)),
 }

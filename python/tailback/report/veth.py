@@ -149,9 +149,7 @@ def _limit(result: Recorded) -> list[Plot]:
             layout(view, f"Limit ({unit})", (0, top)),
         )
     ]
-    caption = (
-        f"The limit of dynamic queue limits at the ends of bins, as means over {view.sampling(POINTS)}."
-    )
+    caption = f"The limit of dynamic queue limits at the ends of bins, as means over {view.sampling(POINTS)}."
     return [Plot("bql-limit", "Byte queue limits", caption, figures)]
 
 

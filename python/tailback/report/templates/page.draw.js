@@ -23,7 +23,8 @@
       displaylogo: false,
       // Where nothing hovers, as on a tablet or in a printed page, the bar would always lie over labels.
       displayModeBar: phone.matches || still.matches || !figure.axis ? false : "hover",
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "pan2d", "zoom2d"],
+      // What zooms is above, for all plots.
+      modeBarButtons: [["toImage"]],
     };
     const fresh = !element(figure).data;
     await Plotly.react(figure.id, themed(figure.data).map(withDepths), layoutOf(figure), config);
