@@ -26,7 +26,8 @@ def test_all_that_is_recorded_is_declared() -> None:
         simulation = Simulation(plan_json(make_plan(draw(3, number).load())))
         simulation.advance(FEW_EVENTS)
         recording = simulation.finish()
-        kind_of = dict(zip(*pa.table(recording.entities).select(["entity", "kind"]).to_pydict().values()))
+        entities = pa.table(recording.entities).to_pydict()
+        kind_of = dict(zip(entities["entity"], entities["kind"], strict=True))
         table = pa.table(recording.series).select(["entity", "metric"]).combine_chunks()
         pairs = table.group_by(["entity", "metric"]).aggregate([]).to_pydict()
         found = {

@@ -139,7 +139,7 @@ def recorded_page() -> str:
     return "".join(parts).rstrip("\n") + "\n"
 
 
-SIGNALS = "And what its congestion controller shows: in the [scenario reference](scenario.md), with each controller."
+SIGNALS = "And what its congestion controller shows: see [scenario](scenario.md), with each controller."
 RECORDED_TOP = """# What is recorded
 
 How tables are stored, and how long series stay bounded: [results](../results.md).
