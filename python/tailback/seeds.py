@@ -168,7 +168,7 @@ def run_seeds(
         MemoryError: a run had not enough of it; as OSError.
         RunFailed: a run ended without a result; as OSError.
     """
-    from tailback.run import claimed
+    from tailback.running import claimed
     from tailback.scenario import load
 
     # What can be wrong depends on no seed; the runs load it again in their own processes.
@@ -310,7 +310,7 @@ def _end_with_parent() -> None:
 
 
 def _one(source: _Source, seed: int, out: Path, reports: Any) -> None:
-    from tailback.run import run_checked
+    from tailback.running import run_checked
     from tailback.scenario import load
 
     told = 0.0

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from tailback import signals
 from tailback.results import Result
-from tailback.run import Interrupted
+from tailback.running import Interrupted
 
 Kept = TypeVar("Kept")
 
