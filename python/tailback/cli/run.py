@@ -14,9 +14,9 @@ from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
 from tailback.controller import FORM, split
-from tailback.running import run_checked
+from tailback.running import RunFailed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
-from tailback.seeds import RunFailed, parse, run_seeds
+from tailback.seeds import parse, run_seeds
 from tailback.start_up import FAILED
 
 app = command_app()
