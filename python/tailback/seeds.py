@@ -148,11 +148,13 @@ def run_seeds(
     jobs: int = 1,
     progress: Progress | None = None,
     controllers: Mapping[str, str] | None = None,
+    report: bool = True,
 ) -> SeedRuns:
     """Runs a scenario with each seed, `jobs` at a time, into `out/seed-N`; `out/seeds.json` has the figures.
 
     An interrupt keeps the runs that are complete. seeds.json is written last: a folder without it was not
-    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name.
+    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name. Without
+    `report` the runs have no report.html.
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
@@ -162,7 +164,7 @@ def run_seeds(
     """
     # What can be wrong depends on no seed; the runs load it again in their own processes.
     load(scenario, sets=sets, seed=seeds[0], controllers=controllers)
-    source = _Source(scenario, tuple(sets), dict(controllers or {}))
+    source = _Source(scenario, tuple(sets), dict(controllers or {}), report)
     with claimed(out) as folder:
         return _run_all(source, seeds, folder.path, jobs, progress)
 
@@ -173,6 +175,7 @@ class _Source(NamedTuple):
     scenario: str
     sets: tuple[str, ...]
     controllers: dict[str, str]
+    report: bool
 
 
 def _run_all(
@@ -223,7 +226,7 @@ def _one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
     checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
     duration = checked.run.duration
     result = run_checked(checked, None, step)
-    result.write(out)
+    result.write(out, source.report)
     return result.summary
 
 
