@@ -1,7 +1,7 @@
 """Runs folders of cases of the HPCC simulator and says whether its outputs come out equal to the byte.
 
 `python tests/hpcc_cases.py FOLDER...`: each folder is a case, or holds cases. A line a case: lines of its
-outputs, CPU seconds of the run, how many times as long that simulator took (its `counters.txt`), and the first
+outputs, CPU seconds, how many times as long that simulator took (its `counters.txt`), and the first
 line that is not equal.
 """
 
