@@ -599,7 +599,6 @@ What `tailback hpcc` makes of each key of the HPCC simulator's `config.txt`, see
 [the drop-in](../hpcc.md). The page is made from the table that reads the file.
 
 - *as there*: it does what it does in that simulator.
-- *native model*: it reaches a controller of Tailback's own, which is no replica of that simulator's.
 - *not honoured*: it would do something there and does not here. A run lists those that it was given.
 - *none there either*: that simulator reads it, too, and does nothing with it.
 
