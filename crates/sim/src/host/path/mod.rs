@@ -13,10 +13,10 @@
 //! context caches, and snoops between sockets other than as latency.
 
 pub(crate) mod ddio;
-pub(crate) mod gpu;
+mod gpu;
 mod iio;
 pub(crate) mod level;
-pub(crate) mod memory;
+mod memory;
 mod pcie;
 pub(crate) mod reads;
 mod receive_buffer;
