@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
     "explain": "Say where a run is stuck, and what shows it.",
+    "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of a run as a tool on its hosts would.",
     "list": "List the built-in scenarios and the published experiments.",
