@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailback.running import Interrupted, run
     from tailback.scenario import Scenario, ScenarioError
     from tailback.scenario.load import load
+    from tailback.sweeps import sweep
 
     __version__: str
 
@@ -37,6 +38,7 @@ _PLACES = {
     "load": "scenario.load",
     "run": "running",
     "run_hpcc": "hpcc.run",
+    "sweep": "sweeps",
 }
 """The module of each name. It is loaded when the name is first used: all together take a second."""
 
@@ -52,6 +54,7 @@ __all__ = [
     "load",
     "run",
     "run_hpcc",
+    "sweep",
 ]
 
 

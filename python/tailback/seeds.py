@@ -22,7 +22,7 @@ from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
-from tailback.summary.figures import FIGURES, in_words, value_of
+from tailback.summary.figures import FIGURES, in_words, value_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,7 +55,7 @@ class SeedRuns:
             values = {
                 seed: value
                 for seed in sorted(self.summaries)
-                if (value := value_of(self.summaries[seed], path)) is not None
+                if (value := value_at(self.summaries[seed], path)) is not None
             }
             if values:
                 rows.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -46,9 +47,9 @@ class Compared:
     @cached_property
     def figures(self) -> pa.Table:
         """The main figures, a row a figure and side: `figure`, `unit` (bit/s, B, share, count or index),
-        `side`, `mean`, `min`, `max` and `seeds` that have it, `change` against A as a share, `chance` (how
-        often chance alone would set the seeds so far apart) and `verdict` (same, differs, noise, too few
-        seeds to tell).
+        `side`, `mean`, `min`, `max` and `seeds` that have it, `change` against A as a share, `p` (the chance
+        of so large a difference, seed by seed, if there were none, adjusted for all figures; null without two
+        seeds in common) and `verdict` (same, differs, noise).
         """
         rows = [
             {
@@ -56,11 +57,11 @@ class Compared:
                 "unit": figure.unit,
                 "side": side.label,
                 "mean": figure.means[at],
-                "min": min(figure.values[at], default=None),
-                "max": max(figure.values[at], default=None),
+                "min": min(figure.values[at].values(), default=None),
+                "max": max(figure.values[at].values(), default=None),
                 "seeds": len(figure.values[at]),
                 "change": figure.change(at) if at else None,
-                "chance": figure.chance(at) if at else None,
+                "p": None if math.isnan(figure.p[at]) or not at else figure.p[at],
                 "verdict": figure.verdict(at) if at else "",
             }
             for figure in self.main_figures
@@ -68,7 +69,7 @@ class Compared:
         ]
         kinds = {"figure": pa.string(), "unit": pa.string(), "side": pa.string(), "seeds": pa.int64()}
         kinds["verdict"] = pa.string()
-        names = ("figure", "unit", "side", "mean", "min", "max", "seeds", "change", "chance", "verdict")
+        names = ("figure", "unit", "side", "mean", "min", "max", "seeds", "change", "p", "verdict")
         schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in names])
         return pa.Table.from_pylist(rows, schema)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -9,15 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailback import explain
-from tailback.comparison.chance import LIKELY, by_chance, least_chance
+from tailback import explain, noise
 from tailback.comparison.sides import Side
 from tailback.findings import findings
 from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
 from tailback.summary import summarise
-from tailback.summary.figures import FIGURES, value_of
+from tailback.summary.figures import FIGURES, value_at
 
 NOT_THERE = "(none)"
 
@@ -86,64 +86,58 @@ def _plain(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Figure:
-    """A main figure: its mean on each side over all seeds that have it, and how each side stands to the
-    first.
-    """
+    """A main figure on each side: of every seed that has it."""
 
     name: str
     unit: str
-    values: list[list[float]]
-    """Of each side one for each seed that has it."""
+    values: list[dict[int, float]]
+    """Of each side by seed."""
+    p: list[float]
+    """Of each side, the chance of a mean difference from the first as large as this, seed by seed, if there
+    were none, adjusted for all figures together; NaN without two seeds in common.
+    """
 
     @property
     def means(self) -> list[float | None]:
         """Of each side; None where no run has the figure."""
-        return [sum(one) / len(one) if one else None for one in self.values]
+        return [sum(one.values()) / len(one) if one else None for one in self.values]
 
     def change(self, side: int) -> float | None:
         """How much more it is than on the first side, as a share of that; None where that is no number."""
         first, mean = self.means[0], self.means[side]
         return None if not first or mean is None else mean / first - 1
 
-    def chance(self, side: int) -> float | None:
-        """How often chance alone would set the seeds this far apart; None without several on both sides."""
-        if min(len(self.values[0]), len(self.values[side])) < 2:
-            return None
-        return by_chance(self.values[0], self.values[side])
-
     def verdict(self, side: int) -> str:
-        """'same', 'differs', 'noise', 'too few seeds to tell', or nothing where there is one seed."""
+        """'same', 'differs' or 'noise'; nothing where one of the sides has not the figure, or they have not
+        two seeds in common.
+        """
         first, values = self.values[0], self.values[side]
         if not first or not values:
             return ""
-        chance = self.chance(side)
-        if chance is None:
-            return "same" if first == values else ""
         if first == values:
             return "same"
-        if chance < LIKELY:
-            return "differs"
-        apart = max(first) < min(values) or max(values) < min(first)
-        return (
-            "too few seeds to tell" if apart and least_chance(len(first), len(values)) >= LIKELY else "noise"
-        )
+        return "" if math.isnan(self.p[side]) else "noise" if noise.is_noise(self.p[side]) else "differs"
 
 
 def figures(sides: Sequence[Side]) -> list[Figure]:
     """The main figures that any side has."""
-    rows = []
+    every = []
     for name, path, unit in FIGURES:
         values = [
-            [
-                value
-                for result in side.runs.values()
-                if (value := value_of(summarise(result), path)) is not None
-            ]
+            {
+                seed: value
+                for seed, result in side.runs.items()
+                if (value := value_at(summarise(result), path)) is not None
+            }
             for side in sides
         ]
-        if any(any(one) for one in values):
-            rows.append(Figure(name, unit, values))
-    return rows
+        if any(any(one.values()) for one in values):
+            every.append((name, unit, values))
+    p = [
+        noise.holm([noise.paired(values[0], values[side]).p for *_, values in every])
+        for side in range(len(sides))
+    ]
+    return [Figure(*one, [of_side[at] for of_side in p]) for at, one in enumerate(every)]
 
 
 @dataclass(frozen=True)
