@@ -78,11 +78,11 @@ pub fn flows(flows: &[Flow]) -> Table {
     if rows().any(|f| f.congestion.is_some()) {
         columns.push(("congestion", optional_strings(rows().map(|f| f.congestion.as_deref()))));
     }
-    if rows().any(|f| f.at_min_rate.is_some()) {
-        let waits = |of: fn(AtMinRate) -> Time| optional_integers(rows().map(|f| f.at_min_rate.map(|w| of(w).0)));
-        columns.push(("min_rate_wait_ps", waits(|w| w.waited)));
-        columns.push(("min_rate_from_ps", waits(|w| w.from)));
-        columns.push(("min_rate_to_ps", waits(|w| w.to)));
+    if rows().any(|f| f.min_rate_wait_ps.is_some()) {
+        let spans = || rows().map(|f| f.min_rate_span_ps);
+        columns.push(("min_rate_wait_ps", optional_integers(rows().map(|f| f.min_rate_wait_ps))));
+        columns.push(("min_rate_from_ps", optional_integers(spans().map(|span| span.map(|(from, _)| from)))));
+        columns.push(("min_rate_to_ps", optional_integers(spans().map(|span| span.map(|(_, to)| to)))));
     }
     table(columns)
 }

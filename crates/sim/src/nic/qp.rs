@@ -77,7 +77,7 @@ pub(crate) struct SendQp {
 
 /// How a queue pair's packets waited for the lowest rate that its controller may set.
 #[derive(Clone, Copy, Debug)]
-pub struct AtMinRate {
+pub(crate) struct AtMinRate {
     /// When the first such wait began.
     pub from: Time,
     /// When the last one ended.
