@@ -1,4 +1,4 @@
-"""Queue pairs at the lowest rate of DCQCN: what waits follows the rate, and the finding says what waiting cost."""
+"""Queue pairs at the lowest rate of DCQCN: what waits follows the rate; a finding says what waiting cost."""
 
 from __future__ import annotations
 

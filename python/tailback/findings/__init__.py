@@ -12,7 +12,6 @@ from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
 from tailback.summary import summarise
 
-
 WORTH_TELLING = 0.01
 WORTH_A_LOOK = 0.1
 """From these shares of what was sent on, what waiting at the lowest rate cost is a finding, and a warning."""
@@ -206,9 +205,10 @@ def _at_min_rate(summary: dict[str, Any]) -> list[Finding]:
     rate = "the lowest rate" if found["min_rate_bps"] is None else text.rate(found["min_rate_bps"])
     words = (
         f"of the time of {text.count(found['queue_pairs'])} of {text.plural(found['of'], 'queue pair')} went "
-        f"by with a packet that waited at rpg_min_rate ({rate}), between {text.duration(found['from_s'])} and "
-        f"{text.duration(found['to_s'])}: {text.duration(found['waited_s'])} in all; the worst one waited so "
-        f"for {text.duration(found['longest_s'])} of the {text.duration(found['longest_ran_s'])} that it ran."
+        f"by with a packet that waited at rpg_min_rate ({rate}), between "
+        f"{text.duration(found['from_s'])} and {text.duration(found['to_s'])}: "
+        f"{text.duration(found['waited_s'])} in all; the worst one waited so for "
+        f"{text.duration(found['longest_s'])} of the {text.duration(found['longest_ran_s'])} that it ran."
     )
     if found["others_s"] is not None:
         words += f" Messages that never waited so took {text.duration(found['others_s'])} at most."

@@ -109,6 +109,7 @@ __all__ = [
     "pause_frames",
     "pause_share",
     "pauses_after_last_start",
+    "rate_limits",
     "retransmitted_share",
     "sender_goodputs",
     "sender_variation",

@@ -1,8 +1,9 @@
-"""Queue pairs whose packets waited by the lowest rate that their controller may set (`rpg_min_rate` of DCQCN)."""
+"""Queue pairs whose packets waited by the lowest rate that DCQCN may set (`rpg_min_rate`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,7 @@ def at_min_rate(result: Recorded) -> AtMinRate | None:
     flows = result.flows
     if COLUMN not in flows.column_names:
         return None
-    column = lambda name: _numbers(result, name)  # noqa: E731
+    column = partial(_numbers, result)
     waited, start, end = column(COLUMN), column("start_ps"), column("end_ps")
     ran = np.where(np.isnan(end), result.bins.end_s * PS_PER_S, end) - start
     waits = waited > 0

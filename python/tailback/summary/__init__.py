@@ -97,9 +97,10 @@ def _fairness(result: Recorded, since: measures.Since) -> dict[str, Any]:
 
 
 def _at_min_rate(result: Recorded) -> dict[str, Any] | None:
-    """`min_rate_bps`: the lowest rate that DCQCN may set, where all queue pairs have the same. `lost_bytes`: what they would
-    have sent while they waited, at what a queue pair sends otherwise, as far as the hosts' links had room; 0 where that is
-    less than ten times the lowest rate.
+    """`min_rate_bps`: the lowest rate that DCQCN may set, where all queue pairs have the same.
+
+    `lost_bytes`: what they would have sent while they waited, at what a queue pair sends otherwise, as far as
+    the hosts' links had room; 0 where that is less than ten times the lowest rate.
     """
     found = measures.rate_limits.at_min_rate(result)
     if found is None:
