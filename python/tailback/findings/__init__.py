@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailback import text
-from tailback.findings import hosts, veth
+from tailback.findings import fabric, hosts, veth
 from tailback.findings.bridge import bridge_findings
 from tailback.findings.finding import Finding, since
 from tailback.recorded.run import Recorded
@@ -41,6 +41,7 @@ def findings(result: Recorded) -> list[Finding]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
         found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found += fabric.of_another_rate(result)
     found.extend(_not_honoured(result.setup.not_honoured))
     return found
 
