@@ -189,10 +189,10 @@ def test_one_ctrl_c_while_results_are_written_loses_nothing(
 ) -> None:
     write = tailback.results.Result.write
 
-    def interrupted(times: int, result: tailback.results.Result, out: Path) -> None:
+    def interrupted(times: int, result: tailback.results.Result, out: Path, report: bool) -> None:
         for _ in range(times):
             signal.raise_signal(signal.SIGINT)
-        write(result, out)
+        write(result, out, report)
 
     monkeypatch.setattr("tailback.results.Result.write", lambda *given: interrupted(1, *given))
     result = tailback.run("first-flow", out=tmp_path / "one")
