@@ -15,7 +15,7 @@ import tailback
 from commands import start, wait_until_it_simulates
 from tailback import cli
 from tailback.plan import make_plan, plan_json
-from tailback.run import _simulation
+from tailback.running import _simulation
 from tailback.scenario import builtin_names, load
 
 SHORT_INCAST = ["run.duration=1ms", "traffic.0.start_interval=0", "traffic.0.qps=4"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +30,7 @@ from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.show import INPUTS
 from tailback.summary import summarise
+from tailback.version import __version__
 
 REPORT = "report.html"
 """The one file of a result that is made of the others, and may be made later."""
@@ -183,16 +183,8 @@ def _timing(result: Recorded) -> dict[str, Any]:
         "wall_s": result.wall_s,
         "cpu_s": result.cpu_s,
         "packet_hops_per_cpu_s": speed if speed == speed else None,
-        "tailback_version": tool_version(),
+        "tailback_version": __version__,
     }
-
-
-def tool_version() -> str:
-    """Version of the installed package; 'unknown' when run from a source tree."""
-    try:
-        return metadata.version("tailback")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _is_own(name: str) -> bool:

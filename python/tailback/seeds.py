@@ -20,7 +20,7 @@ from tailback import signals, text
 from tailback.executors import Processes, WorkerLost, tell
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
-from tailback.run import RunFailed, claimed, run_checked
+from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
 
 if TYPE_CHECKING:

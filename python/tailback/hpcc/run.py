@@ -12,7 +12,7 @@ from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
 from tailback.plan import plan_json
-from tailback.run import Took, carry_out
+from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
     from tailback._engine import HpccRecording, HpccSimulation, Progress
