@@ -14,8 +14,9 @@ OTHER = 2
 
 def of_another_rate(result: Recorded) -> list[Finding]:
     """ECN thresholds and buffers of a preset, or of none, at ports of another rate."""
-    plan = result.plan  # that of another simulator's files may lack some of it
-    models = plan.get("switch_models", [])
+    plan = result.plan
+    # The plan of another simulator's files has thresholds of its own form.
+    models = [model for model in plan.get("switch_models", []) if isinstance(model.get("ecn"), list)]
     rates = sorted({link["rate_bps"] for link in plan.get("links", [])})
     if not models or not rates:
         return []
@@ -26,7 +27,7 @@ def of_another_rate(result: Recorded) -> list[Finding]:
         marked = {
             entry["rate_bps"] or fastest
             for model in models
-            for entry in model.get("ecn", ())
+            for entry in model["ecn"]
             if (entry["k_min_bytes"], entry["k_max_bytes"]) == (low, high)
         }
         away = [rate for rate in marked if _is_other(rate, fabric.gbps)]
@@ -38,9 +39,7 @@ def of_another_rate(result: Recorded) -> list[Finding]:
                 f"{text.duration(high * 8e-9 / fabric.gbps)}"
             )
         size = int(SIZE.parse(fabric.buffer))
-        if fastest >= OTHER * fabric.gbps * 1e9 and any(
-            model.get("buffer_bytes") == size for model in models
-        ):
+        if fastest >= OTHER * fabric.gbps * 1e9 and any(model["buffer_bytes"] == size for model in models):
             words.append(
                 f"the switch has the {text.size(size)} of one for {fabric.gbps} Gbit/s ports, and ports of "
                 f"{text.rate(fastest)}"
