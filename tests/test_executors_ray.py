@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +35,6 @@ def cluster() -> Iterator[Any]:
 
 
 def test_a_sweep_with_a_node_lost_gives_the_same_tables(cluster: Any, tmp_path: Path) -> None:
-    sys.path.append(str(Path(__file__).parent))
     asked = {**ASKED, "seeds": "1..12"}
     sweep(asked, out=tmp_path / "here", executor=Threads(1))
     doomed = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
