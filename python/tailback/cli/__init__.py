@@ -23,6 +23,7 @@ from tailback.start_up import OUT_OF_MEMORY, out_of_memory
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
+    "report": "Write the report of a run.",
     "explain": "Say where a run is stuck, and what shows it.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of a run as a tool on its hosts would.",

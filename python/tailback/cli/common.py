@@ -36,6 +36,9 @@ Out = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
 ]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="No report.html; `tailback report` writes it later.")
+]
 
 
 @contextmanager
