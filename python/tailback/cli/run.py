@@ -25,10 +25,9 @@ from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
 from tailback.controller import FORM, split
-from tailback.running import RunFailed, run_checked
+from tailback.running import run_checked
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.seeds import parse, run_seeds
-from tailback.start_up import FAILED
 
 app = command_app()
 
@@ -113,20 +112,16 @@ def _run_seeds(
         with result_folder(out, title) as folder, progress_bar(quiet) as bar:
             shares = of_runs(bar) if bar else None
             tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
-            try:
-                done = run_seeds(
-                    name,
-                    seeds,
-                    folder,
-                    sets=sets,
-                    jobs=jobs or cores(),
-                    progress=tell,
-                    controllers=controllers,
-                    report=report,
-                )
-            except RunFailed as error:
-                typer.echo(f"tailback: {error}", err=True)
-                raise typer.Exit(FAILED) from None
+            done = run_seeds(
+                name,
+                seeds,
+                folder,
+                sets=sets,
+                jobs=jobs or cores(),
+                progress=tell,
+                controllers=controllers,
+                report=report,
+            )
     for one, fault in done.faults:
         typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     if done.interrupted:
