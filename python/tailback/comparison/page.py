@@ -147,9 +147,7 @@ def _over_time(
 ) -> Plot:
     """A line a run, in the colour of its side; no figure where all of them are zero."""
     views = [
-        (at, side, seed, View(result, "whole", 0.0, result.bins.end_s))
-        for at, side in enumerate(sides)
-        for seed, result in side.runs.items()
+        (at, side, seed, View(result)) for at, side in enumerate(sides) for seed, result in side.runs.items()
     ]
     longest = max((view for *_, view in views), key=lambda view: view.end_s)
     data, highest = [], 0.0
@@ -211,7 +209,7 @@ def _distribution(sides: list[Side]) -> Plot:
             }
         )
     first = sides[0].first
-    look = layout(View(first, "whole", 0.0, first.bins.end_s), "Share of flows done", (0.0, 1.02))
+    look = layout(View(first), "Share of flows done", (0.0, 1.02))
     look["yaxis"]["tickformat"] = ".0%"
     look["xaxis"] |= {"type": "log", "title": {**look["xaxis"]["title"], "text": f"Completion time ({unit})"}}
     del look["xaxis"]["range"], look["xaxis"]["nticks"]
@@ -225,4 +223,4 @@ def _times_s(result: Recorded) -> Array:
 
 
 def _figure(id_: str, heading: str, data: list[Json], look: Json) -> Figure:
-    return Figure(f"{id_}-compared", "whole", heading, heading, PLOT_HEIGHT, data, look)
+    return Figure(f"{id_}-compared", heading, heading, PLOT_HEIGHT, data, look)
