@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailback import text
 from tailback.findings.finding import Finding
 from tailback.recorded.run import Recorded
+from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.presets import FABRICS
 from tailback.units import SIZE
 
@@ -15,12 +16,11 @@ OTHER = 2
 def of_another_rate(result: Recorded) -> list[Finding]:
     """ECN thresholds and buffers of a preset, or of none, at ports of another rate."""
     plan = result.plan
-    # The plan of another simulator's files has thresholds of its own form.
-    models = [model for model in plan.get("switch_models", []) if isinstance(model.get("ecn"), list)]
-    rates = sorted({link["rate_bps"] for link in plan.get("links", [])})
-    if not models or not rates:
+    models = plan.get("switch_models", [])
+    # The plan of another simulator's files has a form of its own.
+    if not models or not isinstance(result.setup, ScenarioSetup):
         return []
-    fastest = rates[-1]
+    fastest = max(link["rate_bps"] for link in plan["links"])
     words = []
     for fabric in FABRICS.values():
         low, high = fabric.thresholds
