@@ -23,7 +23,7 @@ from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
-    "sweep": "Run a scenario at many points with several seeds, and say which differences are noise.",
+    "sweep": "Run a scenario at many points and seeds, and say what is noise.",
     "explain": "Say where a run is stuck, and what shows it.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
@@ -50,7 +50,6 @@ app = typer.Typer(
     cls=_Commands,
     name="tailback",
     help="A simulator of RDMA networks (RoCEv2).",
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
