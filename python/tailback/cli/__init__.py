@@ -24,6 +24,7 @@ from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
+    "report": "Write the report of a run.",
     "sweep": "Run a scenario at many points with several seeds, and say which differences are noise.",
     "explain": "Say where a run is stuck, and what shows it.",
     "compare": "Say what differs between runs.",
