@@ -34,6 +34,7 @@ def conclude(result: Result, folder: Path, quiet: bool, as_json: bool = False) -
     if as_json:
         say_json({"folder": str(folder), **result.summary})
         return signals.status() if interrupted else FAULT if result.faults else DONE
-    where = str(folder) if quiet else f"\n{folder / 'report.html'}"
+    report = folder / "report.html"
+    where = str(folder) if quiet else f"\n{report if report.is_file() else folder}"
     say([] if quiet else [result.closing_table()], where)
     return signals.status() if interrupted else FAULT if result.faults else DONE
