@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from tailback import signals
+from tailback.cli import complete
 from tailback.cli.status import BAD_INPUT, silence_stdout
 from tailback.files.out_folder import LAST, Occupied, OutFolder
 from tailback.running import claimed
@@ -23,11 +25,20 @@ if TYPE_CHECKING:
 
 ScenarioName = Annotated[
     str,
-    typer.Argument(metavar="NAME|FILE", help="A built-in scenario, a YAML file, or - for standard input."),
+    typer.Argument(
+        metavar="NAME|FILE",
+        help="A built-in scenario, a YAML file, or - for standard input.",
+        autocompletion=complete.scenarios,
+    ),
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Set a value, such as traffic.0.qps=512; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Set a value, such as traffic.0.qps=512; repeatable.",
+        autocompletion=complete.settings,
+    ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers; replaces run.seed.")]
 Out = Annotated[
@@ -36,6 +47,12 @@ Out = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
 ]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="No report.html; `tailback report` writes it later.")
+]
+
+PIPED_WIDTH = 10_000
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
 @contextmanager
@@ -93,15 +110,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def say(tables: Sequence[RenderableType], where: str) -> None:
+def say(tables: Sequence[RenderableType], where: str = "") -> None:
     """Prints what a run came to, and where it is. Whoever does not read it to its end has seen enough."""
     from rich.console import Console
 
     try:
-        console = Console()
+        # What reads a pipe finds each row on a line of its own.
+        console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
         for table in tables:
-            console.print(table)
-        typer.echo(where)
+            with console.capture() as shown:
+                console.print(table)
+            # Columns are filled with blanks to the console's width.
+            typer.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
+        if where:
+            typer.echo(where)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # the library exits with 1: the status still tells
         silence_stdout()
+
+
+def say_json(data: object) -> None:
+    """Prints data for other programs."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
