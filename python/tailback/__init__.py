@@ -15,12 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tailback.comparison import compare
     from tailback.controller import Controller, Link
     from tailback.hpcc.run import run_hpcc
     from tailback.results import Result
     from tailback.running import Interrupted, run
     from tailback.scenario import Scenario, ScenarioError
     from tailback.scenario.load import load
+    from tailback.sweeps import sweep
 
     __version__: str
 
@@ -32,9 +34,11 @@ _PLACES = {
     "Scenario": "scenario",
     "ScenarioError": "scenario",
     "__version__": "version",
+    "compare": "comparison",
     "load": "scenario.load",
     "run": "running",
     "run_hpcc": "hpcc.run",
+    "sweep": "sweeps",
 }
 """The module of each name. It is loaded when the name is first used: all together take a second."""
 
@@ -46,9 +50,11 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "__version__",
+    "compare",
     "load",
     "run",
     "run_hpcc",
+    "sweep",
 ]
 
 

@@ -164,8 +164,11 @@ def _simulation(plan: str, controllers: Sequence[Checked] = ()) -> Simulation:
         raise ScenarioError([Problem("", (), str(error))]) from None
 
 
-def claimed(out: str | os.PathLike[str] | OutFolder, new: bool = False) -> AbstractContextManager[OutFolder]:
-    """A folder for a result that is claimed already, or is claimed now, before a long run.
+def claimed(
+    out: str | os.PathLike[str] | OutFolder, new: bool = False, resume: bool = False
+) -> AbstractContextManager[OutFolder]:
+    """A folder for a result that is claimed already, or is claimed now, before a long run; with `resume`
+    one that may have anything in it.
 
     Raises:
         ScenarioError: it is not a folder, not empty, another run writes there, or it cannot be written.
@@ -175,7 +178,7 @@ def claimed(out: str | os.PathLike[str] | OutFolder, new: bool = False) -> Abstr
         return nullcontext(out)
     path = Path(out)
     try:
-        return claim(path, "absent" if new else "empty")
+        return claim(path, "absent" if new else "any" if resume else "empty")
     except Occupied as error:
         if new:
             raise

@@ -22,6 +22,7 @@ from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
+from tailback.summary.figures import FIGURES, in_words, value_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,25 +33,6 @@ _REPORT_S = 0.1
 
 Progress = Callable[[int, float], None]
 """Told the seed of a run and the share of it that is done."""
-
-# What the table shows: a name, the path of the figure in the summary, and its unit.
-_FIGURES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("Median slowdown", ("fct", "all", "slowdown", "p50"), "index"),
-    ("99 % slowdown", ("fct", "all", "slowdown", "p99"), "index"),
-    ("99.9 % slowdown", ("fct", "all", "slowdown", "p999"), "index"),
-    ("Flows done", ("fct", "finished"), "count"),
-    ("Throughput", ("goodput", "total_bps"), "bit/s"),
-    ("Fairness (Jain)", ("fairness", "jain"), "index"),
-    ("TCP's share", ("protocols", "tcp", "share"), "share"),
-    ("TCP timeouts", ("tcp", "timeouts"), "count"),
-    ("CPU, busiest host", ("cpu", "share"), "share"),
-    ("Packets dropped", ("losses", "dropped_packets"), "count"),
-    ("Packets sent again", ("losses", "retransmitted_share"), "share"),
-    ("Worst pause", ("pauses", "largest_share_of_a_second"), "share"),
-    ("Packets marked", ("signals", "ecn_marked_packets"), "count"),
-    ("CNPs", ("signals", "cnps"), "count"),
-    ("Fullest queue, mean", ("standing_queue", "mean_bytes"), "B"),
-)
 
 
 @dataclass
@@ -69,11 +51,11 @@ class SeedRuns:
     def figures(self) -> list[dict[str, Any]]:
         """Mean, least and most of the main figures over all seeds that have them."""
         rows = []
-        for name, path, unit in _FIGURES:
+        for name, path, unit in FIGURES:
             values = {
                 seed: value
                 for seed in sorted(self.summaries)
-                if (value := self._value(seed, path)) is not None
+                if (value := value_at(self.summaries[seed], path)) is not None
             }
             if values:
                 rows.append(
@@ -88,12 +70,6 @@ class SeedRuns:
                 )
         return rows
 
-    def _value(self, seed: int, path: tuple[str, ...]) -> float | None:
-        value: Any = self.summaries[seed]
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return None if value is None else float(value)
-
     def table(self) -> Table:
         """The figures for the terminal."""
         from rich.table import Table
@@ -103,16 +79,8 @@ class SeedRuns:
         for name in ("Mean", "Least", "Most"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in self.figures():
-            table.add_row(
-                row["figure"], *(_in_words(row[key], row["unit"]) for key in ("mean", "min", "max"))
-            )
+            table.add_row(row["figure"], *(in_words(row[key], row["unit"]) for key in ("mean", "min", "max")))
         return table
-
-
-def _in_words(value: float, unit: str) -> str:
-    if unit == "count" and value < 100 and not float(value).is_integer():
-        return text.significant(value)
-    return text.significant(value) if unit == "index" else text.by_unit(value, unit)
 
 
 def parse(given: str) -> list[int]:

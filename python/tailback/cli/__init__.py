@@ -18,12 +18,15 @@ from typer.main import get_command
 
 from tailback import signals
 from tailback.cli.status import BAD_INPUT, DONE, NOT_WRITTEN, silence_stdout
-from tailback.start_up import OUT_OF_MEMORY, out_of_memory
+from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
+    "report": "Write the report of a run.",
+    "sweep": "Run a scenario at many points with several seeds, and say which differences are noise.",
     "explain": "Say where a run is stuck, and what shows it.",
+    "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of a run as a tool on its hosts would.",
     "list": "List the built-in scenarios and the published experiments.",
@@ -108,4 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except OSError:
                 silence_stdout()  # or the interpreter tries once more, and says so
             return NOT_WRITTEN
+        from tailback.running import RunFailed  # by now it is loaded
+
+        if isinstance(error, RunFailed):
+            typer.echo(f"tailback: {error}", err=True)
+            return FAILED
         raise

@@ -9,15 +9,25 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import Out, Quiet, ScenarioName, Seed, Sets, bad_input, cores, result_folder, say
+from tailback.cli.common import (
+    NoReport,
+    Out,
+    Quiet,
+    ScenarioName,
+    Seed,
+    Sets,
+    bad_input,
+    cores,
+    result_folder,
+    say,
+)
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
 from tailback.controller import FORM, split
-from tailback.running import RunFailed, run_checked
+from tailback.running import run_checked
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.seeds import parse, run_seeds
-from tailback.start_up import FAILED
 
 app = command_app()
 
@@ -43,6 +53,7 @@ def run(
             "nothing names it, all hosts run it. Again for more.",
         ),
     ] = None,
+    no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario and write its result: report, tables, counters.
@@ -54,14 +65,14 @@ def run(
     with bad_input():
         own = _by_class(controllers or [])
     if seeds is not None:
-        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, own)
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, own, not no_report)
     if jobs is not None:
         raise typer.BadParameter("--jobs needs --seeds")
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
-            result = even_in_part(lambda: run_checked(scenario, folder, steps))
+            result = even_in_part(lambda: run_checked(scenario, folder, steps, not no_report))
     raise typer.Exit(conclude(result, folder.given, quiet))
 
 
@@ -90,6 +101,7 @@ def _run_seeds(
     jobs: int | None,
     quiet: bool,
     controllers: dict[str, str],
+    report: bool,
 ) -> NoReturn:
     """`run` with several seeds."""
     if seed is not None:
@@ -100,19 +112,16 @@ def _run_seeds(
         with result_folder(out, title) as folder, progress_bar(quiet) as bar:
             shares = of_runs(bar) if bar else None
             tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
-            try:
-                done = run_seeds(
-                    name,
-                    seeds,
-                    folder,
-                    sets=sets,
-                    jobs=jobs or cores(),
-                    progress=tell,
-                    controllers=controllers,
-                )
-            except RunFailed as error:
-                typer.echo(f"tailback: {error}", err=True)
-                raise typer.Exit(FAILED) from None
+            done = run_seeds(
+                name,
+                seeds,
+                folder,
+                sets=sets,
+                jobs=jobs or cores(),
+                progress=tell,
+                controllers=controllers,
+                report=report,
+            )
     for one, fault in done.faults:
         typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     if done.interrupted:
@@ -121,6 +130,6 @@ def _run_seeds(
         )
     if done.summaries:
         first = folder.given / f"seed-{min(done.summaries)}"
-        where = str(folder.given) if quiet else f"\n{first / 'report.html'} and others"
+        where = str(folder.given) if quiet else f"\n{first / 'report.html' if report else first} and others"
         say([] if quiet else [done.table()], where)
     raise typer.Exit(signals.status() if done.interrupted else FAULT if done.faults else DONE)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tailback import text
-from tailback.findings import hosts, veth
+from tailback.findings import fabric, hosts, veth
 from tailback.findings.bridge import bridge_findings
 from tailback.findings.finding import Finding, since
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
 from tailback.summary import summarise
+
+WORTH_TELLING = 0.01
+WORTH_A_LOOK = 0.1
+"""From these shares of what was sent on, what waiting at the lowest rate cost is a finding, and a warning."""
 
 
 def findings(result: Recorded) -> list[Finding]:
@@ -22,21 +26,23 @@ def findings(result: Recorded) -> list[Finding]:
     found.extend(_faults(summary))
     if summary["veth"] is not None:
         return [*found, *veth.findings(summary["veth"])]
+    found += [_job(job) for job in summary["jobs"]]
     fct = summary["fct"]
     if fct is not None:
-        found += _completion(fct)
+        found += _completion(fct, sum(job["messages"] - job["left"] for job in summary["jobs"]))
     found.append(_throughput(summary))
     # Senders of single messages send what they drew: that they differ says nothing of the network.
     if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
         found.append(_fairness(summary))
     found += hosts.shares(summary)
     found += [_drops(summary), *hosts.tcp(summary), _pauses(summary), *_storms(summary)]
-    found += [_signals(summary), _standing(summary), *hosts.cpu(summary)]
+    found += [_signals(summary), *_at_min_rate(summary), _standing(summary), *hosts.cpu(summary)]
     found += bridge_findings(summary)
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
         found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found += fabric.of_another_rate(result)
     found.extend(_not_honoured(result.setup.not_honoured))
     return found
 
@@ -61,10 +67,33 @@ def _faults(summary: dict[str, Any]) -> list[Finding]:
     return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
 
 
-def _completion(fct: dict[str, Any]) -> list[Finding]:
-    """Slowdown of the flows that are done, and how many are not."""
+def _job(job: dict[str, Any]) -> Finding:
+    """When all of its messages were done, and what more the network could have done."""
+    least = (
+        f"{text.duration(job['bound_s'])} is the least that {job['bound_at']} allow"
+        f"{'s' if job['bound_at'].startswith('the link ') else ''}"
+    )
+    about = (
+        f"{text.count(job['messages'])} messages of {job['item']}, {text.size(job['payload_bytes'])} in all"
+    )
+    if job["time_s"] is None:
+        words = f"of {about}, were not done at the end, so it has no time; {least}."
+        return Finding("Job", f"{text.count(job['left'])} left", words, "warning")
+    words = (
+        f"until all {about} between {text.plural(job['hosts'], 'host')}, were done; {least}: "
+        f"{text.share(job['of_bound'])} of that was reached. Algorithm bandwidth "
+        f"{text.rate(job['algorithm_bps'])}, bus bandwidth {text.rate(job['bus_bps'])} of at most "
+        f"{text.rate(job['bound_bus_bps'])}."
+    )
+    return Finding("Job", text.duration(job["time_s"]), words)
+
+
+def _completion(fct: dict[str, Any], in_jobs: int) -> list[Finding]:
+    """Slowdown of the flows that are done, unless all are `in_jobs`, of which the last one counts; and how
+    many are not.
+    """
     found = []
-    if fct["all"] is not None:
+    if fct["all"] is not None and fct["finished"] > in_jobs:
         slowdown, times = fct["all"]["slowdown"], fct["all"]["fct_s"]
         words = (
             f"is the median slowdown of {text.plural(fct['finished'], 'flow')}, completion time over that in "
@@ -154,16 +183,15 @@ def _pauses(summary: dict[str, Any]) -> Finding:
         if not pauses["lossless_priorities"]:
             return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
         return Finding("Pauses", "none", "PFC was never needed.")
-    worst = pauses["most_paused"]
-    share, ran = pauses["largest_share_of_a_second"], summary["simulated_s"]
-    # Of a short run most of that second is missing.
-    whole = f"; {text.share(share / ran)} of the run" if 0 < ran < 1 else ""
+    longest = pauses["paused_longest"]
+    second = text.share(pauses["largest_share_of_a_second"])
     words = (
-        f"of the worst second at {worst['port']}, the port that was paused longest{whole}. "
+        f"of the run at {longest['port']}, the port that was paused longest; {second} of the worst second "
+        "of any port. "
         f"{text.plural(pauses['frames'], 'PFC frame')} reached {text.plural(pauses['ports'], 'port')}; "
         f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
     )
-    return Finding("Pauses", text.share(share), words)
+    return Finding("Pauses", text.share(longest["share_of_run"]), words)
 
 
 def _storms(summary: dict[str, Any]) -> list[Finding]:
@@ -191,6 +219,33 @@ def _signals(summary: dict[str, Any]) -> Finding:
     words = f"of {text.count(data)} data packets sent were marked CE"
     words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
     return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
+
+
+def _at_min_rate(summary: dict[str, Any]) -> list[Finding]:
+    """Queue pairs that sat at the lowest rate: when, how long, and what that cost them."""
+    found = summary["at_min_rate"]
+    if found is None or found["lost_bytes"] < WORTH_TELLING * found["delivered_bytes"]:
+        return []
+    rate = "the lowest rate" if found["min_rate_bps"] is None else text.rate(found["min_rate_bps"])
+    words = (
+        f"of the time of {text.count(found['queue_pairs'])} of {text.plural(found['of'], 'queue pair')} went "
+        f"by with a packet that waited at rpg_min_rate ({rate}), between "
+        f"{text.duration(found['from_s'])} and {text.duration(found['to_s'])}: "
+        f"{text.duration(found['waited_s'])} in all; the worst one waited so for "
+        f"{text.duration(found['longest_s'])} of the {text.duration(found['longest_ran_s'])} that it ran."
+    )
+    if found["others_s"] is not None:
+        words += f" Messages that never waited so took {text.duration(found['others_s'])} at most."
+    lost, delivered = found["lost_bytes"], found["delivered_bytes"]
+    words += (
+        f" At the {text.rate(found['otherwise_bps'])} that a queue pair sent at otherwise, "
+        f"{text.size(lost)} more would have gone in that time, {text.share(lost / max(delivered, 1))} of "
+        "what went."
+    )
+    costs = lost >= WORTH_A_LOOK * delivered
+    if costs:
+        words += " Try a higher rpg_min_rate."
+    return [Finding("At the lowest rate", text.share(found["share"]), words, "warning" if costs else "plain")]
 
 
 def _standing(summary: dict[str, Any]) -> Finding:

@@ -5,6 +5,7 @@ made of.
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from tailback import measures
 from tailback.files.json import number
 from tailback.measures import slowdown
 from tailback.measures.fairness import jain, min_max
+from tailback.measures.jobs import jobs
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded
@@ -54,9 +56,11 @@ def summarise(result: Recorded) -> dict[str, Any]:
             "ecn_marked_packets": int(measures.marked_packets(result)),
             "cnps": int(measures.cnps(result)),
         },
+        "at_min_rate": _at_min_rate(result),
         "standing_queue": _standing(result, since),
         "faults": result.faults,
         "fct": slowdown.summarise(result),
+        "jobs": [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
         "link_events": result.setup.link_events,
         "flows": {
             "all": result.flows.num_rows,
@@ -95,6 +99,24 @@ def _fairness(result: Recorded, since: measures.Since) -> dict[str, Any]:
     }
 
 
+def _at_min_rate(result: Recorded) -> dict[str, Any] | None:
+    """`min_rate_bps`: the lowest rate that DCQCN may set, where all queue pairs have the same.
+
+    `lost_bytes`: what they would have sent while they waited, at what a queue pair sends otherwise, as far as
+    the hosts' links had room; 0 where that is less than ten times the lowest rate.
+    """
+    found = measures.rate_limits.at_min_rate(result)
+    if found is None:
+        return None
+    controls = (control for nic in result.plan["nics"] for control in nic["congestion"])
+    lowest = {control["dcqcn"]["rpg_min_rate"] for control in controls if "dcqcn" in control}
+    min_rate_bps = lowest.pop() * 1e6 if len(lowest) == 1 else None
+    far_below = (min_rate_bps or 0.0) < found.otherwise_bps / 10
+    lost = found.waited_s * found.otherwise_bps / 8 if far_below else 0.0
+    room = max(0.0, measures.capacity(result) * result.bins.end_s / 8 - found.delivered_bytes)
+    return {"min_rate_bps": min_rate_bps, "lost_bytes": min(lost, room), **asdict(found)}
+
+
 def _losses(result: Recorded) -> dict[str, Any]:
     drops = result.meta["drops"]
     return {
@@ -111,12 +133,15 @@ def _losses(result: Recorded) -> dict[str, Any]:
 def _pauses(result: Recorded) -> dict[str, Any]:
     pauses = [pause for pause in result.meta["pauses"] if pause["rx_frames"] or pause["paused_ps"]]
     worst = max(pauses, key=lambda pause: pause["max_share_of_a_second"], default=None)
+    longest = max(pauses, key=lambda pause: pause["paused_ps"], default=None)
+    share = longest["paused_ps"] / PS_PER_S / result.bins.end_s if longest and result.bins.end_s else 0.0
     return {
         "lossless_priorities": result.setup.lossless,
         "frames": int(measures.pause_frames(result)),
         "transitions": sum(pause["transitions"] for pause in pauses),
         "ports": len(pauses),
         "largest_share_of_a_second": measures.largest_pause_share(result),
+        "paused_longest": None if longest is None else {"port": longest["port"], "share_of_run": share},
         "most_paused": None if worst is None else {"port": worst["port"], "priority": worst["priority"]},
         "last_pause_s": measures.last_pause(result),
     }
