@@ -222,11 +222,11 @@ def doubled_link(plan: Plan, number: int) -> Plan:
     """Twice the rate, with the headroom that this takes."""
     edited = copy.deepcopy(plan)
     wire = edited["links"][number]
-    wire["rate_bps"] *= 2
+    wire["rate"] *= 2
     wire["headroom_bytes"] *= 2
     for model in edited["switch_models"]:
         # The pool stays as it is: the buffer grows by the headroom.
-        model["buffer_bytes"] += 8 * wire["headroom_bytes"]
+        model["buffer"] += 8 * wire["headroom_bytes"]
     for end in (wire["a"], wire["b"]):
         if end not in {host["name"] for host in edited["hosts"]}:
             continue

@@ -68,11 +68,11 @@ def plan(
         "seed": 1,
         "duration_ps": duration_ps,
         "hosts": [{"name": f"h{i}", "nic": 0} for i in range(senders + 1)],
-        "nics": [{"mtu_bytes": 1024, "rx_latency_ps": 300_000, "cnp_code_point": 1}],
+        "nics": [{"mtu": 1024, "rx_latency": 300_000, "cnp_code_point": 1}],
         "switches": [{"name": "sw0", "model": 0}],
-        "switch_models": [{"buffer_bytes": 16_000_000, "lossless": [3] if lossless else [], "strict": [6]}],
+        "switch_models": [{"buffer": 16_000_000, "lossless": [3] if lossless else [], "strict": [6]}],
         "links": [
-            {"a": f"h{i}", "b": "sw0", "rate_bps": int(LINE), "delay_ps": 500_000} for i in range(senders + 1)
+            {"a": f"h{i}", "b": "sw0", "rate": int(LINE), "delay": 500_000} for i in range(senders + 1)
         ],
         "writers": [
             {

@@ -74,7 +74,7 @@ def writer(name: str, src: str, dst: str, **fields: Any) -> dict[str, Any]:
 def test_everything_set() -> None:
     first = {"code_point": 1, "qps": 2, "message_bytes": 4000, "tx_depth": 3, "messages": 9}
     second = {"start_ps": 10**9, "start_spread_ps": 5 * 10**8, "stop_ps": 2 * 10**9}
-    link = {"rate_bps": 25 * 10**9, "delay_ps": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
+    link = {"rate": 25 * 10**9, "delay": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
     assert make_plan(loads(TEXT)) == {
         "name": "two",
         "seed": 7,
@@ -82,8 +82,8 @@ def test_everything_set() -> None:
         "hosts": [{"name": f"h{i}", "nic": 0, "congestion": 0} for i in range(3)],
         "nics": [
             {
-                "mtu_bytes": 4096,
-                "rx_latency_ps": 0,
+                "mtu": 4096,
+                "rx_latency": 0,
                 "class_of": [3, 4, 5],
                 "ect": True,
                 "cnp_code_point": 2,
@@ -107,9 +107,9 @@ def test_everything_set() -> None:
         "switches": [{"name": "sw0", "model": 0}],
         "switch_models": [
             {
-                "buffer_bytes": 4_000_000,
+                "buffer": 4_000_000,
                 "shared_bytes": 3_000_000,
-                "latency_ps": 100_000,
+                "latency": 100_000,
                 "class_of": [3, 4, 5],
                 "lossless": [3, 4],
                 "strict": [],
@@ -154,8 +154,8 @@ def test_defaults() -> None:
         {
             "rate_bps": None,
             "priorities": [0, 1, 2, 3, 4, 5, 7],
-            "k_min_bytes": 150_000,
-            "k_max_bytes": 1_500_000,
+            "k_min": 150_000,
+            "k_max": 1_500_000,
             "p_max": 1.0,
         }
     ]
@@ -245,15 +245,15 @@ traffic: [{kind: write, from: h0, to: h1}]
         {
             "rate_bps": 25_000_000_000,
             "priorities": unstrict,
-            "k_min_bytes": 100_000,
-            "k_max_bytes": 800_000,
+            "k_min": 100_000,
+            "k_max": 800_000,
             "p_max": 1.0,
         },
         {
             "rate_bps": 100_000_000_000,
             "priorities": unstrict,
-            "k_min_bytes": 400_000,
-            "k_max_bytes": 800_000,
+            "k_min": 400_000,
+            "k_max": 800_000,
             "p_max": 0.2,
         },
     ]

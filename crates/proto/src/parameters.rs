@@ -83,6 +83,12 @@ pub fn bounds_in_words<B: Value>(bounds: &impl RangeBounds<B>) -> String {
     }
 }
 
+/// Choices as scenarios have them: `one of 256B, 512B`.
+pub fn choices_in_words<V: Value>(choices: &[V]) -> String {
+    let words: Vec<String> = choices.iter().map(|&choice| in_words(choice)).collect();
+    format!("one of {}", words.join(", "))
+}
+
 /// A value in base units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
@@ -181,7 +187,7 @@ pub struct Parameter {
     /// Name in scenarios and plans.
     pub name: &'static str,
     /// What it measures: `duration`, `round-trip` (a time, or auto), `rate`, `size` and `frequency` in ps, bit/s, bytes
-    /// and Hz; `count`, `number`, `flag` or `choice`.
+    /// and Hz; `count`, `number`, `flag`, or `choice` of words.
     pub quantity: &'static str,
     /// Whether scenarios must give it: it has no default.
     pub required: bool,
@@ -279,6 +285,8 @@ pub struct Section {
     pub kind: Option<&'static str>,
     /// What it is about.
     pub about: &'static str,
+    /// Whether scenarios may give each for all rates of links, or by their rates.
+    pub by_rate: bool,
     /// What can be set.
     pub parameters: Vec<Parameter>,
 }
@@ -286,7 +294,12 @@ pub struct Section {
 impl Section {
     /// Of what is declared.
     pub fn of<D: Declared>(name: &'static str) -> Self {
-        Section { name, kind: None, about: D::ABOUT.trim(), parameters: D::describe() }
+        Section { name, kind: None, about: D::ABOUT.trim(), by_rate: false, parameters: D::describe() }
+    }
+
+    /// What may depend on a link's rate; a plan has one for each rate.
+    pub fn by_rate<D: Declared>(name: &'static str) -> Self {
+        Section { by_rate: true, ..Section::of::<D>(name) }
     }
 
     /// One of several, chosen by its kind.
@@ -417,6 +430,9 @@ macro_rules! in_plans {
 ///
 /// In place of a default, `or null` or `or auto` says that scenarios may leave the value to whoever makes the plan, and with
 /// neither they must give it. Such a section has no [`Default`].
+///
+/// A section of a plan may hold more than scenarios set. What is worked out stands in a second block, `worked out { ... }`, with
+/// plain fields; such a section has no [`Default`] either, and is not [`Copy`].
 #[macro_export]
 macro_rules! parameters {
     (
@@ -442,6 +458,64 @@ macro_rules! parameters {
 
         $crate::default_of! { $Name { $( $field $(= $default)?; )* } }
 
+        $crate::declared! {
+            $(#[doc = $about])+
+            $Name {
+                $( $(#[doc = $help])+ $field: $type $(= $default)? $(, or $word)? $(, in $range)? $(, of $choices)? $(, source $source)?; )*
+            }
+        }
+    };
+    (
+        $(#[doc = $about:literal])+
+        pub struct $Name:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident: $type:ty $(= $default:expr)?
+                $(, or $word:ident)?
+                $(, in $range:expr)?
+                $(, of $choices:expr)?
+                $(, source $source:expr)?;
+            )*
+        }
+        worked out {
+            $( $(#[$meta:meta])+ $other:ident: $other_type:ty; )*
+        }
+    ) => {
+        $crate::in_plans! {
+            $(#[doc = $about])+
+            #[derive(Clone, Debug)]
+            pub struct $Name {
+                $( $(#[doc = $help])+ pub $field: $type, )*
+                $( $(#[$meta])+ pub $other: $other_type, )*
+            }
+        }
+
+        $crate::declared! {
+            $(#[doc = $about])+
+            $Name {
+                $( $(#[doc = $help])+ $field: $type $(= $default)? $(, or $word)? $(, in $range)? $(, of $choices)? $(, source $source)?; )*
+            }
+        }
+    };
+}
+
+/// [`Declared`](crate::parameters::Declared) of a section.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! declared {
+    (
+        $(#[doc = $about:literal])+
+        $Name:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident: $type:ty $(= $default:expr)?
+                $(, or $word:ident)?
+                $(, in $range:expr)?
+                $(, of $choices:expr)?
+                $(, source $source:expr)?;
+            )*
+        }
+    ) => {
         impl $crate::parameters::Declared for $Name {
             const ABOUT: &'static str = concat!($($about),+);
 
@@ -455,7 +529,6 @@ macro_rules! parameters {
                     $( parameter = parameter.worked_out(stringify!($word)); )?
                     $( parameter = parameter.within::<<$type as Value>::Bound>(&$range); )?
                     $(
-                        parameter.quantity = "choice";
                         let choices: &[$type] = &$choices;
                         parameter.choices = choices.iter().map(|choice| choice.plain()).collect();
                     )?
@@ -469,7 +542,10 @@ macro_rules! parameters {
                 use $crate::parameters::{Refused, Value};
                 $(
                     $( Refused::unless(self.$field.is_within(&$range), stringify!($field), $crate::parameters::bounds_in_words::<<$type as Value>::Bound>(&$range))?; )?
-                    $( Refused::unless($choices.contains(&self.$field), stringify!($field), "one of its choices")?; )?
+                    $(
+                        let choices: &[$type] = &$choices;
+                        Refused::unless(choices.contains(&self.$field), stringify!($field), $crate::parameters::choices_in_words(choices))?;
+                    )?
                 )*
                 Ok(())
             }

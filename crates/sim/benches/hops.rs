@@ -8,7 +8,7 @@ mod common;
 use common::fabric::{permutation, web_search, FatTree};
 use common::tcp::tcp_incast;
 use common::{incast, star, MS};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Time};
 use tailback_sim::engine::EventQueue;
 use tailback_sim::plan::Plan;
 use tailback_sim::{Progress, Simulation};
@@ -103,7 +103,7 @@ fn peak_mib() -> f64 {
 fn published_incast(mtu: u32) -> Plan {
     let mut plan = incast(64);
     plan.duration_ps = 400 * MS;
-    plan.nics[0].mtu_bytes = mtu;
+    plan.nics[0].mtu = Bytes(mtu as u64);
     for (index, writer) in plan.writers.iter_mut().enumerate() {
         writer.message_bytes = mtu as u64;
         writer.start_ps = index as u64 * 5 * MS;
@@ -140,7 +140,7 @@ fn tcp_incast_16() -> Plan {
 }
 
 fn permutation_on(mut plan: Plan, mtu: u32, bytes: u64) -> Plan {
-    plan.nics[0].mtu_bytes = mtu;
+    plan.nics[0].mtu = Bytes(mtu as u64);
     plan.flows.tags = vec!["flows".into()];
     plan.flows.list = permutation(plan.hosts.len(), bytes);
     plan.duration_ps = 1000 * MS;

@@ -6,14 +6,15 @@ use tailback_proto::parameters::{Declared, Refused};
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
-use crate::fabric::lanes::CLASSES;
 
 mod bridge;
 mod check;
+mod fabric;
 mod host;
 mod host_control;
 mod host_path;
 mod limits;
+mod nic;
 mod qdisc;
 mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
@@ -26,9 +27,11 @@ pub use crate::host::cpu::CpuParameters;
 pub use crate::record::RecordParameters;
 
 pub use bridge::*;
+pub use fabric::*;
 pub use host::*;
 pub use host_control::*;
 pub use host_path::*;
+pub use nic::*;
 pub use qdisc::*;
 pub use veth::*;
 
@@ -122,125 +125,6 @@ pub struct CodePointPlan {
     pub dscp: u8,
     /// Priority code point of the VLAN tag (802.1Q).
     pub pcp: u8,
-}
-
-/// A kind of NIC.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NicPlan {
-    /// RoCE path MTU: payload of a full packet.
-    pub mtu_bytes: u32,
-    /// From the last bit on the wire to the transport.
-    pub rx_latency_ps: u64,
-    /// Class of each code point, for what arrives and for what is sent.
-    pub class_of: Vec<u8>,
-    /// Whether data packets say ECT(0), so that queues may mark them instead of dropping them.
-    pub ect: bool,
-    /// Code point of CNPs; none: that of the packet that was marked.
-    pub cnp_code_point: Option<u8>,
-    /// Classes with strict priority, highest number first.
-    pub strict: Vec<u8>,
-    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
-    pub weights: Option<[u32; CLASSES]>,
-    /// Reliable connections.
-    pub transport: TransportParameters,
-    /// The congestion controls that queue pairs from here or to here may run, by index; the same ones in each NIC.
-    pub congestion: Vec<CongestionPlan>,
-    /// RHCC, beside the congestion control; none: off.
-    pub rhcc: Option<RhccPlan>,
-    /// hostCC; none: off.
-    pub hostcc: Option<HostCcPlan>,
-    /// What lies between its port and memory; none: memory takes every byte at once.
-    pub host_path: Option<HostPathPlan>,
-    /// TCP stack of the host behind it; none: it has none.
-    pub tcp: Option<TcpSettings>,
-    /// CPU of the host behind it; none: what it costs is not modelled.
-    pub cpu: Option<CpuParameters>,
-}
-
-/// A switch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchPlan {
-    /// Unique name.
-    pub name: String,
-    /// Index into [`Plan::switch_models`].
-    pub model: usize,
-}
-
-/// A kind of switch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchModelPlan {
-    /// Packet memory.
-    pub buffer_bytes: u64,
-    /// What all queues share of it; it and the headroom of all lossless groups fit the buffer.
-    pub shared_bytes: u64,
-    /// From the last bit on the wire to the egress queue.
-    pub latency_ps: u64,
-    /// Class of each code point.
-    pub class_of: Vec<u8>,
-    /// Priorities under PFC.
-    pub lossless: Vec<u8>,
-    /// Classes with strict priority, highest number first.
-    pub strict: Vec<u8>,
-    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
-    pub weights: Option<[u32; CLASSES]>,
-    /// Two pools, of lossless and of lossy priorities; none: one for all.
-    pub pools: Option<PoolsPlan>,
-    /// Marking: each class of a port has the entry of its rate, else that without a rate, else none.
-    pub ecn: Vec<EcnPlan>,
-    /// An ingress priority group may hold this many times the free shared buffer.
-    pub ingress_alpha: f64,
-    /// A lossy egress queue may hold this many times the free shared buffer.
-    pub egress_alpha: f64,
-    /// Priority flow control.
-    pub pfc: PfcParameters,
-    /// The pauses that it asks for.
-    pub pause: PauseParameters,
-    /// The PFC watchdog of lossless priorities.
-    pub watchdog: Option<WatchdogParameters>,
-}
-
-/// How the shared buffer is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct PoolsPlan {
-    pub lossless_bytes: u64,
-    pub lossy_bytes: u64,
-}
-
-/// ECN thresholds of some priorities, at the ports of one rate or of all.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct EcnPlan {
-    /// None: of all ports whose rate has no entry.
-    pub rate_bps: Option<u64>,
-    /// Priorities that it is for.
-    pub priorities: Vec<u8>,
-    pub k_min_bytes: u64,
-    pub k_max_bytes: u64,
-    pub p_max: f64,
-}
-
-/// A full-duplex link.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinkPlan {
-    /// Name of one end.
-    pub a: String,
-    /// Name of the other end.
-    pub b: String,
-    /// Rate of each direction.
-    pub rate_bps: u64,
-    /// Propagation.
-    pub delay_ps: u64,
-    /// Probability that a packet is lost, each way; PFC frames never are.
-    pub loss: f64,
-    /// Headroom of each lossless priority group at the switch ends.
-    pub headroom_bytes: u64,
 }
 
 /// Writers from one host to another: `ib_write_bw` with `qps` queue pairs.
@@ -343,8 +227,6 @@ pub struct LinkEventPlan(pub u64, pub usize, pub bool);
 const MAX_MESSAGE_BYTES: u64 = 1 << 31;
 /// Most code points of a plan.
 pub const MAX_CODE_POINTS: usize = 64;
-/// RoCE path MTUs (IB specification 9.6.3: 256 to 4096 in powers of two).
-pub const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 impl Plan {
     /// Reads and checks a plan.

@@ -20,11 +20,16 @@ use crate::host::path::settings::{
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
+use crate::plan::{EcnPlan, LinkPlan, NicPlan, SwitchModelPlan};
 use crate::record::RecordParameters;
 
 /// All sections.
 pub fn sections() -> Vec<Section> {
     vec![
+        Section::of::<LinkPlan>("Link"),
+        Section::of::<NicPlan>("Nic"),
+        Section::of::<SwitchModelPlan>("Switch"),
+        Section::by_rate::<EcnPlan>("Thresholds"),
         Section::of::<PfcParameters>("Pfc"),
         Section::of::<PauseParameters>("Pause"),
         Section::of::<WatchdogParameters>("Watchdog"),

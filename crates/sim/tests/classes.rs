@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
+use tailback_proto::units::{Bytes, Rate};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -72,9 +73,9 @@ proptest! {
         let mut plan = star_of_own_nics(9);
         let model = &mut plan.switch_models[0];
         (model.weights, model.strict, model.lossless) = (Some(weights), strict, (0..8).collect());
-        (model.buffer_bytes, model.shared_bytes) = (32_000_000, 20_000_000);
+        (model.buffer, model.shared_bytes) = (Bytes(32_000_000), 20_000_000);
         for class in (0..8).filter(|&class| weights[class] > 0) {
-            plan.nics[class].mtu_bytes = sizes[class].0;
+            plan.nics[class].mtu = Bytes(sizes[class].0 as u64);
             let code_point = class as u8;
             let message_bytes = sizes[class].1;
             plan.writers.push(WriterPlan { message_bytes, code_point, ..saturating(class, 8) });
@@ -88,7 +89,7 @@ proptest! {
     fn a_nic_divides_as_its_weights_say((weights, strict) in weights(), sizes in sizes()) {
         let mut plan = star_of_own_nics(9);
         (plan.nics[8].weights, plan.nics[8].strict) = (Some(weights), strict);
-        plan.nics[8].mtu_bytes = sizes[0].0;
+        plan.nics[8].mtu = Bytes(sizes[0].0 as u64);
         for class in (0..8).filter(|&class| weights[class] > 0) {
             let code_point = class as u8;
             let message_bytes = sizes[class].1;
@@ -115,16 +116,16 @@ proptest! {
         prop_assume!(!others.is_empty());
         let mut plan = star(6);
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-        plan.nics[0].mtu_bytes = mtu;
+        plan.nics[0].mtu = Bytes(mtu as u64);
         plan.switches.push(SwitchPlan { name: "sw1".into(), model: 0 });
         // h0 to h2 at sw0, h3 to h5 at sw1; h3 is slow, so that all ports on the way to it are paused.
         for link in &mut plan.links[3..] {
             link.b = "sw1".into();
         }
-        plan.links[3].rate_bps = 5 * GBPS;
+        plan.links[3].rate = Rate(5 * GBPS);
         plan.links.push(LinkPlan { a: "sw0".into(), b: "sw1".into(), ..plan.links[0].clone() });
         let model = &mut plan.switch_models[0];
-        (model.lossless, model.buffer_bytes, model.shared_bytes) = (others.clone(), 2_000_000, 400_000);
+        (model.lossless, model.buffer, model.shared_bytes) = (others.clone(), Bytes(2_000_000), 400_000);
         let strict_classes = if strict { vec![probe] } else { vec![] };
         let weights = shares.then(|| std::array::from_fn(|_| 12));
         (model.strict, model.weights) = (strict_classes.clone(), weights);
@@ -167,7 +168,7 @@ proptest! {
     ) {
         let mut plan = star(4);
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-        plan.nics[0].mtu_bytes = mtu;
+        plan.nics[0].mtu = Bytes(mtu as u64);
         plan.switches.push(SwitchPlan { name: "sw1".into(), model: 0 });
         plan.links[3].b = "sw1".into();
         plan.links.push(LinkPlan { a: "sw0".into(), b: "sw1".into(), ..plan.links[0].clone() });

@@ -101,7 +101,7 @@ fn timely_incast(gbps: u64, segment_bytes: u64, duration_ps: u64) -> TimelySeen 
     let mut plan = long_incast(16, CongestionPlan::Timely(settings));
     plan.nics[0].transport.ack_every = 16;
     for link in &mut plan.links {
-        link.rate_bps = gbps * 1_000_000_000;
+        link.rate = Rate(gbps * 1_000_000_000);
     }
     plan.duration_ps = duration_ps;
     let recording = run(plan);
@@ -224,7 +224,7 @@ fn hpcc_hears_of_every_switch_on_the_path() {
     for slow in [None].into_iter().chain((0..plan.links.len()).map(Some)) {
         let mut slowed = plan.clone();
         if let Some(slow) = slow {
-            slowed.links[slow].rate_bps /= 4;
+            slowed.links[slow].rate.0 /= 4;
         }
         let recording = run(slowed);
         let flow = &recording.flows[0];

@@ -268,7 +268,7 @@ proptest! {
         plan.seed = seed;
         plan.duration_ps = MS / 2;
         for nic in &mut plan.nics {
-            nic.mtu_bytes = [256, 1024, 4096][mtu];
+            nic.mtu = Bytes([256, 1024, 4096][mtu] as u64);
             nic.congestion = vec![CongestionPlan::None(Default::default())];
         }
         let path = plan.nics[1].host_path.as_mut().unwrap();

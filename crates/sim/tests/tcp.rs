@@ -5,7 +5,7 @@ mod common;
 use common::tcp::*;
 use common::*;
 use proptest::prelude::*;
-use tailback_proto::units::{Bytes, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::{CpuParameters, LinkEventPlan, NicPlan, Plan, TcpControl};
 use tailback_sim::record::Recording;
 
@@ -34,7 +34,7 @@ fn goodput_is_the_payload_share_of_the_line_rate() {
         tcp.mtu = Bytes(mtu);
         plan.nics[0].cpu = Some(free_cpu());
         for link in &mut plan.links {
-            link.rate_bps = gbps * 1_000_000_000;
+            link.rate = Rate(gbps * 1_000_000_000);
         }
         let mut connection = connections(0, 1, 1);
         connection.bytes = Some(gbps * 10_000_000);
@@ -243,10 +243,10 @@ fn dctcp_keeps_the_queue_near_k() {
         let tcp = plan.nics[0].tcp.as_mut().unwrap();
         (tcp.control, tcp.ecn) = (control, ecn);
         for link in &mut plan.links {
-            link.rate_bps = 10_000_000_000;
+            link.rate = Rate(10_000_000_000);
         }
         let ecn = &mut plan.switch_models[0].ecn[0];
-        (ecn.k_min_bytes, ecn.k_max_bytes, ecn.p_max) = (K, K, 1.0);
+        (ecn.k_min, ecn.k_max, ecn.p_max) = (Bytes(K), Bytes(K), 1.0);
         plan.switch_models[0].shared_bytes = 2_000_000;
         plan.tcp_connections = vec![connections(0, 2, 1), connections(1, 2, 1)];
         plan.duration_ps = 400 * MS;

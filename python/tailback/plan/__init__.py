@@ -85,8 +85,8 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             {
                 "a": wire.a,
                 "b": wire.b,
-                "rate_bps": wire.rate,
-                "delay_ps": wire.delay,
+                "rate": wire.rate,
+                "delay": wire.delay,
                 "loss": wire.loss,
                 "headroom_bytes": headroom,
             }
@@ -120,10 +120,8 @@ def _nic(
     of_cnps = cnp_code_point(host)
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
-        "mtu_bytes": host.mtu,
-        "rx_latency_ps": host.rx_latency,
+        **host.plan(declared.Nic),
         "class_of": classes(marks, host.qos),
-        "ect": host.ect,
         "cnp_code_point": None if of_cnps is None else marks.index(of_cnps),
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),
@@ -152,17 +150,14 @@ def _switch(
     switch: Switch, marks: list[CodePoint], shared_bytes: int, rates: Iterable[int]
 ) -> dict[str, Any]:
     return {
-        "buffer_bytes": switch.buffer,
+        **switch.plan(declared.Switch),
         "shared_bytes": shared_bytes,
-        "latency_ps": switch.latency,
         "class_of": classes(marks, switch.qos),
         "lossless": list(switch.lossless),
         "strict": list(switch.strict),
         "weights": weights_plan(switch.weights),
         "pools": pools_plan(switch, shared_bytes),
         "ecn": ecn_plan(switch, rates),
-        "ingress_alpha": switch.ingress_alpha,
-        "egress_alpha": switch.egress_alpha,
         "pfc": switch.pfc.plan(declared.Pfc),
         "pause": switch.pfc.plan(declared.Pause),
         "watchdog": None if switch.watchdog is None else switch.watchdog.plan(),

@@ -184,8 +184,8 @@ class ScenarioSetup:
             segment = nic["tcp"]["mtu"] - HEADERS_BYTES
             payload = segment if message_bytes is None else message_bytes
             return payload, payload + -(-payload // segment) * (HEADERS_BYTES + ETHERNET_BYTES)
-        payload = message_bytes or nic["mtu_bytes"]
-        return payload, payload + -(-payload // nic["mtu_bytes"]) * PACKET_OVERHEAD_BYTES + RETH_BYTES
+        payload = message_bytes or nic["mtu"]
+        return payload, payload + -(-payload // nic["mtu"]) * PACKET_OVERHEAD_BYTES + RETH_BYTES
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> ScenarioSetup:

@@ -12,8 +12,103 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tailback.scenario.by_rate import ShareByRate, SizeByRate
 from tailback.scenario.fields import Declared, setting
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE
+
+
+class Link(Declared):
+    """A full-duplex link."""
+
+    rate: Annotated[int, RATE.between("1Mbps", maximum="100Tbps")] = setting(
+        RATE.parse("100Gbps"),
+        "Rate of each direction.",
+        'assumption: "RoCE Rocks without PFC" gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s',
+    )
+    delay: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("500ns"),
+        "Propagation, one way.",
+        "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks",
+    )
+    loss: float = setting(
+        0.0,
+        "Probability that a packet is lost on the link, each way. PFC frames never are.",
+        "assumption: a clean link",
+        ge=0.0,
+        lt=1.0,
+        allow_inf_nan=False,
+    )
+
+
+class Nic(Declared):
+    """The NIC of every host."""
+
+    mtu: Annotated[int, SIZE.one_of("256B", "512B", "1KiB", "2KiB", "4KiB")] = setting(
+        SIZE.parse("1KiB"),
+        "RoCE path MTU: payload of a full packet.",
+        "the largest path MTU of the IB specification that fits into an Ethernet MTU of 1500 B",
+    )
+    rx_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("300ns"),
+        "From a packet's last bit on the wire to the transport.",
+        "assumption: no vendor document says; the same order as a switch",
+    )
+    ect: bool = setting(
+        True,
+        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of soft-RoCE without a traffic class; RED drops what it would mark.",
+        "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)",
+    )
+
+
+class Switch(Declared):
+    """The switch: output queues behind one shared buffer."""
+
+    buffer: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] = setting(
+        SIZE.parse("16MB"),
+        "Packet memory, headroom included.",
+        'assumption: "RoCE Rocks without PFC" gives none; Spectrum (SN2700) has 16 MB',
+    )
+    latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("300ns"),
+        "From a packet's last bit at the ingress to the egress queue.",
+        "assumption: no document separates it; the order of a data centre switch's port-to-port latency",
+    )
+    ingress_alpha: float = setting(
+        1.0,
+        "An ingress priority group may hold this many times the free buffer.",
+        "Linux mlxsw spectrum_buffers.c, Spectrum-1: ingress threshold 8 = alpha 1",
+        gt=0.0,
+        le=1024.0,
+        allow_inf_nan=False,
+    )
+    egress_alpha: float = setting(
+        2.0,
+        "A lossy egress queue may hold this many times the free buffer.",
+        "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2",
+        gt=0.0,
+        le=1024.0,
+        allow_inf_nan=False,
+    )
+
+
+class Thresholds(Declared):
+    """Thresholds of ECN marking."""
+
+    k_min: SizeByRate = setting(
+        SIZE.parse("150KB"),
+        "No marks up to this queue; for all ports, or by the port's rate.",
+        '"RoCE Rocks without PFC", section 3.1',
+    )
+    k_max: SizeByRate = setting(
+        SIZE.parse("1.5MB"),
+        "Every packet is marked above this queue; for all ports, or by the port's rate.",
+        '"RoCE Rocks without PFC", section 3.1',
+    )
+    p_max: ShareByRate = setting(
+        1.0,
+        "Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by the port's rate.",
+        "Mellanox community DOC-2500: always marked above the maximum, linear between",
+    )
 
 
 class Pfc(Declared):

@@ -4,14 +4,12 @@
 //! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
 //! declared.
 
-use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, WriterPlan};
+use super::{impossible, NicPlan, Plan, PlanError, WriterPlan};
 use super::{LadderPlan, TcpConnectionPlan, VethNetworkPlan};
 use crate::engine::EventQueue;
 
 /// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
 const LONGEST_PS: u64 = EventQueue::HORIZON.0 / 2;
-/// Longest latency, and longest piece of work: what passes it has a mistaken unit.
-const LATENCY_PS: u64 = 100_000_000_000_000;
 /// Most queue pairs of all writers, and as many TCP connections: each takes about a kilobyte.
 const MOST_CONNECTIONS: u64 = 1 << 20;
 /// Most packets that one interrupt, poll or batch is for.
@@ -43,12 +41,6 @@ impl Plan {
         for (index, nic) in self.nics.iter().enumerate() {
             nic.check_limits(&format!("nics[{index}]"))?;
         }
-        for (index, model) in self.switch_models.iter().enumerate() {
-            model.check_limits(&format!("switch_models[{index}]"))?;
-        }
-        for (index, link) in self.links.iter().enumerate() {
-            check(&format!("links[{index}]"), LATENCY_PS, &[("delay_ps", link.delay_ps)])?;
-        }
         let mut qps = 0u64;
         for (index, writer) in self.writers.iter().enumerate() {
             writer.check_limits(&format!("writers[{index}]"))?;
@@ -77,7 +69,6 @@ impl Plan {
 
 impl NicPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check(place, LATENCY_PS, &[("rx_latency_ps", self.rx_latency_ps)])?;
         if let Some(rhcc) = &self.rhcc {
             let at = format!("{place}.rhcc");
             if let Some(receiver) = &rhcc.receiver {
@@ -98,12 +89,6 @@ impl LadderPlan {
     fn check_limits(&self, place: &str) -> Result<(), PlanError> {
         let times = [("write_time_ps", self.write_time_ps), ("raise_interval_ps", self.raise_interval_ps)];
         check(&format!("{place}.ladder"), LONGEST_PS, &times)
-    }
-}
-
-impl SwitchModelPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check(place, LATENCY_PS, &[("latency_ps", self.latency_ps)])
     }
 }
 

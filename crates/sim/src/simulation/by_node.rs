@@ -54,7 +54,7 @@ fn sort(world: &mut World, waiting: &mut [BinaryHeap<Entry>]) -> Option<Time> {
 
 /// Runs a plan in windows that no packet crosses a link in; `turns` sets the order of nodes in each.
 fn run_by_node(plan: Plan, turns: u64) -> Recording {
-    let window = Time(plan.links.iter().map(|link| link.delay_ps).min().expect("there are links"));
+    let window = plan.links.iter().map(|link| link.delay).min().expect("there are links");
     let end = plan.duration();
     let mut simulation = Simulation::new(plan).expect("the plan is possible");
     let nodes = simulation.world.fabric.nodes;

@@ -66,7 +66,7 @@ impl World {
             let place = format!("writers[{index}]");
             let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
             let nic = &plan.nics[plan.hosts[src].nic];
-            let mut built = Writer::new(writer, nic.mtu_bytes, self.nics.send_qps.len() as u32);
+            let mut built = Writer::new(writer, nic.mtu.0 as u32, self.nics.send_qps.len() as u32);
             self.check_connection(&place, &built, src, dst, &plan.hosts)?;
             let number = numbers.entry((src, dst)).or_default();
             built.first_number = *number;
@@ -86,7 +86,7 @@ impl World {
         for (index, flow) in plan.flows.list.iter().enumerate() {
             let nic = &plan.nics[plan.hosts[flow.src()].nic];
             let qp = self.nics.send_qps.len() as u32;
-            let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
+            let built = Writer::of_flow(flow.bytes(), nic.mtu.0 as u32, qp);
             self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
             let own = plan.flows.congestion.get(flow.tag()).copied().flatten();
             let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);

@@ -32,9 +32,9 @@ pub fn bridged(model: BridgeModelPlan) -> Plan {
     plan.bridges = vec![BridgePlan { name: "br0".into(), model: 0 }];
     plan.bridge_models = vec![model];
     for link in &mut plan.links {
-        *link = LinkPlan { b: "br0".into(), rate_bps: 25_000_000_000, delay_ps: 5_000, ..link.clone() };
+        *link = LinkPlan { b: "br0".into(), rate: Rate(25_000_000_000), delay: Time(5_000), ..link.clone() };
     }
-    plan.nics[0].mtu_bytes = 4096;
+    plan.nics[0].mtu = Bytes(4096);
     plan
 }
 

@@ -1,7 +1,7 @@
 //! Hosts with a data path.
 
 use super::*;
-use tailback_proto::units::{Bytes, Rate};
+use tailback_proto::units::{Bytes, Rate, Time};
 
 /// GT/s times lanes, 128b/130b, and what DLLPs leave (about 98 %: `docs/models/host-path.md`).
 pub fn pcie3(lanes: u64, iio_lines: u32) -> PathParameters {
@@ -51,9 +51,9 @@ pub fn point_to_point() -> Plan {
     plan.switches.clear();
     plan.switch_models.clear();
     let link = &mut plan.links[0];
-    (link.a, link.b, link.rate_bps, link.delay_ps) = ("h0".into(), "h1".into(), 25_000_000_000, 5_000);
+    (link.a, link.b, link.rate, link.delay) = ("h0".into(), "h1".into(), Rate(25_000_000_000), Time(5_000));
     plan.links.truncate(1);
-    plan.nics[0].mtu_bytes = 4096;
+    plan.nics[0].mtu = Bytes(4096);
     plan.nics[0].host_path = Some(HostPathPlan {
         receive_buffers: buffers(&[0], 114_944, 91_392, 81_408, 147_072),
         pause: PAUSE,
@@ -100,9 +100,9 @@ pub fn point_to_point_gpu(hops: [u32; 2], stalls: [Option<(u64, u64)>; 2]) -> Pl
 pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> Plan {
     let mut plan = star(2);
     for link in &mut plan.links {
-        (link.delay_ps, link.headroom_bytes) = (10_000, 100_000);
+        (link.delay, link.headroom_bytes) = (Time(10_000), 100_000);
     }
-    plan.nics[0].mtu_bytes = 4096;
+    plan.nics[0].mtu = Bytes(4096);
     plan.switch_models[0].ecn.clear();
     let mut nic = plan.nics[0].clone();
     nic.host_path = Some(HostPathPlan {

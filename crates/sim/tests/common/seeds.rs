@@ -41,7 +41,7 @@ fn lossy() -> Plan {
     plan.links[0].loss = 0.01;
     plan.link_events = vec![LinkEventPlan(50 * US, 1, false), LinkEventPlan(90 * US, 1, true)];
     let model = &mut plan.switch_models[0];
-    (model.buffer_bytes, model.shared_bytes) = (300_000, 150_000);
+    (model.buffer, model.shared_bytes) = (Bytes(300_000), 150_000);
     model.pools = Some(PoolsPlan { lossless_bytes: 100_000, lossy_bytes: 50_000 });
     model.weights = Some([30, 10, 10, 50, 0, 0, 0, 0]);
     model.pfc.xoff = Some(Bytes(20_000));
