@@ -21,9 +21,6 @@ ROOTS = ("proto/src/lib.rs", "sim/src/lib.rs")
 
 MOST_IN_A_CIRCLE = 3
 
-STILL_LARGE = {"sim/src/record/": 10}
-"""By folder: a circle of more files, all in it. It may shrink."""
-
 
 def module_of(file: Path, crates: Path) -> tuple[str, ...]:
     """Crate and modules of a source file."""
@@ -126,11 +123,7 @@ def test_the_drawing_is_true() -> None:
 
 
 def test_no_circle_of_files_is_large() -> None:
-    for circle in circles(files_used()):
-        known = [
-            most for folder, most in STILL_LARGE.items() if all(file.startswith(folder) for file in circle)
-        ]
-        assert len(circle) <= max(known, default=MOST_IN_A_CIRCLE), circle
+    assert [circle for circle in circles(files_used()) if len(circle) > MOST_IN_A_CIRCLE] == []
 
 
 def test_a_circle_of_files_is_seen(tmp_path: Path) -> None:

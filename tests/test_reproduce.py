@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import executor_tasks
 import pytest
 from pydantic import ValidationError
 from rich.console import Console
 from synthetic import incast, plan, result_of
 from tailback import cli, signals
+from tailback.executors import Threads
 from tailback.measures import MEASURES
 from tailback.plan import make_plan
 from tailback.reproduce import Reproduction, list_published, planned_runs, reproduce
@@ -24,7 +26,9 @@ from tailback.reproduce.everything import reproduce_all
 from tailback.reproduce.experiments import Check, Claim, Experiment, load_published
 from tailback.reproduce.one import judge
 from tailback.reproduce.outcome import Row
+from tailback.reproduce.runs import engine
 from tailback.results import Result
+from tailback.run import RunFailed
 from tailback.scenario import ScenarioError, builtin_names, load
 
 NAME = "roce-rocks"
@@ -422,7 +426,9 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         return made_up(complete=len(asked) < 2)
 
     asked: list[str] = []
-    monkeypatch.setattr("tailback.reproduce.one.engine", one)
+    # In this process, which gets the signals.
+    monkeypatch.setattr("tailback.reproduce.runs.engine", one)
+    monkeypatch.setattr("tailback.reproduce.runs.Processes", Threads)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = cli.main(["reproduce", NAME, "--out", str(tmp_path / "r"), "--jobs", "1", "--quick"])
@@ -442,3 +448,21 @@ def test_each_claim_alone_has_the_runs_that_its_tables_vary(name: str) -> None:
         part = experiment.only([claim.id])
         assert {item.run for item in part.sensitivity} <= set(part.runs)
         assert planned_runs(name, only=[claim.id]) >= len(part.runs)
+
+
+def test_a_run_whose_process_is_ended_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailback.reproduce.runs.engine", executor_tasks.end_process)
+    with pytest.raises(RunFailed, match=r"^the run \w+ was ended by signal 9"):
+        reproduce(NAME, tmp_path / "r", quick=True, only=["C2"])
+
+
+def test_runs_in_processes_are_those_in_this_one(tmp_path: Path) -> None:
+    """Down to the page and the folders of the runs."""
+    both = [tmp_path / "processes", tmp_path / "threads"]
+    reproduce("gpudirect-pfc", both[0], quick=True, only=["B2"], jobs=2)
+    reproduce("gpudirect-pfc", both[1], quick=True, only=["B2"], runner=engine)
+    files = [sorted(str(f.relative_to(out)) for f in out.rglob("*") if f.is_file()) for out in both]
+    assert files[0] == files[1]
+    for name in files[0]:
+        if not name.endswith("timing.json"):
+            assert (both[0] / name).read_bytes() == (both[1] / name).read_bytes(), name

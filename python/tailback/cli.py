@@ -244,7 +244,8 @@ def _run_seeds(
     controllers: dict[str, str],
 ) -> NoReturn:
     """`run` with several seeds."""
-    from tailback.seeds import RunFailed, parse, run_seeds
+    from tailback.run import RunFailed
+    from tailback.seeds import parse, run_seeds
 
     if seed is not None:
         raise typer.BadParameter("--seed and --seeds exclude each other")

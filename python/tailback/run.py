@@ -34,6 +34,10 @@ class Interrupted(KeyboardInterrupt):
         self.result = result
 
 
+class RunFailed(RuntimeError):  # noqa: N818  it is what happened
+    """A run ended without a result; the text says which."""
+
+
 def run(
     scenario: Source,
     *,

@@ -1,4 +1,4 @@
-"""One scenario with several seeds: processes that run one after another, a folder for each result, one table.
+"""One scenario with several seeds: a folder for each result, one table.
 
 Every run is what `tailback run --seed N` gives. An interrupt ends all runs and keeps the folders of those
 that were complete.
@@ -7,35 +7,27 @@ that were complete.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import queue
 import re
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import signals, text
+from tailback.executors import Processes, WorkerLost, tell
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
-from tailback.scenario import Problem, ScenarioError
-from tailback.start_up import FAILED, OUT_OF_MEMORY
+from tailback.run import RunFailed, claimed, run_checked
+from tailback.scenario import Problem, ScenarioError, load
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _REPORT_S = 0.1
 """Time between two reports of a run's progress."""
-
-
-class RunFailed(RuntimeError):  # noqa: N818  it is what happened
-    """A run ended without a result; the text says which."""
 
 
 Progress = Callable[[int, float], None]
@@ -168,9 +160,6 @@ def run_seeds(
         MemoryError: a run had not enough of it; as OSError.
         RunFailed: a run ended without a result; as OSError.
     """
-    from tailback.run import claimed
-    from tailback.scenario import load
-
     # What can be wrong depends on no seed; the runs load it again in their own processes.
     load(scenario, sets=sets, seed=seeds[0], controllers=controllers)
     source = _Source(scenario, tuple(sets), dict(controllers or {}))
@@ -190,36 +179,26 @@ def _run_all(
     source: _Source, seeds: Sequence[int], out: Path, jobs: int, progress: Progress | None
 ) -> SeedRuns:
     done = SeedRuns(out)
-    context = multiprocessing.get_context("spawn")
-    reports: Any = context.Queue()
-    waiting, running = list(seeds), dict[int, _Worker]()
-    idle: list[_Worker] = []
+    runs = Processes(jobs, lambda said: progress(*said) if progress is not None else None)
     try:
-        # A process takes most of a second to start: each has several runs.
-        for _ in range(min(jobs, len(seeds))):
-            tasks: Any = context.SimpleQueue()
-            arguments = (source, str(out), tasks, reports)
-            worker = _Worker(context.Process(target=_work, args=arguments, daemon=True), tasks)
-            idle.append(worker)
-            # A signal reaches all processes of a terminal: a child that is only just starting must not be the
-            # one that it is told to.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDING)
+        futures = {runs.submit(_one, source, seed, _folder(out, seed)): seed for seed in seeds}
+        for future in as_completed(futures):
+            seed = futures[future]
             try:
-                worker.process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        while waiting or running:
-            while waiting and idle:
-                seed, worker = waiting.pop(0), idle.pop(0)
-                running[seed] = worker
-                worker.tasks.put(seed)
-            idle += _listen(reports, running, done, progress)
+                # First of all, so that an interrupt cannot leave a folder that nobody knows of.
+                done.summaries[seed] = future.result()
+            except Exception as error:
+                raise _told(seed, error) from None
+            if progress is not None:
+                progress(seed, 1.0)
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
         with signals.noted():
-            at_work = {seed: worker for seed, worker in running.items() if seed not in done.summaries}
-            _stop(at_work, [*idle, *(running[seed] for seed in running.keys() & done.summaries.keys())], out)
+            runs.kill()
+            for seed in set(seeds) - set(done.summaries):
+                for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
+                    shutil.rmtree(rest, ignore_errors=True)
     if done.summaries:
         written = {"figures": done.figures(), "seeds": sorted(done.summaries)}
         words = json.dumps(written, indent=1, sort_keys=True, allow_nan=False)
@@ -227,114 +206,33 @@ def _run_all(
     return done
 
 
-class _Worker(NamedTuple):
-    """A process, and the queue that it takes seeds from."""
-
-    process: BaseProcess
-    tasks: Any
-
-
 def _folder(out: Path, seed: int) -> Path:
     return out / f"seed-{seed}"
 
 
-def _listen(
-    reports: Any, running: dict[int, _Worker], done: SeedRuns, progress: Progress | None
-) -> list[_Worker]:
-    """Takes one report, or sees after a while whether a process has gone without one. Gives who is idle."""
-    try:
-        seed, what, value = reports.get(timeout=0.5)
-    except queue.Empty:
-        for seed, (process, _) in running.items():
-            if not process.is_alive() and reports.empty():
-                raise _ended(seed, process.exitcode or 0) from None
-        return []
-    if what == "share":
-        if progress is not None:
-            progress(seed, value)
-        return []
-    if what == "error":
-        worker = running.pop(seed)
-        worker.process.terminate()
-        worker.process.join()
-        raise value
-    # First of all, so that an interrupt while the process ends cannot leave a folder that nobody knows of.
-    done.summaries[seed] = value
-    worker = running.pop(seed)
-    if progress is not None:
-        progress(seed, 1.0)
-    return [worker]
+def _one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
+    """A task: a run, its folder written, and its figures."""
+    last = 0.0
 
+    def step(state: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last > _REPORT_S:
+            last = time.monotonic()
+            tell((seed, state.time_ps / duration))
 
-def _ended(seed: int, status: int) -> Exception:
-    if status == OUT_OF_MEMORY:
-        return MemoryError(f"seed {seed}")
-    how = f"by signal {-status}" if status < 0 else f"with status {status}"
-    if status == -signal.SIGKILL:
-        how += ", which is also how Linux ends a process when memory runs out"
-    return RunFailed(f"the run with seed {seed} was ended {how}")
-
-
-def _stop(running: dict[int, _Worker], idle: list[_Worker], out: Path) -> None:
-    """Ends all processes and removes what those at work had begun to write."""
-    workers = [*running.values(), *idle]
-    for worker in workers:
-        if worker.process.pid is not None:
-            worker.process.kill()
-    for worker in workers:
-        if worker.process.pid is not None:
-            worker.process.join()
-    for seed in running:
-        for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
-            shutil.rmtree(rest, ignore_errors=True)
-
-
-def _work(source: _Source, out: str, tasks: Any, reports: Any) -> None:
-    """A process: one run after another. Signals from the terminal are for the parent, which ends this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.ENDING)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        seed = tasks.get()
-        _one(source, seed, _folder(Path(out), seed), reports)
-
-
-def _end_with_parent() -> None:
-    """Even if that is killed, and in the middle of a run: the engine needs no lock of the interpreter."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(FAILED)
-
-
-def _one(source: _Source, seed: int, out: Path, reports: Any) -> None:
-    from tailback.run import run_checked
-    from tailback.scenario import load
-
-    told = 0.0
-
-    def tell(state: Any) -> None:
-        nonlocal told
-        if time.monotonic() - told > _REPORT_S:
-            told = time.monotonic()
-            reports.put((seed, "share", state.time_ps / duration))
-
-    try:
-        checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
-        duration = checked.run.duration
-        result = run_checked(checked, None, tell)
-        result.write(out)
-        reports.put((seed, "done", result.summary))
-    except Exception as error:
-        reports.put((seed, "error", _told(seed, error)))
+    checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
+    duration = checked.run.duration
+    result = run_checked(checked, None, step)
+    result.write(out)
+    return result.summary
 
 
 def _told(seed: int, error: Exception) -> Exception:
-    """What the parent is to raise: whatever is raised here may not be something that can be sent."""
+    """What is raised of what a run has raised."""
     if isinstance(error, OSError):
-        return OSError(error.errno, error.strerror or str(error), error.filename)
+        return error
     if isinstance(error, MemoryError):
         return MemoryError(f"seed {seed}")
+    if isinstance(error, WorkerLost):
+        return RunFailed(f"the run with seed {seed} {error}")
     return RunFailed(f"seed {seed}: {' '.join(str(error).split()) or type(error).__name__}")

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+PATIENCE_MS = 120_000
+"""A busy machine may take so long to draw a page. What is there is seen at once all the same."""
+
 sync_api = pytest.importorskip("playwright.sync_api")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -119,6 +122,7 @@ def opened(
     request: pytest.FixtureRequest, browser: Any, pages: dict[str, Path], name: str
 ) -> Iterator[Opened]:
     page = browser.new_page(viewport={"width": request.param, "height": 800})
+    page.set_default_timeout(PATIENCE_MS)
     seen = Opened(page, request.param)
     page.on("console", lambda message: seen.problems.append(f"console {message.type}: {message.text}"))
     page.on("pageerror", lambda error: seen.problems.append(f"error: {error}"))
@@ -131,7 +135,7 @@ def opened(
         ),
     )
     page.goto(pages[name].as_uri())
-    page.wait_for_function("document.documentElement.dataset.plots === 'drawn'", timeout=60_000)
+    page.wait_for_function("document.documentElement.dataset.plots === 'drawn'")
     page.evaluate("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })")
     page.wait_for_timeout(300)
     yield seen
@@ -179,13 +183,14 @@ def test_no_text_covers_another(opened: Opened) -> None:
 
 def test_hovering_names_the_queue_and_its_bytes(browser: Any, pages: dict[str, Path]) -> None:
     page = browser.new_page(viewport={"width": 1366, "height": 800})
+    page.set_default_timeout(PATIENCE_MS)
     page.goto(pages["lossless"].as_uri())
-    page.wait_for_function("document.documentElement.dataset.plots === 'drawn'", timeout=60_000)
+    page.wait_for_function("document.documentElement.dataset.plots === 'drawn'")
     image = page.locator("#tailback-whole .hm image").first
     image.scroll_into_view_if_needed()
     box = image.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#tailback-whole .hovertext", timeout=5_000)
+    page.wait_for_selector("#tailback-whole .hovertext")
     words = page.locator("#tailback-whole .hoverlayer").text_content()
     assert "sw0:h16/tc3" in words
     assert re.search(r"mean \d+kB, most \d+kB", words), words

@@ -7,7 +7,7 @@ from pathlib import Path
 from tailback.files.out_folder import OutFolder
 from tailback.report.reproduction import render_front
 from tailback.reproduce.experiments import list_published, load_published
-from tailback.reproduce.one import Begun, engine, write_pages
+from tailback.reproduce.one import Begun, write_pages
 from tailback.reproduce.outcome import AllReproductions, Reproduction
 from tailback.reproduce.runs import Progress, Runner, Runs
 from tailback.run import claimed
@@ -36,7 +36,7 @@ def reproduce_all(
     """
     with claimed(out) as folder:
         done = AllReproductions(quick)
-        with Runs(runner or engine, progress, jobs) as runs:
+        with Runs(runner, progress, jobs) as runs:
             begun = []
             for name in names(ALL):
                 one = Reproduction(name, load_published(name), quick, strict, folder=folder.path / name)

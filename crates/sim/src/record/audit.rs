@@ -6,7 +6,7 @@ use crate::fabric::{lane, port_and_class, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
 
-use super::meta::{Conservation, DataPackets};
+use super::recording::{Conservation, DataPackets};
 
 /// Checks every queue, every shared buffer and the run as a whole. Returns the sums and a line for each error.
 pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, String)>) {

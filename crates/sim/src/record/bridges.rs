@@ -1,12 +1,10 @@
 //! What is recorded of Linux bridges.
 
-use serde::Serialize;
 use tailback_proto::units::Time;
 
-use super::counters::Counter;
 use super::entity::{at_port, peer_name, Entity};
-use super::meta::Queue;
-use super::source::Kind;
+use super::quantity::Kind;
+use super::recording::{BridgeCore, Counter, Queue};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Packet;
 use crate::fabric::{lane, CLASSES};
@@ -53,25 +51,6 @@ impl BridgeSource {
             Core(_, Purpose::Guest) => "guest_share",
         }
     }
-}
-
-/// A core of a bridge over the run, as shares of it, 0 to 1, under the names of `mpstat`; the rest was idle.
-#[derive(Clone, Debug, Serialize)]
-pub struct BridgeCore {
-    /// Bridge.
-    pub bridge: String,
-    /// Number of the core.
-    pub core: u32,
-    /// Hard interrupts.
-    pub irq: f64,
-    /// Softirqs, ksoftirqd included.
-    pub softirq: f64,
-    /// Virtual CPUs.
-    pub guest: f64,
-    /// Hard interrupts taken.
-    pub interrupts: u64,
-    /// Polls of NAPI instances.
-    pub polls: u64,
 }
 
 /// Name of a port's row: `br0:h1/qdisc`.

@@ -1,22 +1,10 @@
 //! Counters under the names that `ethtool -S`, `rdma statistic` and the switch's tools print.
 
+use super::recording::Counter;
 use crate::fabric::drops::DropReason;
 use crate::fabric::{lane, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
-
-/// One counter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counter {
-    /// Host or switch.
-    pub node: String,
-    /// Port, `node:peer`; empty for the whole node.
-    pub port: String,
-    /// Name.
-    pub counter: String,
-    /// Value; pause durations in microseconds, bytes of frames from address to FCS.
-    pub value: u64,
-}
 
 const PICOSECONDS_TO_MICROSECONDS: u64 = 1_000_000;
 

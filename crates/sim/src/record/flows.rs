@@ -4,67 +4,8 @@ use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// A queue pair or TCP connection and what became of it. Counters carry their mlx5 names; those of the other protocol are
-/// 0.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)]
-pub struct Flow {
-    pub writer: String,
-    /// `roce` or `tcp`.
-    pub protocol: &'static str,
-    /// The congestion control of a queue pair, where the plan has several.
-    pub congestion: Option<String>,
-    pub src: String,
-    pub dst: String,
-    /// Number among the queue pairs or TCP connections of these two hosts; of a single message, among those of its item.
-    pub qp: u32,
-    pub priority: u8,
-    /// None while its writer has not started.
-    pub start_ps: Option<u64>,
-    /// When the last message was acknowledged; none while running.
-    pub end_ps: Option<u64>,
-    pub state: &'static str,
-    pub error: Option<String>,
-    /// Of a TCP connection: what it sends; none: it has no end.
-    pub message_bytes: Option<u64>,
-    pub messages_posted: u64,
-    pub messages_completed: u64,
-    /// Payload delivered in order.
-    pub bytes_delivered: u64,
-    /// Of a single message: from its posting to the arrival of the ACK of its last packet; none unless it got there.
-    pub fct_ps: Option<u64>,
-    /// What that would be with nothing else in the network, on the same path. None for writers.
-    pub ideal_fct_ps: Option<u64>,
-    /// Of the payload delivered, from start to end; of a queue pair that gave up, of what was acknowledged by then.
-    pub goodput_bps: f64,
-    pub packets_sent: u64,
-    pub packets_retransmitted: u64,
-    pub packet_seq_err: u64,
-    pub out_of_sequence: u64,
-    pub duplicate_request: u64,
-    pub local_ack_timeout_err: u64,
-    pub rp_cnp_handled: u64,
-    pub np_cnp_sent: u64,
-    pub np_ecn_marked_roce_packets: u64,
-    /// Rate at the end, of queue pairs.
-    pub rate_bps: Option<f64>,
-    pub retransmitted_segments: u64,
-    pub timeouts: u64,
-    pub fast_recoveries: u64,
-    /// ACKs with ECN-Echo.
-    pub ece_received: u64,
-    /// At the end, of TCP connections.
-    pub cwnd_bytes: Option<u64>,
-    /// At the end, of TCP connections that measured one.
-    pub srtt_ps: Option<u64>,
-}
-
-impl Flow {
-    /// Completion time over the ideal one, of a single message that is done.
-    pub fn slowdown(&self) -> Option<f64> {
-        Some(self.fct_ps? as f64 / self.ideal_fct_ps? as f64)
-    }
-}
+use super::quantity::bits_per_second;
+use super::recording::Flow;
 
 pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
     // Single messages are numbered within their tag.
@@ -123,7 +64,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         bytes_delivered: r.bytes_delivered,
         fct_ps: (message.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
         ideal_fct_ps: message.map(|message| world.nics.ideal_fct[message].0),
-        goodput_bps: super::bits_per_second(counted, end.saturating_sub(s.start)),
+        goodput_bps: bits_per_second(counted, end.saturating_sub(s.start)),
         packets_sent: s.packets_sent,
         packets_retransmitted: s.packets_retransmitted,
         packet_seq_err: s.packet_seq_err,

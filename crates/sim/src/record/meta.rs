@@ -1,13 +1,11 @@
 //! What a recording says about the run as a whole.
 
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bridges::{self, BridgeCore};
+use super::bridges;
 use super::entity::{node_name, peer_name};
-use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Series};
-use super::tcp::Cpu;
-use super::veth::Veth;
+use super::recording::{Drop, Fault, Latency, Meta, Pause, Queue, Series, Storm};
+use super::series::{egress_name, ingress_name, receive_name, send_queue_name};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Kind;
 use crate::fabric::{lane, port_and_class};
@@ -16,168 +14,6 @@ use crate::plan::Plan;
 use crate::workload::latency::LatencyTest;
 use crate::world::World;
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
-
-/// The run as a whole.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct Meta {
-    pub name: String,
-    pub seed: u64,
-    pub end_ps: u64,
-    /// Whether it ran to its end.
-    pub complete: bool,
-    /// Length of a bin of the time series.
-    pub bin_ps: u64,
-    /// What the time series cover, in words: in large fabrics not every queue.
-    pub recorded: &'static str,
-    /// Packets put on a link.
-    pub packet_hops: u64,
-    pub events: u64,
-    /// Transmissions by kind of packet.
-    pub packets: BTreeMap<&'static str, u64>,
-    pub line_rate_bps: BTreeMap<String, u64>,
-    pub faults: Vec<Fault>,
-    pub drops: Vec<Drop>,
-    pub conservation: Conservation,
-    pub pauses: Vec<Pause>,
-    pub storms: Vec<Storm>,
-    pub queues: Vec<Queue>,
-    /// CPUs that served packets.
-    pub cpu: Vec<Cpu>,
-    /// Latency tests.
-    pub latency: Vec<Latency>,
-    /// Cores of Linux bridges.
-    pub bridge_cores: Vec<BridgeCore>,
-    /// Network namespaces joined by veth pairs.
-    pub veth: Option<Veth>,
-}
-
-/// A latency test: half of the round trips that it measured, as perftest reports them.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct Latency {
-    /// Traffic item.
-    pub name: String,
-    pub src: String,
-    pub dst: String,
-    /// Round trips.
-    pub iterations: usize,
-    pub min_ps: u64,
-    pub median_ps: u64,
-    pub p99_ps: u64,
-    pub max_ps: u64,
-}
-
-/// Something that must not happen.
-#[derive(Clone, Debug, Serialize)]
-pub struct Fault {
-    /// `lossless_drop`, `deadlock` or `conservation`.
-    pub kind: &'static str,
-    /// Queue or port.
-    pub r#where: String,
-    /// One line in words.
-    pub text: String,
-}
-
-/// Packets dropped at a queue for one reason.
-#[derive(Clone, Debug, Serialize)]
-pub struct Drop {
-    /// Egress queue that the packets were for, or ingress group that had no room.
-    pub r#where: String,
-    /// In words.
-    pub reason: &'static str,
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of frames.
-    pub bytes: u64,
-}
-
-/// The result of checking the books.
-#[derive(Clone, Debug, Serialize)]
-pub struct Conservation {
-    /// Queues that carried a packet.
-    pub checked_queues: u64,
-    /// What became of the data packets.
-    pub data_packets: DataPackets,
-    /// Whether everything added up.
-    pub ok: bool,
-}
-
-/// What became of the data packets that were sent.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct DataPackets {
-    pub sent: u64,
-    pub delivered: u64,
-    pub dropped: u64,
-    pub discarded_out_of_order: u64,
-    pub discarded_duplicate: u64,
-    pub in_flight: u64,
-}
-
-/// How long a port was paused.
-#[derive(Clone, Debug, Serialize)]
-pub struct Pause {
-    /// Port that was told to be quiet, `node:peer`.
-    pub port: String,
-    /// Priority.
-    pub priority: u8,
-    /// Frames received, resumes included.
-    pub rx_frames: u64,
-    /// Changes from paused to running.
-    pub transitions: u64,
-    /// Time paused.
-    pub paused_ps: u64,
-    /// Largest share of one second of the run, 0 to 1.
-    pub max_share_of_a_second: f64,
-    /// When the last pause ended.
-    pub last_pause_ps: u64,
-}
-
-/// A port and priority whose PFC watchdog acted.
-#[derive(Clone, Debug, Serialize)]
-pub struct Storm {
-    /// Port, `node:peer`.
-    pub port: String,
-    /// Priority.
-    pub priority: u8,
-    /// Storms detected.
-    pub detected: u64,
-    /// Of these, over.
-    pub restored: u64,
-    /// When the first was detected.
-    pub first_ps: u64,
-    /// Packets that waited at the port or came for it.
-    pub tx_dropped_packets: u64,
-    /// Packets that came from it.
-    pub rx_dropped_packets: u64,
-}
-
-/// A place where bytes wait.
-#[derive(Clone, Debug, Serialize)]
-pub struct Queue {
-    /// Name; also the entity of its time series.
-    pub queue: String,
-    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress`, `tx-ring`, `qdisc`, `rx-ring`, `veth-napi`,
-    /// `veth-ring`, `veth-qdisc` or `send`.
-    pub kind: &'static str,
-    /// Host, switch or bridge.
-    pub node: String,
-    /// Port, `node:peer`.
-    pub port: String,
-    /// The node at the other end of it.
-    pub peer: String,
-    /// Class or priority group.
-    pub priority: u8,
-    /// Place on the path: 0 at the receiver's memory, growing towards the sender.
-    pub order: u32,
-    /// ECN thresholds of an egress queue.
-    pub k_min_bytes: Option<u64>,
-    /// ECN thresholds of an egress queue.
-    pub k_max_bytes: Option<u64>,
-    /// What the queues of the switch, or of its pool, share.
-    pub limit_bytes: Option<u64>,
-}
 
 pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, complete: bool) -> Meta {
     let (conservation, errors) = super::audit::audit(plan, world);

@@ -2,9 +2,9 @@
 
 use tailback_proto::units::Time;
 
-use super::counters::Counter;
 use super::entity::Entity;
-use super::source::Kind;
+use super::quantity::Kind;
+use super::recording::Counter;
 use crate::fabric::lane;
 use crate::fabric::port::{mean_of_ticks, TICK};
 use crate::host::path::{HostPath, Target};

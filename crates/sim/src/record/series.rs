@@ -15,8 +15,10 @@ use super::bridges::{self, BridgeSource};
 use super::entity::{at_port, Entity};
 use super::items::Items;
 use super::paths;
+use super::quantity::Kind;
+use super::recording::Series;
 use super::settings::MIN_BINS;
-use super::source::{Column, Kind, QpSignal, Source};
+use super::source::{Column, QpSignal, Source};
 use super::veth;
 use crate::fabric::lane;
 use crate::plan::Plan;
@@ -75,21 +77,6 @@ pub(crate) struct Recorder {
     bins: usize,
     max_bins: usize,
     merge_by_five: bool,
-}
-
-/// Recorded time series: for each column a value a bin.
-#[derive(Debug)]
-pub struct Series {
-    /// Hosts, queues, queue pairs and whatever else there may be series of.
-    pub entities: Vec<Entity>,
-    /// (index into `entities`, metric, values)
-    pub columns: Vec<(usize, Cow<'static, str>, Vec<f64>)>,
-    /// Length of a bin; the last may be shorter.
-    pub bin: Time,
-    /// Bins in each column.
-    pub bins: usize,
-    /// What was recorded, in words.
-    pub detail: &'static str,
 }
 
 impl Recorder {

@@ -9,6 +9,7 @@ use tailback_proto::units::Time;
 use super::bridges::{self, BridgeSource};
 use super::items::Items;
 use super::paths::{self, PathSource};
+use super::quantity::Kind;
 use super::veth::{self, VethSource};
 use crate::fabric::port::mean_of_ticks;
 use crate::fabric::port_and_class;
@@ -78,48 +79,6 @@ pub(super) struct QpSignal {
     pub kind: Kind,
     /// Of the series, by number among the recorder's.
     pub name: u16,
-}
-
-/// How a value is read, and how bins are merged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A count in the bin: the difference of a counter.
-    Count,
-    /// Bytes in the bin, given out as bit/s.
-    Rate,
-    /// A picosecond counter, given out as a share of the bin.
-    Share,
-    /// A mean over the bin, or a value at its end.
-    Mean,
-    /// A sample: the last one before the bin's end.
-    Last,
-    Max,
-}
-
-impl Kind {
-    /// Merges `factor` bins, all of one length, to one.
-    pub fn merge(self, values: &mut Vec<f64>, factor: usize) {
-        let bins = values.len() / factor;
-        for bin in 0..bins {
-            let merged = &values[bin * factor..(bin + 1) * factor];
-            values[bin] = match self {
-                Kind::Count => merged.iter().sum(),
-                Kind::Max => merged.iter().copied().fold(0.0, f64::max),
-                Kind::Last => merged[factor - 1],
-                Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
-            };
-        }
-        values.truncate(bins);
-    }
-
-    /// The value of a bin of `span` from the difference of a counter.
-    pub fn of_difference(self, difference: u64, span: Time) -> f64 {
-        match self {
-            Kind::Rate => super::bits_per_second(difference, span),
-            Kind::Share => difference as f64 / span.0 as f64,
-            _ => difference as f64,
-        }
-    }
 }
 
 impl Source {

@@ -1,35 +1,12 @@
 //! What is recorded of TCP and of the CPUs that serve it.
 
-use serde::Serialize;
-
-use super::counters::Counter;
 use super::entity::Entity;
-use super::flows::Flow;
+use super::quantity::bits_per_second;
+use super::recording::{CoreShares, Counter, Cpu, Flow};
 use crate::fabric::packet::Kind;
 use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
-
-/// The CPU of a host over the run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Cpu {
-    /// Host.
-    pub host: String,
-    /// Its cores.
-    pub cores: Vec<CoreShares>,
-}
-
-/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. Of a batch of work
-/// under way as much counts as is done, evenly of all that it consists of.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct CoreShares {
-    /// Interrupts.
-    pub irq: f64,
-    /// Polls and the protocol.
-    pub softirq: f64,
-    /// Copying to and from applications.
-    pub system: f64,
-}
 
 /// CPUs that served packets.
 pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
@@ -68,7 +45,7 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
             message_bytes: item.bytes,
             bytes_delivered: c.bytes_read,
             fct_ps: (done && item.bytes.is_some()).then(|| (c.end - c.start).0),
-            goodput_bps: super::bits_per_second(c.bytes_read, end.saturating_sub(c.start)),
+            goodput_bps: bits_per_second(c.bytes_read, end.saturating_sub(c.start)),
             packets_sent: c.packets_sent,
             packets_retransmitted: c.packets_retransmitted,
             retransmitted_segments: c.packets_retransmitted,

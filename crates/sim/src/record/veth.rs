@@ -1,13 +1,11 @@
 //! What is recorded of network namespaces joined by veth pairs.
 
-use serde::Serialize;
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
-use super::counters::Counter;
 use super::entity::Entity;
-use super::meta::Queue;
-use super::source::Kind;
+use super::quantity::Kind;
+use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
 use crate::linux::core::Purpose;
 use crate::linux::veth::{End, Occupancy};
 use crate::plan::{Plan, VethNetworkPlan};
@@ -163,79 +161,6 @@ pub(super) fn read(world: &mut World, index: usize, source: VethSource, before: 
     };
     let difference = counter - std::mem::replace(before, counter);
     source.kind().of_difference(difference, span)
-}
-
-/// What happened on the veth pairs.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct Veth {
-    pub ends: Vec<VethEnd>,
-    pub pings: Vec<Pings>,
-    pub senders: Vec<Sender>,
-}
-
-/// An end of a veth pair: its transmit queue, and the peer that polls its ring.
-#[derive(Clone, Debug, Serialize)]
-pub struct VethEnd {
-    /// `from-to`.
-    pub name: String,
-    /// Counters by name.
-    pub counters: BTreeMap<&'static str, u64>,
-    /// What taking the peer's NAPI away at the end of the run does.
-    pub teardown: Teardown,
-}
-
-/// The peer's NAPI is taken away: what that finds and leaves.
-#[derive(Clone, Debug, Serialize)]
-pub struct Teardown {
-    /// Packets that were in the ring.
-    pub freed_packets: u64,
-    /// What was charged and not completed, before and after.
-    pub inflight_before: u32,
-    /// See `inflight_before`.
-    pub inflight_after: u32,
-    /// Whether the queue was stopped, before and after.
-    pub stopped_before: bool,
-    /// See `stopped_before`.
-    pub stopped_after: bool,
-}
-
-/// What became of the echo requests of a ping.
-#[derive(Clone, Debug, Serialize)]
-pub struct Pings {
-    /// Traffic item.
-    pub name: String,
-    /// Who asks, and who answers.
-    pub src: String,
-    /// See `src`.
-    pub dst: String,
-    /// Requests.
-    pub sent: u64,
-    /// Requests or answers that were dropped.
-    pub lost: u64,
-    /// When each request was sent, and its round trip; none: lost, or still on its way.
-    pub samples: Vec<(u64, Option<u64>)>,
-}
-
-/// What a sender of datagrams or of XDP frames did.
-#[derive(Clone, Debug, Serialize)]
-pub struct Sender {
-    /// Traffic item.
-    pub name: String,
-    /// `udp` or `xdp`.
-    pub kind: &'static str,
-    /// Namespaces.
-    pub src: String,
-    /// See `src`.
-    pub dst: String,
-    /// Packets.
-    pub sent: u64,
-    /// See `sent`.
-    pub delivered: u64,
-    /// See `sent`.
-    pub dropped: u64,
-    /// How often its socket's buffer was full.
-    pub waits: u64,
 }
 
 pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {

@@ -12,7 +12,8 @@ use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
 use super::series::Recorder;
 use super::world::World;
-use crate::record::{bits_per_second, Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
+use crate::record::quantity::bits_per_second;
+use crate::record::{Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
 
 impl Heard {
     /// Time paused, a pause that lasts included.

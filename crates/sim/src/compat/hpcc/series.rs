@@ -6,8 +6,8 @@ use tailback_proto::units::Time;
 
 use super::port::LANES;
 use super::world::World;
+use crate::record::quantity::Kind;
 use crate::record::series::{FEW_BINS, FIRST_BIN, MAX_VALUES};
-use crate::record::source::Kind;
 use crate::record::{Entity, Series};
 
 /// Where a value comes from: a host, a port, a lane, a flow.

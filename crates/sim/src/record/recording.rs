@@ -1,0 +1,386 @@
+//! What a run leaves behind: plain data.
+
+use serde::Serialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use tailback_proto::units::Time;
+
+use super::entity::Entity;
+
+/// Everything that was recorded.
+#[derive(Debug)]
+pub struct Recording {
+    /// A row a queue pair or TCP connection.
+    pub flows: Vec<Flow>,
+    /// Time series.
+    pub series: Series,
+    /// Counters of hosts and switch ports.
+    pub counters: Vec<Counter>,
+    /// The rest.
+    pub meta: Meta,
+}
+
+/// A queue pair or TCP connection and what became of it. Counters carry their mlx5 names; those of the other protocol are
+/// 0.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Flow {
+    pub writer: String,
+    /// `roce` or `tcp`.
+    pub protocol: &'static str,
+    /// The congestion control of a queue pair, where the plan has several.
+    pub congestion: Option<String>,
+    pub src: String,
+    pub dst: String,
+    /// Number among the queue pairs or TCP connections of these two hosts; of a single message, among those of its item.
+    pub qp: u32,
+    pub priority: u8,
+    /// None while its writer has not started.
+    pub start_ps: Option<u64>,
+    /// When the last message was acknowledged; none while running.
+    pub end_ps: Option<u64>,
+    pub state: &'static str,
+    pub error: Option<String>,
+    /// Of a TCP connection: what it sends; none: it has no end.
+    pub message_bytes: Option<u64>,
+    pub messages_posted: u64,
+    pub messages_completed: u64,
+    /// Payload delivered in order.
+    pub bytes_delivered: u64,
+    /// Of a single message: from its posting to the arrival of the ACK of its last packet; none unless it got there.
+    pub fct_ps: Option<u64>,
+    /// What that would be with nothing else in the network, on the same path. None for writers.
+    pub ideal_fct_ps: Option<u64>,
+    /// Of the payload delivered, from start to end; of a queue pair that gave up, of what was acknowledged by then.
+    pub goodput_bps: f64,
+    pub packets_sent: u64,
+    pub packets_retransmitted: u64,
+    pub packet_seq_err: u64,
+    pub out_of_sequence: u64,
+    pub duplicate_request: u64,
+    pub local_ack_timeout_err: u64,
+    pub rp_cnp_handled: u64,
+    pub np_cnp_sent: u64,
+    pub np_ecn_marked_roce_packets: u64,
+    /// Rate at the end, of queue pairs.
+    pub rate_bps: Option<f64>,
+    pub retransmitted_segments: u64,
+    pub timeouts: u64,
+    pub fast_recoveries: u64,
+    /// ACKs with ECN-Echo.
+    pub ece_received: u64,
+    /// At the end, of TCP connections.
+    pub cwnd_bytes: Option<u64>,
+    /// At the end, of TCP connections that measured one.
+    pub srtt_ps: Option<u64>,
+}
+
+impl Flow {
+    /// Completion time over the ideal one, of a single message that is done.
+    pub fn slowdown(&self) -> Option<f64> {
+        Some(self.fct_ps? as f64 / self.ideal_fct_ps? as f64)
+    }
+}
+
+/// Recorded time series: for each column a value a bin.
+#[derive(Debug)]
+pub struct Series {
+    /// Hosts, queues, queue pairs and whatever else there may be series of.
+    pub entities: Vec<Entity>,
+    /// (index into `entities`, metric, values)
+    pub columns: Vec<(usize, Cow<'static, str>, Vec<f64>)>,
+    /// Length of a bin; the last may be shorter.
+    pub bin: Time,
+    /// Bins in each column.
+    pub bins: usize,
+    /// What was recorded, in words.
+    pub detail: &'static str,
+}
+
+/// One counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Host or switch.
+    pub node: String,
+    /// Port, `node:peer`; empty for the whole node.
+    pub port: String,
+    /// Name.
+    pub counter: String,
+    /// Value; pause durations in microseconds, bytes of frames from address to FCS.
+    pub value: u64,
+}
+
+/// The run as a whole.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Meta {
+    pub name: String,
+    pub seed: u64,
+    pub end_ps: u64,
+    /// Whether it ran to its end.
+    pub complete: bool,
+    /// Length of a bin of the time series.
+    pub bin_ps: u64,
+    /// What the time series cover, in words: in large fabrics not every queue.
+    pub recorded: &'static str,
+    /// Packets put on a link.
+    pub packet_hops: u64,
+    pub events: u64,
+    /// Transmissions by kind of packet.
+    pub packets: BTreeMap<&'static str, u64>,
+    pub line_rate_bps: BTreeMap<String, u64>,
+    pub faults: Vec<Fault>,
+    pub drops: Vec<Drop>,
+    pub conservation: Conservation,
+    pub pauses: Vec<Pause>,
+    pub storms: Vec<Storm>,
+    pub queues: Vec<Queue>,
+    /// CPUs that served packets.
+    pub cpu: Vec<Cpu>,
+    /// Latency tests.
+    pub latency: Vec<Latency>,
+    /// Cores of Linux bridges.
+    pub bridge_cores: Vec<BridgeCore>,
+    /// Network namespaces joined by veth pairs.
+    pub veth: Option<Veth>,
+}
+
+/// A latency test: half of the round trips that it measured, as perftest reports them.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Latency {
+    /// Traffic item.
+    pub name: String,
+    pub src: String,
+    pub dst: String,
+    /// Round trips.
+    pub iterations: usize,
+    pub min_ps: u64,
+    pub median_ps: u64,
+    pub p99_ps: u64,
+    pub max_ps: u64,
+}
+
+/// Something that must not happen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fault {
+    /// `lossless_drop`, `deadlock` or `conservation`.
+    pub kind: &'static str,
+    /// Queue or port.
+    pub r#where: String,
+    /// One line in words.
+    pub text: String,
+}
+
+/// Packets dropped at a queue for one reason.
+#[derive(Clone, Debug, Serialize)]
+pub struct Drop {
+    /// Egress queue that the packets were for, or ingress group that had no room.
+    pub r#where: String,
+    /// In words.
+    pub reason: &'static str,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of frames.
+    pub bytes: u64,
+}
+
+/// The result of checking the books.
+#[derive(Clone, Debug, Serialize)]
+pub struct Conservation {
+    /// Queues that carried a packet.
+    pub checked_queues: u64,
+    /// What became of the data packets.
+    pub data_packets: DataPackets,
+    /// Whether everything added up.
+    pub ok: bool,
+}
+
+/// What became of the data packets that were sent.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct DataPackets {
+    pub sent: u64,
+    pub delivered: u64,
+    pub dropped: u64,
+    pub discarded_out_of_order: u64,
+    pub discarded_duplicate: u64,
+    pub in_flight: u64,
+}
+
+/// How long a port was paused.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pause {
+    /// Port that was told to be quiet, `node:peer`.
+    pub port: String,
+    /// Priority.
+    pub priority: u8,
+    /// Frames received, resumes included.
+    pub rx_frames: u64,
+    /// Changes from paused to running.
+    pub transitions: u64,
+    /// Time paused.
+    pub paused_ps: u64,
+    /// Largest share of one second of the run, 0 to 1.
+    pub max_share_of_a_second: f64,
+    /// When the last pause ended.
+    pub last_pause_ps: u64,
+}
+
+/// A port and priority whose PFC watchdog acted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Storm {
+    /// Port, `node:peer`.
+    pub port: String,
+    /// Priority.
+    pub priority: u8,
+    /// Storms detected.
+    pub detected: u64,
+    /// Of these, over.
+    pub restored: u64,
+    /// When the first was detected.
+    pub first_ps: u64,
+    /// Packets that waited at the port or came for it.
+    pub tx_dropped_packets: u64,
+    /// Packets that came from it.
+    pub rx_dropped_packets: u64,
+}
+
+/// A place where bytes wait.
+#[derive(Clone, Debug, Serialize)]
+pub struct Queue {
+    /// Name; also the entity of its time series.
+    pub queue: String,
+    /// `memory`, `gpu`, `iio`, `pcie`, `nic-rx`, `receive`, `egress`, `ingress`, `tx-ring`, `qdisc`, `rx-ring`, `veth-napi`,
+    /// `veth-ring`, `veth-qdisc` or `send`.
+    pub kind: &'static str,
+    /// Host, switch or bridge.
+    pub node: String,
+    /// Port, `node:peer`.
+    pub port: String,
+    /// The node at the other end of it.
+    pub peer: String,
+    /// Class or priority group.
+    pub priority: u8,
+    /// Place on the path: 0 at the receiver's memory, growing towards the sender.
+    pub order: u32,
+    /// ECN thresholds of an egress queue.
+    pub k_min_bytes: Option<u64>,
+    /// ECN thresholds of an egress queue.
+    pub k_max_bytes: Option<u64>,
+    /// What the queues of the switch, or of its pool, share.
+    pub limit_bytes: Option<u64>,
+}
+
+/// The CPU of a host over the run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cpu {
+    /// Host.
+    pub host: String,
+    /// Its cores.
+    pub cores: Vec<CoreShares>,
+}
+
+/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. Of a batch of work
+/// under way as much counts as is done, evenly of all that it consists of.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CoreShares {
+    /// Interrupts.
+    pub irq: f64,
+    /// Polls and the protocol.
+    pub softirq: f64,
+    /// Copying to and from applications.
+    pub system: f64,
+}
+
+/// A core of a bridge over the run, as shares of it, 0 to 1, under the names of `mpstat`; the rest was idle.
+#[derive(Clone, Debug, Serialize)]
+pub struct BridgeCore {
+    /// Bridge.
+    pub bridge: String,
+    /// Number of the core.
+    pub core: u32,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Softirqs, ksoftirqd included.
+    pub softirq: f64,
+    /// Virtual CPUs.
+    pub guest: f64,
+    /// Hard interrupts taken.
+    pub interrupts: u64,
+    /// Polls of NAPI instances.
+    pub polls: u64,
+}
+
+/// What happened on the veth pairs.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Veth {
+    pub ends: Vec<VethEnd>,
+    pub pings: Vec<Pings>,
+    pub senders: Vec<Sender>,
+}
+
+/// An end of a veth pair: its transmit queue, and the peer that polls its ring.
+#[derive(Clone, Debug, Serialize)]
+pub struct VethEnd {
+    /// `from-to`.
+    pub name: String,
+    /// Counters by name.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// What taking the peer's NAPI away at the end of the run does.
+    pub teardown: Teardown,
+}
+
+/// The peer's NAPI is taken away: what that finds and leaves.
+#[derive(Clone, Debug, Serialize)]
+pub struct Teardown {
+    /// Packets that were in the ring.
+    pub freed_packets: u64,
+    /// What was charged and not completed, before and after.
+    pub inflight_before: u32,
+    /// See `inflight_before`.
+    pub inflight_after: u32,
+    /// Whether the queue was stopped, before and after.
+    pub stopped_before: bool,
+    /// See `stopped_before`.
+    pub stopped_after: bool,
+}
+
+/// What became of the echo requests of a ping.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pings {
+    /// Traffic item.
+    pub name: String,
+    /// Who asks, and who answers.
+    pub src: String,
+    /// See `src`.
+    pub dst: String,
+    /// Requests.
+    pub sent: u64,
+    /// Requests or answers that were dropped.
+    pub lost: u64,
+    /// When each request was sent, and its round trip; none: lost, or still on its way.
+    pub samples: Vec<(u64, Option<u64>)>,
+}
+
+/// What a sender of datagrams or of XDP frames did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sender {
+    /// Traffic item.
+    pub name: String,
+    /// `udp` or `xdp`.
+    pub kind: &'static str,
+    /// Namespaces.
+    pub src: String,
+    /// See `src`.
+    pub dst: String,
+    /// Packets.
+    pub sent: u64,
+    /// See `sent`.
+    pub delivered: u64,
+    /// See `sent`.
+    pub dropped: u64,
+    /// How often its socket's buffer was full.
+    pub waits: u64,
+}
