@@ -242,7 +242,7 @@ def quantity_in_words(quantity: Quantity) -> str:
     top = "" if quantity.maximum == 2**63 - 1 else quantity.format(quantity.maximum)
     words = quantity.noun
     if quantity.choices:
-        return f"{words}: {', '.join(f'`{quantity.format(choice)}`' for choice in quantity.choices)}"
+        return f"{words}: {', '.join(f'`{choice}`' for choice in quantity.choices_in_words())}"
     if quantity.minimum <= 1 < quantity.maximum:
         words += ", above 0" if quantity.minimum == 1 else ""
         words += f", up to {top}" if top else ""

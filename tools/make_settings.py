@@ -72,7 +72,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tailback.scenario.by_rate import ShareByRate, SizeByRate
-from tailback.scenario.fields import Declared, setting
+from tailback.scenario.fields import Declared, falling, setting
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE
 
 '''
@@ -173,7 +173,7 @@ def field(parameter: dict[str, Any], *, of_profile: bool, by_rate: bool) -> str:
     elif quantity in QUANTITIES and parameter["choices"]:
         name, unit = QUANTITIES[quantity]
         default = f"{name}.parse({unit.format(parameter['default'])!r})"
-        choices = ", ".join(repr(unit.format(choice)) for choice in parameter["choices"])
+        choices = ", ".join(f"'{choice}{next(iter(unit.units))}'" for choice in parameter["choices"])
         kind = f"Annotated[int, {name}.one_of({choices})]"
     elif quantity in QUANTITIES:
         name, unit = QUANTITIES[quantity]
@@ -189,6 +189,10 @@ def field(parameter: dict[str, Any], *, of_profile: bool, by_rate: bool) -> str:
             default = f"{name}.parse({unit.format(parameter['default'])!r})"
         elif parameter["default"] == "auto" and quantity != "round-trip":
             kind = f"Annotated[int | Literal['auto'], {rule}.or_word('auto')]"
+    elif quantity == "falling rates":
+        each = f"RATE.between({RATE.format(least)!r}, maximum={RATE.format(most)!r})"
+        kind = f"Annotated[list[Annotated[int, {each}]], falling({parameter['longest']})]"
+        default = f"[{', '.join(f'RATE.parse({RATE.format(rate)!r})' for rate in parameter['default'])}]"
     elif parameter["choices"]:
         kind = f"Literal[{', '.join(map(repr, parameter['choices']))}]"
     elif quantity == "flag":

@@ -67,6 +67,10 @@ class Quantity:
         """The same quantity, one of these."""
         return replace(self, choices=tuple(map(self.parse, choices)))
 
+    def choices_in_words(self) -> list[str]:
+        """The choices in the base unit, as documents have them: 1024B."""
+        return [f"{choice}{next(iter(self.units))}" for choice in self.choices]
+
     def or_word(self, *words: str) -> Quantity:
         """The same quantity, or one of these words."""
         return replace(self, words=words)
@@ -81,7 +85,7 @@ class Quantity:
         if not self.minimum <= value <= self.maximum:
             raise UnitError(text, self._range_in_words())
         if self.choices and value not in self.choices:
-            raise UnitError(text, f"one of {', '.join(map(self.format, self.choices))}")
+            raise UnitError(text, f"one of {', '.join(self.choices_in_words())}")
         return value
 
     def _exact(self, text: object) -> int:

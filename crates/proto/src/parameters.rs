@@ -47,7 +47,7 @@ impl std::fmt::Display for Refused {
 pub fn in_words<V: Value>(value: V) -> String {
     let units = match V::QUANTITY {
         "duration" | "round-trip" => ["ps", "ns", "us", "ms", "s"],
-        "rate" => ["bps", "Kbps", "Mbps", "Gbps", "Tbps"],
+        "rate" | "falling rates" => ["bps", "Kbps", "Mbps", "Gbps", "Tbps"],
         "size" => ["B", "KB", "MB", "GB", "TB"],
         "frequency" => ["Hz", "kHz", "MHz", "GHz", "THz"],
         _ => [""; 5],
@@ -62,6 +62,7 @@ pub fn in_words<V: Value>(value: V) -> String {
         Plain::Flag(flag) => flag.to_string(),
         Plain::Word(word) => word.to_string(),
         Plain::Null => "null".to_string(),
+        Plain::List(values) => format!("{values:?}"),
     }
 }
 
@@ -90,7 +91,7 @@ pub fn choices_in_words<V: Value>(choices: &[V]) -> String {
 }
 
 /// A value in base units.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[allow(missing_docs)]
 pub enum Plain {
@@ -99,6 +100,7 @@ pub enum Plain {
     Whole(u64),
     Number(f64),
     Word(&'static str),
+    List(Vec<u64>),
 }
 
 /// A type that a parameter may have.
@@ -109,6 +111,8 @@ pub trait Value: Copy {
     const QUANTITY: &'static str;
     /// Whether there may be none.
     const OPTIONAL: bool = false;
+    /// Of a list: how many it may have.
+    const LONGEST: Option<usize> = None;
     /// In base units.
     fn plain(self) -> Plain;
     /// Whether it lies in these bounds; what is absent does.
@@ -155,6 +159,65 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
+/// One to sixteen rates, each below the one before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "Vec<Rate>", try_from = "Vec<Rate>"))]
+pub struct FallingRates {
+    rates: [Rate; FallingRates::LONGEST],
+    count: usize,
+}
+
+impl FallingRates {
+    const LONGEST: usize = 16;
+}
+
+impl std::ops::Deref for FallingRates {
+    type Target = [Rate];
+    fn deref(&self) -> &[Rate] {
+        &self.rates[..self.count]
+    }
+}
+
+impl TryFrom<Vec<Rate>> for FallingRates {
+    type Error = String;
+    fn try_from(given: Vec<Rate>) -> Result<Self, String> {
+        let fall = given.windows(2).all(|pair| pair[0] > pair[1]);
+        if given.is_empty() || given.len() > FallingRates::LONGEST || !fall {
+            return Err(format!("expected 1 to {} rates, each below the one before", FallingRates::LONGEST));
+        }
+        let mut rates = [Rate(0); FallingRates::LONGEST];
+        rates[..given.len()].copy_from_slice(&given);
+        Ok(FallingRates { rates, count: given.len() })
+    }
+}
+
+impl<const N: usize> From<[Rate; N]> for FallingRates {
+    /// # Panics
+    /// They do not fall, or they are too many: what is written in a source is right.
+    fn from(rates: [Rate; N]) -> Self {
+        FallingRates::try_from(rates.to_vec()).expect("they fall")
+    }
+}
+
+impl From<FallingRates> for Vec<Rate> {
+    fn from(rates: FallingRates) -> Self {
+        rates.to_vec()
+    }
+}
+
+impl Value for FallingRates {
+    type Bound = Rate;
+    const QUANTITY: &'static str = "falling rates";
+    const LONGEST: Option<usize> = Some(FallingRates::LONGEST);
+    fn plain(self) -> Plain {
+        Plain::List(self.iter().map(|rate| rate.0).collect())
+    }
+    fn is_within(&self, bounds: &impl RangeBounds<Rate>) -> bool {
+        self.iter().all(|rate| bounds.contains(rate))
+    }
+}
+
 /// The network's round trip without queues: a time, or [`RoundTrip::AUTO`] until the network is known. A plan has a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -187,12 +250,14 @@ pub struct Parameter {
     /// Name in scenarios and plans.
     pub name: &'static str,
     /// What it measures: `duration`, `round-trip` (a time, or auto), `rate`, `size` and `frequency` in ps, bit/s, bytes
-    /// and Hz; `count`, `number`, `flag`, or `choice` of words.
+    /// and Hz; `falling rates`, a list of these; `count`, `number`, `flag`, or `choice` of words.
     pub quantity: &'static str,
     /// Whether scenarios must give it: it has no default.
     pub required: bool,
     /// Whether it may be absent.
     pub optional: bool,
+    /// Of a list: how many it may have. Bounds are those of each.
+    pub longest: Option<usize>,
     /// Default, in base units; the word `auto` or null where scenarios leave it to be worked out from others.
     pub default: Plain,
     /// Smallest value, if there is one.
@@ -219,6 +284,7 @@ impl Parameter {
             quantity: V::QUANTITY,
             required: true,
             optional: V::OPTIONAL,
+            longest: V::LONGEST,
             default: Plain::Null,
             least: None,
             least_is_excluded: false,

@@ -6,6 +6,8 @@ use tailback_proto::aqm::fq_codel::FqCodelParameters;
 use tailback_proto::aqm::red::RedArguments;
 use tailback_proto::aqm::sfq::SfqParameters;
 use tailback_proto::aqm::tbf::TbfParameters;
+use tailback_proto::congestion::hostcc::HostCcParameters;
+use tailback_proto::congestion::rhcc::receiver::ReceiverParameters;
 use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::Section;
@@ -34,6 +36,8 @@ pub fn sections() -> Vec<Section> {
         Section::of::<PauseParameters>("Pause"),
         Section::of::<WatchdogParameters>("Watchdog"),
         Section::of::<RecordParameters>("Record"),
+        Section::of::<ReceiverParameters>("RhccReceiver"),
+        Section::of::<HostCcParameters>("HostCc"),
         Section::of::<PathParameters>("HostPath"),
         Section::of::<MemoryParameters>("Memory"),
         Section::of::<GpuParameters>("Gpu"),

@@ -185,7 +185,7 @@ impl World {
         world.add_receivers(plan);
         world.fabric.run.active_flows = world.nics.send_qps.len();
         world.add_latency_tests(plan);
-        world.agents = agents(plan, &mut world.fabric.run, &world.nics)?;
+        world.agents = agents(plan, &mut world.fabric.run, &world.nics);
         world.add_memory_loads(plan, &names);
         world.tcp.add_connections(&mut world.fabric, &mut world.nics, plan, &names)?;
         if let Some(veth) = &plan.veth {

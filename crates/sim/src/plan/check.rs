@@ -56,6 +56,12 @@ impl NicPlan {
             return Err(impossible(format!("{place}.host_path"), problem));
         }
         let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
+        if let Some(receiver) = receiver {
+            in_bounds(&format!("{place}.rhcc.receiver"), receiver)?;
+        }
+        if let Some(hostcc) = &self.hostcc {
+            in_bounds(&format!("{place}.hostcc"), hostcc)?;
+        }
         if (receiver.is_some() || self.hostcc.is_some()) && self.host_path.is_none() {
             return Err(impossible(
                 place,

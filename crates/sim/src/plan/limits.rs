@@ -4,8 +4,8 @@
 //! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
 //! declared.
 
-use super::{impossible, NicPlan, Plan, PlanError, WriterPlan};
-use super::{LadderPlan, TcpConnectionPlan, VethNetworkPlan};
+use super::{impossible, Plan, PlanError, WriterPlan};
+use super::{TcpConnectionPlan, VethNetworkPlan};
 use crate::engine::EventQueue;
 
 /// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
@@ -38,9 +38,6 @@ fn check_span(
 impl Plan {
     /// Refuses numbers that are too large for any run.
     pub(super) fn check_limits(&self) -> Result<(), PlanError> {
-        for (index, nic) in self.nics.iter().enumerate() {
-            nic.check_limits(&format!("nics[{index}]"))?;
-        }
         let mut qps = 0u64;
         for (index, writer) in self.writers.iter().enumerate() {
             writer.check_limits(&format!("writers[{index}]"))?;
@@ -64,31 +61,6 @@ impl Plan {
             check(&format!("memory_loads[{index}]"), LONGEST_PS, &times)?;
         }
         self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check_limits)
-    }
-}
-
-impl NicPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        if let Some(rhcc) = &self.rhcc {
-            let at = format!("{place}.rhcc");
-            if let Some(receiver) = &rhcc.receiver {
-                check(&at, LONGEST_PS, &[("sample_interval_ps", receiver.sample_interval_ps)])?;
-                receiver.ladder.check_limits(&at)?;
-            }
-        }
-        if let Some(hostcc) = &self.hostcc {
-            let at = format!("{place}.hostcc");
-            check(&at, LONGEST_PS, &[("sample_interval_ps", hostcc.sample_interval_ps)])?;
-            hostcc.ladder.check_limits(&at)?;
-        }
-        Ok(())
-    }
-}
-
-impl LadderPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let times = [("write_time_ps", self.write_time_ps), ("raise_interval_ps", self.raise_interval_ps)];
-        check(&format!("{place}.ladder"), LONGEST_PS, &times)
     }
 }
 

@@ -6,7 +6,7 @@ use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 use tailback_proto::units::{Bytes, Time};
 
-use super::{HostCcPlan, HostPathPlan, RhccPlan};
+use super::{HostCcParameters, HostPathPlan, RhccPlan};
 use crate::fabric::lanes::CLASSES;
 use crate::host::cpu::CpuParameters;
 
@@ -40,7 +40,7 @@ tailback_proto::parameters! {
         /// RHCC, beside the congestion control; none: off.
         rhcc: Option<RhccPlan>;
         /// hostCC; none: off.
-        hostcc: Option<HostCcPlan>;
+        hostcc: Option<HostCcParameters>;
         /// What lies between its port and memory; none: memory takes every byte at once.
         host_path: Option<HostPathPlan>;
         /// TCP stack of the host behind it; none: it has none.

@@ -1,6 +1,7 @@
 //! Hosts with a data path.
 
 use super::*;
+use tailback_proto::parameters::FallingRates;
 use tailback_proto::units::{Bytes, Rate, Time};
 
 /// GT/s times lanes, 128b/130b, and what DLLPs leave (about 98 %: `docs/models/host-path.md`).
@@ -166,4 +167,36 @@ pub fn most(recording: &Recording, entity: &str, metric: &str) -> f64 {
 pub fn mib_per_second(recording: &Recording) -> f64 {
     let bytes: u64 = recording.flows.iter().map(|flow| flow.bytes_delivered).sum();
     bytes as f64 / (1 << 20) as f64 / (recording.meta.end_ps as f64 / 1e12)
+}
+
+/// RHCC's receiver, with this threshold in cache lines.
+pub fn receiver(iio_threshold: f64) -> RhccReceiverParameters {
+    RhccReceiverParameters {
+        sample_interval: Time(US),
+        iio_clock_mhz: 500,
+        iio_threshold,
+        levels: levels(),
+        write_time: Time(20 * US),
+        raise_interval: Time(150 * US),
+    }
+}
+
+/// HostCC with its module's constants, and the levels of RHCC's paper.
+pub fn hostcc() -> HostCcParameters {
+    HostCcParameters {
+        sample_interval: Time(US),
+        iio_clock_mhz: 500,
+        iio_threshold: 70.0,
+        iio_weight: 0.125,
+        pcie_threshold: Rate::from_gbps(84),
+        pcie_weight: 1.0 / 256.0,
+        levels: levels(),
+        write_time: Time(20 * US),
+        raise_interval: Time(150 * US),
+        mark: true,
+    }
+}
+
+fn levels() -> FallingRates {
+    [265_600, 212_000, 160_000, 120_000, 80_000].map(Rate::from_mbps).into()
 }

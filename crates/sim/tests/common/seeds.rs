@@ -63,29 +63,10 @@ fn tcp_and_rdma() -> Plan {
 
 fn controlled_host() -> Plan {
     let mut plan = host::memory_pair(true, 65_536, 2, 64);
-    let ladder = LadderPlan {
-        levels_bps: vec![265_600_000_000, 160_000_000_000, 80_000_000_000],
-        write_time_ps: 20 * US,
-        raise_interval_ps: 150 * US,
-    };
     let sender = Default::default();
     plan.nics[0].rhcc = Some(RhccPlan { sender: Some(sender), receiver: None });
-    plan.nics[1].hostcc = Some(HostCcPlan {
-        sample_interval_ps: US,
-        iio_clock_hz: 500_000_000,
-        iio_threshold_lines: 70.0,
-        iio_weight: 0.125,
-        pcie_threshold_bps: 84_000_000_000,
-        pcie_weight: 1.0 / 256.0,
-        ladder: ladder.clone(),
-        mark: true,
-    });
-    let receiver = RhccReceiverPlan {
-        sample_interval_ps: US,
-        iio_clock_hz: 500_000_000,
-        iio_threshold_lines: 70.0,
-        ladder,
-    };
+    plan.nics[1].hostcc = Some(host::hostcc());
+    let receiver = host::receiver(70.0);
     let mut nic = plan.nics[1].clone();
     nic.hostcc = None;
     nic.rhcc = Some(RhccPlan { sender: None, receiver: Some(receiver) });
