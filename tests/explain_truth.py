@@ -175,9 +175,7 @@ def wider(qdisc: Any) -> Any:
 
 
 def _deeper(plan: Plan, host: str) -> Plan:
-    writers = [
-        {**one, "tx_depth": one["tx_depth"] * 2} if one["src"] == host else one for one in plan["writers"]
-    ]
+    writers = [{**one, "depth": one["depth"] * 2} if one["src"] == host else one for one in plan["writers"]]
     return {**plan, "writers": writers}
 
 
@@ -234,7 +232,8 @@ def doubled_link(plan: Plan, number: int) -> Plan:
         path = own_nic(edited, end)["host_path"]
         for part in path["receive_buffers"] if path else []:
             if part["xoff_bytes"] is not None:
-                part["bytes"] += part["bytes"] - part["xoff_bytes"]
+                sizes = path["receive_buffer"]
+                sizes["lossless_size"] += sizes["lossless_size"] - part["xoff_bytes"]
     return edited
 
 

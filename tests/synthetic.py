@@ -76,12 +76,12 @@ def plan(
         ],
         "writers": [
             {
-                "name": f"write{i}",
+                "item": f"write{i}",
                 "src": f"h{i}",
                 "dst": f"h{senders}",
                 "code_point": 0,
                 "qps": qps,
-                "message_bytes": 1024,
+                "message": 1024,
             }
             for i in range(senders)
         ],
@@ -223,7 +223,7 @@ def _flows(
             rows.append(
                 {
                     "flow": i * qps + q,
-                    "writer": f"write{i}",
+                    "item": f"write{i}",
                     "src": f"h{i}",
                     "dst": f"h{senders}",
                     "qp": q,
@@ -254,7 +254,7 @@ def _flows(
 
 
 def _kind(name: str, value: Any) -> pa.DataType:
-    if name in ("error", "writer", "src", "dst", "state"):
+    if name in ("error", "item", "src", "dst", "state"):
         return pa.string()
     return pa.float64() if isinstance(value, float) else pa.int64()
 

@@ -61,19 +61,19 @@ def writer(name: str, src: str, dst: str, **fields: Any) -> dict[str, Any]:
     defaults = {
         "code_point": 0,
         "qps": 1,
-        "message_bytes": 65536,
-        "tx_depth": 128,
+        "message": 65536,
+        "depth": 128,
         "messages": None,
-        "start_ps": 0,
-        "start_spread_ps": 0,
-        "stop_ps": None,
+        "start": 0,
+        "start_spread": 0,
+        "stop": None,
     }
-    return {"name": name, "src": src, "dst": dst, **defaults, **fields}
+    return {"item": name, "src": src, "dst": dst, **defaults, **fields}
 
 
 def test_everything_set() -> None:
-    first = {"code_point": 1, "qps": 2, "message_bytes": 4000, "tx_depth": 3, "messages": 9}
-    second = {"start_ps": 10**9, "start_spread_ps": 5 * 10**8, "stop_ps": 2 * 10**9}
+    first = {"code_point": 1, "qps": 2, "message": 4000, "depth": 3, "messages": 9}
+    second = {"start": 10**9, "start_spread": 5 * 10**8, "stop": 2 * 10**9}
     link = {"rate": 25 * 10**9, "delay": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
     assert make_plan(loads(TEXT)) == {
         "name": "two",
@@ -140,7 +140,7 @@ def test_everything_set() -> None:
             writer("write1", "h1", "h0", **second),
         ],
         "tcp_connections": [],
-        "flows": {"tags": [], "congestion": [], "list": []},
+        "flows": {"items": [], "congestion": [], "list": []},
         "memory_loads": [],
         "link_events": [],
         "record": {"max_bins": 64, "qps": 5},
@@ -173,13 +173,13 @@ def test_shared_is_what_headroom_leaves() -> None:
 def test_senders_start_one_after_the_other() -> None:
     sets = ["traffic.0.start_interval=10us", "traffic.0.start=1ms", "traffic.0.from=[h0, h3, h2]"]
     writers = make_plan(load("roce-incast-lossless", sets=sets))["writers"]
-    assert [(w["src"], w["start_ps"]) for w in writers] == [
+    assert [(w["src"], w["start"]) for w in writers] == [
         ("h0", 10**9),
         ("h3", 10**9 + 10**7),
         ("h2", 10**9 + 2 * 10**7),
     ]
     both = make_plan(load("roce-incast-lossless", sets=[*sets, "traffic.0.bidirectional=true"]))["writers"]
-    assert [w["start_ps"] for w in both if w["src"] == "h16"] == [10**9, 10**9 + 10**7, 10**9 + 2 * 10**7]
+    assert [w["start"] for w in both if w["src"] == "h16"] == [10**9, 10**9 + 10**7, 10**9 + 2 * 10**7]
 
 
 def test_a_short_timeout_does_not_adapt() -> None:

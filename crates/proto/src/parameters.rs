@@ -143,6 +143,7 @@ value! {
     u8: "count", |value| Plain::Whole(value as u64);
     u16: "count", |value| Plain::Whole(value as u64);
     u32: "count", |value| Plain::Whole(value as u64);
+    u64: "count", |value| Plain::Whole(value);
     f64: "number", Plain::Number;
     bool: "flag", Plain::Flag;
 }

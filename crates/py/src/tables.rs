@@ -40,7 +40,7 @@ pub fn flows(flows: &[Flow]) -> Table {
     let rows = || flows.iter();
     let mut columns: Vec<(&str, ArrayRef)> = vec![
         ("flow", integers(0..flows.len() as u64)),
-        ("writer", strings(rows().map(|f| f.writer.as_str()))),
+        ("item", strings(rows().map(|f| f.item.as_str()))),
         ("protocol", strings(rows().map(|f| f.protocol))),
         ("src", strings(rows().map(|f| f.src.as_str()))),
         ("dst", strings(rows().map(|f| f.dst.as_str()))),

@@ -105,8 +105,8 @@ fn published_incast(mtu: u32) -> Plan {
     plan.duration_ps = 400 * MS;
     plan.nics[0].mtu = Bytes(mtu as u64);
     for (index, writer) in plan.writers.iter_mut().enumerate() {
-        writer.message_bytes = mtu as u64;
-        writer.start_ps = index as u64 * 5 * MS;
+        writer.message = Bytes(mtu as u64);
+        writer.start = Time(index as u64 * 5 * MS);
     }
     plan
 }
@@ -116,8 +116,8 @@ fn incast_16() -> Plan {
     let mut plan = incast(1);
     plan.duration_ps = 200 * MS;
     for writer in &mut plan.writers {
-        writer.message_bytes = 1 << 20;
-        writer.tx_depth = 4;
+        writer.message = Bytes(1 << 20);
+        writer.depth = 4;
     }
     plan
 }
@@ -141,7 +141,7 @@ fn tcp_incast_16() -> Plan {
 
 fn permutation_on(mut plan: Plan, mtu: u32, bytes: u64) -> Plan {
     plan.nics[0].mtu = Bytes(mtu as u64);
-    plan.flows.tags = vec!["flows".into()];
+    plan.flows.items = vec!["flows".into()];
     plan.flows.list = permutation(plan.hosts.len(), bytes);
     plan.duration_ps = 1000 * MS;
     plan

@@ -16,6 +16,7 @@ mod host_path;
 mod limits;
 mod nic;
 mod qdisc;
+mod traffic;
 mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
 pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
@@ -28,11 +29,11 @@ pub use crate::record::RecordParameters;
 
 pub use bridge::*;
 pub use fabric::*;
-pub use host::*;
 pub use host_control::*;
 pub use host_path::*;
 pub use nic::*;
 pub use qdisc::*;
+pub use traffic::*;
 pub use veth::*;
 
 /// Why a plan cannot run: one line.
@@ -127,104 +128,10 @@ pub struct CodePointPlan {
     pub pcp: u8,
 }
 
-/// Writers from one host to another: `ib_write_bw` with `qps` queue pairs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WriterPlan {
-    /// Name of the traffic item.
-    pub name: String,
-    /// Sending host.
-    pub src: String,
-    /// Receiving host.
-    pub dst: String,
-    /// Code point of data and ACKs.
-    pub code_point: u8,
-    /// Its own congestion control; none: the sending host's.
-    #[serde(default)]
-    pub congestion: Option<usize>,
-    /// Queue pairs.
-    pub qps: u32,
-    /// Message size.
-    pub message_bytes: u64,
-    /// Messages outstanding on a queue pair.
-    pub tx_depth: u32,
-    /// Messages on a queue pair; none: until stopped.
-    pub messages: Option<u64>,
-    /// Earliest start.
-    pub start_ps: u64,
-    /// The start is drawn uniformly from this span after `start_ps`.
-    pub start_spread_ps: u64,
-    /// No message is posted from here on.
-    pub stop_ps: Option<u64>,
-    /// A latency test: its other side; none: no message waits for another.
-    pub partner: Option<PartnerPlan>,
-}
-
-/// The other side of a latency test, `ib_write_lat`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartnerPlan {
-    /// Writer of the answers to this one, back from its receiver.
-    pub writer: usize,
-    /// Whether it sends the first message.
-    pub begins: bool,
-}
-
-/// Single messages, each on a queue pair of its own. There may be very many, so they are rows of numbers.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlowsPlan {
-    /// Names of the traffic items that they belong to.
-    pub tags: Vec<String>,
-    /// By traffic item: its own congestion control; none: the sending host's. What is missing has none.
-    #[serde(default)]
-    pub congestion: Vec<Option<usize>>,
-    /// The messages.
-    pub list: Vec<FlowPlan>,
-}
-
-/// A message: `[src, dst, tag, code_point, bytes, start_ps]` in JSON; hosts, tag and code point by index.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct FlowPlan(pub u32, pub u32, pub u32, pub u8, pub u64, pub u64);
-
-impl FlowPlan {
-    /// Sending host.
-    pub fn src(&self) -> usize {
-        self.0 as usize
-    }
-
-    /// Receiving host.
-    pub fn dst(&self) -> usize {
-        self.1 as usize
-    }
-
-    /// Index into [`FlowsPlan::tags`].
-    pub fn tag(&self) -> usize {
-        self.2 as usize
-    }
-
-    /// Code point of data and ACKs.
-    pub fn code_point(&self) -> u8 {
-        self.3
-    }
-
-    /// Size of the message.
-    pub fn bytes(&self) -> u64 {
-        self.4
-    }
-
-    /// When it is posted.
-    pub fn start(&self) -> Time {
-        Time(self.5)
-    }
-}
-
 /// A link fails or is repaired: `[at_ps, link, up]` in JSON.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LinkEventPlan(pub u64, pub usize, pub bool);
 
-/// Longest message of an RDMA WRITE (IB specification 9.7.6).
-const MAX_MESSAGE_BYTES: u64 = 1 << 31;
 /// Most code points of a plan.
 pub const MAX_CODE_POINTS: usize = 64;
 

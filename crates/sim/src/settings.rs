@@ -17,12 +17,14 @@ use tailback_proto::transport::tcp::TcpSettings;
 use crate::host::cpu::CpuParameters;
 use crate::host::path::ddio::DdioParameters;
 use crate::host::path::settings::{
-    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, StallsParameters,
+    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, ReceiveBufferParameters,
+    StallsParameters,
 };
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
-use crate::plan::{EcnPlan, LinkPlan, NicPlan, SwitchModelPlan};
+use crate::plan::{DatagramsPlan, EcnPlan, FramesPlan, LinkPlan, MemoryLoadPlan, NicPlan, PingsPlan};
+use crate::plan::{SwitchModelPlan, TcpConnectionPlan, WriterPlan};
 use crate::record::RecordParameters;
 
 /// All sections.
@@ -39,6 +41,7 @@ pub fn sections() -> Vec<Section> {
         Section::of::<ReceiverParameters>("RhccReceiver"),
         Section::of::<HostCcParameters>("HostCc"),
         Section::of::<PathParameters>("HostPath"),
+        Section::of::<ReceiveBufferParameters>("ReceiveBuffer"),
         Section::of::<MemoryParameters>("Memory"),
         Section::of::<GpuParameters>("Gpu"),
         Section::of::<StallsParameters>("Stalls"),
@@ -53,6 +56,12 @@ pub fn sections() -> Vec<Section> {
         Section::of::<BridgeParameters>("Bridge"),
         Section::of::<VethSettings>("Veth"),
         Section::of::<ConsumerParameters>("Consumer"),
+        Section::of::<WriterPlan>("Write"),
+        Section::of::<TcpConnectionPlan>("TcpConnections"),
+        Section::of::<MemoryLoadPlan>("MemoryLoad"),
+        Section::of::<DatagramsPlan>("Datagrams"),
+        Section::of::<PingsPlan>("Pings"),
+        Section::of::<FramesPlan>("Frames"),
         Section::of_kind::<PfifoParameters>("Pfifo", "pfifo"),
         Section::of_kind::<BfifoParameters>("Bfifo", "bfifo"),
         Section::of_kind::<RedArguments>("Red", "red"),

@@ -56,7 +56,7 @@ fn weights() -> impl Strategy<Value = ([u32; 8], Vec<u8>)> {
 
 /// Enough messages outstanding to fill the link whatever their size is.
 fn saturating(src: usize, dst: usize) -> WriterPlan {
-    WriterPlan { tx_depth: 4096, ..writer(src, dst, 2) }
+    WriterPlan { depth: 4096, ..writer(src, dst, 2) }
 }
 
 /// MTU and message size of each class: frames of any size.
@@ -77,8 +77,8 @@ proptest! {
         for class in (0..8).filter(|&class| weights[class] > 0) {
             plan.nics[class].mtu = Bytes(sizes[class].0 as u64);
             let code_point = class as u8;
-            let message_bytes = sizes[class].1;
-            plan.writers.push(WriterPlan { message_bytes, code_point, ..saturating(class, 8) });
+            let message = Bytes(sizes[class].1);
+            plan.writers.push(WriterPlan { message, code_point, ..saturating(class, 8) });
         }
         let recording = run(plan);
         check_shares(wire_bytes(&recording, "sw0", "sw0:h8"), weights)?;
@@ -92,8 +92,8 @@ proptest! {
         plan.nics[8].mtu = Bytes(sizes[0].0 as u64);
         for class in (0..8).filter(|&class| weights[class] > 0) {
             let code_point = class as u8;
-            let message_bytes = sizes[class].1;
-            plan.writers.push(WriterPlan { message_bytes, code_point, ..saturating(8, class) });
+            let message = Bytes(sizes[class].1);
+            plan.writers.push(WriterPlan { message, code_point, ..saturating(8, class) });
         }
         let recording = run(plan);
         check_shares(wire_bytes(&recording, "h8", ""), weights)?;
@@ -133,7 +133,7 @@ proptest! {
         for &code_point in &others {
             plan.writers.extend((0..2).map(|src| WriterPlan { code_point, ..writer(src, 3, 2) }));
         }
-        plan.flows.tags = vec!["probe".into()];
+        plan.flows.items = vec!["probe".into()];
         plan.flows.list = (1..100).map(|at| FlowPlan(0, 5, 0, probe, bytes, at * 10 * US)).collect();
         plan.duration_ps = 2 * MS;
         let recording = run(plan);
@@ -181,7 +181,7 @@ proptest! {
             // The link between the switches is fuller than that of h0.
             plan.writers.extend((0..3).map(|src| WriterPlan { code_point, ..saturating(src, 3) }));
         }
-        plan.flows.tags = vec!["probe".into()];
+        plan.flows.items = vec!["probe".into()];
         plan.flows.list = (0..150).map(|at| FlowPlan(0, 3, 0, probe, bytes, (200 + 7 * at) * US)).collect();
         plan.duration_ps = 2 * MS;
         let recording = run(plan);
@@ -231,7 +231,7 @@ proptest! {
 
 /// Where the single messages begin in the flow table: after the queue pairs of writers.
 fn plan_flows(recording: &Recording) -> usize {
-    recording.flows.iter().position(|flow| flow.writer == "probe").expect("there are probes")
+    recording.flows.iter().position(|flow| flow.item == "probe").expect("there are probes")
 }
 
 /// What the NIC has in one class the switch may have in another. Its pauses then name a class in which the NIC has

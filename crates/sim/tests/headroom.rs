@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::host::{buffers, point_to_point};
+use common::host::{buffers, point_to_point, sizes};
 use common::{star, US};
 use tailback_proto::flow_control::pfc::headroom_bytes;
 use tailback_proto::units::{Bytes, Rate, Time, BIT_PS_PER_BYTE};
@@ -109,7 +109,8 @@ impl Case {
                 plan.nics[0].host_path = None;
                 plan.nics[1].rx_latency = Time(link.latency);
                 let path = plan.nics[1].host_path.as_mut().unwrap();
-                path.receive_buffers = buffers(&[3], self.xoff - 1 + headroom, self.xoff, 0, 100_000);
+                path.receive_buffer = sizes(self.xoff - 1 + headroom, 100_000, None);
+                path.receive_buffers = buffers(&[3], self.xoff, 0);
                 path.pause.response_delay = Time(link.response);
                 path.path.rate = Rate(1_000_000_000); // the first packet takes 2 us
                 plan.flows.list = data(0, 1, START);
@@ -151,7 +152,7 @@ impl Case {
                 (Bytes(MTU as u64), vec![CongestionPlan::None(Default::default())], vec![]);
         }
         plan.nics[0].rx_latency = Time(FAR);
-        plan.flows.tags = vec!["packets".into()];
+        plan.flows.items = vec!["packets".into()];
         plan.record = RecordParameters { max_bins: 16, qps: 0 };
         plan.duration_ps = START + 2 * FAR + US;
         plan

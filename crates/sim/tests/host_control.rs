@@ -23,10 +23,10 @@ fn loaded(cores: u32, rhcc: Option<RhccPlan>, hostcc: Option<HostCcParameters>) 
     plan.duration_ps = 20 * MS;
     if cores > 0 {
         plan.memory_loads = vec![MemoryLoadPlan {
-            name: "mlc".into(),
+            item: "mlc".into(),
             host: "h1".into(),
-            start_ps: MS,
-            stop_ps: None,
+            start: Time(MS),
+            stop: None,
             cores,
             lines_per_core: 10,
             read_share: 0.5,
@@ -113,7 +113,7 @@ fn the_receiver_half_takes_bandwidth_from_cores() {
     assert!(goodput_gbps(&with) > 1.5 * goodput_gbps(&without));
     assert!(of_h1(&with, "mba_level", 0.5) >= 1.0);
     assert!(mean(&with, "h1/memory", "memory_cpu_bps", 0.5) <= 212e9);
-    plan.memory_loads[0].stop_ps = Some(10 * MS);
+    plan.memory_loads[0].stop = Some(Time(10 * MS));
     let after = run(plan);
     // 150 us a level.
     let left = of_h1(&after, "mba_level", 0.6);
@@ -144,7 +144,7 @@ fn the_sender_half_slows_down_and_comes_back() {
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         let slow = run(plan.clone());
         assert!(receiver_rate_gbps(&slow, 0.5) < 50.0, "{}", receiver_rate_gbps(&slow, 0.5));
-        plan.memory_loads[0].stop_ps = Some(5 * MS);
+        plan.memory_loads[0].stop = Some(Time(5 * MS));
         plan.duration_ps = 300 * MS;
         let recording = run(plan);
         let allowed = receiver_rate_gbps(&recording, 0.9);
@@ -246,7 +246,7 @@ proptest! {
         plan.nics[0].transport.ack_every = 1;
         plan.links.iter_mut().for_each(|link| link.loss = loss);
         plan.writers[0].messages = Some(4);
-        plan.memory_loads.iter_mut().for_each(|load| load.start_ps = 0);
+        plan.memory_loads.iter_mut().for_each(|load| load.start = Time(0));
         plan.seed = seed;
         plan.duration_ps = 60_000 * MS;
         let first = run(plan.clone());

@@ -20,7 +20,7 @@ fn goodput_is_the_payload_share_of_the_line_rate() {
                 link.rate = Rate(gbps * 1_000_000_000);
             }
             plan.writers = vec![writer(0, 1, 1)];
-            plan.writers[0].message_bytes = 65536;
+            plan.writers[0].message = Bytes(65536);
             plan.duration_ps = 20 * MS;
             let recording = run(plan);
             // 65,536 B are 64 or 16 packets, the first with a RETH.
@@ -280,7 +280,7 @@ fn random_loss_delivers_every_message() {
         plan.duration_ps = 2_000 * MS;
         plan.writers = vec![writer(0, 2, 3), writer(1, 2, 3), writer(2, 0, 2)];
         for writer in &mut plan.writers {
-            writer.message_bytes = 5_000; // five packets, the last short
+            writer.message = Bytes(5_000); // five packets, the last short
             writer.messages = Some(200);
         }
         let recording = run(plan);
@@ -331,8 +331,8 @@ fn cnps_keep_their_least_time_for_a_queue_pair_a_destination_or_the_port() {
 fn stop_ends_posting_and_drains() {
     let mut plan = star(2);
     plan.writers = vec![writer(0, 1, 2)];
-    plan.writers[0].start_ps = MS;
-    plan.writers[0].stop_ps = Some(2 * MS);
+    plan.writers[0].start = Time(MS);
+    plan.writers[0].stop = Some(Time(2 * MS));
     let recording = run(plan);
     assert!(recording.meta.complete && recording.meta.end_ps < 3 * MS);
     for flow in &recording.flows {
@@ -346,7 +346,7 @@ fn the_same_seed_gives_the_same_recording_and_another_does_not() {
     let recording = |seed| {
         let mut plan = incast(8);
         plan.seed = seed;
-        plan.writers.iter_mut().for_each(|writer| writer.start_spread_ps = MS);
+        plan.writers.iter_mut().for_each(|writer| writer.start_spread = Time(MS));
         format!("{:?}", run(plan))
     };
     let first = recording(1);
@@ -445,8 +445,8 @@ proptest! {
         }
         plan.writers = vec![writer(0, 4, 5), writer(1, 4, 3), writer(2, 4, 2), writer(3, 0, 2), writer(4, 3, 1)];
         for writer in &mut plan.writers {
-            writer.message_bytes = message;
-            writer.tx_depth = depth;
+            writer.message = Bytes(message);
+            writer.depth = depth;
         }
         let recording = run_with_faults(plan);
         if lossless {

@@ -106,7 +106,7 @@ fn what_passes_an_idle_port_counts_as_one_packet() {
 #[test]
 fn a_port_drains_all_eight_classes() {
     let mut plan = plain_star(9, |_| {});
-    plan.flows.tags = vec!["flows".into()];
+    plan.flows.items = vec!["flows".into()];
     plan.flows.list = (0..8).map(|class| FlowPlan(class, 8, 0, class as u8, 20_000, 0)).collect();
     let recording = run(plan);
     assert!(recording.flows.iter().all(|flow| flow.state == "done"));
@@ -176,7 +176,7 @@ fn a_link_that_comes_back_is_paused_until_it_is_told() {
         });
         (plan.links[0].delay, plan.links[0].headroom_bytes) = (Time(10 * US), 400_000);
         plan.links[2].rate = Rate(1_000_000_000); // what waits for it keeps the pause
-        plan.writers[0].tx_depth = 4096;
+        plan.writers[0].depth = 4096;
         plan.link_events = vec![LinkEventPlan(300 * US, 0, false), LinkEventPlan(310 * US, 0, true)];
         plan.duration_ps = 310 * US + after_repair;
         let recording = run_with_faults(plan);
@@ -201,7 +201,7 @@ fn a_pause_lapses_with_its_quanta() {
         });
         plan.links[2].rate = Rate(1_000_000_000);
         plan.writers = vec![in_class_1(0, 2), in_class_1(1, 0)];
-        plan.writers[0].tx_depth = 4096;
+        plan.writers[0].depth = 4096;
         let recording = run_with_faults(plan);
         let pauses = counter(&recording, "h0", "", "rx_prio1_pause_transition");
         assert_eq!(pauses > 1000, lapse, "{pauses} pauses of {quanta} quanta");

@@ -64,7 +64,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
         "writers": [],
         "tcp_connections": [],
         "flows": {
-            "tags": ["flow"],
+            "items": ["flow"],
             "list": [
                 [number[src], number[dst], 0, marks.index(pg), size, (start - first) * PS]
                 for src, dst, pg, _, size, start in inputs.flows

@@ -66,7 +66,7 @@ class Setup(Protocol):
         """Queue pairs that are no single messages, and TCP connections."""
 
     @property
-    def tags(self) -> list[str]:
+    def listed_items(self) -> list[str]:
         """Traffic items of single messages."""
 
     @property
@@ -143,9 +143,9 @@ class ScenarioSetup:
         return int(qps + sum(entry["connections"] for entry in self.plan.get("tcp_connections", [])))
 
     @property
-    def tags(self) -> list[str]:
+    def listed_items(self) -> list[str]:
         """In the order of the scenario."""
-        return [str(tag) for tag in self.plan.get("flows", {}).get("tags", [])]
+        return [str(item) for item in self.plan.get("flows", {}).get("items", [])]
 
     @property
     def link_events(self) -> int:

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use super::host::check_stack;
 use super::{impossible, in_bounds, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
 use super::{SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan};
-use super::{MAX_CODE_POINTS, MAX_MESSAGE_BYTES};
+use super::MAX_CODE_POINTS;
+use super::traffic::MESSAGES;
 use crate::fabric::lanes::CLASSES;
-use tailback_proto::units::Rate;
+use tailback_proto::units::{Bytes, Rate};
 
 /// Refuses a classification that does not name a class for every code point.
 fn check_classes(place: &str, class_of: &[u8], marks: usize) -> Result<(), PlanError> {
@@ -128,20 +129,15 @@ impl SwitchModelPlan {
 
 impl WriterPlan {
     pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
+        in_bounds(place, self)?;
         if self.src == self.dst {
             return Err(impossible(place, "src and dst are the same host"));
         }
         if self.code_point as usize >= marks {
             return Err(impossible(place, "its code_point is not in code_points"));
         }
-        if self.qps == 0 || self.tx_depth == 0 {
-            return Err(impossible(place, "qps and tx_depth must be above 0"));
-        }
-        if self.message_bytes == 0 || self.message_bytes > MAX_MESSAGE_BYTES {
-            return Err(impossible(place, "message_bytes is not in 1 to 2^31 (IB specification 9.7.6)"));
-        }
-        if self.stop_ps.is_some_and(|stop| stop <= self.start_ps) {
-            return Err(impossible(place, "stop_ps is not after start_ps"));
+        if self.stop.is_some_and(|stop| stop <= self.start) {
+            return Err(impossible(place, "stop is not after start"));
         }
         Ok(())
     }
@@ -169,8 +165,9 @@ impl Plan {
             if !path.is_some_and(|path| matches!(path.target, TargetPlan::Memory(_))) {
                 return Err(impossible(place(), format!("{} has no host_path to memory", load.host)));
             }
-            if let Some(problem) = load.problem() {
-                return Err(impossible(place(), problem));
+            in_bounds(&place(), load)?;
+            if load.stop.is_some_and(|stop| stop <= load.start) {
+                return Err(impossible(place(), "stop is not after start"));
             }
         }
         Ok(())
@@ -219,11 +216,11 @@ impl Plan {
                 "src or dst is not a host"
             } else if flow.src() == flow.dst() {
                 "src and dst are the same host"
-            } else if flow.tag() >= self.flows.tags.len() {
-                "its tag is not in tags"
+            } else if flow.item() >= self.flows.items.len() {
+                "its item is not in items"
             } else if flow.code_point() as usize >= self.code_points.len() {
                 "its code_point is not in code_points"
-            } else if flow.bytes() == 0 || flow.bytes() > MAX_MESSAGE_BYTES {
+            } else if !MESSAGES.contains(&Bytes(flow.bytes())) {
                 "bytes is not in 1 to 2^31 (IB specification 9.7.6)"
             } else {
                 continue;

@@ -25,7 +25,7 @@ pub struct Recording {
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Flow {
-    pub writer: String,
+    pub item: String,
     /// `roce` or `tcp`.
     pub protocol: &'static str,
     /// The congestion control of a queue pair, where the plan has several.

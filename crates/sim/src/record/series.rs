@@ -257,15 +257,15 @@ impl Recorder {
     /// Traffic items, and each at each of its senders.
     fn add_items(&mut self, plan: &Plan) {
         let Some(items) = &self.items else { return };
-        let (names, parts) = (items.names.clone(), items.parts.clone());
+        let (names, at_senders) = (items.names.clone(), items.at_senders.clone());
         for (item, name) in names.iter().enumerate() {
             let entity = Entity::new(format!("item:{name}"), "item", "").of_item(name);
             self.add(entity, &[Source::ItemGoodput(item as u32)]);
         }
-        for (part, of) in parts.iter().enumerate() {
+        for (index, of) in at_senders.iter().enumerate() {
             let (host, item) = (&plan.hosts[of.host as usize].name, &names[of.item as usize]);
             let entity = Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item);
-            self.add(entity, &[Source::PartGoodput(part)]);
+            self.add(entity, &[Source::ItemAtSenderGoodput(index)]);
         }
     }
 
@@ -331,7 +331,7 @@ impl Recorder {
                 Source::GoodputTx(_)
                 | Source::QpRate(_)
                 | Source::ItemGoodput(_)
-                | Source::PartGoodput(_)
+                | Source::ItemAtSenderGoodput(_)
                 | Source::Cwnd(_) => true,
                 Source::Veth(_, source) if source.always() => true,
                 Source::Bridge(BridgeSource::Core(..)) => true,
@@ -399,11 +399,11 @@ fn queue_pair(plan: &Plan, world: &World, qp: usize) -> Entity {
     let (kind, short, number, item) = match qp.checked_sub(world.nics.first_flow_qp as usize) {
         Some(message) => {
             let flow = &plan.flows.list[message];
-            ("message", "flow", message, &plan.flows.tags[flow.tag()])
+            ("message", "flow", message, &plan.flows.items[flow.item()])
         }
         None => {
             let number = world.nics.writers[s.writer as usize].number_of(qp as u32) as usize;
-            ("queue-pair", "qp", number, &plan.writers[s.writer as usize].name)
+            ("queue-pair", "qp", number, &plan.writers[s.writer as usize].item)
         }
     };
     let (src, dst) = (&plan.hosts[s.src as usize].name, &plan.hosts[s.dst as usize].name);

@@ -59,8 +59,8 @@ pub(super) enum Source {
     QpGoodput(usize),
     /// Of a traffic item, all receivers together.
     ItemGoodput(u32),
-    /// Of a traffic item at one sender: index into the parts of [`Items`].
-    PartGoodput(usize),
+    /// Of a traffic item at one sender: index into `at_senders` of [`Items`].
+    ItemAtSenderGoodput(usize),
     CpuShare(usize),
     RxMean(usize),
     RxMax(usize),
@@ -89,7 +89,7 @@ impl Source {
             Veth(_, source) => source.kind(),
             Bridge(source) => source.kind(),
             GoodputTx(_) | GoodputRx(_) | WireTx(_) | WireRx(_) | QpGoodput(_) | ConnectionGoodput(_)
-            | ItemGoodput(_) | PartGoodput(_) => Kind::Rate,
+            | ItemGoodput(_) | ItemAtSenderGoodput(_) => Kind::Rate,
             PacketSeqErr(_)
             | OutOfSequence(_)
             | LocalAckTimeoutErr(_)
@@ -114,7 +114,7 @@ impl Source {
     pub fn metric(self, signals: &[Cow<'static, str>]) -> Cow<'static, str> {
         use Source::*;
         Cow::Borrowed(match self {
-            GoodputTx(_) | PartGoodput(_) => "goodput_tx_bps",
+            GoodputTx(_) | ItemAtSenderGoodput(_) => "goodput_tx_bps",
             GoodputRx(_) | ItemGoodput(_) => "goodput_rx_bps",
             WireTx(_) => "wire_tx_bps",
             WireRx(_) => "wire_rx_bps",
@@ -233,7 +233,7 @@ impl Column {
             Veth(index, source) => return veth::read(world, index, source, before, span),
             QpGoodput(qp) => world.nics.recv_qps[qp].bytes_delivered,
             ItemGoodput(item) => items.map_or(0, |items| items.of_item(item)),
-            PartGoodput(part) => items.map_or(0, |items| items.of_part(part)),
+            ItemAtSenderGoodput(index) => items.map_or(0, |items| items.at_sender(index)),
         };
         let difference = counter - std::mem::replace(before, counter);
         self.kind.of_difference(difference, span)

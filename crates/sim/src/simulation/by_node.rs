@@ -104,7 +104,7 @@ fn two_switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
     let ends = (0..6).map(|at| (name(at), format!("sw{}", at / 3))).chain([("sw0".into(), "sw1".into())]);
     plan.links = ends.map(|(a, b)| LinkPlan { a, b, ..link.clone() }).collect();
     plan.switch_models[0].shared_bytes = 200_000;
-    let writer = WriterPlan { start_ps: 0, stop_ps: None, messages: None, ..plan.writers[0].clone() };
+    let writer = WriterPlan { start: Time::ZERO, stop: None, messages: None, ..plan.writers[0].clone() };
     plan.writers = (writers.iter())
         .map(|&(src, to, qps)| WriterPlan {
             src: name(src),

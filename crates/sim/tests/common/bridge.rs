@@ -40,7 +40,7 @@ pub fn bridged(model: BridgeModelPlan) -> Plan {
 
 /// `ib_write_bw` from h0 to h1.
 pub fn write_bw() -> WriterPlan {
-    WriterPlan { message_bytes: 65_536, ..writer(0, 1, 1) }
+    WriterPlan { message: Bytes(65_536), ..writer(0, 1, 1) }
 }
 
 /// `ib_write_lat` between h0, which begins, and h1.
@@ -48,7 +48,7 @@ pub fn write_lat(messages: u64) -> Vec<WriterPlan> {
     let one = |src: &str, dst: &str, writer, begins| WriterPlan {
         src: src.into(),
         dst: dst.into(),
-        message_bytes: 2,
+        message: Bytes(2),
         messages: Some(messages),
         partner: Some(PartnerPlan { writer, begins }),
         ..write_bw()

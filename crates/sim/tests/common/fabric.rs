@@ -82,7 +82,7 @@ impl FatTree {
                 }
             }
         }
-        plan.flows.tags = vec!["flows".into()];
+        plan.flows.items = vec!["flows".into()];
         plan.duration_ps = 1000 * MS;
         plan
     }

@@ -101,18 +101,18 @@ pub fn connectx() -> DcqcnParameters {
 /// Writers from `src` to `dst` that never stop, 1 KiB messages.
 pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
     WriterPlan {
-        name: "write".into(),
+        item: "write".into(),
         src: format!("h{src}"),
         dst: format!("h{dst}"),
         code_point: 3,
         congestion: None,
         qps,
-        message_bytes: 1024,
-        tx_depth: 128,
+        message: Bytes(1024),
+        depth: 128,
         messages: None,
-        start_ps: 0,
-        start_spread_ps: 0,
-        stop_ps: None,
+        start: Time(0),
+        start_spread: Time(0),
+        stop: None,
         partner: None,
     }
 }
