@@ -25,8 +25,8 @@ from tailback.plan import plan_json
 from tailback.report import render
 from tailback.report.plots import marks, qp_rates
 from tailback.results import Result
-from tailback.run import _simulation
 from tailback.run_folder import FILES
+from tailback.running import _simulation
 
 CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
 NAMES = sorted(path.name for path in CASES.iterdir())

@@ -45,7 +45,12 @@ def test_nothing_comes_from_elsewhere(html: str) -> None:
     page = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.findall(r"""(?:src|href)=["']?(?!#|data:)""", page)
     assert "default-src 'none'" in page
-    assert html.count("* plotly.js v") == 1
+    assert html.count("* plotly.js (cartesian - minified) v") == 1
+    assert "Licensed under the MIT license" in html
+
+
+def test_a_report_is_small(html: str) -> None:
+    assert len(html.encode()) < 2_000_000
 
 
 def test_a_report_is_the_same_twice(lossless: Result, html: str) -> None:

@@ -20,8 +20,9 @@ from tailback import signals, text
 from tailback.executors import Processes, WorkerLost, tell
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
-from tailback.run import RunFailed, claimed, run_checked
+from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
+from tailback.summary.figures import FIGURES, value_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,25 +33,6 @@ _REPORT_S = 0.1
 
 Progress = Callable[[int, float], None]
 """Told the seed of a run and the share of it that is done."""
-
-# What the table shows: a name, the path of the figure in the summary, and its unit.
-_FIGURES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("Median slowdown", ("fct", "all", "slowdown", "p50"), "index"),
-    ("99 % slowdown", ("fct", "all", "slowdown", "p99"), "index"),
-    ("99.9 % slowdown", ("fct", "all", "slowdown", "p999"), "index"),
-    ("Flows done", ("fct", "finished"), "count"),
-    ("Throughput", ("goodput", "total_bps"), "bit/s"),
-    ("Fairness (Jain)", ("fairness", "jain"), "index"),
-    ("TCP's share", ("protocols", "tcp", "share"), "share"),
-    ("TCP timeouts", ("tcp", "timeouts"), "count"),
-    ("CPU, busiest host", ("cpu", "share"), "share"),
-    ("Packets dropped", ("losses", "dropped_packets"), "count"),
-    ("Packets sent again", ("losses", "retransmitted_share"), "share"),
-    ("Worst pause", ("pauses", "largest_share_of_a_second"), "share"),
-    ("Packets marked", ("signals", "ecn_marked_packets"), "count"),
-    ("CNPs", ("signals", "cnps"), "count"),
-    ("Fullest queue, mean", ("standing_queue", "mean_bytes"), "B"),
-)
 
 
 @dataclass
@@ -69,11 +51,11 @@ class SeedRuns:
     def figures(self) -> list[dict[str, Any]]:
         """Mean, least and most of the main figures over all seeds that have them."""
         rows = []
-        for name, path, unit in _FIGURES:
+        for name, path, unit in FIGURES:
             values = {
                 seed: value
                 for seed in sorted(self.summaries)
-                if (value := self._value(seed, path)) is not None
+                if (value := value_at(self.summaries[seed], path)) is not None
             }
             if values:
                 rows.append(
@@ -87,12 +69,6 @@ class SeedRuns:
                     }
                 )
         return rows
-
-    def _value(self, seed: int, path: tuple[str, ...]) -> float | None:
-        value: Any = self.summaries[seed]
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return None if value is None else float(value)
 
     def table(self) -> Table:
         """The figures for the terminal."""
@@ -148,11 +124,13 @@ def run_seeds(
     jobs: int = 1,
     progress: Progress | None = None,
     controllers: Mapping[str, str] | None = None,
+    report: bool = True,
 ) -> SeedRuns:
     """Runs a scenario with each seed, `jobs` at a time, into `out/seed-N`; `out/seeds.json` has the figures.
 
     An interrupt keeps the runs that are complete. seeds.json is written last: a folder without it was not
-    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name.
+    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name. Without
+    `report` the runs have no report.html.
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
@@ -162,7 +140,7 @@ def run_seeds(
     """
     # What can be wrong depends on no seed; the runs load it again in their own processes.
     load(scenario, sets=sets, seed=seeds[0], controllers=controllers)
-    source = _Source(scenario, tuple(sets), dict(controllers or {}))
+    source = _Source(scenario, tuple(sets), dict(controllers or {}), report)
     with claimed(out) as folder:
         return _run_all(source, seeds, folder.path, jobs, progress)
 
@@ -173,6 +151,7 @@ class _Source(NamedTuple):
     scenario: str
     sets: tuple[str, ...]
     controllers: dict[str, str]
+    report: bool
 
 
 def _run_all(
@@ -223,7 +202,7 @@ def _one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
     checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
     duration = checked.run.duration
     result = run_checked(checked, None, step)
-    result.write(out)
+    result.write(out, source.report)
     return result.summary
 
 

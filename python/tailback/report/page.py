@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
 
 from tailback import drawing, explain, text
 from tailback.findings import findings
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
 from tailback.report.completion import completion_table
-from tailback.report.figures import Figure, View, views
+from tailback.report.figures import View, views
+from tailback.report.frame import environment, for_script
 from tailback.report.hosts import cpu_table, tcp_table
 from tailback.report.plot import Plot
 from tailback.report.shares import with_shares
@@ -30,32 +26,6 @@ from tailback.report.tailback_chart import (
     tailback_chart,
 )
 from tailback.summary import summarise
-
-
-def environment() -> Environment:
-    """Templates of the reports; everything put into them is escaped."""
-    env = Environment(
-        loader=PackageLoader("tailback.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    env.globals["plotly_js"] = get_plotlyjs
-    env.filters["units"] = keep_units
-    return env
-
-
-def keep_units(words: str) -> str:
-    """No line break between a number and its unit."""
-    return re.sub(r"(?<=\d) (?=(?:%|[kKMGT]?B|[kMGT]?bit/s|s|ms|µs|ns)(?!\w))", "\u00a0", words)
-
-
-def for_script(figures: list[Figure]) -> str:
-    """Figures as JSON that may stand inside a script element: no `<` in it can end the element."""
-    plain = [{"id": figure.id, "data": figure.data, "layout": figure.layout} for figure in figures]
-    return json.dumps(plain, sort_keys=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def render(result: Recorded) -> str:

@@ -20,8 +20,9 @@ from tailback.report.figures import (
     round_top,
     views,
 )
+from tailback.report.frame import environment, for_script
 from tailback.report.hosts import by_protocol, cpu
-from tailback.report.page import environment, for_script, scale_key
+from tailback.report.page import scale_key
 from tailback.report.plot import Plot
 from tailback.report.plots import losses, pauses, per_sender, throughput
 from tailback.report.shares import fairness, items

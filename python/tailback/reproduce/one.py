@@ -17,7 +17,7 @@ from tailback.reproduce.experiments import Claim, Experiment, Sensitivity, load_
 from tailback.reproduce.outcome import Measured, Reproduction, Row, Variant
 from tailback.reproduce.runs import Progress, Runner, Runs
 from tailback.results import Result
-from tailback.run import claimed
+from tailback.running import claimed
 
 
 def reproduce(

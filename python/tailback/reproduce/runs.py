@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from tailback import signals
 from tailback.executors import Processes, Threads, WorkerLost, tell
 from tailback.results import Result
-from tailback.run import Interrupted, RunFailed, run
+from tailback.running import Interrupted, RunFailed, run
 from tailback.scenario import load
 
 Kept = TypeVar("Kept")

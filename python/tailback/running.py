@@ -46,6 +46,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], None] | None = None,
     controllers: Mapping[str, Factory | str] | None = None,
+    report: bool = True,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -57,6 +58,7 @@ def run(
         progress: Called about a hundred times a second with `time_ps`, `packet_hops`, `events` and `done`.
         controllers: Congestion controllers in Python, by the names that the scenario knows them by:
             subclasses of `tailback.Controller`. One alone that nothing names is host.congestion.
+        report: Whether `out` gets a report.html.
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
@@ -65,13 +67,15 @@ def run(
             KeyboardInterrupt; its `result` has the part that ran, and is in `out`, too.
         OSError: `out` could not be written, such as when the disk is full; nothing of the result is there.
     """
-    return run_checked(load(scenario, sets=sets, seed=seed, controllers=controllers), out, progress)
+    checked = load(scenario, sets=sets, seed=seed, controllers=controllers)
+    return run_checked(checked, out, progress, report)
 
 
 def run_checked(
     checked: Scenario,
     out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
+    report: bool = True,
 ) -> Result:
     """As `run`, of a scenario as `load` gave it: it is not checked again. `out` may be claimed already.
 
@@ -89,6 +93,7 @@ def run_checked(
             lambda recording, took: Result.from_recording(checked, plan, recording, *took),
             out,
             progress,
+            report,
         )
     except ControllerError as error:
         place, text = failure(error, own[error.args[0]].kind)
@@ -118,8 +123,10 @@ def carry_out(
     make: Callable[[Recorded, Took], Result],
     out: str | os.PathLike[str] | OutFolder | None,
     progress: Callable[[Progress], None] | None,
+    report: bool = True,
 ) -> Result:
-    """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`.
+    """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`, with or without
+    a report.
 
     Raises:
         Interrupted: Ctrl-C; it has the result of what ran.
@@ -142,7 +149,7 @@ def carry_out(
         took = Took(time.perf_counter() - wall, time.thread_time() - cpu, interrupted)
         result = make(recording, took)
         if folder is not None:
-            result.write(folder)
+            result.write(folder, report)
     if interrupted:
         raise Interrupted(result)
     return result
@@ -157,8 +164,11 @@ def _simulation(plan: str, controllers: Sequence[Checked] = ()) -> Simulation:
         raise ScenarioError([Problem("", (), str(error))]) from None
 
 
-def claimed(out: str | os.PathLike[str] | OutFolder, new: bool = False) -> AbstractContextManager[OutFolder]:
-    """A folder for a result that is claimed already, or is claimed now, before a long run.
+def claimed(
+    out: str | os.PathLike[str] | OutFolder, new: bool = False, resume: bool = False
+) -> AbstractContextManager[OutFolder]:
+    """A folder for a result that is claimed already, or is claimed now, before a long run; with `resume`
+    one that may have anything in it.
 
     Raises:
         ScenarioError: it is not a folder, not empty, another run writes there, or it cannot be written.
@@ -168,7 +178,7 @@ def claimed(out: str | os.PathLike[str] | OutFolder, new: bool = False) -> Abstr
         return nullcontext(out)
     path = Path(out)
     try:
-        return claim(path, "absent" if new else "empty")
+        return claim(path, "absent" if new else "any" if resume else "empty")
     except Occupied as error:
         if new:
             raise
