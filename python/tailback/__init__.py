@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tailback.comparison import compare
     from tailback.controller import Controller, Link
     from tailback.hpcc.run import run_hpcc
     from tailback.results import Result
@@ -33,6 +34,7 @@ _PLACES = {
     "Scenario": "scenario",
     "ScenarioError": "scenario",
     "__version__": "version",
+    "compare": "comparison",
     "load": "scenario.load",
     "run": "running",
     "run_hpcc": "hpcc.run",
@@ -48,6 +50,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "__version__",
+    "compare",
     "load",
     "run",
     "run_hpcc",

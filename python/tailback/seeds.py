@@ -22,7 +22,7 @@ from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
-from tailback.summary.figures import FIGURES, value_at
+from tailback.summary.figures import FIGURES, in_words, value_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,16 +79,8 @@ class SeedRuns:
         for name in ("Mean", "Least", "Most"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in self.figures():
-            table.add_row(
-                row["figure"], *(_in_words(row[key], row["unit"]) for key in ("mean", "min", "max"))
-            )
+            table.add_row(row["figure"], *(in_words(row[key], row["unit"]) for key in ("mean", "min", "max")))
         return table
-
-
-def _in_words(value: float, unit: str) -> str:
-    if unit == "count" and value < 100 and not float(value).is_integer():
-        return text.significant(value)
-    return text.significant(value) if unit == "index" else text.by_unit(value, unit)
 
 
 def parse(given: str) -> list[int]:

@@ -79,11 +79,10 @@ impl World {
             let model = match model_of.get(&(host.nic, rate)) {
                 Some(&model) => model,
                 None => {
-                    let model = nic_model(&plan.nics[host.nic], rate, controls).map_err(
-                        |(part, problem)| {
+                    let model =
+                        nic_model(&plan.nics[host.nic], rate, controls).map_err(|(part, problem)| {
                             impossible(&format!("nics[{}].{part}", host.nic), problem.to_string())
-                        },
-                    )?;
+                        })?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
                     nic_models.len() as u32 - 1

@@ -10,7 +10,7 @@ use common::host::memory_pair;
 use common::tcp::{connections, cpu, tcp};
 use common::{ecn, run_with_faults, star, writer, US};
 use proptest::prelude::*;
-use tailback_proto::units::{Bytes};
+use tailback_proto::units::Bytes;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 

@@ -350,7 +350,8 @@ fn impossible_plans_are_refused_with_the_place() {
     assert_eq!(refuse(&|p| p.nics[0].cpu = None), format!("{item}h0 has no tcp or no cpu"));
     assert_eq!(refuse(&|p| p.tcp_connections[0].dst = "sw0".into()), format!("{item}sw0 is not a host"));
     assert!(refuse(&|p| p.tcp_connections[0].dst = "h0".into()).contains("the same host"));
-    assert!(refuse(&|p| p.tcp_connections[0].connections = 0).contains("tcp_connections[0].connections: expected 1 to 65536"));
+    assert!(refuse(&|p| p.tcp_connections[0].connections = 0)
+        .contains("tcp_connections[0].connections: expected 1 to 65536"));
     assert!(refuse(&|p| p.tcp_connections[0].code_point = 8).contains("code_points"));
     assert!(refuse(&|p| p.tcp_connections[0].bytes = Some(Bytes(0))).contains("bytes"));
     assert!(refuse(&|p| p.tcp_connections[0].stop = Some(Time(0))).contains("stop"));

@@ -25,6 +25,7 @@ COMMANDS = {
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
     "sweep": "Run a scenario at many points with several seeds, and say which differences are noise.",
     "explain": "Say where a run is stuck, and what shows it.",
+    "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of a run as a tool on its hosts would.",
     "list": "List the built-in scenarios and the published experiments.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -36,6 +37,9 @@ Out = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
 ]
+
+_PIPED_WIDTH = 10_000
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
 @contextmanager
@@ -93,15 +97,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def say(tables: Sequence[RenderableType], where: str) -> None:
+def say(tables: Sequence[RenderableType], where: str = "") -> None:
     """Prints what a run came to, and where it is. Whoever does not read it to its end has seen enough."""
     from rich.console import Console
 
     try:
-        console = Console()
+        # What reads a pipe finds each row on a line of its own.
+        console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
         for table in tables:
-            console.print(table)
-        typer.echo(where)
+            with console.capture() as shown:
+                console.print(table)
+            # Columns are filled with blanks to the console's width.
+            typer.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
+        if where:
+            typer.echo(where)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # the library exits with 1: the status still tells
         silence_stdout()
+
+
+def say_json(data: object) -> None:
+    """Prints data for other programs."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))

@@ -9,9 +9,11 @@ import json
 import re
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from tailback.report.themes import DARK
 
 if TYPE_CHECKING:
     from tailback.report.figures import Figure
@@ -29,6 +31,8 @@ def environment() -> Environment:
     )
     env.globals["plotly"] = _plotly
     env.filters["units"] = keep_units
+    env.filters["in_script"] = in_script
+    env.filters["capitalised"] = lambda words: words[:1].upper() + words[1:]
     return env
 
 
@@ -47,5 +51,10 @@ def keep_units(words: str) -> str:
 
 def for_script(figures: list[Figure]) -> str:
     """Figures as JSON that may stand inside a script element: no `<` in it can end the element."""
-    plain = [{"id": figure.id, "data": figure.data, "layout": figure.layout} for figure in figures]
-    return json.dumps(plain, sort_keys=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    plain = [{key: getattr(figure, key) for key in ("id", "axis", "data", "layout")} for figure in figures]
+    return in_script({"figures": plain, "dark": DARK})
+
+
+def in_script(data: Any) -> str:
+    """Data as JSON that may stand inside a script element."""
+    return json.dumps(data, sort_keys=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -15,5 +15,3 @@ class Plot:
     heading: str
     caption: str
     figures: list[Figure] = field(default_factory=list)
-    alike: bool = False
-    """Whether the figures are of one kind, and have as much room each."""

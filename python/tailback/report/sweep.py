@@ -94,7 +94,6 @@ def _plot(number: int, done: Swept, shown: Shown) -> Plot:
         shown.label,
         caption if figures else "No setting was varied.",
         figures,
-        alike=len(figures) > 1,
     )
 
 
@@ -115,7 +114,7 @@ def _effect(id_: str, done: Swept, effect: Effect) -> Figure:
         known = [(x, one) for x, one in points if one.seeds]
         data = [_means([x for x, _ in known], [one for _, one in known], factor, "markers")]
         look = _look(effect.setting, title, category=any(isinstance(x, str) for x, _ in known))
-        return Figure(id_, "whole", f"Over {effect.setting}", effect.in_words, _HEIGHT, data, look)
+        return Figure(id_, f"Over {effect.setting}", effect.in_words, _HEIGHT, data, look)
     seeds = {value: _over_others(done, effect, value) for value in values}
     data = []
     every = sorted({seed for by_seed in seeds.values() for seed in by_seed})
@@ -138,9 +137,7 @@ def _effect(id_: str, done: Swept, effect: Effect) -> Figure:
     )
     verdict = "noise" if effect.is_noise else "an effect"
     heading = f"Over {effect.setting}: {verdict}"
-    return Figure(
-        id_, "whole", heading, effect.in_words, _HEIGHT, data, _look(effect.setting, title, category=True)
-    )
+    return Figure(id_, heading, effect.in_words, _HEIGHT, data, _look(effect.setting, title, category=True))
 
 
 def _over_others(done: Swept, effect: Effect, value: str) -> dict[int, float]:
@@ -205,7 +202,7 @@ def _together(id_: str, done: Swept, shown: Shown, first: str, second: str) -> F
     look["yaxis"].pop("rangemode", None)
     look["margin"] = {**look["margin"], "l": 78, "r": 14}
     heading = f"{title}: {first} and {second}"
-    return Figure(id_, "whole", heading, heading, _HEIGHT, data, look)
+    return Figure(id_, heading, heading, _HEIGHT, data, look)
 
 
 def _fronts(done: Swept) -> list[Plot]:
@@ -243,7 +240,7 @@ def _fronts(done: Swept) -> list[Plot]:
         )
     look = _look(x_title, y_title, category=False)
     figure = Figure(
-        "pareto-front", "whole", f"{y_name} over {x_name.lower()}", "Pareto front", _HEIGHT + 60, data, look
+        "pareto-front", f"{y_name} over {x_name.lower()}", "Pareto front", _HEIGHT + 60, data, look
     )
     figure.layout["height"] = _HEIGHT + 60
     caption = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tailback import text
+
 
 class MainFigure(NamedTuple):
     """A name, the path of the figure in the summary, and its unit."""
@@ -39,3 +41,10 @@ def value_at(summary: Mapping[str, Any], path: Sequence[str]) -> float | None:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def in_words(value: float, unit: str) -> str:
+    """A value in the unit of its figure."""
+    if unit == "count" and value < 100 and not float(value).is_integer():
+        return text.significant(value)
+    return text.significant(value) if unit == "index" else text.by_unit(value, unit)

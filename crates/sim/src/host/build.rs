@@ -45,7 +45,11 @@ impl Tcp {
                     problem: format!("no path from {} to {}", item.src, item.dst),
                 });
             }
-            self.sockets.items.push(Item { first, connections: item.connections, bytes: item.bytes.map(|bytes| bytes.0) });
+            self.sockets.items.push(Item {
+                first,
+                connections: item.connections,
+                bytes: item.bytes.map(|bytes| bytes.0),
+            });
             for connection in first..first + item.connections {
                 let cores = ends.map(|host| self.cpus.rss(host, plan.seed, connection as u64));
                 let classes = ends.map(|host| fabric.classes.of(host)[item.code_point as usize]);

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::host::check_stack;
+use super::traffic::MESSAGES;
+use super::MAX_CODE_POINTS;
 use super::{impossible, in_bounds, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
 use super::{SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan};
-use super::MAX_CODE_POINTS;
-use super::traffic::MESSAGES;
 use crate::fabric::lanes::CLASSES;
 use tailback_proto::units::{Bytes, Rate};
 
@@ -85,7 +85,9 @@ impl NicPlan {
 impl SwitchModelPlan {
     /// ECN thresholds of a class of a port.
     pub fn ecn_of(&self, rate: Rate, class: u8) -> Option<&EcnPlan> {
-        let with = |rate: Option<u64>| self.ecn.iter().find(|ecn| ecn.rate_bps == rate && ecn.priorities.contains(&class));
+        let with = |rate: Option<u64>| {
+            self.ecn.iter().find(|ecn| ecn.rate_bps == rate && ecn.priorities.contains(&class))
+        };
         with(Some(rate.0)).or_else(|| with(None))
     }
 

@@ -116,7 +116,9 @@ impl HostPathPlan {
             match (buffer.xoff_bytes, buffer.xon_bytes) {
                 (None, None) => {}
                 (Some(xoff), Some(xon)) if xon < xoff && xoff <= self.receive_buffer.lossless_size.0 => {}
-                (Some(_), Some(_)) => return Some(format!("{place}: xon below xoff up to lossless_size is needed")),
+                (Some(_), Some(_)) => {
+                    return Some(format!("{place}: xon below xoff up to lossless_size is needed"))
+                }
                 _ => return Some(format!("{place}: xoff_bytes and xon_bytes go together")),
             }
         }

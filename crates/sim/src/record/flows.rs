@@ -74,7 +74,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         rp_cnp_handled: s.rp_cnp_handled,
         np_cnp_sent: r.np_cnp_sent,
         np_ecn_marked_roce_packets: r.np_ecn_marked_roce_packets,
-        rate_bps: Some(super::source::rate(world, qp)),
+        rate_bps: Some(super::queue_pairs::rate(world, qp)),
         ..Flow::default()
     }
 }

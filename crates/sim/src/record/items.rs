@@ -7,9 +7,26 @@ use std::collections::HashMap;
 
 use tailback_proto::units::Time;
 
+use super::quantity::quantities;
 use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
+
+quantities! {
+    /// Of a traffic item.
+    ITEM of ["item"] always, |bin, item| {
+        "goodput_rx_bps": Rate, "bit/s", "what of it arrived in order, at all receivers together"
+            = bin.items.map_or(0, |items| items.of_item(item as u32));
+    }
+}
+
+quantities! {
+    /// Of a traffic item at one of its senders.
+    ITEM_AT_SENDER of ["item-at-sender"] always, |bin, index| {
+        "goodput_tx_bps": Rate, "bit/s", "what of it arrived in order, a part of that of the host"
+            = bin.items.map_or(0, |items| items.at_sender(index));
+    }
+}
 
 /// One traffic item at one sending host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,15 +66,15 @@ impl Items {
                 names.len() as u32 - 1
             })
         };
-        let listed = plan.flows.list.iter().map(|flow| (plan.flows.items[flow.item()].as_str(), flow.start()));
+        let listed =
+            plan.flows.list.iter().map(|flow| (plan.flows.items[flow.item()].as_str(), flow.start()));
         let writers: Vec<(u32, Time)> = (plan.writers.iter())
             .map(|writer| (writer.item.as_str(), writer.start))
             .chain(listed)
             .map(|(name, start)| (number(name), start))
             .collect();
-        let sockets: Vec<(u32, Time)> = (plan.tcp_connections.iter())
-            .map(|item| (number(item.item.as_str()), item.start))
-            .collect();
+        let sockets: Vec<(u32, Time)> =
+            (plan.tcp_connections.iter()).map(|item| (number(item.item.as_str()), item.start)).collect();
         if names.len() < 2 {
             return None;
         }

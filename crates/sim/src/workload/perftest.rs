@@ -39,8 +39,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub fn new(plan: &crate::plan::WriterPlan, mtu: u32, first_qp: u32) -> Self {
         let packets = plan.message.0.div_ceil(mtu as u64);
-        let completion_every =
-            if plan.message.0 > SHARED_COMPLETION_BYTES { 1 } else { SHARED_COMPLETIONS };
+        let completion_every = if plan.message.0 > SHARED_COMPLETION_BYTES { 1 } else { SHARED_COMPLETIONS };
         Writer {
             message_bytes: plan.message.0,
             mtu,

@@ -8,7 +8,9 @@
 //! goes up a level when no sample was above the threshold for a while, and after each level waits as long again (assumption).
 //! While a level is being written the agent, a single thread, decides nothing (assumption).
 
-use crate::congestion::host::{Ladder, LadderParameters, OccupancyMeter, CLOCKS, INTERVALS, LINES, MODULE, WAN};
+use crate::congestion::host::{
+    Ladder, LadderParameters, OccupancyMeter, CLOCKS, INTERVALS, LINES, MODULE, WAN,
+};
 use crate::parameters::{FallingRates, DELAY, POSITIVE_RATE};
 use crate::units::{Rate, Time};
 

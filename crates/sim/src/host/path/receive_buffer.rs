@@ -10,9 +10,9 @@
 //! Leaves out: cells, and the spare part that no priority uses.
 
 use super::level::Level;
+use super::settings::ReceiveBufferParameters;
 use crate::fabric::lanes::CLASSES;
 use crate::fabric::packet::Fifo;
-use super::settings::ReceiveBufferParameters;
 use crate::plan::ReceiveBufferPlan;
 
 /// One part of the buffer.

@@ -5,7 +5,7 @@
 //! truncated halves. Alpha is updated when somebody needs it, one period after the other because the rounding of each
 //! product counts.
 
-use super::plan::Dcqcn;
+use super::super::plan::Dcqcn;
 
 /// Parameters; times in ps.
 #[derive(Clone, Copy, Debug)]
