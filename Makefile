@@ -13,14 +13,14 @@ ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.to
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked failure-points \
-	settings docs \
+	settings docs wheel \
 	bench mutants lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-demo: install ## build, run the 16-to-1 incast and say where its report is
-	@$(BIN)/tailback run roce-incast-lossless
+demo: install ## build, run half a second of the 16-to-1 incast and say where its report is
+	@$(BIN)/tailback run roce-incast-lossless --set run.duration=500ms
 
 install: $(INSTALLED) ## build the engine and install into .venv
 
@@ -34,6 +34,11 @@ $(INSTALLED): $(VENV)/bin/maturin $(ENGINE_SOURCES) pyproject.toml
 	@echo "building the engine; the first time takes a few minutes"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP_INSTALL) --editable . --no-build-isolation
 	@touch $@
+
+wheel: $(VENV)/bin/maturin ## build a wheel into dist/, install it into an empty environment and run a scenario there
+	@rm -rf dist
+	@$(BIN)/maturin build --release --locked --quiet --out dist
+	@sh tools/try-wheel $(PYTHON) dist/*.whl
 
 $(VENV)/.test: $(INSTALLED)
 	@$(PIP_INSTALL) --group test

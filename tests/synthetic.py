@@ -70,7 +70,9 @@ def plan(
         "hosts": [{"name": f"h{i}", "nic": 0} for i in range(senders + 1)],
         "nics": [{"mtu": 1024, "rx_latency": 300_000, "cnp_code_point": 1}],
         "switches": [{"name": "sw0", "model": 0}],
-        "switch_models": [{"buffer": 16_000_000, "lossless": [3] if lossless else [], "strict": [6]}],
+        "switch_models": [
+            {"buffer": 16_000_000, "lossless": [3] if lossless else [], "strict": [6], "ecn": []}
+        ],
         "links": [
             {"a": f"h{i}", "b": "sw0", "rate": int(LINE), "delay": 500_000} for i in range(senders + 1)
         ],

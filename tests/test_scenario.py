@@ -196,8 +196,8 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, topology, controllers, failures, host, switch, bridge, veth, traffic, "
-            "memory_load, record",
+            "name, about, run, qos, preset, topology, controllers, failures, host, switch, bridge, veth, "
+            "traffic, memory_load, record",
         ),
     ],
 )

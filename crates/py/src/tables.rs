@@ -1,13 +1,13 @@
 //! A recording as Arrow tables.
 
-use arrow::array::{
+use arrow_array::types::Int32Type;
+use arrow_array::RecordBatch;
+use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, UInt32Array, UInt8Array,
 };
-use arrow::datatypes::Int32Type;
-use arrow::error::ArrowError;
-use arrow::record_batch::RecordBatch;
+use arrow_schema::ArrowError;
 use std::sync::Arc;
-use tailback_sim::record::{Counter, Entity, Flow, Read, Series, COLUMNS, CONGESTION};
+use tailback_sim::record::{Counter, Entity, Flow, Read, Series, COLUMNS};
 
 pub type Table = Result<RecordBatch, ArrowError>;
 
@@ -38,8 +38,7 @@ fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
 
 pub fn flows(flows: &[Flow]) -> Table {
     let rows = || flows.iter();
-    let columns =
-        COLUMNS.iter().filter(|column| column.name != CONGESTION || rows().any(|f| f.congestion.is_some()));
+    let columns = COLUMNS.iter().filter(|column| column.is_in(flows));
     let values = |read: &Read| -> ArrayRef {
         match *read {
             Read::Row => integers(0..flows.len() as u64),

@@ -147,6 +147,7 @@ def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:
         "byte_reset_unit_bytes": 1,
         "release_at_max_rate": False,
         "cnp_interval_per": "qp",
+        "wait_follows_rate": False,
     }
 
 

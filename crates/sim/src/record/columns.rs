@@ -11,6 +11,20 @@ pub struct Column {
     pub read: Read,
     /// One line.
     pub help: &'static str,
+    /// It is there only where a row has a value.
+    sometimes: bool,
+}
+
+impl Column {
+    /// Whether a table of these flows has it.
+    pub fn is_in(&self, flows: &[Flow]) -> bool {
+        !self.sometimes
+            || match self.read {
+                Read::OptionalText(read) => flows.iter().any(|flow| read(flow).is_some()),
+                Read::OptionalInteger(read) => flows.iter().any(|flow| read(flow).is_some()),
+                _ => true,
+            }
+    }
 }
 
 /// How a value is read, by its type.
@@ -43,15 +57,16 @@ impl Read {
 }
 
 const fn column(name: &'static str, read: Read, help: &'static str) -> Column {
-    Column { name, read, help }
+    Column { name, read, help, sometimes: false }
 }
 
-/// Of a flow's congestion control, which is a column only where a scenario has several.
-pub const CONGESTION: &str = "congestion";
+const fn sometimes(name: &'static str, read: Read, help: &'static str) -> Column {
+    Column { name, read, help, sometimes: true }
+}
 
 /// All of them, in order.
 #[rustfmt::skip] // a line each
-pub static COLUMNS: [Column; 36] = {
+pub static COLUMNS: [Column; 39] = {
     use Read::*;
     [
         column("flow", Row, "number of the queue pair in the run"),
@@ -89,6 +104,9 @@ pub static COLUMNS: [Column; 36] = {
         column("ece_received", Integer(|f| f.ece_received), "TCP: ACKs that told the sender of a mark"),
         column("cwnd_bytes", OptionalInteger(|f| f.cwnd_bytes), "TCP: congestion window at the end; null for RoCE"),
         column("srtt_ps", OptionalInteger(|f| f.srtt_ps), "TCP: smoothed round-trip time at the end; null where none was measured"),
-        column(CONGESTION, OptionalText(|f| f.congestion.as_deref()), "RoCE: its congestion control; null for TCP. Only where a scenario has several"),
+        sometimes("congestion", OptionalText(|f| f.congestion.as_deref()), "RoCE: its congestion control; null for TCP. Only where a scenario has several"),
+        sometimes("min_rate_wait_ps", OptionalInteger(|f| f.min_rate_wait_ps), "how long its packets waited by the lowest rate of its controller (`rpg_min_rate`); null where none did. Only where a queue pair waited so, as the next two"),
+        sometimes("min_rate_from_ps", OptionalInteger(|f| f.min_rate_span_ps.map(|(from, _)| from)), "when the first such wait began"),
+        sometimes("min_rate_to_ps", OptionalInteger(|f| f.min_rate_span_ps.map(|(_, to)| to)), "when the last such wait ended"),
     ]
 };

@@ -21,7 +21,7 @@ mod settings;
 mod tcp;
 mod veth;
 
-pub use columns::{Column, Read, COLUMNS, CONGESTION};
+pub use columns::{Column, Read, COLUMNS};
 pub use entity::{Entity, KINDS};
 pub use recording::{
     BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Flow, Latency, Meta, Pause,

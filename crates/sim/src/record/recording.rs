@@ -53,6 +53,10 @@ pub struct Flow {
     pub np_cnp_sent: u64,
     pub np_ecn_marked_roce_packets: u64,
     pub rate_bps: Option<f64>,
+    /// How long its packets waited by the lowest rate that its controller may set; none: none ever did.
+    pub min_rate_wait_ps: Option<u64>,
+    /// When the first such wait began, and when the last one ended.
+    pub min_rate_span_ps: Option<(u64, u64)>,
     pub retransmitted_segments: u64,
     pub timeouts: u64,
     pub fast_recoveries: u64,
