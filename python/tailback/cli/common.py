@@ -37,6 +37,9 @@ Out = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
 ]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="No report.html; `tailback report` writes it later.")
+]
 
 _PIPED_WIDTH = 10_000
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]

@@ -31,6 +31,7 @@ def conclude(result: Result, folder: Path, quiet: bool) -> int:
         typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.
     interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
-    where = str(folder) if quiet else f"\n{folder / 'report.html'}"
+    report = folder / "report.html"
+    where = str(folder) if quiet else f"\n{report if report.is_file() else folder}"
     say([] if quiet else [result.closing_table()], where)
     return signals.status() if interrupted else FAULT if result.faults else DONE

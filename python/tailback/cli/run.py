@@ -9,7 +9,18 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import Out, Quiet, ScenarioName, Seed, Sets, bad_input, cores, result_folder, say
+from tailback.cli.common import (
+    NoReport,
+    Out,
+    Quiet,
+    ScenarioName,
+    Seed,
+    Sets,
+    bad_input,
+    cores,
+    result_folder,
+    say,
+)
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
@@ -42,6 +53,7 @@ def run(
             "nothing names it, all hosts run it. Again for more.",
         ),
     ] = None,
+    no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario and write its result: report, tables, counters.
@@ -53,14 +65,14 @@ def run(
     with bad_input():
         own = _by_class(controllers or [])
     if seeds is not None:
-        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, own)
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, own, not no_report)
     if jobs is not None:
         raise typer.BadParameter("--jobs needs --seeds")
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
-            result = even_in_part(lambda: run_checked(scenario, folder, steps))
+            result = even_in_part(lambda: run_checked(scenario, folder, steps, not no_report))
     raise typer.Exit(conclude(result, folder.given, quiet))
 
 
@@ -89,6 +101,7 @@ def _run_seeds(
     jobs: int | None,
     quiet: bool,
     controllers: dict[str, str],
+    report: bool,
 ) -> NoReturn:
     """`run` with several seeds."""
     if seed is not None:
@@ -107,6 +120,7 @@ def _run_seeds(
                 jobs=jobs or cores(),
                 progress=tell,
                 controllers=controllers,
+                report=report,
             )
     for one, fault in done.faults:
         typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
@@ -116,6 +130,6 @@ def _run_seeds(
         )
     if done.summaries:
         first = folder.given / f"seed-{min(done.summaries)}"
-        where = str(folder.given) if quiet else f"\n{first / 'report.html'} and others"
+        where = str(folder.given) if quiet else f"\n{first / 'report.html' if report else first} and others"
         say([] if quiet else [done.table()], where)
     raise typer.Exit(signals.status() if done.interrupted else FAULT if done.faults else DONE)

@@ -31,6 +31,7 @@ class Groups:
     def __init__(self, seen: Observed) -> None:
         """Of this network."""
         self.seen = seen
+        self._everywhere: dict[str, frozenset[Place]] = {}
 
     def name(self, stage: Stage) -> str:
         """The group of a stage: of a link its tier, of all else the kind."""
@@ -46,11 +47,12 @@ class Groups:
 
     def places(self, stage: Stage) -> frozenset[Place]:
         """All places of a stage's group."""
-        name = self.name(stage)
         if stage.kind == "link":
-            return self._places[name]
-        hosts = self.seen.network.hosts
-        return frozenset((stage.kind, frozenset([where])) for where in (*hosts, *self.seen.bridges))
+            return self._places[self.name(stage)]
+        if stage.kind not in self._everywhere:  # a thousand hosts have thousands of stages
+            nodes = (*self.seen.network.hosts, *self.seen.bridges)
+            self._everywhere[stage.kind] = frozenset((stage.kind, frozenset([node])) for node in nodes)
+        return self._everywhere[stage.kind]
 
     @cached_property
     def _places(self) -> dict[str, frozenset[Place]]:

@@ -9,13 +9,15 @@ from tailback import drawing, explain, measures, text
 from tailback.findings import findings
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
-from tailback.report.completion import completion_table
+from tailback.report.completion import completion_table, jobs_table
 from tailback.report.figures import POINTS, View
 from tailback.report.frame import environment, for_script
 from tailback.report.hosts import cpu_table, tcp_table
+from tailback.report.links import links
 from tailback.report.moments import moments
 from tailback.report.plot import Plot
 from tailback.report.queues import QueueStore
+from tailback.report.senders import senders
 from tailback.report.shares import with_shares
 from tailback.report.tailback_chart import (
     COLORS,
@@ -35,13 +37,16 @@ def render(result: Recorded) -> str:
     """The report of a run as HTML. The same result gives the same text."""
     chosen, store = choose(result), QueueStore()
     below = veth.plots(result) or with_shares(result)
-    plots = [_tailback(result, chosen, store), *below]
+    heat, links_table = links(result)
+    plots = [_tailback(result, chosen, store), *heat, *below]
     left_out = store.add_others(result)
     figures = [figure for plot in plots for figure in plot.figures]
     made = [
         veth.table(result),
+        jobs_table(result),
         completion_table(result),
-        tables.senders(result),
+        links_table,
+        senders(result),
         tables.by_congestion(result),
         tcp_table(result),
         cpu_table(result),
@@ -84,6 +89,7 @@ def render(result: Recorded) -> str:
 
 
 _LINKS = {
+    "Job": "jobs",
     "Throughput": "throughput",
     "Fairness": "fairness",
     "Drops": "drops",

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import slowdown
+from tailback.measures.jobs import jobs
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded
@@ -58,6 +59,7 @@ def summarise(result: Recorded) -> dict[str, Any]:
         "standing_queue": _standing(result, since),
         "faults": result.faults,
         "fct": slowdown.summarise(result),
+        "jobs": [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
         "link_events": result.setup.link_events,
         "flows": {
             "all": result.flows.num_rows,
@@ -130,12 +132,15 @@ def _losses(result: Recorded) -> dict[str, Any]:
 def _pauses(result: Recorded) -> dict[str, Any]:
     pauses = [pause for pause in result.meta["pauses"] if pause["rx_frames"] or pause["paused_ps"]]
     worst = max(pauses, key=lambda pause: pause["max_share_of_a_second"], default=None)
+    longest = max(pauses, key=lambda pause: pause["paused_ps"], default=None)
+    share = longest["paused_ps"] / PS_PER_S / result.bins.end_s if longest and result.bins.end_s else 0.0
     return {
         "lossless_priorities": result.setup.lossless,
         "frames": int(measures.pause_frames(result)),
         "transitions": sum(pause["transitions"] for pause in pauses),
         "ports": len(pauses),
         "largest_share_of_a_second": measures.largest_pause_share(result),
+        "paused_longest": None if longest is None else {"port": longest["port"], "share_of_run": share},
         "most_paused": None if worst is None else {"port": worst["port"], "priority": worst["priority"]},
         "last_pause_s": measures.last_pause(result),
     }
