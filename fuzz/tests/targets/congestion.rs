@@ -5,6 +5,7 @@ use serde_json::{json, Value};
 use tailback_fuzz::{Clock, Magnitude, Share, Span};
 use tailback_proto::congestion::builtin::{self, Description, Settings};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::host::LadderParameters;
 use tailback_proto::congestion::hostcc::{HostCc, HostCcParameters};
 use tailback_proto::congestion::parameters::{Parameter, Plain};
 use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
