@@ -387,7 +387,7 @@ proptest! {
         let mut p = receiver_parameters();
         p.write_time = Time::from_us(write_us);
         p.raise_interval = Time::from_us(raise_us);
-        let levels = p.levels.clone();
+        let levels = p.levels;
         let mut host = Host::new(p);
         let (mut level, mut changed_at) = (0usize, None::<Time>);
         let mut congested: Vec<Time> = Vec::new();

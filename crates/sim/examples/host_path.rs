@@ -74,7 +74,7 @@ fn memory() {
                 path.receive_buffer.cnp_threshold = Some(Bytes(env("CNP", 131072)));
             }
             plan.writers[0].depth = env("DEPTH", 128) as u32;
-            plan.nics.iter_mut().for_each(|nic| nic.mtu = Bytes(env("MTU", 4096) as u64));
+            plan.nics.iter_mut().for_each(|nic| nic.mtu = Bytes(env("MTU", 4096)));
             for nic in &mut plan.nics {
                 if let tailback_sim::plan::CongestionPlan::Dcqcn(dcqcn) = &mut nic.congestion[0] {
                     dcqcn.byte_reset_unit_bytes = env("UNIT", 1) as u32;
