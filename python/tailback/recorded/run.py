@@ -210,6 +210,15 @@ class Recorded:
         return sorted(self.bulk.column("dst").unique().to_pylist(), key=natural)
 
     @property
+    def counters_by_node(self) -> dict[str, dict[str, dict[str, int]]]:
+        """The counters by node, port and name."""
+        nodes: dict[str, dict[str, dict[str, int]]] = {}
+        columns = (self.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+        for node, port, counter, value in zip(*columns, strict=True):
+            nodes.setdefault(node, {}).setdefault(port, {})[counter] = value
+        return nodes
+
+    @property
     def hops_per_cpu_s(self) -> float:
         """Packet-hops per CPU-second: one hop is one transmission of a packet over a link."""
         return float(self.meta["packet_hops"]) / self.cpu_s if self.cpu_s > 0 else float("nan")
