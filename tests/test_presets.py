@@ -66,10 +66,7 @@ def test_the_first_of_several_counts_and_other_profiles_stay() -> None:
 
 def test_networks_without_one_link_take_the_rest() -> None:
     graph = {"kind": "graph", "switches": ["s"], "links": ["h0..h2 s 400Gbps"]}
-    assert (
-        make_plan(load({**INCAST, "topology": graph, "preset": "400g"}))["links"][0]["rate"]
-        == 400 * 10**9
-    )
+    assert make_plan(load({**INCAST, "topology": graph, "preset": "400g"}))["links"][0]["rate"] == 400 * 10**9
 
 
 @pytest.mark.parametrize("value", ["500g", 7, ["400g", "x"], None])
