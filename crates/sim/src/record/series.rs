@@ -48,6 +48,15 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
+    /// Whether queues of a kind are listed.
+    pub fn lists(self, kind: &str) -> bool {
+        match self {
+            Detail::Full => true,
+            Detail::EgressQueues => matches!(kind, "receive" | "send" | "egress"),
+            Detail::Hosts => matches!(kind, "receive" | "send"),
+        }
+    }
+
     /// In words, for people.
     pub fn text(self) -> &'static str {
         match self {
@@ -76,7 +85,7 @@ struct Reader {
 
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
-    detail: Detail,
+    pub detail: Detail,
     readers: Vec<Reader>,
     columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
