@@ -73,7 +73,7 @@ fn web_search_on(tree: &FatTree, span_ps: u64) -> HpccPlan {
         nodes: ids.len() as u32,
         switches: (hosts..ids.len() as u32).collect(),
         links: links
-            .map(|link| Link(ids[&link.a], ids[&link.b], link.rate_bps, link.delay_ps / 1000, 0.0))
+            .map(|link| Link(ids[&link.a], ids[&link.b], link.rate.0, link.delay.0 / 1000, 0.0))
             .collect(),
         flows,
         stop_ns: start + 1_000_000_000,

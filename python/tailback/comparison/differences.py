@@ -207,12 +207,12 @@ def _paired(seed: int | None, runs: Sequence[Recorded]) -> pa.Table:
 def _of_run(result: Recorded, number: int) -> pa.Table:
     seen: dict[tuple[str, str, str], int] = {}
     index = []
-    ends = (result.flows.column(name).to_pylist() for name in ("writer", "src", "dst"))
+    ends = (result.flows.column(name).to_pylist() for name in ("item", "src", "dst"))
     for ends_of_one in zip(*ends, strict=True):
         seen[ends_of_one] = seen.get(ends_of_one, -1) + 1
         index.append(seen[ends_of_one])
     columns = {
-        "item": result.flows.column("writer"),
+        "item": result.flows.column("item"),
         "src": result.flows.column("src"),
         "dst": result.flows.column("dst"),
         "index": pa.array(index, pa.int64()),

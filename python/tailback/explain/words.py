@@ -142,7 +142,7 @@ def kind_of(verdict: Verdict, one: Candidate) -> Kind:
     name = one.stage.kind
     if name == "link" and one.group:
         name = "tier"
-    elif name == "link" and one.stage.port[0] in verdict.seen.network.host_number:
+    elif name == "link" and one.stage.ends[0] in verdict.seen.network.host_number:
         name = "own link"
     if name == "window" and verdict.seen.has_tcp:
         name = "receive window"
@@ -154,7 +154,7 @@ def kind_of(verdict: Verdict, one: Candidate) -> Kind:
 
 def _called(verdict: Verdict, one: Candidate, words: str) -> str:
     stage = one.stage
-    host, _, peer = stage.where.partition(":")
+    host, peer = stage.ends
     where = stage.where
     if one.group and stage.kind == "link":
         where = _tier(one.group)

@@ -65,7 +65,7 @@ class HpccSetup:
         return 0
 
     @property
-    def tags(self) -> list[str]:
+    def listed_items(self) -> list[str]:
         """One for each destination port: by convention 100 is normal traffic, 200 incast."""
         return [f"port {port}" for port in sorted({flow[3] for flow in self.inputs.flows})]
 

@@ -187,7 +187,7 @@ class Recorded:
     @cached_property
     def latency_tests(self) -> set[str]:
         """The traffic items that are latency tests."""
-        return {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
+        return {writer["item"] for writer in self.plan.get("writers", []) if writer.get("partner")}
 
     @cached_property
     def bulk(self) -> pa.Table:
@@ -195,7 +195,7 @@ class Recorded:
         if not self.latency_tests:
             return self.flows
         tests = pa.array(sorted(self.latency_tests))
-        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), tests)))
+        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("item"), tests)))
         return others if others.num_rows else self.flows
 
     @cached_property

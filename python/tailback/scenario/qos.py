@@ -80,7 +80,7 @@ def ecn_plan(switch: Switch, rates: Iterable[int]) -> list[dict[str, Any]]:
         marked = every if switch.ecn.priorities is None else switch.ecn.priorities
         entries.insert(0, (switch.ecn, [priority for priority in marked if priority not in own]))
     return [
-        {"rate_bps": rate, "priorities": priorities, "k_min_bytes": low, "k_max_bytes": high, "p_max": most}
+        {"rate_bps": rate, "priorities": priorities, "k_min": low, "k_max": high, "p_max": most}
         for ecn, priorities in entries
         if priorities
         for rate in (sorted(set(rates)) if ecn.by_rate else [None])

@@ -252,15 +252,15 @@ impl Recorder {
     /// Traffic items, and each at each of its senders.
     fn add_items(&mut self, plan: &Plan) {
         let Some(items) = &self.items else { return };
-        let (names, parts) = (items.names.clone(), items.parts.clone());
+        let (names, at_senders) = (items.names.clone(), items.at_senders.clone());
         for (item, name) in names.iter().enumerate() {
             self.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));
             self.read(&items::ITEM, item);
         }
-        for (part, of) in parts.iter().enumerate() {
+        for (index, of) in at_senders.iter().enumerate() {
             let (host, item) = (&plan.hosts[of.host as usize].name, &names[of.item as usize]);
             self.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
-            self.read(&items::PART, part);
+            self.read(&items::ITEM_AT_SENDER, index);
         }
     }
 
