@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,14 @@ def test_a_node_with_another_version_is_named(cluster: Any, monkeypatch: pytest.
         RayTasks(cluster.address)
 
 
-def test_a_cluster_that_is_not_there_is_a_line() -> None:
+def test_a_cluster_that_is_not_there_is_a_line(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"^--on ray://127\.0\.0\.1:1: found no cluster \(") as refused:
-        RayTasks("ray://127.0.0.1:1")
+        sweep(ASKED, out=tmp_path / "x", on="ray://127.0.0.1:1")
     assert "\n" not in str(refused.value)
+    assert not (tmp_path / "x").exists()
+
+
+def test_where_ray_is_not_installed_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ScenarioError, match=r"^--on: found no Ray, expected it to be installed: pip install"):
+        RayTasks("ray")

@@ -21,7 +21,7 @@ from tailback.report.figures import Labels, View, pack
 from tailback.report.links import links, sides
 from tailback.report.moments import moments
 from tailback.report.page import scale_key
-from tailback.report.plots import all_plots
+from tailback.report.plots import all_plots, fullest_queue
 from tailback.report.queues import LEVELS, QueueStore
 from tailback.report.senders import in_ranges, senders
 from tailback.report.shares import fairness, items, queue_pairs
@@ -473,3 +473,14 @@ def test_pauses_are_shares_of_the_run_beside_the_worst_second(lossless: Result) 
     longest = max(pause["paused_ps"] for pause in lossless.meta["pauses"]) / 1e12 / lossless.bins.end_s
     found = next(finding for finding in findings(lossless) if finding.what == "Pauses")
     assert found.figure == text.share(longest)
+
+
+def test_where_no_port_has_a_queue_the_fullest_of_others_is_drawn(lossless: Result) -> None:
+    result = run(senders=2, bins=200)
+    name, kind = fullest_queue(result)
+    assert (name, kind) == ("sw0:h2/tc3", "egress queue")
+    result.meta["queues"] = [queue for queue in result.meta["queues"] if queue["kind"] != "egress"]
+    name, kind = fullest_queue(result)
+    assert kind == "queue"
+    assert name.startswith("sw0:h")
+    assert f'data-first="{name}"' in render(result)

@@ -83,7 +83,7 @@ def sweep_(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario at many points with several seeds, and say which differences are noise.
+    """Run a scenario at many points and seeds, and say what is noise.
 
     Without --out the folder is runs/NAME-sweep-TIME. A run that fails is a row with its message, and the
     others go on. Ctrl-C keeps what is complete, and --resume goes on from there.

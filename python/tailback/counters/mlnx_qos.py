@@ -26,14 +26,15 @@ def render(result: Recorded, host: str) -> str:
     """Settings, as the run had them."""
     nic, path = nic_of(result, host), path_of(result, host)
     assert path is not None
-    parts: list[dict[str, Any]] = [{"bytes": 0}] * BUFFERS
+    parts: list[dict[str, Any]] = [{}] * BUFFERS
+    sizes = [0] * BUFFERS
     buffer_of = [0] * 8
     for part in path["receive_buffers"]:
-        number = 0 if part["xoff_bytes"] is None else 1
-        parts[number] = part
+        number, key = (0, "lossy_size") if part["xoff_bytes"] is None else (1, "lossless_size")
+        parts[number], sizes[number] = part, path["receive_buffer"][key]
         for priority in part["priorities"]:
             buffer_of[priority] = number
-    sizes, metres = [part["bytes"] for part in parts], _cable_len(result, host)
+    metres = _cable_len(result, host)
     lossless = [int(parts[number].get("xoff_bytes") is not None) for number in buffer_of]
     total = sum(sizes)
     text = [
@@ -53,9 +54,9 @@ def render(result: Recorded, host: str) -> str:
         "Spare buffer size = 0",
         "Buffer  Size      xoff_threshold  xon_threshold",
     ]
-    for number, part in enumerate(parts):
+    for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         xoff, xon = part.get("xoff_bytes") or 0, part.get("xon_bytes") or 0
-        text.append(f"{number:<7} {part['bytes']:<9} {xoff:<15} {xon}")
+        text.append(f"{number:<7} {size:<9} {xoff:<15} {xon}")
     return "\n".join(text) + "\n"
 
 

@@ -22,7 +22,7 @@ Place = tuple[str, frozenset[str]]
 
 def place(stage: Stage) -> Place:
     """Where a stage is, whichever way round."""
-    return stage.kind, frozenset(stage.where.split(":") if stage.kind == "link" else [stage.where])
+    return stage.kind, frozenset(stage.ends if stage.kind == "link" else [stage.where])
 
 
 class Groups:
@@ -43,7 +43,7 @@ class Groups:
                 if stage.kind in AT_SENDERS
                 else "receivers"
             )
-        return self.tier[frozenset(stage.where.split(":"))]
+        return self.tier[frozenset(stage.ends)]
 
     def places(self, stage: Stage) -> frozenset[Place]:
         """All places of a stage's group."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tailback import drawing, explain, measures, text
+from tailback import drawing, explain, text
 from tailback.findings import findings
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
@@ -16,6 +16,7 @@ from tailback.report.hosts import cpu_table, tcp_table
 from tailback.report.links import links
 from tailback.report.moments import moments
 from tailback.report.plot import Plot
+from tailback.report.plots import fullest_queue
 from tailback.report.queues import QueueStore
 from tailback.report.senders import senders
 from tailback.report.shares import with_shares
@@ -77,7 +78,7 @@ def render(result: Recorded) -> str:
         moments=_close_ups(result),
         time_unit=View(result).unit[0] if figures else "",
         time_shown=f"0 to {text.duration(result.bins.end_s)}",
-        fullest=fullest.queue if (fullest := measures.standing_queue(result, "start")) else "",
+        fullest=fullest_queue(result)[0],
         figures_json=for_script(figures),
         queues=store.for_script(),
         queues_left_out=left_out,

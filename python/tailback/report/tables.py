@@ -48,9 +48,9 @@ def by_congestion(result: Recorded) -> TextTable:
     flows, rows = result.flows, []
     if "congestion" in flows.column_names:
         flows = flows.filter(pc.is_valid(flows.column("congestion")))
-        keys = ["congestion", "writer"]
+        keys = ["congestion", "item"]
         parts_of = flows.select(keys).group_by(keys, use_threads=False).aggregate([]).to_pylist()
-        for key in sorted(parts_of, key=lambda key: (key["congestion"], text.natural(key["writer"]))):
+        for key in sorted(parts_of, key=lambda key: (key["congestion"], text.natural(key["item"]))):
             mine = flows.filter(
                 pc.and_(*(pc.equal(flows.column(name), value) for name, value in key.items()))
             )
@@ -62,7 +62,7 @@ def by_congestion(result: Recorded) -> TextTable:
             rows.append(
                 [
                     key["congestion"],
-                    key["writer"],
+                    key["item"],
                     text.count(len(mine.column("src").unique())),
                     text.count(mine.num_rows),
                     text.size(sums.pop("bytes_delivered")),

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import slowdown
+from tailback.measures.fairness import jain, min_max
 from tailback.measures.jobs import jobs
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.remember import remembered
@@ -90,8 +91,8 @@ def _fairness(result: Recorded, since: measures.Since) -> dict[str, Any]:
     fastest = max(goodputs, key=lambda host: goodputs[host], default=None)
     return {
         "senders": len(result.senders),
-        "jain": number(measures.jain_index(result, since)),
-        "min_max_ratio": number(measures.min_max_ratio(result, since)),
+        "jain": number(jain(list(goodputs.values()))),
+        "min_max_ratio": number(min_max(list(goodputs.values()))),
         "slowest": None if slowest is None else {"host": slowest, "bps": number(goodputs[slowest])},
         "fastest": None if fastest is None else {"host": fastest, "bps": number(goodputs[fastest])},
         "variation_100ms": number(measures.sender_variation(result, since)),

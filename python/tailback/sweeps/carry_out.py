@@ -95,14 +95,14 @@ def sweep(
             source if isinstance(source, Design) else read_design(design if source is None else source)
         )
         planned = _plan(asked)
+        if on is not None:
+            from tailback.executors.ray import RayTasks
+
+            executor = stack.enter_context(RayTasks(on))
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
             replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
-        if on is not None:
-            from tailback.executors.ray import RayTasks
-
-            executor = RayTasks(on)
         jobs = jobs or getattr(executor, "jobs", None) or _cores()
         rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or Progress())
         result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)

@@ -48,6 +48,15 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
+    /// Whether queues of a kind are listed.
+    pub fn lists(self, kind: &str) -> bool {
+        match self {
+            Detail::Full => true,
+            Detail::EgressQueues => matches!(kind, "receive" | "send" | "egress"),
+            Detail::Hosts => matches!(kind, "receive" | "send"),
+        }
+    }
+
     /// In words, for people.
     pub fn text(self) -> &'static str {
         match self {
@@ -76,7 +85,7 @@ struct Reader {
 
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
-    detail: Detail,
+    pub detail: Detail,
     readers: Vec<Reader>,
     columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
@@ -243,15 +252,15 @@ impl Recorder {
     /// Traffic items, and each at each of its senders.
     fn add_items(&mut self, plan: &Plan) {
         let Some(items) = &self.items else { return };
-        let (names, parts) = (items.names.clone(), items.parts.clone());
+        let (names, at_senders) = (items.names.clone(), items.at_senders.clone());
         for (item, name) in names.iter().enumerate() {
             self.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));
             self.read(&items::ITEM, item);
         }
-        for (part, of) in parts.iter().enumerate() {
+        for (index, of) in at_senders.iter().enumerate() {
             let (host, item) = (&plan.hosts[of.host as usize].name, &names[of.item as usize]);
             self.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
-            self.read(&items::PART, part);
+            self.read(&items::ITEM_AT_SENDER, index);
         }
     }
 
