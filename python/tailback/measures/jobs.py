@@ -63,9 +63,9 @@ def jobs(result: Recorded) -> list[Job]:
     if "ideal_fct_ps" not in flows.column_names:
         return []
     single = flows.filter(pc.is_valid(flows.column("ideal_fct_ps")))
-    items = sorted(single.column("writer").unique().to_pylist(), key=text.natural)
+    items = sorted(single.column("item").unique().to_pylist(), key=text.natural)
     of_items = (
-        (item, single.filter(pc.equal(single.column("writer"), item)))
+        (item, single.filter(pc.equal(single.column("item"), item)))
         for item in items
         if re.sub(r"\d+$", "", item) in KINDS
     )

@@ -41,7 +41,7 @@ def senders(result: Recorded) -> TextTable:
     rates = flows.column("goodput_bps").to_numpy()[order]
     counts = {name: flows.column(name).to_numpy()[order] for name in _COUNTS}
     ends = {}
-    for name in ("dst", "writer"):
+    for name in ("dst", "item"):
         encoded = flows.column(name).combine_chunks().dictionary_encode()
         ends[name] = (encoded.indices.to_numpy(zero_copy_only=False)[order], encoded.dictionary.to_pylist())
     mine = {host: slice(int(edges[code_of[host]]), int(edges[code_of[host] + 1])) for host in begun}
