@@ -114,11 +114,11 @@ def test_a_switch_becomes_a_scenario_that_loads(capsys: pytest.CaptureFixture[st
     assert scenario.name == "str2-7250-lc1-1"
     switch, plan = scenario.switch, make_plan(scenario)
     model = plan["switch_models"][0]
-    assert plan["links"][0]["rate_bps"] == 400 * 10**9
+    assert plan["links"][0]["rate"] == 400 * 10**9
     assert plan["links"][0]["headroom_bytes"] == 177_632
     assert len(plan["links"]) == 4
     # The pool, and two lossless priorities at four ports.
-    assert (model["shared_bytes"], model["buffer_bytes"]) == (164_733_224, 164_733_224 + 8 * 177_632)
+    assert (model["shared_bytes"], model["buffer"]) == (164_733_224, 164_733_224 + 8 * 177_632)
     assert (switch.ingress_alpha, switch.egress_alpha) == (0.125, 1.0)
     assert model["lossless"] == [3, 4]
     assert switch.strict == [6]
@@ -131,8 +131,8 @@ def test_a_switch_becomes_a_scenario_that_loads(capsys: pytest.CaptureFixture[st
     marks = {key: value for key, value in model["ecn"][0].items() if key != "rate_bps"}
     assert marks == {
         "priorities": [3, 4],
-        "k_min_bytes": 2_000_000,
-        "k_max_bytes": 10_000_000,
+        "k_min": 2_000_000,
+        "k_max": 10_000_000,
         "p_max": 0.05,
     }
     assert model["pfc"]["xon_offset"] == 2288

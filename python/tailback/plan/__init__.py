@@ -66,7 +66,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     pools = shared(scenario)
     models = list(dict.fromkeys(pools.values()))
     model_of = {pool: number for number, pool in enumerate(models)}
-    marks, order = code_points(scenario), kinds(scenario)
+    points, order = code_points(scenario), kinds(scenario)
     bridges, bridge_models = bridge_plans(scenario)
     return {
         "name": scenario.name,
@@ -76,9 +76,9 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
             for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)
         ],
-        "nics": [_nic(scenario, marks, *nics[kind], round_trip) for kind in nic_of],
+        "nics": [_nic(scenario, points, *nics[kind], round_trip) for kind in nic_of],
         "switches": [{"name": name, "model": model_of[pool]} for name, pool in pools.items()],
-        "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in models],
+        "switch_models": [_switch(scenario.switch, points, pool, link_rates) for pool in models],
         "bridges": bridges,
         "bridge_models": bridge_models,
         "links": [
@@ -92,10 +92,10 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             }
             for wire, headroom in zip(network.wires, headrooms(scenario), strict=True)
         ],
-        "code_points": [mark._asdict() for mark in marks],
-        "writers": _writers(scenario, marks),
-        "tcp_connections": _connections(scenario, marks),
-        "flows": _flows(scenario, marks),
+        "code_points": [point._asdict() for point in points],
+        "writers": _writers(scenario, points),
+        "tcp_connections": _connections(scenario, points),
+        "flows": _flows(scenario, points),
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "veth": veth_plan(scenario),
@@ -109,15 +109,15 @@ def plan_json(plan: dict[str, Any]) -> str:
 
 
 def _nic(
-    scenario: Scenario, marks: list[CodePoint], wire: Wire, path: HostPath | None, round_trip: int | None
+    scenario: Scenario, points: list[CodePoint], wire: Wire, path: HostPath | None, round_trip: int | None
 ) -> dict[str, Any]:
     host, rate_bps = scenario.host, wire.rate
     of_cnps = cnp_code_point(host)
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
         **host.plan(declared.Nic),
-        "class_of": classes(marks, host.qos),
-        "cnp_code_point": None if of_cnps is None else marks.index(of_cnps),
+        "class_of": classes(points, host.qos),
+        "cnp_code_point": None if of_cnps is None else points.index(of_cnps),
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),
         "transport": host.transport.plan(
@@ -142,12 +142,12 @@ def _tcp(tcp: Tcp) -> dict[str, Any]:
 
 
 def _switch(
-    switch: Switch, marks: list[CodePoint], shared_bytes: int, rates: Iterable[int]
+    switch: Switch, points: list[CodePoint], shared_bytes: int, rates: Iterable[int]
 ) -> dict[str, Any]:
     return {
         **switch.plan(declared.Switch),
         "shared_bytes": shared_bytes,
-        "class_of": classes(marks, switch.qos),
+        "class_of": classes(points, switch.qos),
         "lossless": list(switch.lossless),
         "strict": list(switch.strict),
         "weights": weights_plan(switch.weights),
@@ -159,7 +159,7 @@ def _switch(
     }
 
 
-def _writers(scenario: Scenario, code_points: list[CodePoint]) -> list[dict[str, Any]]:
+def _writers(scenario: Scenario, points: list[CodePoint]) -> list[dict[str, Any]]:
     """Item by item; the two sides of a latency test name each other."""
     writers: list[dict[str, Any]] = []
     for index, item in enumerate(scenario.traffic):
@@ -172,16 +172,16 @@ def _writers(scenario: Scenario, code_points: list[CodePoint]) -> list[dict[str,
             added = _churn(item, index, scenario)
         else:
             continue
-        common = _item(item, index, code_points)
+        common = _item(item, index, points)
         if (kind := own(item)) is not None:
             common["congestion"] = kinds(scenario).index(kind)
         writers += [{**common, **one} for one in added]
     return writers
 
 
-def _connections(scenario: Scenario, code_points: list[CodePoint]) -> list[dict[str, Any]]:
+def _connections(scenario: Scenario, points: list[CodePoint]) -> list[dict[str, Any]]:
     return [
-        {**_item(item, index, code_points), **one}
+        {**_item(item, index, points), **one}
         for index, item in enumerate(scenario.traffic)
         if isinstance(item, TcpStreams)
         for one in _pairs(item, scenario.network.hosts)
@@ -189,11 +189,11 @@ def _connections(scenario: Scenario, code_points: list[CodePoint]) -> list[dict[
 
 
 def _item(
-    item: Write | WriteLatency | Churn | TcpStreams, index: int, code_points: list[CodePoint]
+    item: Write | WriteLatency | Churn | TcpStreams, index: int, points: list[CodePoint]
 ) -> dict[str, Any]:
     """What all writers or connections of a traffic item share."""
-    mark = code_points.index(code_point(item.priority, item.dscp))
-    return {"item": f"{item.kind}{index}", "code_point": mark}
+    point = points.index(code_point(item.priority, item.dscp))
+    return {"item": f"{item.kind}{index}", "code_point": point}
 
 
 def _pairs(item: Write | TcpStreams, every: list[str]) -> Iterator[dict[str, Any]]:
@@ -225,12 +225,12 @@ def _churn(item: Churn, index: int, scenario: Scenario) -> Iterator[dict[str, An
         yield one.plan(src=connection.src, dst=connection.dst, start=connection.start, stop=connection.stop)
 
 
-def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
+def _flows(scenario: Scenario, points: list[CodePoint]) -> dict[str, Any]:
     """Single messages, item by item, each by start: rows of src, dst, item, code point, bytes, start."""
     items: list[str] = []
     congestion: list[int | None] = []
     rows: list[list[int]] = []
-    number = {mark: number for number, mark in enumerate(marks)}
+    number = {point: number for number, point in enumerate(points)}
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
             continue
@@ -241,8 +241,8 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
         table = messages_of(scenario, index)
         assert table is not None
         number_of_item = np.full(len(table), len(items))
-        mark_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
-        columns = (table.src, table.dst, number_of_item, mark_of[table.priority], table.size, table.start)
+        point_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
+        columns = (table.src, table.dst, number_of_item, point_of[table.priority], table.size, table.start)
         rows += np.column_stack(columns).tolist()
         items.append(f"{item.kind}{index}")
         kind = own(item)
