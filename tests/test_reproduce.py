@@ -314,7 +314,7 @@ def test_every_table_is_about_claims_that_there_are() -> None:
 def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) -> None:
     reproduce(NAME, tmp_path / "r", only=["C6"], runner=Runner())
     html = (tmp_path / "r" / "reproduce.html").read_text()
-    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
+    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])["figures"]
     [figure] = [one for one in figures if one["id"].startswith("table-")]
     assert [trace["name"] for trace in figure["data"]] == ["expected", "measured"]
     assert "Dashed, expected: share of connections" in html
@@ -332,7 +332,7 @@ def test_a_table_of_named_variants_has_a_plot_of_one_measure_over_another(tmp_pa
         assert sum(overrides.items() <= sets.items() for sets in asked) >= 1, name
     assert len(asked) == len({tuple(sorted(sets.items())) for sets in asked})
     html = (tmp_path / "r" / "reproduce.html").read_text()
-    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
+    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])["figures"]
     figure = next(one for one in figures if one["id"] == "table-0-tradeoff")
     assert figure["data"][0]["text"] == list(item.variants)
     assert sorted(label["text"] for label in figure["layout"]["annotations"]) == sorted(item.variants)
