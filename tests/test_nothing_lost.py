@@ -67,11 +67,11 @@ def is_whole(folder: Path) -> bool:
 
 @pytest.fixture
 def mount(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A file system of its own, of as many MB as the test says."""
+    """A file system of its own, as large as the test says."""
     place = tmp_path / "mount"
     place.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "none", str(place)],
+        ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "none", str(place)],
         capture_output=True,
         check=False,
     )
@@ -81,7 +81,7 @@ def mount(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-@pytest.mark.parametrize("mount", [64], indirect=True)
+@pytest.mark.parametrize("mount", ["64m"], indirect=True)
 def test_a_mount_point_takes_a_result(mount: Path) -> None:
     tailback.run(TINY, out=mount)
     assert is_whole(mount)
@@ -92,7 +92,7 @@ def test_a_mount_point_takes_a_result(mount: Path) -> None:
     assert Result.load(mount).meta["seed"] == 2
 
 
-@pytest.mark.parametrize("mount", [2], indirect=True)
+@pytest.mark.parametrize("mount", ["512k"], indirect=True)
 @pytest.mark.parametrize("below", ["", "deep/down"])
 def test_a_full_disk_is_a_line_a_status_and_no_file(
     below: str, mount: Path, tiny: Path, capfd: pytest.CaptureFixture[str]

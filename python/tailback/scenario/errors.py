@@ -100,3 +100,7 @@ class ScenarioError(ValueError):
             more = Problem("", (), f"found more problems than these {MAX_PROBLEMS}, expected none")
             self.problems = (*self.problems[:MAX_PROBLEMS], more)
         super().__init__("\n".join(map(str, self.problems)))
+
+    def __reduce__(self) -> tuple[type[ScenarioError], tuple[tuple[Problem, ...]]]:
+        """Made of its problems again where it is sent to another process, and not of its text."""
+        return type(self), (self.problems,)
