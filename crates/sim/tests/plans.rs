@@ -62,8 +62,9 @@ fn refused(ends: &str, number: u64) -> Vec<String> {
 #[test]
 fn no_time_is_too_long_for_the_clock() {
     let texts = refused("_ps", u64::MAX);
-    assert!(texts.len() > 100, "{}", texts.len());
-    assert!(texts.contains(&"links[0].delay: expected 0ps to 1s".into()));
+    assert!(texts.len() > 10, "{}", texts.len());
+    // Times that are declared have no unit in their names.
+    assert!(refused("/delay", u64::MAX).contains(&"links[0].delay: expected 0ps to 1s".into()));
     // A little beyond the longest run.
     refused("start_ps", 1 << 55);
 }

@@ -194,7 +194,10 @@ pub fn hpcc() -> Vec<Value> {
                     "rate_ai_bps": 50_000_000, "rate_hai_bps": 100_000_000, "min_rate_bps": 100_000_000}),
         ),
         plan(json!({"kind": "hpcc", "target_utilization": 0.95, "max_stage": 5, "rate_ai_bps": 50_000_000,
-                    "min_rate_bps": 100_000_000})),
+                    "min_rate_bps": 100_000_000, "int_multi": 1, "fast_react": true, "multi_rate": false,
+                    "sample_feedback": false})),
+        plan(json!({"kind": "pint", "target_utilization": 0.95, "max_stage": 5, "rate_ai_bps": 50_000_000,
+                    "min_rate_bps": 100_000_000, "log_base": 1.05, "probability": 1.0})),
         plan(json!({"kind": "timely", "rate_ai_bps": 50_000_000, "rate_hai_bps": 100_000_000,
                     "min_rate_bps": 100_000_000})),
         plan(
