@@ -157,7 +157,8 @@ fn controllers() {
         let parameters = set(description, values);
         let lowest = lowest(&parameters);
         let named = json!({ description.name.as_str(): parameters });
-        let settings: Settings = serde_json::from_value(named).expect("values are of their types");
+        // A plan refuses a number that its integer cannot be, too.
+        let Ok(settings) = serde_json::from_value::<Settings>(named) else { return };
         let link = rate.link();
         let Ok(congestion) = settings.on(link) else { return };
         let uses = congestion.uses();
