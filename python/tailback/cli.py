@@ -343,14 +343,17 @@ def counters(
         typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run."),
     ],
     tool: Annotated[str, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")],
-    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="This host only.")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="HOST", help="This host, switch, or port of a switch (sw0:h3) only."),
+    ] = None,
     sets: Sets = None,
     seed: Seed = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Print the counters of a run as a tool on its hosts would.
+    """Print the counters of a run as a tool on its hosts and switches would.
 
-    Without --host every host has its part, after a heading. Of a scenario nothing is written.
+    Without --host every one of them has its part, after a heading. Of a scenario nothing is written.
     """
     from tailback.run_folder import read_run, reading  # needs Arrow, which takes a while to load
 

@@ -126,6 +126,16 @@ fn port_counters(world: &World, node: &str, port_name: &str, port: usize, rows: 
         if !port_name.is_empty() {
             values.push((format!("ecn_marked_tc_{class}"), world.fabric.marked[at]));
             values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), dropped(DropReason::lacks_buffer)));
+            // As SONiC's counters database has them, by priority group and by queue.
+            let at_queue = dropped(|reason| !reason.is_ingress() && !reason.was_on_link());
+            for (name, value) in [
+                ("INGRESS_PRIORITY_GROUP_STAT_SHARED_WATERMARK_BYTES", group.max_shared as u64),
+                ("INGRESS_PRIORITY_GROUP_STAT_XOFF_ROOM_WATERMARK_BYTES", group.max_headroom as u64),
+                ("INGRESS_PRIORITY_GROUP_STAT_DROPPED_PACKETS", dropped(DropReason::is_ingress)),
+                ("QUEUE_STAT_DROPPED_PACKETS", at_queue),
+            ] {
+                values.push((format!("SAI_{name}:{class}"), value));
+            }
         }
         if let Some(watchdog) = world.fabric.watchdogs.get(&at).filter(|watchdog| watchdog.detected > 0) {
             // As SONiC's counters database has them, by queue.
