@@ -82,7 +82,7 @@ def recordings(names: list[str]) -> Iterator[str]:
 
 def folders(names: list[str]) -> Iterator[str]:
     """A line for each file of each result."""
-    from tailback.run import run_checked
+    from tailback.running import run_checked
 
     for name, scenario in scenarios(names):
         with tempfile.TemporaryDirectory() as folder:

@@ -16,7 +16,7 @@ from tailback.cli import main
 from tailback.counters import STYLES, as_tool
 from tailback.plan import make_plan
 from tailback.results import Result
-from tailback.run import run_checked
+from tailback.running import run_checked
 from tailback.scenario import Scenario, ScenarioError, load, loads, show
 
 MOST_EVENTS = 20_000_000

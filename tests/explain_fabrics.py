@@ -22,10 +22,10 @@ PACKETS = 150_000
 
 
 @dataclass(frozen=True)
-class Fabric:
-    """A drawn run: its scenario, and what was drawn, in words."""
+class Drawn:
+    """A drawn run: which family it is of, its scenario, and what was drawn, in words."""
 
-    name: str
+    family: str
     scenario: Json
     words: str
 
@@ -35,7 +35,7 @@ class Fabric:
         return loaded, make_plan(loaded)
 
 
-def draw(seed: int, number: int) -> Fabric:
+def draw(seed: int, number: int) -> Drawn:
     """The fabric of this number."""
     rng = random.Random(f"fabric {seed} {number}")
     name = f"fabric-{seed}-{number}"
@@ -63,7 +63,7 @@ def draw(seed: int, number: int) -> Fabric:
         "traffic": traffic,
     }
     words += _faults(rng, scenario, duration_us, lossless)
-    return Fabric(name, scenario, words)
+    return Drawn("fabrics", scenario, words)
 
 
 def _topology(rng: random.Random, rate: int) -> tuple[Json, int, str]:

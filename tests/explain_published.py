@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from explain_truth import A_FEW_PERCENT, NONE, Plan, Stage, Truth, doublings, record, throughput
+from tailback import library
 from tailback.explain import explain
 from tailback.plan import make_plan
-from tailback.reproduce.experiments import list_published, load_published
+from tailback.reproduce.experiments import load_published
 from tailback.results import Result
 from tailback.scenario import load
 
@@ -24,7 +25,7 @@ LAST = 0.001
 
 def names() -> list[str]:
     """Every run of every published experiment, as `experiment/run`."""
-    return [f"{name}/{run}" for name in list_published() for run in load_published(name).runs]
+    return [f"{name}/{run}" for name in library.published() for run in load_published(name).runs]
 
 
 def plan_of(name: str, quick: bool) -> tuple[Any, Plan]:

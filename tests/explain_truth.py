@@ -129,7 +129,8 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
         found["window", host] = partial(_edit, host=host, part="tcp", factors=buffer)
     for host in sorted({writer["src"] for writer in plan["writers"]}):
         found["window", host] = partial(_deeper, host=host)
-    if plan["writers"] and any("dcqcn" in nic["congestion"][0] for nic in plan["nics"]):
+    roce = plan["writers"] or plan["flows"]["list"]
+    if roce and any("dcqcn" in nic["congestion"][0] for nic in plan["nics"]):
         found["throttle", ""] = _recovery
     return found
 

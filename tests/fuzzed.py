@@ -186,7 +186,7 @@ def seeds(target: str) -> dict[str, bytes]:
     if target in hpcc_files.READERS:
         found["whole"] = hpcc_files.TEXTS[f"{target}.txt"].encode()
     if target == "scenario":
-        from tailback.scenario import library
+        from tailback import library
 
         found |= {name: library.text(name) for name in library.names()}
     if target == "folder":

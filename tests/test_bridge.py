@@ -11,7 +11,7 @@ from tailback.plan import make_plan
 from tailback.report import render
 from tailback.reproduce import reproduce
 from tailback.results import Result
-from tailback.run import run
+from tailback.running import run
 from tailback.scenario import ScenarioError, load, loads
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.show import resolved_yaml

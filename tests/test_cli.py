@@ -18,9 +18,9 @@ import pytest
 import tailback
 import yaml
 from jsonschema import Draft202012Validator
-from tailback import cli
-from tailback.cli import main
-from tailback.scenario import ScenarioError, builtin_names, load, loads
+from tailback import cli, library
+from tailback.cli import common, main, progress
+from tailback.scenario import Problem, ScenarioError, builtin_names, load, loads
 from tailback.scenario.controllers import NAMES
 from typer.testing import CliRunner
 
@@ -38,7 +38,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         def advance(self, _: int) -> None:
             raise AssertionError("the engine was started")
 
-    monkeypatch.setattr(import_module("tailback.run"), "_simulation", lambda _: Simulation())
+    monkeypatch.setattr(import_module("tailback.running"), "_simulation", lambda _: Simulation())
 
 
 def test_a_scenario_comes_from_standard_input(
@@ -200,9 +200,9 @@ def test_an_impossible_plan_leaves_no_folder(
     below: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise ScenarioError([tailback.scenario.Problem("", (), "sw0: the engine says no")])
+        raise ScenarioError([Problem("", (), "sw0: the engine says no")])
 
-    monkeypatch.setattr(import_module("tailback.run"), "_simulation", refuse)
+    monkeypatch.setattr(import_module("tailback.running"), "_simulation", refuse)
     folder = tmp_path / "runs" / below / "x"
     assert lines(["run", "first-flow", "--out", str(folder)], capsys) == (2, [], ["sw0: the engine says no"])
     assert list(tmp_path.iterdir()) == []
@@ -211,7 +211,7 @@ def test_an_impossible_plan_leaves_no_folder(
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda _: "20300102-030405")
-    with cli._claimed(None, "x") as first, cli._claimed(None, "x") as second:
+    with common._claimed(None, "x") as first, common._claimed(None, "x") as second:
         assert first.given == Path("runs/x-20300102-030405")
         assert second.given == Path("runs/x-20300102-030405-2")
     assert list(tmp_path.iterdir()) == []
@@ -226,7 +226,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 def test_any_terminal_can_print_a_scenario(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
-    text = tailback.scenario.library.text("first-flow").decode()
+    text = library.text("first-flow").decode()
     file.write_text(text.replace("about: ", "about: caf\u00e9 "), encoding="utf-8")
     command = [sys.executable, "-m", "tailback.cli", "show", str(file)]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -242,6 +242,16 @@ def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[
     assert not [line for line in commands if line.endswith("...")]
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_list_of_commands_says_what_their_own_help_says(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([name, "--help"]) == 0
+    help_ = capsys.readouterr().out.split("\n\n")
+    assert help_[0].startswith(f"Usage: tailback {name} ")
+    assert " ".join(help_[1].split()) == cli.COMMANDS[name]
+
+
 def test_the_bar_shows_short_times_counts_no_setup_and_ends_full() -> None:
     class Bar:
         def add_task(self, name: str, **fields: Any) -> int:
@@ -252,7 +262,7 @@ def test_the_bar_shows_short_times_counts_no_setup_and_ends_full() -> None:
             self.fields |= fields
 
     bar = Bar()
-    step = cli._steps(cast(Any, bar), "x", 5_000_000, 205_000_000)
+    step = progress.of_time(cast(Any, bar), "x", 5_000_000, 205_000_000)
     assert bar.fields["state"] == "setting up"
     step(cast(Any, SimpleNamespace(time_ps=12_000_000, packet_hops=1_000_000, done=False)))
     assert bar.fields["state"] == "7 µs  1.0 M packet-hops"
@@ -271,7 +281,7 @@ def test_ctrl_c_before_there_is_a_result_says_so(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(import_module("tailback.run"), "plan_json", interrupt)
+    monkeypatch.setattr(import_module("tailback.running"), "plan_json", interrupt)
     assert cli.main(["run", "first-flow", "--out", str(tmp_path / "x"), "-q"]) == 130
     assert "nothing was written" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()

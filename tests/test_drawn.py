@@ -9,7 +9,7 @@ import pytest
 import soak
 from drawn import Drawn, draw
 from drawn_checks import Run, problems
-from tailback.run import run_checked
+from tailback.running import run_checked
 
 SEED, RUNS, SLICES = 1, 200, 10
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tailback import library
 from tailback.plan import make_plan, plan_json
-from tailback.scenario import Scenario, ScenarioError, json_schema, library, load, loads, show
+from tailback.scenario import Scenario, ScenarioError, json_schema, load, loads, show
 
 BASE = library.text("roce-incast-lossless").decode()
 DATA: dict[str, Any] = yaml.safe_load(BASE)

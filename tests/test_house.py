@@ -37,9 +37,9 @@ def names_in(text: str) -> tuple[list[list[str]], dict[str, list[str]]]:
     handed_on: dict[str, list[str]] = {}
     for public, used in re.findall(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", code, re.M):
         for path in _paths(re.sub(r"\s+", "", used), []):
-            if public:
+            if public and len(path) > 1:  # a macro is handed on by its name alone
                 handed_on[path[-1]] = path
-            else:
+            elif not public:
                 named.append(path)
     return named, handed_on
 

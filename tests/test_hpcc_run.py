@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import tailback
 from commands import start, wait_until_it_simulates
+from hpcc_cases import compare
 from hpcc_files import CONFIG, FLOW, write
 from tailback import cli
 from tailback.findings import findings
@@ -25,11 +26,13 @@ from tailback.plan import plan_json
 from tailback.report import render
 from tailback.report.plots import marks, qp_rates
 from tailback.results import Result
-from tailback.run import _simulation
 from tailback.run_folder import FILES
+from tailback.running import _simulation
 
 CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
-NAMES = sorted(path.name for path in CASES.iterdir())
+NAMES = sorted(path.parent.name for path in CASES.glob("*/config.txt"))
+MODES = sorted((CASES / "modes").iterdir(), key=lambda path: path.name)
+"""Cases of every congestion control, of losses and of a link that fails."""
 
 # What the cases have in common (run.py's preset "dcqcn" at 100 Gbit/s), and what each changes.
 COMMON = {
@@ -230,24 +233,21 @@ def test_addresses() -> None:
     ]
 
 
-@pytest.mark.parametrize(("mode", "name"), [(3, "HPCC"), (7, "TIMELY"), (8, "DCTCP")])
-def test_other_controllers_are_tailbacks_own_and_say_so(
-    mode: int, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(CASES / "incast16_4MB_noqlen", tmp_path / "in")
-    config = tmp_path / "in" / "config.txt"
-    with config.open("a") as file:
-        file.write(f"\nCC_MODE {mode}\n")
-    assert cli.main(["hpcc", str(config), "--out", str(tmp_path / "x"), "-q"]) == 0
-    (warning,) = capsys.readouterr().err.splitlines()
-    assert warning == (
-        f"{config}:60: warning: {name} is Tailback's own controller, after the paper: results are not those "
-        "of that simulator"
-    )
-    sent = {line.split()[0] for line in (tmp_path / "x" / "fct.txt").read_text().splitlines()}
-    assert len(sent) == 16
-    wire = {3: 1090, 7: 1056, 8: 1048}[mode]
-    assert Result.load(tmp_path / "x").setup.on_wire("h2", 1000, "roce") == (1000, wire)
+@pytest.mark.parametrize("case", MODES, ids=lambda case: case.name)
+def test_every_mode_is_equal_to_the_byte(case: Path) -> None:
+    compared = compare(case)
+    assert compared.difference == ""
+    assert compared.lines > 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "wire"), [(1, 1048), (3, 1090), (7, 1056), (8, 1048), (10, 1050), (2, 1048)]
+)
+def test_every_mode_has_its_telemetry_on_the_wire(mode: int, wire: int, tmp_path: Path) -> None:
+    more = f"CC_MODE {mode}\nDCTCP_RATE_AI 615Mb/s\nMULTI_RATE 0\n"
+    result = tailback.run_hpcc(write(tmp_path / "in", config=CONFIG + more), out=tmp_path / "x")
+    assert Result.load(tmp_path / "x").setup.on_wire("h1", 1000, "roce") == (1000, wire)
+    assert len(result.outputs["fct.txt"].splitlines()) == 2
 
 
 def test_the_queue_length_file_is_written_where_it_is_asked_for(tmp_path: Path) -> None:

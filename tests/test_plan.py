@@ -54,6 +54,7 @@ DCQCN = {
     "release_at_max_rate": True,
     "min_time_between_cnps": 4,
     "cnp_interval_per": "qp",
+    "wait_follows_rate": True,
 }
 
 

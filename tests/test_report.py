@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 from itertools import pairwise
@@ -14,13 +15,16 @@ import pytest
 import tailback
 from synthetic import entities, incast, plan, result_of
 from tailback.findings import findings
-from tailback.report import render
-from tailback.report.figures import Labels, pack, start_of, views
+from tailback.report import figures, render
+from tailback.report.figures import Labels, View, pack
+from tailback.report.moments import moments
 from tailback.report.page import scale_key
 from tailback.report.plots import all_plots
+from tailback.report.queues import LEVELS, QueueStore
 from tailback.report.shares import fairness, items, queue_pairs
 from tailback.report.tables import MOST_DROPS, drops
 from tailback.report.tailback_chart import MOST_ROWS, choose, tailback_chart
+from tailback.report.themes import DARK, DARK_PAPER
 from tailback.report.tracked import _spans, _while_running
 from tailback.results import Result
 
@@ -43,9 +47,14 @@ def html(lossless: Result) -> str:
 
 def test_nothing_comes_from_elsewhere(html: str) -> None:
     page = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
-    assert not re.findall(r"""(?:src|href)=["']?(?!#|data:)""", page)
+    assert not re.findall(r"""(?:src|href)=(?!["']?(?:#|data:))""", page)
     assert "default-src 'none'" in page
-    assert html.count("* plotly.js v") == 1
+    assert html.count("* plotly.js (cartesian - minified) v") == 1
+    assert "Licensed under the MIT license" in html
+
+
+def test_a_report_is_small(html: str) -> None:
+    assert len(html.encode()) < 2_000_000
 
 
 def test_a_report_is_the_same_twice(lossless: Result, html: str) -> None:
@@ -112,30 +121,98 @@ def test_above_forty_rows_the_fullest_stay() -> None:
 
 
 def test_signals_become_strokes(lossless: Result) -> None:
-    view = views(lossless)[0]
-    figure = tailback_chart(view, choose(lossless))
+    figure = tailback_chart(View(lossless), choose(lossless), QueueStore())
     names = {trace["name"] for trace in figure.data if trace["type"] == "scatter"}
     assert names == {"CE marks", "pauses"}
 
 
-def test_start_is_around_the_first_congestion(lossless: Result) -> None:
-    begin, end = start_of(lossless) or (None, None)
-    assert begin == 0
-    # Starts are over after 95 ms and pauses after 97; a third more shows what came then.
-    assert end is not None
-    assert 0.1 < end < 0.2
-    assert start_of(run(senders=2, bins=60)) is None
+def test_close_ups_are_where_something_happens(lossless: Result) -> None:
+    found = moments(lossless)
+    names = ", ".join(moment.name for moment in found)
+    for what in ("first ECN marks", "first pauses", "most pauses", "fullest queues"):
+        assert what in names
+    marked = np.flatnonzero(lossless.bins.total("ecn_marked"))[0] * 1e-3
+    moment = next(moment for moment in found if "first ECN marks" in moment.name)
+    assert moment.begin_s <= marked < moment.end_s <= moment.begin_s + 0.05
+    assert [moment.begin_s for moment in found] == sorted(moment.begin_s for moment in found)
 
 
-def test_a_long_start_is_shown_around_its_first_congestion() -> None:
+def test_a_run_of_few_bins_has_no_close_ups() -> None:
+    assert moments(run(senders=2, bins=60)) == []
+
+
+def test_what_happens_late_has_a_close_up() -> None:
     result = run(senders=2)
-    at = result.flows.schema.get_field_index("start_ps")
-    late = pa.array([(1 + i) * 10**9 for i in range(result.flows.num_rows - 1)] + [19 * 10**11])
-    result.flows = result.flows.set_column(at, "start_ps", late)
-    first = int(np.flatnonzero(result.bins.total("ecn_marked"))[0])
-    begin, end = start_of(result) or (None, None)
-    assert begin == pytest.approx(max(0, first - 8) * 1e-3)
-    assert end == pytest.approx(begin + 0.04)
+    bins = result.bins
+    queue = "sw0:h2/tc3"
+    late = np.zeros(bins.count)
+    late[1500:1510] = 1e7
+    bins._values[queue, "queue_mean_bytes"] = late
+    moment = next(moment for moment in moments(result) if "fullest queues" in moment.name)
+    assert moment.begin_s <= 1.5 < moment.end_s < 1.6
+
+
+def test_depths_on_the_page_are_those_of_the_run(lossless: Result) -> None:
+    store = QueueStore()
+    chart = tailback_chart(View(lossless), choose(lossless), store)
+    assert store.add_others(lossless) == ""
+    data = store.for_script()
+    about, values = data["about"], np.frombuffer(gzip.decompress(base64.b64decode(data["packed"])), "<u2")
+    names = [queue["name"] for queue in about["queues"]]
+    assert len(set(names)) == len(names)
+    assert names[next(trace["queue"] for trace in chart.data if "queue" in trace)] in names
+    at = 0
+    for queue in about["queues"]:
+        if queue["name"] == "sw0:h16/tc3":
+            depths = np.expm1(values[at : at + queue["points"]] / LEVELS * np.log1p(about["top"]))
+            exact = lossless.bins.values("sw0:h16/tc3", "queue_mean_bytes")
+            assert depths == pytest.approx(exact, rel=0.003, abs=1)
+        at += (2 + queue["paused"]) * queue["points"]
+    assert at == len(values)
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG 2.2 defines it."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_stand_out_in_both_themes() -> None:
+    for color in (figures.INK, figures.MUTED):
+        assert contrast(color, figures.PAPER) >= 4.5
+        assert contrast(DARK[color], DARK_PAPER) >= 4.5
+    for color in (figures.BLUE, figures.VERMILLION, figures.GREEN, figures.ORANGE):
+        assert contrast(color, figures.PAPER) >= 3
+        assert contrast(DARK[color], DARK_PAPER) >= 3
+
+
+def test_every_colour_has_one_for_the_dark(html: str) -> None:
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    assert set(re.findall(r'"(#[0-9a-f]{6}|rgba[^"]*)"', found[1], re.IGNORECASE)) - {"rgba(0,0,0,0)"} <= (
+        set(DARK) | set(DARK.values())
+    )
+
+
+def test_a_plot_says_in_words_what_it_shows(lossless: Result) -> None:
+    for plot in all_plots(lossless):
+        for figure in plot.figures:
+            assert figure.label.endswith("."), figure.id
+            assert re.search(r"\d", figure.label), figure.id
+    total = next(plot for plot in all_plots(lossless) if plot.id == "throughput").figures[0]
+    assert re.search(r"total: lowest 0, highest \S+ at \S+ s, at the end \S+\.", total.label)
+
+
+def test_contents_and_findings_lead_to_sections(html: str) -> None:
+    ids = set(re.findall(r'<section id="([^"]+)"', html))
+    assert set(re.findall(r'href="#([^"]+)"', html)) <= ids
+    assert '<a href="#queue">Standing queue</a>' in html
 
 
 def test_a_rate_begins_with_its_queue_pair(lossless: Result) -> None:
@@ -152,7 +229,7 @@ def test_a_rate_begins_with_its_queue_pair(lossless: Result) -> None:
 
 
 def test_thinning_keeps_means_and_peaks(lossless: Result) -> None:
-    view = views(lossless)[0]
+    view = View(lossless)
     values = np.arange(2000.0)
     assert view.group(1000) == 2
     assert view.reduce(values, 1000)[:3].tolist() == [0.5, 2.5, 4.5]
@@ -208,8 +285,8 @@ def test_queue_pairs_that_start_late_have_a_plot() -> None:
 def test_figures_are_json_of_finite_numbers(html: str) -> None:
     found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', html, re.DOTALL)
     assert found is not None
-    figures = json.loads(found[1])
-    assert len({figure["id"] for figure in figures}) == len(figures) >= 12
+    drawn = json.loads(found[1])["figures"]
+    assert len({figure["id"] for figure in drawn}) == len(drawn) >= 6
 
 
 def test_a_run_too_short_to_be_steady_is_not_called_unsteady() -> None:

@@ -12,19 +12,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import executor_tasks
 import pytest
 from pydantic import ValidationError
 from rich.console import Console
 from synthetic import incast, plan, result_of
-from tailback import cli, signals
+from tailback import cli, library, signals
+from tailback.executors import Threads
 from tailback.measures import MEASURES
 from tailback.plan import make_plan
-from tailback.reproduce import Reproduction, list_published, planned_runs, reproduce
+from tailback.reproduce import Reproduction, planned_runs, reproduce
 from tailback.reproduce.everything import reproduce_all
 from tailback.reproduce.experiments import Check, Claim, Experiment, load_published
 from tailback.reproduce.one import judge
 from tailback.reproduce.outcome import Row
+from tailback.reproduce.runs import engine
 from tailback.results import Result
+from tailback.running import RunFailed
 from tailback.scenario import ScenarioError, builtin_names, load
 
 NAME = "roce-rocks"
@@ -64,9 +68,9 @@ def printed(done: Reproduction) -> str:
 
 
 def test_the_list_of_experiments() -> None:
-    assert list_published()[NAME] == "RoCE Rocks without PFC"
-    assert list_published()["gpudirect-pfc"] == "Triggering PFC with GPUDirect RDMA"
-    assert list_published()["rhcc"] == "Rethinking Intra-host Congestion Control in RDMA Networks"
+    assert library.published()[NAME] == "RoCE Rocks without PFC"
+    assert library.published()["gpudirect-pfc"] == "Triggering PFC with GPUDirect RDMA"
+    assert library.published()["rhcc"] == "Rethinking Intra-host Congestion Control in RDMA Networks"
 
 
 def test_an_unknown_name_is_one_line() -> None:
@@ -87,7 +91,7 @@ def settings(sets: Mapping[str, str]) -> list[str]:
     return [f"{path}={value}" for path, value in sets.items()]
 
 
-@pytest.mark.parametrize("name", list_published())
+@pytest.mark.parametrize("name", library.published())
 def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
     experiment = load_published(name)
     for run in experiment.runs.values():
@@ -101,7 +105,7 @@ def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
             load(run.scenario, sets=settings({**run.overrides(False), **item.set, **overrides}))
 
 
-@pytest.mark.parametrize("name", list_published())
+@pytest.mark.parametrize("name", library.published())
 def test_the_assumed_value_is_what_the_run_has(name: str) -> None:
     experiment = load_published(name)
     for item in experiment.sensitivity:
@@ -112,7 +116,7 @@ def test_the_assumed_value_is_what_the_run_has(name: str) -> None:
             assert plans[0] == plans[1], item.title
 
 
-@pytest.mark.parametrize("name", list_published())
+@pytest.mark.parametrize("name", library.published())
 def test_every_check_has_a_reason_and_takes_its_parameters(name: str) -> None:
     result = made_up()
     for claim in load_published(name).claims:
@@ -135,7 +139,7 @@ def test_the_run_of_the_assumption_is_not_repeated() -> None:
     assert runner.asked[0] == ("roce-incast-lossless", {"run.duration": "6s"})
 
 
-@pytest.mark.parametrize("name", sorted(list_published()))
+@pytest.mark.parametrize("name", sorted(library.published()))
 def test_no_run_is_carried_out_twice_and_each_has_a_bar_of_its_own(name: str) -> None:
     result, asked, told = made_up(), [], dict[str, float]()
 
@@ -353,8 +357,8 @@ def test_all_experiments_make_one_report(tmp_path: Path) -> None:
     done = reproduce_all(
         tmp_path / "r", quick=True, jobs=2, runner=asked, progress=lambda one, _: told.add(one)
     )
-    assert [one.name for one in done.experiments] == list(list_published())
-    claims = [claim.id for name in list_published() for claim in load_published(name).claims]
+    assert [one.name for one in done.experiments] == list(library.published())
+    claims = [claim.id for name in library.published() for claim in load_published(name).claims]
     page = (tmp_path / "r" / "reproduce.html").read_text()
     for one in done.experiments:
         assert (tmp_path / "r" / one.name / "reproduce.html").is_file()
@@ -362,7 +366,9 @@ def test_all_experiments_make_one_report(tmp_path: Path) -> None:
             assert f'href="{one.name}/reproduce.html#claim-{row.claim.id}"' in page
     written = json.loads((tmp_path / "r" / "reproduce.json").read_text())
     assert [claim["id"] for one in written["experiments"] for claim in one["claims"]] == claims
-    assert len(told) == len(asked.asked) == sum(planned_runs(name, quick=True) for name in list_published())
+    assert (
+        len(told) == len(asked.asked) == sum(planned_runs(name, quick=True) for name in library.published())
+    )
 
 
 def test_what_waits_is_not_begun_after_an_interrupt(tmp_path: Path) -> None:
@@ -422,7 +428,9 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         return made_up(complete=len(asked) < 2)
 
     asked: list[str] = []
-    monkeypatch.setattr("tailback.reproduce.one.engine", one)
+    # In this process, which gets the signals.
+    monkeypatch.setattr("tailback.reproduce.runs.engine", one)
+    monkeypatch.setattr("tailback.reproduce.runs.Processes", Threads)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = cli.main(["reproduce", NAME, "--out", str(tmp_path / "r"), "--jobs", "1", "--quick"])
@@ -435,10 +443,28 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
     assert not (tmp_path / "r" / "reproduce.json").exists()
 
 
-@pytest.mark.parametrize("name", sorted(list_published()))
+@pytest.mark.parametrize("name", sorted(library.published()))
 def test_each_claim_alone_has_the_runs_that_its_tables_vary(name: str) -> None:
     experiment = load_published(name)
     for claim in experiment.claims:
         part = experiment.only([claim.id])
         assert {item.run for item in part.sensitivity} <= set(part.runs)
         assert planned_runs(name, only=[claim.id]) >= len(part.runs)
+
+
+def test_a_run_whose_process_is_ended_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailback.reproduce.runs.engine", executor_tasks.end_process)
+    with pytest.raises(RunFailed, match=r"^the run \w+ was ended by signal 9"):
+        reproduce(NAME, tmp_path / "r", quick=True, only=["C2"])
+
+
+def test_runs_in_processes_are_those_in_this_one(tmp_path: Path) -> None:
+    """Down to the page and the folders of the runs."""
+    both = [tmp_path / "processes", tmp_path / "threads"]
+    reproduce("gpudirect-pfc", both[0], quick=True, only=["B2"], jobs=2)
+    reproduce("gpudirect-pfc", both[1], quick=True, only=["B2"], runner=engine)
+    files = [sorted(str(f.relative_to(out)) for f in out.rglob("*") if f.is_file()) for out in both]
+    assert files[0] == files[1]
+    for name in files[0]:
+        if not name.endswith("timing.json"):
+            assert (both[0] / name).read_bytes() == (both[1] / name).read_bytes(), name

@@ -12,8 +12,9 @@ from rich.console import Console
 from synthetic import incast, plan, result_of
 from tailback import scenario
 from tailback.results import Result
-from tailback.run import run
 from tailback.run_folder import FILES as COMMON_FILES
+from tailback.run_folder import write_report
+from tailback.running import run
 from tailback.scenario import assumptions
 
 FILES = (*COMMON_FILES, "scenario.yaml", "plan.json")
@@ -88,6 +89,17 @@ def test_a_run_may_replace_a_run_and_nothing_else(tmp_path: Path) -> None:
         small().write(other)
     assert (other / "chapter1.tex").read_text() == "x"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "thesis"]
+
+
+def test_a_report_may_be_written_later(tmp_path: Path) -> None:
+    small().write(tmp_path / "with")
+    out = small().write(tmp_path / "without", report=False)
+    assert not (out / "report.html").exists()
+    before = {path.name for path in out.iterdir()}
+    assert write_report(out) == out / "report.html"
+    assert {path.name for path in out.iterdir()} == before | {"report.html"}
+    assert (out / "report.html").read_bytes() == (tmp_path / "with" / "report.html").read_bytes()
+    write_report(out)  # in place of an older one
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import tailback
 from commands import start, wait_until_it_simulates
 from tailback import cli
 from tailback.plan import make_plan, plan_json
-from tailback.run import _simulation
+from tailback.running import _simulation
 from tailback.scenario import builtin_names, load
 
 SHORT_INCAST = ["run.duration=1ms", "traffic.0.start_interval=0", "traffic.0.qps=4"]
@@ -189,10 +189,10 @@ def test_one_ctrl_c_while_results_are_written_loses_nothing(
 ) -> None:
     write = tailback.results.Result.write
 
-    def interrupted(times: int, result: tailback.results.Result, out: Path) -> None:
+    def interrupted(times: int, result: tailback.results.Result, out: Path, report: bool) -> None:
         for _ in range(times):
             signal.raise_signal(signal.SIGINT)
-        write(result, out)
+        write(result, out, report)
 
     monkeypatch.setattr("tailback.results.Result.write", lambda *given: interrupted(1, *given))
     result = tailback.run("first-flow", out=tmp_path / "one")

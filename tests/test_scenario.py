@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from tailback.scenario import ScenarioError, builtin_names, json_schema, library, load, loads
+from tailback import library
+from tailback.scenario import ScenarioError, builtin_names, json_schema, load, loads
 from tailback.scenario.controllers import NAMES
 
 OTHERS = ", ".join(name for name in NAMES if name != "dctcp")
@@ -195,8 +196,8 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, topology, controllers, failures, host, switch, bridge, veth, traffic, "
-            "memory_load, record",
+            "name, about, run, qos, preset, topology, controllers, failures, host, switch, bridge, veth, "
+            "traffic, memory_load, record",
         ),
     ],
 )

@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/explain_accuracy.py --seed 2 --runs 200 [--wrong]
     .venv/bin/python tools/explain_accuracy.py --published
-    .venv/bin/python tools/explain_accuracy.py --fabrics --seed 4 --runs 200 [--wrong]
+    .venv/bin/python tools/explain_accuracy.py --world --seed 5 --runs 200 [--family veth] [--wrong]
 
 Truth is the stage whose doubled capacity raises throughput most (tests/explain_truth.py). docs/explain.md
 holds the figures of the last full run.
@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-import explain_fabrics
 import explain_published
 import explain_runs
 import explain_work
+import explain_world
 from explain_truth import Stage, Truth, answer, find, named, record
-from tailback.explain import explain
+from tailback.explain import explain, page_of
 from tailback.results import Result
 
 
@@ -50,9 +50,10 @@ def published(name: str) -> Row:
     return Row(name, *explain_published.judge(name))
 
 
-class FabricRow(NamedTuple):
-    """A fabric: what it was, what doubling each group gave, what explain named, and what that gave."""
+class WorldRow(NamedTuple):
+    """A run: what it was, what doubling each group gave, what explain named, and what that gave."""
 
+    family: str
     words: str
     gains: dict[tuple[str, str], float]
     said: Stage
@@ -61,9 +62,9 @@ class FabricRow(NamedTuple):
     right: bool
 
 
-def fabric(job: tuple[int, int]) -> FabricRow | None:
-    """A drawn fabric of this seed and number; nothing where its settings do not go together."""
-    one = explain_fabrics.draw(*job)
+def world(job: tuple[int, int, str | None]) -> WorldRow | None:
+    """A drawn run of this seed, number and family; nothing where its settings do not go together."""
+    one = explain_world.draw(*job)
     try:
         scenario, plan = one.plan()
     except ValueError:
@@ -73,13 +74,17 @@ def fabric(job: tuple[int, int]) -> FabricRow | None:
     truth = explain_work.find(plan)
     gives = explain_work.said_gain(truth, verdict, {})
     right = explain_work.judge(truth, verdict.key, gives)
-    return FabricRow(one.words, truth.gains, verdict.key, gives, explain_work.sure(verdict), right)
+    sure = page_of(result).sure.split(":")[0]
+    return WorldRow(one.family, one.words, truth.gains, verdict.key, gives, sure, right)
 
 
-def of_fabrics(rows: Iterable[FabricRow | None], wrong: bool) -> str:
-    """How often it is right, and how often where it is sure."""
+def of_world(rows: Iterable[WorldRow | None], wrong: bool) -> str:
+    """How often it is right, in each family, and where it is sure."""
     found = [row for row in rows if row is not None]
     lines = [f"{'right':<35} {sum(row.right for row in found)} of {len(found)}"]
+    for family in dict.fromkeys(row.family for row in found):
+        kept = [row for row in found if row.family == family]
+        lines.append(f"{family:<35} {sum(row.right for row in kept)} of {len(kept)}")
     for word in ("Sure", "Fairly sure", "A guess"):
         kept = [row for row in found if row.sure == word]
         lines.append(f"{word:<35} {sum(row.right for row in kept)} of {len(kept)}")
@@ -143,13 +148,14 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=200, choices=range(1, 100_001), metavar="N")
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options.add_argument("--published", action="store_true")
-    options.add_argument("--fabrics", action="store_true", help="whole fabrics, with links by tier")
+    options.add_argument("--world", action="store_true", help="fabrics, hosts, bridges and namespaces")
+    options.add_argument("--family", choices=sorted({*explain_world.OF_EIGHT}), help="one of these only")
     options.add_argument("--wrong", action="store_true", help="list the runs that it got wrong")
     given = options.parse_args()
     with Pool(given.jobs) as pool:
-        if given.fabrics:
-            jobs = [(given.seed, number) for number in range(given.runs)]
-            print(of_fabrics(pool.imap(fabric, jobs), given.wrong))
+        if given.world:
+            jobs = [(given.seed, number, given.family) for number in range(given.runs)]
+            print(of_world(pool.imap(world, jobs), given.wrong))
             return
         if given.published:
             rows = []

@@ -7,6 +7,7 @@ constants in the engine's sources. `--check` writes nothing and ends with status
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import types
@@ -20,6 +21,7 @@ from engine_assumptions import CHOICES, CONSTANTS
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from tailback._engine import recorded
 from tailback.hpcc.keys import KEYS, KINDS
 from tailback.limits import LIMITS
 from tailback.scenario.by_rate import ByRate
@@ -67,6 +69,7 @@ def pages() -> dict[str, str]:
         "assumptions.md": assumptions_page(),
         "hpcc-keys.md": hpcc_page(),
         "limits.md": limits_page(),
+        "recorded.md": recorded_page(),
     }
 
 
@@ -94,6 +97,54 @@ def limits_page() -> str:
                 most = format_size(limit.most) if limit.unit == "bytes" else f"{limit.most:,} {limit.unit}"
                 lines.append(f"| {limit.what} | {most} | {limit.why} |")
     return "\n".join(lines) + "\n"
+
+
+# What is recorded
+
+
+def recorded_page() -> str:
+    """Every series, counter and column, as the engine declares them."""
+    declared = json.loads(recorded())
+    quantities = declared["quantities"]
+    parts = [MADE, RECORDED_TOP, "## Flows\n\nA row for each queue pair, and for each TCP connection.\n\n"]
+    parts.append(
+        table(
+            ["Column", "Type", "Meaning"],
+            [[f"`{name}`", kind, what] for name, kind, what in declared["columns"]],
+        )
+    )
+    parts.append(
+        "`packets_sent` counts TCP's data segments. What TCP does not have, NAKs and CNPs above all, is\n"
+    )
+    parts.append("0 there, and what RoCE does not have is 0 or null.\n\n## Series\n\n")
+    for name, what in declared["kinds"]:
+        rows = [
+            [f"`{one['metric']}`", one["unit"], one["merged"], one["help"]]
+            for one in quantities
+            if one["metric"] and name in one["of"]
+        ]
+        parts.append(f"### `{name}`\n\n{what[0].upper()}{what[1:]}.\n\n")
+        parts.append(table(["Series", "Unit", "Of a bin", "What"], rows))
+        if name in ("queue-pair", "message"):
+            parts.append(f"{SIGNALS}\n\n")
+    parts.append("## Counters\n\nN is the priority, or the class.\n\n")
+    places = dict.fromkeys(one["at"] for one in quantities if one["counter"])
+    for place in places:
+        rows = [
+            [f"`{one['counter']}`", "us" if one["unit"] == "share" else one["unit"], one["help"]]
+            for one in quantities
+            if one["counter"] and one["at"] == place
+        ]
+        parts.append(f"### Of a {place}\n\n" + table(["Counter", "Unit", "Counts"], rows))
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+SIGNALS = "And what its congestion controller shows: see [scenario](scenario.md), with each controller."
+RECORDED_TOP = """# What is recorded
+
+How tables are stored, and how long series stay bounded: [results](../results.md).
+
+"""
 
 
 # What a key takes
@@ -548,7 +599,6 @@ What `tailback hpcc` makes of each key of the HPCC simulator's `config.txt`, see
 [the drop-in](../hpcc.md). The page is made from the table that reads the file.
 
 - *as there*: it does what it does in that simulator.
-- *native model*: it reaches a controller of Tailback's own, which is no replica of that simulator's.
 - *not honoured*: it would do something there and does not here. A run lists those that it was given.
 - *none there either*: that simulator reads it, too, and does nothing with it.
 

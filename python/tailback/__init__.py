@@ -11,26 +11,58 @@ from __future__ import annotations
 from tailback import start_up  # noqa: F401  first of all: the rest takes a while
 
 # isort: split
-from importlib import metadata
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from tailback.controller import Controller, Link
-from tailback.hpcc.run import run_hpcc
-from tailback.run import Interrupted, run
-from tailback.scenario import Scenario, ScenarioError, load
+if TYPE_CHECKING:
+    from tailback.comparison import compare
+    from tailback.controller import Controller, Link
+    from tailback.hpcc.run import run_hpcc
+    from tailback.results import Result
+    from tailback.running import Interrupted, run
+    from tailback.scenario import Scenario, ScenarioError
+    from tailback.scenario.load import load
+    from tailback.sweeps import sweep
 
-try:
-    __version__ = metadata.version("tailback")
-except metadata.PackageNotFoundError:  # a source tree on the path
-    __version__ = "unknown"
+    __version__: str
+
+_PLACES = {
+    "Controller": "controller",
+    "Interrupted": "running",
+    "Link": "controller",
+    "Result": "results",
+    "Scenario": "scenario",
+    "ScenarioError": "scenario",
+    "__version__": "version",
+    "compare": "comparison",
+    "load": "scenario.load",
+    "run": "running",
+    "run_hpcc": "hpcc.run",
+    "sweep": "sweeps",
+}
+"""The module of each name. It is loaded when the name is first used: all together take a second."""
 
 __all__ = [
     "Controller",
     "Interrupted",
     "Link",
+    "Result",
     "Scenario",
     "ScenarioError",
     "__version__",
+    "compare",
     "load",
     "run",
     "run_hpcc",
+    "sweep",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"tailback.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

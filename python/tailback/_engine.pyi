@@ -145,6 +145,9 @@ class Simulation:
 def settings() -> str:
     """All sections of settings, as JSON."""
 
+def recorded() -> str:
+    """What is recorded, as JSON: `kinds` of entities, `quantities` with series or counters, and `columns`."""
+
 def headroom_bytes(
     rate_bps: int, delay_ps: int, response_delay_ps: int, latency_ps: int, largest_packet_bytes: int
 ) -> int:

@@ -109,3 +109,4 @@ MAX_CODE_POINTS = _limit(
     _TRAFFIC, "Different pairs of DSCP and priority", 64, "pairs", "the engine's tables have so many places"
 )
 MAX_SEEDS = _limit(_TRAFFIC, "Seeds of one command", 1000, "seeds", "each is a run")
+MAX_SWEEP_RUNS = _limit(_TRAFFIC, "Runs of a sweep", 200_000, "runs", "its journal takes half a gigabyte")

@@ -26,9 +26,9 @@ class Result(Recorded):
         """What the terminal shows at the end of a run."""
         return closing_table(self)
 
-    def write(self, out_dir: str | Path | OutFolder) -> Path:
+    def write(self, out_dir: str | Path | OutFolder, report: bool = True) -> Path:
         """Write the folder of the run and give its path, see `tailback.run_folder.write`."""
-        return run_folder.write(self, out_dir)
+        return run_folder.write(self, out_dir, report)
 
     @classmethod
     def load(cls, folder: str | Path) -> Result:

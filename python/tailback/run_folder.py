@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,9 +30,13 @@ from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.show import INPUTS
 from tailback.summary import summarise
+from tailback.version import __version__
+
+REPORT = "report.html"
+"""The one file of a result that is made of the others, and may be made later."""
 
 FILES = (
-    "report.html",
+    REPORT,
     "summary.json",
     "flows.parquet",
     "series.parquet",
@@ -41,7 +44,7 @@ FILES = (
     "counters.json",
     "timing.json",
 )
-"""What every folder has, however the run was set up."""
+"""What every folder has, however the run was set up; of a run without a report all others."""
 
 
 HALF = "a result that was not written to its end"
@@ -51,17 +54,17 @@ HALF = "a result that was not written to its end"
 Run = TypeVar("Run", bound=Recorded)
 
 
-def write(result: Recorded, out_dir: str | Path | OutFolder) -> Path:
+def write(result: Recorded, out_dir: str | Path | OutFolder, report: bool = True) -> Path:
     """Write the folder of the run and give its path. The folder appears whole or not at all.
 
-    An older result in its place is replaced.
+    An older result in its place is replaced. Without `report` there is no report.html, see `write_report`.
 
     Raises:
         FileExistsError: something else is there, or another run writes there.
         OSError: it cannot be written; nothing of it is there, and an older result still is.
     """
     if isinstance(out_dir, OutFolder):
-        out_dir.fill(lambda inside: _write_files(result, inside))
+        out_dir.fill(lambda inside: _write_files(result, inside, report))
         return out_dir.path
     out = Path(out_dir)
     try:
@@ -69,13 +72,31 @@ def write(result: Recorded, out_dir: str | Path | OutFolder) -> Path:
     except Occupied as error:
         raise FileExistsError(f"{out}: found {error}; name another folder") from None
     with folder:
-        folder.fill(lambda inside: _write_files(result, inside))
+        folder.fill(lambda inside: _write_files(result, inside, report))
     return folder.path
 
 
-def _write_files(result: Recorded, folder: Path) -> None:
-    from tailback.report import render  # plotly takes a while to load, and not every run is written
+def write_report(folder: Path) -> Path:
+    """Write the report of a run into its folder, in place of an older one, and give its path.
 
+    Raises:
+        ScenarioError: it is not the folder of a run, or its files cannot be read.
+        OSError: it cannot be written.
+    """
+    from tailback.report import render  # templates take a while to load, and not every run has a report
+
+    result = read_run(folder)
+    with reading(folder):
+        page = render(result).encode()
+    beside = folder / f".{REPORT}.writing"
+    try:
+        write_file(beside, page)
+        return beside.replace(folder / REPORT)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write_files(result: Recorded, folder: Path, report: bool) -> None:
     for name, data in {**result.setup.files, **result.outputs}.items():
         if not _is_own(name):
             raise ValueError(f"{name!r} is no name for a file of a result")
@@ -89,7 +110,10 @@ def _write_files(result: Recorded, folder: Path) -> None:
     write_file(folder / "flows.parquet", _as_parquet(result.flows))
     write_file(folder / "series.parquet", _as_parquet(result.series))
     write_file(folder / "entities.parquet", _as_parquet(result.entities))
-    write_file(folder / "report.html", render(result).encode())
+    if report:
+        from tailback.report import render
+
+        write_file(folder / REPORT, render(result).encode())
     summary = {
         **summarise(result),
         "assumptions": result.assumptions,
@@ -109,8 +133,7 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
         ValueError: a file holds something else.
     """
     path = Path(folder)
-    # The report is made from the rest; nobody should miss it here.
-    needed = [LAST, *(name for name in FILES if name not in (LAST, "report.html"))]
+    needed = [LAST, *(name for name in FILES if name not in (LAST, REPORT))]
     for name in needed:
         if not (path / name).is_file():
             half = name == LAST and any((path / other).is_file() for other in FILES)
@@ -160,16 +183,8 @@ def _timing(result: Recorded) -> dict[str, Any]:
         "wall_s": result.wall_s,
         "cpu_s": result.cpu_s,
         "packet_hops_per_cpu_s": speed if speed == speed else None,
-        "tailback_version": tool_version(),
+        "tailback_version": __version__,
     }
-
-
-def tool_version() -> str:
-    """Version of the installed package; 'unknown' when run from a source tree."""
-    try:
-        return metadata.version("tailback")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _is_own(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""One scenario with several seeds: processes that run one after another, a folder for each result, one table.
+"""One scenario with several seeds: a folder for each result, one table.
 
 Every run is what `tailback run --seed N` gives. An interrupt ends all runs and keeps the folders of those
 that were complete.
@@ -7,25 +7,22 @@ that were complete.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import queue
 import re
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import signals, text
+from tailback.executors import Processes, WorkerLost, tell
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
-from tailback.scenario import Problem, ScenarioError
-from tailback.start_up import FAILED, OUT_OF_MEMORY
+from tailback.running import RunFailed, claimed, run_checked
+from tailback.scenario import Problem, ScenarioError, load
+from tailback.summary.figures import FIGURES, in_words, value_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,31 +31,8 @@ _REPORT_S = 0.1
 """Time between two reports of a run's progress."""
 
 
-class RunFailed(RuntimeError):  # noqa: N818  it is what happened
-    """A run ended without a result; the text says which."""
-
-
 Progress = Callable[[int, float], None]
 """Told the seed of a run and the share of it that is done."""
-
-# What the table shows: a name, the path of the figure in the summary, and its unit.
-_FIGURES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("Median slowdown", ("fct", "all", "slowdown", "p50"), "index"),
-    ("99 % slowdown", ("fct", "all", "slowdown", "p99"), "index"),
-    ("99.9 % slowdown", ("fct", "all", "slowdown", "p999"), "index"),
-    ("Flows done", ("fct", "finished"), "count"),
-    ("Throughput", ("goodput", "total_bps"), "bit/s"),
-    ("Fairness (Jain)", ("fairness", "jain"), "index"),
-    ("TCP's share", ("protocols", "tcp", "share"), "share"),
-    ("TCP timeouts", ("tcp", "timeouts"), "count"),
-    ("CPU, busiest host", ("cpu", "share"), "share"),
-    ("Packets dropped", ("losses", "dropped_packets"), "count"),
-    ("Packets sent again", ("losses", "retransmitted_share"), "share"),
-    ("Worst pause", ("pauses", "largest_share_of_a_second"), "share"),
-    ("Packets marked", ("signals", "ecn_marked_packets"), "count"),
-    ("CNPs", ("signals", "cnps"), "count"),
-    ("Fullest queue, mean", ("standing_queue", "mean_bytes"), "B"),
-)
 
 
 @dataclass
@@ -77,11 +51,11 @@ class SeedRuns:
     def figures(self) -> list[dict[str, Any]]:
         """Mean, least and most of the main figures over all seeds that have them."""
         rows = []
-        for name, path, unit in _FIGURES:
+        for name, path, unit in FIGURES:
             values = {
                 seed: value
                 for seed in sorted(self.summaries)
-                if (value := self._value(seed, path)) is not None
+                if (value := value_at(self.summaries[seed], path)) is not None
             }
             if values:
                 rows.append(
@@ -96,12 +70,6 @@ class SeedRuns:
                 )
         return rows
 
-    def _value(self, seed: int, path: tuple[str, ...]) -> float | None:
-        value: Any = self.summaries[seed]
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return None if value is None else float(value)
-
     def table(self) -> Table:
         """The figures for the terminal."""
         from rich.table import Table
@@ -111,16 +79,8 @@ class SeedRuns:
         for name in ("Mean", "Least", "Most"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in self.figures():
-            table.add_row(
-                row["figure"], *(_in_words(row[key], row["unit"]) for key in ("mean", "min", "max"))
-            )
+            table.add_row(row["figure"], *(in_words(row[key], row["unit"]) for key in ("mean", "min", "max")))
         return table
-
-
-def _in_words(value: float, unit: str) -> str:
-    if unit == "count" and value < 100 and not float(value).is_integer():
-        return text.significant(value)
-    return text.significant(value) if unit == "index" else text.by_unit(value, unit)
 
 
 def parse(given: str) -> list[int]:
@@ -156,11 +116,13 @@ def run_seeds(
     jobs: int = 1,
     progress: Progress | None = None,
     controllers: Mapping[str, str] | None = None,
+    report: bool = True,
 ) -> SeedRuns:
     """Runs a scenario with each seed, `jobs` at a time, into `out/seed-N`; `out/seeds.json` has the figures.
 
     An interrupt keeps the runs that are complete. seeds.json is written last: a folder without it was not
-    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name.
+    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name. Without
+    `report` the runs have no report.html.
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
@@ -168,12 +130,9 @@ def run_seeds(
         MemoryError: a run had not enough of it; as OSError.
         RunFailed: a run ended without a result; as OSError.
     """
-    from tailback.run import claimed
-    from tailback.scenario import load
-
     # What can be wrong depends on no seed; the runs load it again in their own processes.
     load(scenario, sets=sets, seed=seeds[0], controllers=controllers)
-    source = _Source(scenario, tuple(sets), dict(controllers or {}))
+    source = _Source(scenario, tuple(sets), dict(controllers or {}), report)
     with claimed(out) as folder:
         return _run_all(source, seeds, folder.path, jobs, progress)
 
@@ -184,42 +143,33 @@ class _Source(NamedTuple):
     scenario: str
     sets: tuple[str, ...]
     controllers: dict[str, str]
+    report: bool
 
 
 def _run_all(
     source: _Source, seeds: Sequence[int], out: Path, jobs: int, progress: Progress | None
 ) -> SeedRuns:
     done = SeedRuns(out)
-    context = multiprocessing.get_context("spawn")
-    reports: Any = context.Queue()
-    waiting, running = list(seeds), dict[int, _Worker]()
-    idle: list[_Worker] = []
+    runs = Processes(jobs, lambda said: progress(*said) if progress is not None else None)
     try:
-        # A process takes most of a second to start: each has several runs.
-        for _ in range(min(jobs, len(seeds))):
-            tasks: Any = context.SimpleQueue()
-            arguments = (source, str(out), tasks, reports)
-            worker = _Worker(context.Process(target=_work, args=arguments, daemon=True), tasks)
-            idle.append(worker)
-            # A signal reaches all processes of a terminal: a child that is only just starting must not be the
-            # one that it is told to.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDING)
+        futures = {runs.submit(_one, source, seed, _folder(out, seed)): seed for seed in seeds}
+        for future in as_completed(futures):
+            seed = futures[future]
             try:
-                worker.process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        while waiting or running:
-            while waiting and idle:
-                seed, worker = waiting.pop(0), idle.pop(0)
-                running[seed] = worker
-                worker.tasks.put(seed)
-            idle += _listen(reports, running, done, progress)
+                # First of all, so that an interrupt cannot leave a folder that nobody knows of.
+                done.summaries[seed] = future.result()
+            except Exception as error:
+                raise _told(seed, error) from None
+            if progress is not None:
+                progress(seed, 1.0)
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
         with signals.noted():
-            at_work = {seed: worker for seed, worker in running.items() if seed not in done.summaries}
-            _stop(at_work, [*idle, *(running[seed] for seed in running.keys() & done.summaries.keys())], out)
+            runs.kill()
+            for seed in set(seeds) - set(done.summaries):
+                for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
+                    shutil.rmtree(rest, ignore_errors=True)
     if done.summaries:
         written = {"figures": done.figures(), "seeds": sorted(done.summaries)}
         words = json.dumps(written, indent=1, sort_keys=True, allow_nan=False)
@@ -227,114 +177,33 @@ def _run_all(
     return done
 
 
-class _Worker(NamedTuple):
-    """A process, and the queue that it takes seeds from."""
-
-    process: BaseProcess
-    tasks: Any
-
-
 def _folder(out: Path, seed: int) -> Path:
     return out / f"seed-{seed}"
 
 
-def _listen(
-    reports: Any, running: dict[int, _Worker], done: SeedRuns, progress: Progress | None
-) -> list[_Worker]:
-    """Takes one report, or sees after a while whether a process has gone without one. Gives who is idle."""
-    try:
-        seed, what, value = reports.get(timeout=0.5)
-    except queue.Empty:
-        for seed, (process, _) in running.items():
-            if not process.is_alive() and reports.empty():
-                raise _ended(seed, process.exitcode or 0) from None
-        return []
-    if what == "share":
-        if progress is not None:
-            progress(seed, value)
-        return []
-    if what == "error":
-        worker = running.pop(seed)
-        worker.process.terminate()
-        worker.process.join()
-        raise value
-    # First of all, so that an interrupt while the process ends cannot leave a folder that nobody knows of.
-    done.summaries[seed] = value
-    worker = running.pop(seed)
-    if progress is not None:
-        progress(seed, 1.0)
-    return [worker]
+def _one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
+    """A task: a run, its folder written, and its figures."""
+    last = 0.0
 
+    def step(state: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last > _REPORT_S:
+            last = time.monotonic()
+            tell((seed, state.time_ps / duration))
 
-def _ended(seed: int, status: int) -> Exception:
-    if status == OUT_OF_MEMORY:
-        return MemoryError(f"seed {seed}")
-    how = f"by signal {-status}" if status < 0 else f"with status {status}"
-    if status == -signal.SIGKILL:
-        how += ", which is also how Linux ends a process when memory runs out"
-    return RunFailed(f"the run with seed {seed} was ended {how}")
-
-
-def _stop(running: dict[int, _Worker], idle: list[_Worker], out: Path) -> None:
-    """Ends all processes and removes what those at work had begun to write."""
-    workers = [*running.values(), *idle]
-    for worker in workers:
-        if worker.process.pid is not None:
-            worker.process.kill()
-    for worker in workers:
-        if worker.process.pid is not None:
-            worker.process.join()
-    for seed in running:
-        for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
-            shutil.rmtree(rest, ignore_errors=True)
-
-
-def _work(source: _Source, out: str, tasks: Any, reports: Any) -> None:
-    """A process: one run after another. Signals from the terminal are for the parent, which ends this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.ENDING)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        seed = tasks.get()
-        _one(source, seed, _folder(Path(out), seed), reports)
-
-
-def _end_with_parent() -> None:
-    """Even if that is killed, and in the middle of a run: the engine needs no lock of the interpreter."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(FAILED)
-
-
-def _one(source: _Source, seed: int, out: Path, reports: Any) -> None:
-    from tailback.run import run_checked
-    from tailback.scenario import load
-
-    told = 0.0
-
-    def tell(state: Any) -> None:
-        nonlocal told
-        if time.monotonic() - told > _REPORT_S:
-            told = time.monotonic()
-            reports.put((seed, "share", state.time_ps / duration))
-
-    try:
-        checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
-        duration = checked.run.duration
-        result = run_checked(checked, None, tell)
-        result.write(out)
-        reports.put((seed, "done", result.summary))
-    except Exception as error:
-        reports.put((seed, "error", _told(seed, error)))
+    checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
+    duration = checked.run.duration
+    result = run_checked(checked, None, step)
+    result.write(out, source.report)
+    return result.summary
 
 
 def _told(seed: int, error: Exception) -> Exception:
-    """What the parent is to raise: whatever is raised here may not be something that can be sent."""
+    """What is raised of what a run has raised."""
     if isinstance(error, OSError):
-        return OSError(error.errno, error.strerror or str(error), error.filename)
+        return error
     if isinstance(error, MemoryError):
         return MemoryError(f"seed {seed}")
+    if isinstance(error, WorkerLost):
+        return RunFailed(f"the run with seed {seed} {error}")
     return RunFailed(f"seed {seed}: {' '.join(str(error).split()) or type(error).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,9 @@ from typing import Any
 
 import pytest
 
+PATIENCE_MS = 120_000
+"""A busy machine may take so long to draw a page. What is there is seen at once all the same."""
+
 sync_api = pytest.importorskip("playwright.sync_api")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -22,6 +26,7 @@ from tailback.reproduce import reproduce  # noqa: E402
 from tailback.results import Result  # noqa: E402
 
 WIDTHS = (1366, 390)
+DRAWN = "html[data-plots='drawn']"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 
 # Boxes of the text that has a place of its own: headings, captions, the key, and what stands inside a plot.
@@ -119,6 +124,7 @@ def opened(
     request: pytest.FixtureRequest, browser: Any, pages: dict[str, Path], name: str
 ) -> Iterator[Opened]:
     page = browser.new_page(viewport={"width": request.param, "height": 800})
+    page.set_default_timeout(PATIENCE_MS)
     seen = Opened(page, request.param)
     page.on("console", lambda message: seen.problems.append(f"console {message.type}: {message.text}"))
     page.on("pageerror", lambda error: seen.problems.append(f"error: {error}"))
@@ -131,7 +137,7 @@ def opened(
         ),
     )
     page.goto(pages[name].as_uri())
-    page.wait_for_function("document.documentElement.dataset.plots === 'drawn'", timeout=60_000)
+    page.wait_for_selector(DRAWN, state="attached")
     page.evaluate("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })")
     page.wait_for_timeout(300)
     yield seen
@@ -179,14 +185,103 @@ def test_no_text_covers_another(opened: Opened) -> None:
 
 def test_hovering_names_the_queue_and_its_bytes(browser: Any, pages: dict[str, Path]) -> None:
     page = browser.new_page(viewport={"width": 1366, "height": 800})
+    page.set_default_timeout(PATIENCE_MS)
     page.goto(pages["lossless"].as_uri())
-    page.wait_for_function("document.documentElement.dataset.plots === 'drawn'", timeout=60_000)
-    image = page.locator("#tailback-whole .hm image").first
+    page.wait_for_selector(DRAWN, state="attached")
+    image = page.locator("#tailback-plot .hm image").first
     image.scroll_into_view_if_needed()
     box = image.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#tailback-whole .hovertext", timeout=5_000)
-    words = page.locator("#tailback-whole .hoverlayer").text_content()
+    page.wait_for_selector("#tailback-plot .hovertext")
+    words = page.locator("#tailback-plot .hoverlayer").text_content()
     assert "sw0:h16/tc3" in words
     assert re.search(r"mean \d+kB, most \d+kB", words), words
     page.close()
+
+
+@pytest.fixture
+def lossless(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
+    page = browser.new_page(viewport={"width": 1366, "height": 800}, color_scheme="light")
+    page.goto(pages["lossless"].as_uri())
+    page.wait_for_selector(DRAWN, state="attached")
+    yield page
+    page.close()
+
+
+def shown(page: Any, plot: str) -> list[float]:
+    return [float(one) for one in page.evaluate(f"document.getElementById('{plot}').layout.xaxis.range")]
+
+
+def test_a_zoom_into_one_plot_is_one_into_all(lossless: Any) -> None:
+    lossless.evaluate("Plotly.relayout('pauses-plot', {'xaxis.range': [0.5, 0.75]})")
+    for plot in ("tailback-plot", "throughput-plot", "queue-plot", "rates-plot", "pauses-plot"):
+        assert shown(lossless, plot) == [0.5, 0.75], plot
+    assert lossless.locator("#time-shown").text_content() == "0.5 to 0.75 s"
+    lossless.get_by_role("button", name="Whole run").click()
+    assert shown(lossless, "throughput-plot") == [0, 2]
+    assert lossless.get_by_role("button", name="Whole run").get_attribute("aria-pressed") == "true"
+    # What has no time on its axis stays as it is.
+    assert shown(lossless, "fairness-plot") == [0.4, 16.6]
+
+
+def test_close_ups_and_steps_with_the_keyboard(lossless: Any) -> None:
+    closer = lossless.locator("#times .moments button").nth(1)
+    closer.focus()
+    lossless.keyboard.press("Enter")
+    begin, end = json.loads(closer.get_attribute("data-range"))
+    assert shown(lossless, "tailback-plot") == pytest.approx([begin, end])
+    assert closer.get_attribute("aria-pressed") == "true"
+    lossless.get_by_role("button", name="Later").press("Enter")
+    width = end - begin
+    assert shown(lossless, "queue-plot") == pytest.approx([begin + width / 2, end + width / 2])
+    lossless.get_by_role("button", name="Zoom into all plots").press("Enter")
+    assert shown(lossless, "queue-plot") == pytest.approx([begin + width * 0.75, end + width * 0.25])
+    lossless.get_by_role("button", name="Whole run").click()
+    lossless.get_by_role("button", name="Zoom out of all plots").press("Enter")
+    assert shown(lossless, "queue-plot") == [0, 2]
+
+
+def test_any_queue_can_be_drawn(lossless: Any) -> None:
+    choice = lossless.get_by_label("Queue", exact=True)
+    names = choice.locator("option").all_text_contents()
+    assert "sw0:h16/tc3" in names
+    assert "sw0:h3/pg3" in names
+    before = lossless.evaluate("document.getElementById('queue-plot').calcdata[1].length")
+    choice.select_option(label="sw0:h3/pg3")
+    lossless.wait_for_selector("#queue-about:has-text('sw0:h3/pg3')")
+    assert "on average" in lossless.locator("#queue-plot").get_attribute("aria-label")
+    choice.select_option(label="sw0:h16/tc3")
+    assert lossless.locator("#queue-about").text_content() == ""
+    assert lossless.evaluate("document.getElementById('queue-plot').calcdata[1].length") == before
+
+
+def test_the_dark_theme_and_back(lossless: Any) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = lossless.evaluate(paper)
+    lossless.get_by_role("button", name="Use the dark theme").click()
+    assert lossless.evaluate(paper) == "rgb(21, 25, 30)"
+    lossless.wait_for_selector(
+        ".js-plotly-plot[id=throughput-plot] .bg[style*='rgb(21, 25, 30)']", state="attached"
+    )
+    lossless.get_by_role("button", name="Use the light theme").click()
+    assert lossless.evaluate(paper) == light
+
+
+def test_the_theme_of_the_system_is_followed(browser: Any, pages: dict[str, Path]) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme="dark")
+    page.goto(pages["short"].as_uri())
+    page.wait_for_selector(DRAWN, state="attached")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 25, 30)"
+    assert page.evaluate("document.getElementById('throughput-plot').layout.plot_bgcolor") == "#15191e"
+    page.close()
+
+
+def test_a_plot_as_a_table(lossless: Any) -> None:
+    details = lossless.locator("details[data-of=throughput-plot]")
+    details.locator("summary").press("Enter")
+    rows = details.locator("tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 20
+    assert details.locator("thead th").all_text_contents() == ["Time (s)", "total"]
+    values = [float(text) for text in details.locator("tbody td:nth-child(2)").all_text_contents()]
+    assert max(values) == pytest.approx(91, rel=0.05)

@@ -501,6 +501,26 @@ fn marks_become_cnps_and_cnps_slow_a_queue_pair_down() {
     assert_eq!(end.nic.counters().rp_cnp_handled, 1);
 }
 
+/// 25 CNPs bring the rate to 1 Mbit/s, by which a packet takes 8.8 ms; 300 us after the last cut it is half of the line rate.
+#[test]
+fn a_packet_that_waits_follows_the_rate() {
+    let mut end = Alone::new();
+    for _ in 0..25 {
+        end.nic.on_packet(end.now, &cnp(0x11), 0, false);
+        end.passes(Time::from_us(4));
+    }
+    end.post(write(None), 3 * 1024);
+    let mut at = Vec::new();
+    while at.len() < 2 {
+        match end.nic.poll_transmit(end.now) {
+            Some(_) => at.push(end.now.0),
+            None => end.now = end.nic.next_timeout().unwrap(),
+        }
+    }
+    let waited = at[1] - at[0];
+    assert!((299_000_000..302_000_000).contains(&waited), "{waited} ps");
+}
+
 #[test]
 fn a_window_waits_for_acks_and_marks_come_back_with_them() {
     let dctcp = nic_link::settings(nic_link::congestion(nic_link::dctcp()));

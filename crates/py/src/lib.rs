@@ -182,6 +182,12 @@ fn headroom_bytes(
     )
 }
 
+/// What is recorded, as JSON: kinds of entities, series and counters, columns of the flow table.
+#[pyfunction]
+fn recorded() -> PyResult<String> {
+    serde_json::to_string(&tailback_sim::record::reference()).map_err(|error| failed(error.into()))
+}
+
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
@@ -190,6 +196,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<controllers::Ack>()?;
     module.add_class::<controllers::Hop>()?;
     module.add_function(wrap_pyfunction!(controllers::settings, module)?)?;
+    module.add_function(wrap_pyfunction!(recorded, module)?)?;
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;

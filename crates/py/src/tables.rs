@@ -7,7 +7,7 @@ use arrow::datatypes::Int32Type;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use std::sync::Arc;
-use tailback_sim::record::{Counter, Entity, Flow, Series};
+use tailback_sim::record::{Counter, Entity, Flow, Read, Series, COLUMNS};
 
 pub type Table = Result<RecordBatch, ArrowError>;
 
@@ -38,47 +38,21 @@ fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
 
 pub fn flows(flows: &[Flow]) -> Table {
     let rows = || flows.iter();
-    let mut columns: Vec<(&str, ArrayRef)> = vec![
-        ("flow", integers(0..flows.len() as u64)),
-        ("writer", strings(rows().map(|f| f.writer.as_str()))),
-        ("protocol", strings(rows().map(|f| f.protocol))),
-        ("src", strings(rows().map(|f| f.src.as_str()))),
-        ("dst", strings(rows().map(|f| f.dst.as_str()))),
-        ("qp", Arc::new(UInt32Array::from_iter_values(rows().map(|f| f.qp)))),
-        ("priority", Arc::new(UInt8Array::from_iter_values(rows().map(|f| f.priority)))),
-        ("start_ps", optional_integers(rows().map(|f| f.start_ps))),
-        ("end_ps", optional_integers(rows().map(|f| f.end_ps))),
-        ("state", strings(rows().map(|f| f.state))),
-        ("error", optional_strings(rows().map(|f| f.error.as_deref()))),
-        ("message_bytes", optional_integers(rows().map(|f| f.message_bytes))),
-        ("messages_posted", integers(rows().map(|f| f.messages_posted))),
-        ("messages_completed", integers(rows().map(|f| f.messages_completed))),
-        ("bytes_delivered", integers(rows().map(|f| f.bytes_delivered))),
-        ("fct_ps", optional_integers(rows().map(|f| f.fct_ps))),
-        ("ideal_fct_ps", optional_integers(rows().map(|f| f.ideal_fct_ps))),
-        ("slowdown", Arc::new(rows().map(Flow::slowdown).collect::<Float64Array>())),
-        ("goodput_bps", floats(rows().map(|f| f.goodput_bps))),
-        ("packets_sent", integers(rows().map(|f| f.packets_sent))),
-        ("packets_retransmitted", integers(rows().map(|f| f.packets_retransmitted))),
-        ("packet_seq_err", integers(rows().map(|f| f.packet_seq_err))),
-        ("out_of_sequence", integers(rows().map(|f| f.out_of_sequence))),
-        ("duplicate_request", integers(rows().map(|f| f.duplicate_request))),
-        ("local_ack_timeout_err", integers(rows().map(|f| f.local_ack_timeout_err))),
-        ("rp_cnp_handled", integers(rows().map(|f| f.rp_cnp_handled))),
-        ("np_cnp_sent", integers(rows().map(|f| f.np_cnp_sent))),
-        ("np_ecn_marked_roce_packets", integers(rows().map(|f| f.np_ecn_marked_roce_packets))),
-        ("rate_bps", Arc::new(rows().map(|f| f.rate_bps).collect::<Float64Array>())),
-        ("retransmitted_segments", integers(rows().map(|f| f.retransmitted_segments))),
-        ("timeouts", integers(rows().map(|f| f.timeouts))),
-        ("fast_recoveries", integers(rows().map(|f| f.fast_recoveries))),
-        ("ece_received", integers(rows().map(|f| f.ece_received))),
-        ("cwnd_bytes", optional_integers(rows().map(|f| f.cwnd_bytes))),
-        ("srtt_ps", optional_integers(rows().map(|f| f.srtt_ps))),
-    ];
-    if rows().any(|f| f.congestion.is_some()) {
-        columns.push(("congestion", optional_strings(rows().map(|f| f.congestion.as_deref()))));
-    }
-    table(columns)
+    let columns = COLUMNS.iter().filter(|column| column.is_in(flows));
+    let values = |read: &Read| -> ArrayRef {
+        match *read {
+            Read::Row => integers(0..flows.len() as u64),
+            Read::Text(read) => strings(rows().map(read)),
+            Read::OptionalText(read) => optional_strings(rows().map(read)),
+            Read::U8(read) => Arc::new(UInt8Array::from_iter_values(rows().map(read))),
+            Read::U32(read) => Arc::new(UInt32Array::from_iter_values(rows().map(read))),
+            Read::Integer(read) => integers(rows().map(read)),
+            Read::OptionalInteger(read) => optional_integers(rows().map(read)),
+            Read::Float(read) => floats(rows().map(read)),
+            Read::OptionalFloat(read) => Arc::new(rows().map(read).collect::<Float64Array>()),
+        }
+    };
+    table(columns.map(|column| (column.name, values(&column.read))).collect())
 }
 
 pub fn counters(counters: &[Counter]) -> Table {

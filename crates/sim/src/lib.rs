@@ -12,6 +12,10 @@
 //! # }
 //! ```
 
+// Helpers of the tests in `tests` name this crate so; those of tests inside it use them, too.
+#[cfg(test)]
+extern crate self as tailback_sim;
+
 pub mod compat;
 pub mod engine;
 mod event;

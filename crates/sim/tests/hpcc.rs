@@ -5,8 +5,8 @@ mod common;
 
 use common::*;
 use std::collections::HashMap;
+use tailback_sim::compat::hpcc::cc::dcqcn::{Parameters, ReactionPoint};
 use tailback_sim::compat::hpcc::plan::{Cc, Flow};
-use tailback_sim::compat::hpcc::reaction::{Parameters, ReactionPoint};
 use tailback_sim::compat::hpcc::HpccSimulation;
 
 /// Asserts that two texts are equal and names the first line that is not.

@@ -48,7 +48,7 @@ prop_compose! {
     fn any_plan()(nodes in 2u32..7)(
         nodes in Just(nodes),
         tidy in prop::bool::weighted(0.95),
-        kind in 0..8,
+        kind in 0..10,
         more_switches in prop::sample::subsequence((1..nodes).collect::<Vec<_>>(), 0..=nodes as usize / 3),
         links in links(nodes),
         flows in flows(nodes),
@@ -80,7 +80,24 @@ prop_compose! {
             telemetry_bytes: telemetry,
             cc: match kind {
                 0 => Cc::None {},
-                1 => Cc::Hpcc(Hpcc { target_utilization: gain, max_stage: 5, rate_ai_bps: 50_000_000, min_rate_bps: min_rate }),
+                1 => Cc::Hpcc(Hpcc {
+                    target_utilization: gain,
+                    max_stage: 5,
+                    rate_ai_bps: 50_000_000,
+                    min_rate_bps: min_rate,
+                    int_multi: pause,
+                    fast_react: ecn[1],
+                    multi_rate: ecn[2],
+                    sample_feedback: ecn[6],
+                }),
+                4 => Cc::Pint(Pint {
+                    target_utilization: gain,
+                    max_stage: 5,
+                    rate_ai_bps: 50_000_000,
+                    min_rate_bps: min_rate,
+                    log_base: 1.0 + gain,
+                    probability: if ecn[1] { 1.0 } else { gain },
+                }),
                 2 => Cc::Timely(Timely { rate_ai_bps: 50_000_000, rate_hai_bps: 100_000_000, min_rate_bps: min_rate }),
                 3 => Cc::Dctcp(Dctcp { ewma_gain: gain, rate_ai_bps: 50_000_000, min_rate_bps: min_rate }),
                 _ => Cc::Dcqcn(Dcqcn {
@@ -208,7 +225,7 @@ fn departures_change_the_result_and_their_absence_does_not() {
     assert!(seldom > 0 && seldom < often, "{seldom} of {often}");
 }
 
-/// The project's own controllers keep a queue shorter than no control does, and everybody finishes.
+/// Controllers keep a queue shorter than no control does, and everybody finishes.
 #[test]
 fn controllers_of_acknowledgements_control() {
     let mut plan = plan("two_flows");
@@ -227,9 +244,29 @@ fn controllers_of_acknowledgements_control() {
     plan.cc = Cc::None {};
     let none = longest(&plan);
     let (rate_ai_bps, min_rate_bps) = (50_000_000, 100_000_000);
-    let hpcc = Hpcc { target_utilization: 0.95, max_stage: 5, rate_ai_bps, min_rate_bps };
+    let hpcc = Hpcc {
+        target_utilization: 0.95,
+        max_stage: 5,
+        rate_ai_bps,
+        min_rate_bps,
+        int_multi: 1,
+        fast_react: true,
+        multi_rate: false,
+        sample_feedback: false,
+    };
+    let pint = Pint {
+        target_utilization: 0.95,
+        max_stage: 5,
+        rate_ai_bps,
+        min_rate_bps,
+        log_base: 1.05,
+        probability: 1.0,
+    };
+    plan.window.enabled = true;
     for (cc, telemetry_bytes) in [
         (Cc::Hpcc(hpcc), 42),
+        (Cc::Hpcc(Hpcc { multi_rate: true, ..hpcc }), 42),
+        (Cc::Pint(pint), 2),
         (Cc::Timely(Timely { rate_ai_bps, rate_hai_bps: 2 * rate_ai_bps, min_rate_bps }), 8),
         (Cc::Dctcp(Dctcp { ewma_gain: 1.0 / 16.0, rate_ai_bps, min_rate_bps }), 0),
     ] {

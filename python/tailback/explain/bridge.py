@@ -6,6 +6,9 @@ from tailback import text
 from tailback.explain.observed import Observed, Port
 from tailback.explain.stages import CHEAPER, FEW_BYTES, FULL, RING_BYTES, Figure, Stage
 
+NEVER_RESTS = 0.995
+"""Busy share of a core that always has a packet to forward."""
+
 
 def core_shares(seen: Observed, bridge: str) -> dict[str, float]:
     """Busy share of each core of a bridge with packets: hard interrupts and softirqs."""
@@ -22,13 +25,19 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     busiest = max(shares, key=lambda row: shares[row], default="")
     core = min(1.0, shares.get(busiest, 0.0))
     ring_row, qdisc_row = f"{bridge}:{came[0]}/rx-ring", f"{bridge}:{goes[1]}/qdisc"
-    ring, lost = seen.mean(ring_row, "queue_mean_bytes"), seen.total(ring_row, "dropped")
+    lost = seen.total(ring_row, "dropped")
+    ring = seen.in_rings(bridge)
     core_figure = Figure(
         f"{busiest} irq and softirq share", text.share(core), "below 90 % with time to spare"
     )
     ring_figure = Figure(f"{ring_row} queue_mean_bytes", text.size(ring), "a few packets")
     lost_figure = Figure(f"{bridge}:{came[0]} rx_out_of_buffer", text.count(lost), "0")
-    full, stands = core >= FULL, ring > RING_BYTES or lost > 0
+    # A core that never rests is full, however little waits before it: short windows wait there as a whole.
+    full, stands = core >= FULL, ring > RING_BYTES or lost > 0 or core >= NEVER_RESTS
+    counted = seen.counters.get((bridge, f"{bridge}:{goes[1]}"), {})
+    sent, dropped = (counted.get(f"qdisc_{name}", 0) for name in ("sent_packets", "dropped"))
+    # What is forwarded to be dropped is work that need not be done.
+    passed = sent / (sent + dropped) if sent else 1.0
     return [
         _qdisc(seen, qdisc_row, wire, core_figure, ring if full else 0.0, held_by_core=full),
         Stage(
@@ -37,7 +46,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
             core,
             full and stands,
             [core_figure, ring_figure, *([lost_figure] if lost else [])],
-            core if stands else core * CHEAPER,
+            (core if stands else core * CHEAPER) * passed,
             lost,
             stands,
         ),
@@ -61,6 +70,12 @@ def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, ring: float, *, 
     mean = seen.mean(row, "queue_mean_bytes")
     marked, dropped = seen.total(row, "ecn_marked"), seen.total(row, "dropped")
     use = seen.share_above(row, "queue_mean_bytes", 0.0)
+    bridge, _, peer = row.partition("/")[0].partition(":")
+    need, shaped = 0.0, seen.shaper(bridge)
+    if shaped is not None:
+        # A token bucket is as full as its tokens are used.
+        slower = seen.link_rate((bridge, peer)) / shaped
+        use, need = min(1.0, wire.use * slower), min(1.0, wire.need * slower)
     figures = [Figure(f"{row} queue_mean_bytes", text.size(mean), "0: packets go to the ring at once")]
     if marked:
         figures.append(Figure(f"{row} ecn_marked", text.count(marked), "0"))
@@ -77,4 +92,4 @@ def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, ring: float, *, 
     wire_figure = Figure(
         f"{wire.where} wire", text.share(wire.use), "busy, if the wire were what is waited for"
     )
-    return Stage("qdisc", row.split(":")[0], use, holds, [*figures, wire_figure, core], 0.0, told, stands)
+    return Stage("qdisc", bridge, use, holds, [*figures, wire_figure, core], need, told, stands)

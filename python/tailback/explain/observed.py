@@ -436,10 +436,34 @@ class Observed:
         """Names of Linux bridges."""
         return set(self.network.bridges)
 
+    @cached_property
+    def sent_again(self) -> float:
+        """Packets sent again, as a share of all that were sent."""
+        counts = [
+            sum(self.flows.column(name).to_pylist()) if name in self.flows.column_names else 0
+            for name in ("packets_retransmitted", "packets_sent")
+        ]
+        return counts[0] / counts[1] if counts[1] else 0.0
+
+    def in_rings(self, bridge: str) -> float:
+        """Bytes in all receive rings of a bridge, mean over the span: ports may share a core."""
+        rings = self.bins.entities("queue_mean_bytes", kind="rx-ring", node=bridge)
+        return sum(self.mean(row, "queue_mean_bytes") for row in rings)
+
+    def shaper(self, bridge: str) -> float | None:
+        """Rate of the token bucket before each wire of a bridge, bit/s; none where there is no tbf."""
+        found = self._bridge_model(bridge)["qdisc"]
+        settings = found.get("tbf") if isinstance(found, dict) else None
+        return float(settings["own"]["rate"]) if settings else None
+
+    def _bridge_model(self, bridge: str) -> dict[str, Any]:
+        number = next(one["model"] for one in self._plan["bridges"] if one["name"] == bridge)
+        model: dict[str, Any] = self._plan["bridge_models"][number]
+        return model
+
     def ring_entries(self, bridge: str) -> int:
         """Descriptors of a bridge's receive rings, as `ethtool -g` shows them."""
-        model = next(one["model"] for one in self._plan["bridges"] if one["name"] == bridge)
-        return int(self._plan["bridge_models"][model]["host"]["rx_ring"])
+        return int(self._bridge_model(bridge)["host"]["rx_ring"])
 
     @cached_property
     def cores(self) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tailback import text
 from tailback.explain import faults
 from tailback.explain.observed import Pair, is_counter
-from tailback.explain.stages import FEW_BYTES, SOME, Figure, Stage, Stages
+from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
 from tailback.recorded.setup import ROCE, TCP
 
 KEEPS_UP = 0.1
@@ -259,6 +259,12 @@ class Senders:
         need = self.seen.need(pair.ways[0][0]) / peak
         figure = Figure(f"{pair.src}:{pair.ways[0][0][1]} wire, the most", text.share(peak), "100 %")
         return Stage("reads", pair.src, min(1.0, need), False, [figure], min(1.0, need))
+
+    def fills_slot(self, pair: Pair) -> bool:
+        """Whether what a sender sends is about all that its PCIe slot reads."""
+        port = pair.ways[0][0]
+        sent = self.seen.wire_share(port) * self.seen.link_rate(port)
+        return sent >= FULL * float(self.seen.host_path[pair.src]["pcie"])
 
     def limiter(self, pair: Pair, wire: Stage) -> Stage | None:
         """A sender with a backlog, a wire that is idle part of the time, and nobody who pauses it: its NIC

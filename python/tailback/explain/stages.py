@@ -144,7 +144,9 @@ class Stages:
         signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE
         shared = seen.is_one_of_several(port)
         holds = use >= FULL or signals
-        return Stage("link", name, use, holds, figures, need, told, stands, drops=dropped > 0, shared=shared)
+        # What a bridge drops, its queueing disciplines and rings drop.
+        drops = dropped > 0 and port[0] not in seen.bridges
+        return Stage("link", name, use, holds, figures, need, told, stands, drops=drops, shared=shared)
 
     def part(self, stage: Stage, pair: Pair) -> float:
         """What of a stage's traffic is this pair's."""

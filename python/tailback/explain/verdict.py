@@ -212,14 +212,21 @@ def gains(
         if stage.stands
         and (stage.use >= FULL or (wasted and stage.drops and stage.signals >= MOST_DROPS * most))
     ]
+    own = [stage for stage in full if stage.kind != "link" or stage.drops or stage.need >= WASTED * stage.use]
+    full = own or full
     fullest = max((stage.use for stage in full), default=0.0)
     full = [stage for stage in full if stage.use > fullest - SAME or stage.drops]
     first = full[0] if full else max(holding, key=_use, default=None)
     if first is path[-1] and first.need < WASTED * first.use and told is not None and told.drops:
         first = told
     tcp = senders.is_tcp(pair)
+    lines = [stage for stage in full if stage.kind == "link" and stage.need >= FULL]
+    if tcp and lines:
+        # Behind a line that is full a core may be busy all the time: it polls for few packets at a time.
+        first = lines[0]
     limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
-    loop = window is not None and (window.use > LOOP or (first is None and limiter is None))
+    bridged = any(stage.kind == "softirq" for stage in path)
+    loop = window is not None and (window.use > LOOP or (limiter is None and (bridged or first is None)))
     if window is not None and loop and not tcp and (first is None or first.use < FULL):
         parts = {stage.key: stages.part(stage, pair) for stage in path}
         return _window_gains(path, window, parts, senders.packets(pair))
@@ -231,7 +238,7 @@ def gains(
         return []
     if tcp and first is window and path[0].use >= NO_PAUSE:
         # A core that receives without a pause: the window is what it has not come to yet.
-        return []
+        first = path[0]
     if tcp:
         wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
         slow = wire is not None and (wire.use > SPREADS or path[0].use < wire.use)
@@ -244,6 +251,9 @@ def gains(
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
     behind = [*path, *([window] if window is not None and not wasted else [])]
     reads = senders.fetched(pair)
+    if reads is not None and ("pcie", frozenset({pair.src})) in relieved and senders.fills_slot(pair):
+        # Reads of a sender and writes of a receiver pass the same slot.
+        reads = None
     gain = _room([*behind, reads] if reads is not None else behind, first, relieved)
     loss = senders.loss(pair, path)
     if loss is None:
@@ -277,7 +287,7 @@ def _floods(path: list[Stage], senders: Senders, pair: Pair) -> bool:
     """
     return any(
         stage.kind == "softirq"
-        and 2 * CHEAPER * stage.use > FULL
+        and 2 * min(stage.need, CHEAPER * stage.use) > FULL
         and senders.packets(pair) > senders.seen.ring_entries(stage.where)
         for stage in path
     )
@@ -317,19 +327,6 @@ def _spread_gains(
     return [(wire, min(1.0, max(0.0, 1 / rest - 1))), *_tcp_gains(path, core, relieved)]
 
 
-def _paused(path: list[Stage]) -> list[tuple[Stage, float]]:
-    """Wires before a bridge whose core keeps up with each packet of a burst: it empties the ring, and then
-    waits for an interrupt, which moderation puts off while packets come. Behind a wire twice as fast it polls
-    without a pause, and takes what it can.
-    """
-    found = []
-    for at, core in enumerate(path):
-        wire = next((stage for stage in path[at:] if stage.kind == "link"), None)
-        if core.kind == "softirq" and wire is not None and core.use < wire.use:
-            found.append((wire, min(1.0, 1 / core.use - 1) if core.use else 0.0))
-    return found
-
-
 def _window_gains(
     path: list[Stage], window: Stage, parts: dict[tuple[str, str], float], packets: float
 ) -> list[tuple[Stage, float]]:
@@ -338,16 +335,20 @@ def _window_gains(
     The slowest stage takes the share u of the round, its use. The others work at the same time, but for the
     first packet: they add a packet's time. With a stage twice as fast the round loses half of what that adds.
     With twice the window it takes u more, for twice the bytes. Of a stage that others use, too, `parts` is
-    the sender's own.
+    the sender's own. Through a bridge stages work one after the other: interrupts are put off while packets
+    come, so that each has the whole burst before the next.
     """
+    bursts = any(stage.kind == "softirq" for stage in path)
     ranked = sorted(path, key=_use, reverse=True)
     slowest, rest = ranked[0], ranked[1].use if len(ranked) > 1 else 0.0
     found = []
     for stage in ranked:
         halved = (stage.serial or stage.use) / 2
+        if bursts:
+            found.append((stage, min(1 / (1 - halved * parts[stage.key]) - 1, _room(path, stage))))
+            continue
         together = max(0.0, stage.use - max(stage.use - halved, rest)) if stage is slowest else 0.0
         less = (together * (packets - 1) + halved) / packets * parts[stage.key]
         found.append((stage, 1 / (1 - less) - 1))
     own = slowest.use * parts[slowest.key]
-    found += _paused(path)
     return [*found, (window, min((1 - own) / (1 + own), _room(path, window)))]

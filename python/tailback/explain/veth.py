@@ -25,12 +25,15 @@ _CONSUMER = FORWARD.split("-")[1]
 
 
 def verdict(result: Recorded) -> Verdict:
-    """The verdict on a run with namespaces: the consumer's softirq core, the ring before it, or nothing."""
+    """The verdict on a run with namespaces: the consumer's softirq core, the ring before it, a thread that
+    sends, or nothing.
+    """
     seen, found = Observed(result), summarise(result)["veth"]
     figures = _figures(found, result.bins)
     gains = {
         ("softirq", _CONSUMER): _of_core(result),
         ("ring", FORWARD): _of_ring(result),
+        **_of_threads(result),
     }
     candidates = [
         Candidate(Stage(kind, where, 1.0, True, figures), gain)
@@ -47,10 +50,11 @@ def _counters(result: Recorded) -> dict[str, int]:
 
 def _of_core(result: Recorded) -> float:
     """What a consumer twice as fast would give: what was offered and not delivered, where its core is busy
-    while packets wait. A sender that had to wait would have offered more: then it is all that it can take.
+    from the first packet that waits to the last. A sender that had to wait would have offered more: then it
+    is all that it can take.
     """
     bins, counted, held = result.bins, _counters(result), _held(result.bins)
-    share = _busy(bins, held)
+    share = _busy(bins, _from_first_to_last(held))
     if held.mean() < _BURST or (share is not None and share < _BUSY):
         return 0.0
     delivered = counted["delivered_packets"]
@@ -63,6 +67,15 @@ def _held(bins: Bins) -> NDArray[np.bool_]:
     """The bins of the run in which packets wait for the consumer."""
     waits = [bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc")]
     return np.asarray(sum(waits) >= 1)
+
+
+def _from_first_to_last(held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """A core that rests between two bursts is not full, however busy it is in each."""
+    found = np.zeros_like(held)
+    (at,) = np.nonzero(held)
+    if at.size:
+        found[at[0] : at[-1] + 1] = True
+    return found
 
 
 def _busy(bins: Bins, held: NDArray[np.bool_]) -> float | None:
@@ -89,6 +102,24 @@ def _of_ring(result: Recorded) -> float:
     return min(1.0, float(lost.sum()) / max(1, counted["delivered_packets"]))
 
 
+def _of_threads(result: Recorded) -> dict[tuple[str, str], float]:
+    """What a thread twice as fast would give, of those that send as fast as they can and never wait: what the
+    consumer's core has left.
+    """
+    bins = result.bins
+    share = _busy(bins, _held(bins))
+    senders = {one["name"]: one for one in result.meta["veth"]["senders"]}
+    found = {}
+    for item in result.plan["veth"]["datagrams"]:
+        sender = senders[item["name"]]
+        stop_ps = min(result.meta["end_ps"], item["stop_ps"] or result.meta["end_ps"])
+        sends_ps = sender["sent"] * item["send_ps"]
+        as_fast_as_it_can = not item["interval_ps"] and not sender["waits"]
+        if share and as_fast_as_it_can and sends_ps >= _BUSY * (stop_ps - item["start_ps"]):
+            found["flood", item["name"]] = min(1.0, max(0.0, 1 / share - 1))
+    return found
+
+
 def _figures(found: dict[str, Any], bins: Bins) -> list[Figure]:
     figures = [
         Figure("packets delivered", f"{text.count(round(found['delivered_per_s']))} a second", ""),
@@ -108,7 +139,8 @@ def _figures(found: dict[str, Any], bins: Bins) -> list[Figure]:
 
 def page(result: Recorded) -> Page:
     """The page of a run with namespaces."""
-    found, bins, kind = summarise(result)["veth"], result.bins, verdict(result).key[0]
+    found, bins, said = summarise(result)["veth"], result.bins, verdict(result)
+    kind, where = said.key
     figures = _figures(found, bins)
     if kind == "none":
         return Page(
@@ -126,6 +158,17 @@ def page(result: Recorded) -> Page:
             figures,
             "Try a longer ring (veth.ring), or smaller batches at the sender (traffic: batch).",
             "Sure: it drops, and its core is not full.",
+            "No other stage holds traffic.",
+        )
+    if kind == "flood":
+        return Page(
+            f"The bottleneck is the thread of {where}.",
+            ["It calls sendto as fast as it can, and never waits; the consumer's core has time left."],
+            figures,
+            "Try a second thread (another udp-flood), or one that spends less on a call (traffic: send).",
+            "Sure: it never waits, and nothing after it is full."
+            if said.candidates[0].gain >= 3 * WORTH_IT
+            else "Fairly sure: it is worth little, as the consumer's core is nearly full.",
             "No other stage holds traffic.",
         )
     dark = found["ring_packets"] > found["ring"] / 2

@@ -9,10 +9,14 @@ from typing import Any
 from tailback import text
 from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
-from tailback.explain.stages import FULL, Figure
+from tailback.explain.stages import FULL, RING_BYTES, SOME, Figure
 from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
 
 WIDTH = 100
+MUCH = 0.2
+"""Share of packets that are sent again above which what a doubling gives is hard to tell: go-back-N loses by
+what comes faster.
+"""
 CLOSE = 0.5
 """A second candidate whose gain is more than this part of the first's is close."""
 
@@ -297,6 +301,13 @@ def _sure(verdict: Verdict) -> str:
             doubts.append("what a core spends on a packet depends on how many come at once")
         if first.stage.kind in ("window", "throttle", "reads"):
             doubts.append("nothing shows it but that all else is not full")
+        if first.stage.kind in ("softirq", "ring") and first.stage.signals:
+            doubts.append("what a ring drops is sent again, with all that followed it")
+        elif first.stage.kind == "softirq" and seen.in_rings(first.stage.where) < RING_BYTES:
+            doubts.append("little waits for it, and a core that rests waits for interrupts")
+        if not first.group and first.next and first.next.need * (1 + first.gain) >= FULL:
+            after = Candidate(first.next)
+            doubts.append(f"{_called(verdict, after, kind_of(verdict, after).name)} would be full, too")
         if first.gain < 3 * WORTH_IT:
             doubts.append("it is worth little")
     elif verdict.none != NOTHING and verdict.candidates and verdict.candidates[0].gain > WORTH_IT / 4:
@@ -304,6 +315,10 @@ def _sure(verdict: Verdict) -> str:
         name = _called(verdict, first, kind_of(verdict, first).name)
         doubts.append(f"{name}, twice as fast, may be worth {_percent(WORTH_IT)}, too")
     doubts += tiers.doubts(verdict.groups, None if verdict.none else verdict.candidates[0])
+    if verdict.none == ALONE and seen.bridges:
+        doubts.append("interrupts that are put off make bursts, which no series shows")
+    if seen.sent_again > (SOME if verdict.none == ALONE else MUCH):
+        doubts.append(f"{text.share(seen.sent_again)} of all packets were sent again")
     if any(seen.lost_on_wire.values()):
         doubts.append("cables lose packets, which costs more the faster links are")
     if not seen.meta["complete"]:

@@ -29,7 +29,7 @@ _WRITING, _ASIDE = ".writing", ".old"
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS)
 """What a file system says that cannot lock a folder, such as NFS."""
 
-MayBe = Literal["absent", "empty", "result"]
+MayBe = Literal["absent", "empty", "result", "any"]
 
 
 class Occupied(FileExistsError):  # noqa: N818  it is what was found

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tailback import text
-from tailback.findings import hosts, veth
+from tailback.findings import fabric, hosts, veth
 from tailback.findings.bridge import bridge_findings
 from tailback.findings.finding import Finding, since
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
 from tailback.summary import summarise
+
+WORTH_TELLING = 0.01
+WORTH_A_LOOK = 0.1
+"""From these shares of what was sent on, what waiting at the lowest rate cost is a finding, and a warning."""
 
 
 def findings(result: Recorded) -> list[Finding]:
@@ -31,12 +35,13 @@ def findings(result: Recorded) -> list[Finding]:
         found.append(_fairness(summary))
     found += hosts.shares(summary)
     found += [_drops(summary), *hosts.tcp(summary), _pauses(summary), *_storms(summary)]
-    found += [_signals(summary), _standing(summary), *hosts.cpu(summary)]
+    found += [_signals(summary), *_at_min_rate(summary), _standing(summary), *hosts.cpu(summary)]
     found += bridge_findings(summary)
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
         found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found += fabric.of_another_rate(result)
     found.extend(_not_honoured(result.setup.not_honoured))
     return found
 
@@ -191,6 +196,33 @@ def _signals(summary: dict[str, Any]) -> Finding:
     words = f"of {text.count(data)} data packets sent were marked CE"
     words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
     return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
+
+
+def _at_min_rate(summary: dict[str, Any]) -> list[Finding]:
+    """Queue pairs that sat at the lowest rate: when, how long, and what that cost them."""
+    found = summary["at_min_rate"]
+    if found is None or found["lost_bytes"] < WORTH_TELLING * found["delivered_bytes"]:
+        return []
+    rate = "the lowest rate" if found["min_rate_bps"] is None else text.rate(found["min_rate_bps"])
+    words = (
+        f"of the time of {text.count(found['queue_pairs'])} of {text.plural(found['of'], 'queue pair')} went "
+        f"by with a packet that waited at rpg_min_rate ({rate}), between "
+        f"{text.duration(found['from_s'])} and {text.duration(found['to_s'])}: "
+        f"{text.duration(found['waited_s'])} in all; the worst one waited so for "
+        f"{text.duration(found['longest_s'])} of the {text.duration(found['longest_ran_s'])} that it ran."
+    )
+    if found["others_s"] is not None:
+        words += f" Messages that never waited so took {text.duration(found['others_s'])} at most."
+    lost, delivered = found["lost_bytes"], found["delivered_bytes"]
+    words += (
+        f" At the {text.rate(found['otherwise_bps'])} that a queue pair sent at otherwise, "
+        f"{text.size(lost)} more would have gone in that time, {text.share(lost / max(delivered, 1))} of "
+        "what went."
+    )
+    costs = lost >= WORTH_A_LOOK * delivered
+    if costs:
+        words += " Try a higher rpg_min_rate."
+    return [Finding("At the lowest rate", text.share(found["share"]), words, "warning" if costs else "plain")]
 
 
 def _standing(summary: dict[str, Any]) -> Finding:

@@ -12,10 +12,8 @@ from tailback.hpcc.tokens import U32_MAX, U64_MAX, InputError, Tokens
 from tailback.scenario.errors import nearest, plain
 
 MOST_WARNINGS = 20
-DCQCN, HPCC, TIMELY, DCTCP, PINT = 1, 3, 7, 8, 10
+DCQCN, HPCC, TIMELY, DCTCP, PINT = CONTROLLERS = (1, 3, 7, 8, 10)
 """Values of CC_MODE."""
-NATIVE = {HPCC: "HPCC", TIMELY: "TIMELY", DCTCP: "DCTCP"}
-"""Modes that run on Tailback's own controllers."""
 
 
 @dataclass
@@ -59,8 +57,6 @@ class Config:
             idle = value == key.off or (key.only_if and self[key.only_if[0]] != key.only_if[1])
             if key.effect == "not honoured" and not idle:
                 found[name] = key.note
-        if control := NATIVE.get(self["CC_MODE"]):
-            found["CC_MODE"] = f"{control} is Tailback's own, after the paper, and not that simulator's"
         return found
 
 

@@ -25,8 +25,8 @@ KINDS: dict[Kind, str] = {
     "shares": "n, then n pairs of bit/s and probability",
 }
 
-Effect = Literal["as there", "none there either", "not honoured", "native model"]
-"""What becomes of a key. `native model`: it reaches a controller of Tailback's own, see `docs/hpcc.md`."""
+Effect = Literal["as there", "none there either", "not honoured"]
+"""What becomes of a key."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,7 @@ def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as th
 
 
 _NO_TRACE = "no packet trace is written"
-_NO_PINT = "HPCC-PINT only, which is refused"
-_TRACED, _HPCC, _PINT = ("ENABLE_TRACE", 1), ("CC_MODE", 3), ("CC_MODE", 10)
+_TRACED = ("ENABLE_TRACE", 1)
 _OWN_NAME = "the file is always {} in the output folder"
 
 _ALL = (
@@ -71,8 +70,8 @@ _ALL = (
          off=b"pfc.txt"),
     _key("SIMULATOR_STOP_TIME", "number", 3.01, "simulated time of the end, in seconds", low=0, high=36000),
     _key("PACKET_PAYLOAD_SIZE", "count", 1000, "payload bytes of a data packet", low=1, high=65000),
-    _key("CC_MODE", "count", 1, "congestion control: 1 DCQCN; 3 HPCC, 7 TIMELY and 8 DCTCP by Tailback's own "
-         "controllers; 10 (HPCC-PINT) is refused; any other: none"),
+    _key("CC_MODE", "count", 1, "congestion control: 1 DCQCN, 3 HPCC, 7 TIMELY, 8 DCTCP, 10 HPCC-PINT; "
+         "any other: none, hosts send at line rate"),
     _key("ENABLE_QCN", "flag", 1, "switches mark packets (ECN)"),
     _key("KMIN_MAP", "map", None, "ECN threshold by the rate of the egress link, in 1000 B", low=0),
     _key("KMAX_MAP", "map", None, "ECN threshold by the rate of the egress link, in 1000 B", low=0),
@@ -83,10 +82,10 @@ _ALL = (
     _key("RP_TIMER", "us", None, "DCQCN: period of the rate increase", low=1, high=1e9),
     _key("EWMA_GAIN", "number", None, "DCQCN and DCTCP: g", low=0, high=1),
     _key("FAST_RECOVERY_TIMES", "count", 5, "DCQCN: steps of fast recovery"),
-    _key("RATE_AI", "rate", None, "DCQCN, HPCC and TIMELY: additive increase"),
+    _key("RATE_AI", "rate", None, "DCQCN, HPCC, HPCC-PINT and TIMELY: additive increase"),
     _key("RATE_HAI", "rate", None, "DCQCN and TIMELY: hyper increase"),
     _key("MIN_RATE", "rate", b"100Mb/s", "lowest rate after a cut"),
-    _key("DCTCP_RATE_AI", "rate", b"1000Mb/s", "DCTCP: additive increase", "native model"),
+    _key("DCTCP_RATE_AI", "rate", b"1000Mb/s", "DCTCP: additive increase"),
     _key("RATE_BOUND", "flag", 1, "senders keep to the controller's rate"),
     _key("HAS_WIN", "flag", 1, "a window limits the bytes in flight"),
     _key("GLOBAL_T", "flag", 1, "one window and base RTT, the largest of all pairs of hosts"),
@@ -99,17 +98,16 @@ _ALL = (
     _key("ERROR_RATE_PER_LINK", "number", 0.0, "packet loss of links that give none themselves", high=1),
     _key("LINK_DOWN", "link", (0, 0, 0), "a link goes down at 2 s plus these microseconds; 0: never"),
     _key("BUFFER_SIZE", "count", 16, "buffer of a switch, in MiB", low=1, high=4095),
-    _key("U_TARGET", "number", 0.95, "HPCC: target utilization", "native model", low=0.01, high=1),
-    _key("MI_THRESH", "count", 5, "HPCC: additive steps before a multiplicative one", "native model"),
-    _key("FAST_REACT", "flag", 1, "HPCC: Tailback's controller always reacts to every ACK", "not honoured",
-         off=1, only_if=_HPCC),
-    _key("INT_MULTI", "count", 1, "HPCC: telemetry is exact here, without units", "not honoured", off=1,
-         only_if=_HPCC),
-    _key("MULTI_RATE", "flag", 1, "HPCC: Tailback's controller keeps one rate", "not honoured", off=0,
-         only_if=_HPCC),
-    _key("SAMPLE_FEEDBACK", "flag", 0, "HPCC: every ACK counts here", "not honoured", off=0, only_if=_HPCC),
-    _key("PINT_LOG_BASE", "number", 1.05, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
-    _key("PINT_PROB", "number", 1.0, _NO_PINT, "not honoured", high=1e9, only_if=_PINT),
+    _key("U_TARGET", "number", 0.95, "HPCC and HPCC-PINT: target utilization", low=0.01, high=1000),
+    _key("MI_THRESH", "count", 5, "HPCC and HPCC-PINT: additive steps before a multiplicative one"),
+    _key("FAST_REACT", "flag", 1, "HPCC: every ACK changes the rate, not only the first of a round trip"),
+    _key("INT_MULTI", "count", 1, "HPCC: the telemetry's units are 128 B sent and 80 B waiting, times this",
+         low=1),
+    _key("MULTI_RATE", "flag", 1, "HPCC: a rate for each hop, of which the lowest counts"),
+    _key("SAMPLE_FEEDBACK", "flag", 0, "HPCC: hops without a queue count once a round trip"),
+    _key("PINT_LOG_BASE", "number", 1.05, "HPCC-PINT: base of the logarithm that a packet carries",
+         low=1.00001, high=1e9),
+    _key("PINT_PROB", "number", 1.0, "HPCC-PINT: share of the ACKs that count", high=65535),
     _key("QLEN_MON_FILE", "path", b"", "qlen.txt is written; " + _OWN_NAME.format("qlen.txt"), "not honoured",
          off=b"qlen.txt"),
     _key("QLEN_MON_START", "count64", 2_000_000_000, "first sample of the queues, in ns", high=2**63 - 1),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailback.hpcc.config import DCQCN, NATIVE, PINT, Config
+from tailback.hpcc.config import CONTROLLERS, DCQCN, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
@@ -116,7 +116,7 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
 
 def _congestion(inputs: HpccInputs) -> Any:
     mode = inputs.config["CC_MODE"]
-    if mode in (*NATIVE, PINT):
+    if mode in CONTROLLERS and mode != DCQCN:
         raise inputs.config.refuse(
             "CC_MODE", f"{mode} has no plan of Tailback's own; expected 1, or no control"
         )
@@ -147,6 +147,7 @@ def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:
         "byte_reset_unit_bytes": 1,
         "release_at_max_rate": False,
         "cnp_interval_per": "qp",
+        "wait_follows_rate": False,
     }
 
 

@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tailback.hpcc.config import DCQCN, DCTCP, HPCC, NATIVE, PINT, TIMELY, Config
+from tailback.hpcc.config import CONTROLLERS, DCQCN, DCTCP, HPCC, PINT, TIMELY, Config
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.quantities import nanoseconds
 from tailback.hpcc.topology import Topology
 from tailback.scenario import declared
 
-TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8}
+HPCC_LINE_RATES = {rate * 10**9 for rate in (25, 50, 100, 200, 400)}
+"""Rates that HPCC's telemetry has a code for, in bit/s."""
+TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8, PINT: 2}
 """In-band telemetry in each packet by CC_MODE; other modes have none."""
 RESERVE_BYTES = 4096
 LINK_DOWN_AFTER_NS = 2_000_000_000
@@ -82,16 +84,23 @@ def _congestion_control(config: Config) -> dict[str, Any]:
             "rate_hai_bps": config["RATE_HAI"],
             "min_rate_bps": config["MIN_RATE"],
         }
-    if mode == PINT:
-        text = "10 (HPCC-PINT) is not simulated: expected 1, 3, 7 or 8, or another number for no control"
-        raise config.refuse("CC_MODE", text)
-    if mode == HPCC:
-        return {
-            "kind": "hpcc",
+    if mode in (HPCC, PINT):
+        both = {
             "target_utilization": config["U_TARGET"],
             "max_stage": config["MI_THRESH"],
             "rate_ai_bps": config["RATE_AI"],
             "min_rate_bps": config["MIN_RATE"],
+        }
+        if mode == PINT:
+            pint = {"log_base": config["PINT_LOG_BASE"], "probability": config["PINT_PROB"]}
+            return {"kind": "pint", **both, **pint}
+        return {
+            "kind": "hpcc",
+            **both,
+            "int_multi": config["INT_MULTI"],
+            "fast_react": bool(config["FAST_REACT"]),
+            "multi_rate": bool(config["MULTI_RATE"]),
+            "sample_feedback": bool(config["SAMPLE_FEEDBACK"]),
         }
     if mode == TIMELY:
         return {
@@ -165,17 +174,13 @@ def warnings(inputs: HpccInputs) -> list[str]:
     """What a user should know of a plan that runs all the same: a line each."""
     config, topology = inputs.config, inputs.topology
     found = list(inputs.warnings)
-    if name := NATIVE.get(config["CC_MODE"]):
-        place = config.places.get("CC_MODE", config.file)
-        found.append(
-            f"{place}: warning: {name} is Tailback's own controller, after the paper: results are not those "
-            "of that simulator"
-        )
-    elif config["CC_MODE"] not in (0, DCQCN, PINT):
+    if config["CC_MODE"] not in (0, *CONTROLLERS):
         found.append(
             f"{config.places['CC_MODE']}: warning: CC_MODE {config['CC_MODE']} is no congestion control "
             "there: hosts send at line rate"
         )
+    if config["CC_MODE"] == HPCC:
+        found += _hpcc_warnings(config, topology)
     if config["SIMULATOR_STOP_TIME"] * 1e9 <= min((flow[5] for flow in inputs.flows), default=math.inf):
         found.append(f"{config.file}: warning: no flow starts before SIMULATOR_STOP_TIME")
     reserved: dict[int, int] = dict.fromkeys(topology.switches, 0)
@@ -190,5 +195,27 @@ def warnings(inputs: HpccInputs) -> list[str]:
         found.append(
             f"{config.file}: warning: the headroom of switch {short[0]} is above BUFFER_SIZE; as there, the "
             "space left wraps around to 4 GiB, and nothing is paused or dropped for want of it"
+        )
+    return found
+
+
+def _hpcc_warnings(config: Config, topology: Topology) -> list[str]:
+    """Where HPCC's arithmetic means nothing there."""
+    found = []
+    if not config["HAS_WIN"]:
+        place = config.places.get("HAS_WIN", config.file)
+        found.append(
+            f"{place}: warning: CC_MODE 3 divides by the window, and HAS_WIN 0 has none; what comes of it "
+            "there depends on the processor"
+        )
+    of_switches = [
+        link.rate_bps
+        for link in topology.links
+        if not (topology.is_host[link.a] and topology.is_host[link.b])
+    ]
+    if unknown := sorted(set(of_switches) - HPCC_LINE_RATES):
+        found.append(
+            f"{config.file}: warning: HPCC's telemetry has no code for links of {unknown[0]} bit/s: as "
+            "there, they count as 25 Gbit/s"
         )
     return found

@@ -12,7 +12,7 @@ from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
 from tailback.plan import plan_json
-from tailback.run import Took, carry_out
+from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
     from tailback._engine import HpccRecording, HpccSimulation, Progress
@@ -25,6 +25,7 @@ def run_hpcc(
     out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
     departures: Mapping[str, Any] | None = None,
+    report: bool = True,
 ) -> Result:
     """Runs a config.txt of the HPCC ns-3 simulator, with the files that it names, and gives the result.
 
@@ -37,6 +38,7 @@ def run_hpcc(
         progress: Called about a hundred times a second, as in `tailback.run`.
         departures: Deliberate differences from that simulator: `exact_time`, `cnp_interval_ns`,
             `retransmission_timeout_ns`, `wire_overhead_bytes`. A folder does not keep them.
+        report: Whether `out` gets a report.html.
 
     Raises:
         InputError: a file cannot be used; nothing was run and nothing written.
@@ -56,7 +58,7 @@ def run_hpcc(
             outputs[QLEN] = recorded.qlen.encode()
         return Result.of(setup, recorded.recording, *took, outputs=outputs)
 
-    return carry_out(simulation, result, out, progress)
+    return carry_out(simulation, result, out, progress, report)
 
 
 def _simulation(inputs: HpccInputs, plan: str) -> HpccSimulation:

@@ -12,7 +12,7 @@ receivers. `item` (the name of a traffic item, such as tcp1) and `protocol` ("ro
 of the traffic; with neither, all of it counts.
 """
 
-from tailback.measures import bridge, counters, hosts, path, shares, veth
+from tailback.measures import bridge, counters, hosts, path, rate_limits, shares, veth
 from tailback.measures.fairness import (
     jain,
     jain_index,
@@ -109,6 +109,7 @@ __all__ = [
     "pause_frames",
     "pause_share",
     "pauses_after_last_start",
+    "rate_limits",
     "retransmitted_share",
     "sender_goodputs",
     "sender_variation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -94,12 +94,7 @@ class Recorded:
         """Take over what the engine recorded of a scenario. `plan` is the dictionary that it was given, or
         the same as JSON.
         """
-        setup = ScenarioSetup(
-            resolved_yaml(scenario),
-            json.loads(plan) if isinstance(plan, str) else dict(plan),
-            _assumed(scenario),
-            _inputs(scenario),
-        )
+        setup = _SetupInMemory(scenario, json.loads(plan) if isinstance(plan, str) else dict(plan))
         return cls.of(setup, recording, wall_s, cpu_s, interrupted)
 
     @classmethod
@@ -227,6 +222,24 @@ class Recorded:
     def hops_per_cpu_s(self) -> float:
         """Packet-hops per CPU-second: one hop is one transmission of a packet over a link."""
         return float(self.meta["packet_hops"]) / self.cpu_s if self.cpu_s > 0 else float("nan")
+
+
+class _SetupInMemory(ScenarioSetup):
+    """Of a scenario at hand. Its texts take longer than a short run, and not everybody asks for them."""
+
+    def __init__(self, scenario: Scenario, plan: dict[str, Any]) -> None:
+        self.__dict__.update(_checked=scenario, plan=plan, inputs=_inputs(scenario))
+
+    @cached_property
+    def scenario_yaml(self) -> str:
+        return resolved_yaml(self._checked)
+
+    @cached_property
+    def assumptions(self) -> list[dict[str, str]]:
+        return _assumed(self._checked)
+
+    if TYPE_CHECKING:
+        _checked: Scenario
 
 
 def _assumed(scenario: Scenario) -> list[dict[str, str]]:

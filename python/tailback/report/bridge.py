@@ -10,11 +10,10 @@ from tailback.report.figures import (
     MUTED,
     VERMILLION,
     Labels,
+    View,
     figure,
     layout,
     line,
-    sampling,
-    views,
 )
 from tailback.report.plot import Plot
 from tailback.summary import summarise
@@ -37,22 +36,19 @@ def bridge_cores(result: Recorded) -> list[Plot]:
     shown.sort(key=lambda core: core == busiest)  # drawn over the others
     if not shown:
         return [Plot("bridge-cores", "Cores of the bridge", "No core had anything to do.")]
-    panels = views(result)
-    figures = []
-    for view in panels:
-        labels = Labels(105.0)
-        data = []
-        for core in shown:
-            color = VERMILLION if core == busiest else BLUE if len(shown) <= 4 else MUTED
-            values = view.reduce(rows[core], FEW_POINTS)
-            data.append(line(view, values, FEW_POINTS, name=core, unit="%", color=color))
-            if core == busiest or len(shown) <= 4:
-                labels.add(float(values[-1]), core, color)
-        notes = labels.annotations() if view.part == "whole" else []
-        look = layout(view, "Softirqs and interrupts (% of a core)", (0, 105.0), annotations=notes)
-        figures.append(figure("bridge-cores", view, "Cores of the bridge", data, look))
+    view = View(result)
+    labels = Labels(105.0)
+    data = []
+    for core in shown:
+        color = VERMILLION if core == busiest else BLUE if len(shown) <= 4 else MUTED
+        values = view.reduce(rows[core], FEW_POINTS)
+        data.append(line(view, values, FEW_POINTS, name=core, unit="%", color=color))
+        if core == busiest or len(shown) <= 4:
+            labels.add(float(values[-1]), core, color)
+    look = layout(view, "Softirqs and interrupts (% of a core)", (0, 105.0), annotations=labels.annotations())
+    figures = [figure("bridge-cores", view, "Cores of the bridge", data, look)]
     caption = (
         f"Share of each core's time in softirqs and hard interrupts, as means over "
-        f"{sampling(panels, FEW_POINTS)}: {busiest}, the busiest, in red."
+        f"{view.sampling(FEW_POINTS)}: {busiest}, the busiest, in red."
     )
     return [Plot("bridge-cores", "Cores of the bridge", caption, figures)]

@@ -24,7 +24,6 @@ from tailback.report.figures import (
     View,
     layout,
     pack,
-    views,
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
@@ -46,7 +45,7 @@ def completion(result: Recorded) -> list[Plot]:
     if not len(done.sizes):
         return []
     rows = slowdown.table(done.sizes, done.fct_ps, done.ideal_fct_ps)
-    view = views(result)[0]
+    view = View(result)
     figures = [_by_size(view, rows), _distribution(view, done)]
     of = "all flows" if len(rows) == 1 else f"{_share(rows)} of all flows, at its largest size"
     caption = (
@@ -97,7 +96,12 @@ def _by_size(view: View, rows: list[slowdown.Bucket]) -> Figure:
     look["yaxis"].update({"type": "log", "range": [0, high], "rangemode": "normal", **_ticks(1.0, 10**high)})
     look["xaxis"].update(_ticks(min(sizes), max(sizes), "B"))
     return Figure(
-        "completion-size", "whole", "Slowdown by size", "Slowdown of flows by size", PLOT_HEIGHT, data, look
+        "completion-size",
+        "Slowdown by size",
+        "Slowdown of flows by size; the table Slowdown of flows has its values.",
+        PLOT_HEIGHT,
+        data,
+        look,
     )
 
 
@@ -128,9 +132,15 @@ def _distribution(view: View, done: slowdown.Finished) -> Figure:
     look = _look(view, "Completion time (log); dashed: empty network", "Share of flows", labels)
     look["yaxis"].update({"range": [0, 1.02], "tickformat": ".0%"})
     look["xaxis"].update(_ticks(min(ends), max(ends), "s"))
-    return Figure(
-        "completion-cdf", "start", "Distribution", "Distribution of completion times", PLOT_HEIGHT, data, look
+    half, last, ideal = (
+        text.duration(float(one) / 1e12)
+        for one in (np.median(done.fct_ps), done.fct_ps.max(), np.median(done.ideal_fct_ps))
     )
+    words = (
+        f"Distribution of completion times: half of all within {half}, the last after {last}; in an empty "
+        f"network half within {ideal}."
+    )
+    return Figure("completion-cdf", "Distribution", words, PLOT_HEIGHT, data, look)
 
 
 def _ticks(low: float, high: float, unit: str = "") -> Json:

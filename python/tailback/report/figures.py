@@ -13,54 +13,62 @@ from typing import Any, Literal
 import numpy as np
 
 from tailback import text
-from tailback.recorded.bins import PS_PER_S, Array
+from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 
 Json = dict[str, Any]
 
 # Okabe and Ito's colours, told apart by readers with any common colour vision (Color Universal Design, 2008).
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK = "#0072B2", "#D55E00", "#009E73", "#B87B00", "#56B4E9", "#CC79A7"
-INK, MUTED, FAINT, GRID = "#1c2127", "#5b6570", "#a9b2bb", "#e7eaee"
+PALE_BLUE, MID_BLUE, PALE_VERMILLION = "#dce9f3", "#b3d0e5", "#f9e7db"
+INK, MUTED, GREY, FAINT = "#1c2127", "#5b6570", "#b4bcc6", "#a9b2bb"
+GRID, BAND, PAPER = "#e7eaee", "#f3f4f6", "#ffffff"
 
 PLOT_HEIGHT = 260
-POINTS = 1000  # of a plot with one or two lines
-FEW_POINTS = 250  # of each of many lines
-MOST_LINES = 64
+POINTS = 2000  # of a plot with one or two lines
+FEW_POINTS = 1000  # of each of several lines
+MOST_LINES = 16
+MOST_DESCRIBED = 6  # lines of a plot that are described one by one
 TOP, BOTTOM, LEFT, RIGHT = 14, 46, 62, 96
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
+RUN = "run"
+"""The axis of plots over the time of a run: a zoom into one of them is a zoom into all."""
+
+
 @dataclass(frozen=True)
 class Figure:
-    """One plot in plotly.js's terms; `part`, "whole" or "start", is what it shows of the run."""
+    """One plot in plotly.js's terms. `label` says in words what it shows, for those who do not see it.
+
+    Plots with the same `axis` have the same time axis; those without have none.
+    """
 
     id: str
-    part: str
     heading: str
     label: str
     height: int
     data: list[Json]
     layout: Json
+    axis: str = ""
+
+    @property
+    def numbers(self) -> bool:
+        """Whether it has lines over time, whose values make a table."""
+        return any("dx" in trace and trace["type"] == "scatter" for trace in self.data)
 
 
 @dataclass(frozen=True)
 class View:
-    """A part of a run, from `begin_s` to `end_s`, and the bins that start in it."""
+    """The time axis of a run, and its bins thinned to points of a plot."""
 
     result: Recorded
-    part: Literal["whole", "start"]
-    begin_s: float
-    end_s: float
 
     @property
-    def title(self) -> str:
-        """What the panel is headed with."""
-        if self.part == "whole":
-            return f"Whole run, {text.duration(self.end_s)}"
-        if self.begin_s == 0:
-            return f"Start, first {text.duration(self.end_s)}"
-        return f"First congestion, {text.duration(self.begin_s)} to {text.duration(self.end_s)}"
+    def end_s(self) -> float:
+        """End of the run."""
+        return self.result.bins.end_s
 
     @property
     def unit(self) -> tuple[str, float]:
@@ -70,21 +78,13 @@ class View:
                 return name, length
         return "µs", 1e-6
 
-    @property
-    def slice(self) -> slice:
-        """The bins that start inside."""
-        inside = np.flatnonzero(self.result.bins.within(self.begin_s, self.end_s))
-        return slice(int(inside[0]), int(inside[-1]) + 1) if len(inside) else slice(0, 1)
-
     def group(self, points: int) -> int:
         """How many bins go into one of at most `points` points."""
-        part = self.slice
-        return max(1, -(-int(part.stop - part.start) // points))
+        return max(1, -(-self.result.bins.count // points))
 
     def reduce(self, values: Array, points: int, how: Literal["mean", "max", "sum"] = "mean") -> Array:
-        """The bins of this part in at most `points` groups: time-weighted mean, maximum, or sum of each."""
-        part, size = self.slice, self.group(points)
-        values, widths = values[part], self.result.bins.width_s[part]
+        """The bins in at most `points` groups: time-weighted mean, maximum, or sum of each."""
+        size, widths = self.group(points), self.result.bins.width_s
         firsts = np.arange(0, len(values), size)
         if how == "max":
             return np.asarray(np.maximum.reduceat(values, firsts))
@@ -100,49 +100,12 @@ class View:
         """`x0` and `dx` of a trace: the middle of the first group and the distance between two."""
         length = self.unit[1]
         step = self.group(points) * self.result.bins.bin_s
-        first = self.result.bins.start_s[self.slice.start]
-        return {"x0": (first + step / 2) / length, "dx": step / length}
+        return {"x0": step / 2 / length, "dx": step / length}
 
     def sampling(self, points: int) -> str:
         """How the points were made, for a caption."""
         step = self.group(points) * self.result.bins.bin_s
         return text.duration(step)
-
-
-def views(result: Recorded) -> list[View]:
-    """The whole run and, where it is short beside the run, its start."""
-    whole = View(result, "whole", 0.0, result.bins.end_s)
-    start = start_of(result)
-    return [whole] if start is None else [whole, View(result, "start", *start)]
-
-
-def start_of(result: Recorded, least_bins: int = 40, most: float = 0.25) -> tuple[float, float] | None:
-    """The part of a run that a close-up shows: its start, or the first congestion of a start that takes long.
-
-    When all flows start early in the run: from the first start until the signals of the start are over;
-    signals that never end do not count. Otherwise: around the first pause, drop, NAK or mark. At least
-    `least_bins` bins and at most the share `most` of the run; None when the run has too few bins for both.
-    """
-    bins = result.bins
-    if bins.count * most < least_bins:
-        return None
-    starts = [ps / PS_PER_S for ps in result.flows.column("start_ps").to_pylist() if ps is not None]
-    events = {
-        metric: np.flatnonzero(bins.total(metric))
-        for metric in ("dropped", "paused_share", "packet_seq_err", "ecn_marked")
-    }
-    first_signals = [int(found[0]) for found in events.values() if len(found)]
-    if not starts or max(starts) > most * bins.end_s:
-        first = max(0, min(first_signals, default=0) - least_bins // 5)
-        last = first + least_bins
-    else:
-        # A start within the first hundredth of the run is shown from zero on.
-        first = 0 if min(starts) < 0.01 * bins.end_s else int(min(starts) / bins.bin_s) - 2
-        over = [max(starts) / bins.bin_s]
-        over += [int(found[-1]) for found in events.values() if len(found) and found[-1] < most * bins.count]
-        last = first + max(int(np.ceil((max(over) - first) * 1.3)), least_bins)
-    last = min(last, first + int(most * bins.count), bins.count)
-    return float(bins.start_s[first]), float(bins.start_s[last - 1] + bins.width_s[last - 1])
 
 
 def pack(values: Any, dtype: Literal["f4", "f8"] = "f4") -> Json:
@@ -253,16 +216,16 @@ def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more
     return {
         "font": {"family": FONT, "size": 12, "color": INK},
         "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "#ffffff",
+        "plot_bgcolor": PAPER,
         "margin": {"l": LEFT, "r": right, "t": TOP, "b": BOTTOM},
         "height": PLOT_HEIGHT,
         "showlegend": False,
         "hovermode": "closest",
-        "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": FAINT, "font": {"color": INK, "size": 12}},
+        "hoverlabel": {"bgcolor": PAPER, "bordercolor": FAINT, "font": {"color": INK, "size": 12}},
         "xaxis": {
             **axis,
             "title": {**axis["title"], "text": f"Time ({unit})"},
-            "range": [view.begin_s / length, view.end_s / length],
+            "range": [0, view.end_s / length],
             "showgrid": False,
             "nticks": 8,
         },
@@ -272,18 +235,31 @@ def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more
 
 
 def figure(id_: str, view: View, label: str, data: list[Json], look: Json) -> Figure:
-    """A time plot of one part of a run."""
-    return Figure(
-        f"{id_}-{view.part}", view.part, view.title, f"{label}, {view.title}", PLOT_HEIGHT, data, look
-    )
+    """A plot over the time of a run."""
+    words = described(label, view.unit[0], data, look)
+    return Figure(f"{id_}-plot", "", words, look["height"], data, look, RUN)
 
 
-def sampling(panels: list[View], points: int) -> str:
-    """'2 ms, close-up: 1 ms'."""
-    words = panels[0].sampling(points)
-    if len(panels) > 1 and panels[1].sampling(points) != words:
-        words += f" (close-up: {panels[1].sampling(points)})"
-    return words
+def described(label: str, unit: str, data: list[Json], look: Json) -> str:
+    """What lines over time show, in sentences: least, most and last value of each."""
+    low, high = look["xaxis"]["range"]
+    words = [f"{label}, {look['yaxis']['title']['text']}, from {low:g} to {high:.4g} {unit}."]
+    for trace in data[:MOST_DESCRIBED]:
+        if trace.get("hoverinfo") == "skip" or "dx" not in trace or not isinstance(trace.get("y"), dict):
+            continue
+        values = np.frombuffer(base64.b64decode(trace["y"]["bdata"]), f"<{trace['y']['dtype']}")
+        there = np.flatnonzero(np.isfinite(values))
+        if len(there):
+            at = int(there[np.argmax(values[there])])
+            least, last = float(values[there].min()), float(values[there[-1]])
+            words.append(
+                f"{trace['name']}: lowest {text.significant(least)}, highest "
+                f"{text.significant(float(values[at]))} at {trace['x0'] + at * trace['dx']:.4g} {unit}, "
+                f"at the end {text.significant(last)}."
+            )
+    if len(data) > MOST_DESCRIBED:
+        words.append(f"And {text.plural(len(data) - MOST_DESCRIBED, 'other line')}.")
+    return " ".join(words)
 
 
 def round_top(value: float) -> float:

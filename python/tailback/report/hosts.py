@@ -13,22 +13,23 @@ from tailback.recorded.setup import ROCE, TCP
 from tailback.report.figures import (
     BLUE,
     FEW_POINTS,
+    GREY,
     MOST_LINES,
     MUTED,
     ORANGE,
     POINTS,
     VERMILLION,
     Labels,
+    View,
     figure,
     layout,
     level,
     line,
     round_top,
-    sampling,
-    views,
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import MOST_ROWS, TextTable
+from tailback.report.tracked import all_and_most
 from tailback.summary import summarise
 
 PROTOCOLS = {ROCE: ("RoCE", BLUE), TCP: ("TCP", ORANGE)}
@@ -43,30 +44,25 @@ def by_protocol(result: Recorded) -> list[Plot]:
     drawn = {name: row / 1e9 for name, row in rows.items() if row is not None}
     if len(rows) < 2 or len(drawn) < 2:
         return []
-    panels = views(result)
+    view = View(result)
+    reduced = {name: view.reduce(row, POINTS) for name, row in drawn.items()}
     limit = measures.capacity(result) / 1e9
-    top = max(
-        limit * 1.12,
-        *(float(view.reduce(row, POINTS).max(initial=0)) * 1.05 for view in panels for row in drawn.values()),
+    top = max(limit * 1.12, *(float(values.max(initial=0)) * 1.05 for values in reduced.values()))
+    labels = Labels(top)
+    labels.add(limit, "line rate", MUTED)
+    data = []
+    for name, values in reduced.items():
+        words, color = PROTOCOLS[name]
+        data.append(line(view, values, POINTS, name=words, unit="Gbit/s", color=color))
+        labels.add(float(values[-1]), words, color)
+    look = layout(
+        view,
+        "Goodput (Gbit/s)",
+        (0, top),
+        shapes=[level(limit, MUTED, layer="above")],
+        annotations=labels.annotations(),
     )
-    figures = []
-    for view in panels:
-        labels = Labels(top)
-        labels.add(limit, "line rate", MUTED)
-        data = []
-        for name, row in drawn.items():
-            words, color = PROTOCOLS[name]
-            values = view.reduce(row, POINTS)
-            data.append(line(view, values, POINTS, name=words, unit="Gbit/s", color=color))
-            labels.add(float(values[-1]), words, color)
-        look = layout(
-            view,
-            "Goodput (Gbit/s)",
-            (0, top),
-            shapes=[level(limit, MUTED, layer="above")],
-            annotations=labels.annotations() if view.part == "whole" else [],
-        )
-        figures.append(figure("protocols", view, "Goodput by protocol", data, look))
+    figures = [figure("protocols", view, "Goodput by protocol", data, look)]
     shares = ", ".join(
         f"{PROTOCOLS[name][0]} {text.share(spoken[name]['share'])}"
         for name in drawn
@@ -74,7 +70,7 @@ def by_protocol(result: Recorded) -> list[Plot]:
     )
     caption = (
         "Payload a second that all receivers took in order, by protocol, as means over "
-        f"{sampling(panels, POINTS)}. Dashed: the line rate. Shares: {shares}."
+        f"{view.sampling(POINTS)}. Dashed: the line rate. Shares: {shares}."
     )
     return [Plot("protocols", "Throughput by protocol", caption, figures)]
 
@@ -84,36 +80,33 @@ def cpu(result: Recorded) -> list[Plot]:
     found = summarise(result)["cpu"]
     if found is None:
         return []
-    panels = views(result)
+    view = View(result)
     busiest = found["busiest"]
-    rows = {host: result.bins.values(host, "cpu_share") * 100 for host in found["hosts"]}
-    shown = list(rows) if len(rows) <= MOST_LINES else [busiest]
-    shown.sort(key=lambda host: host == busiest)  # drawn over the others
-    peak = max(float(view.reduce(rows[host], FEW_POINTS).max()) for view in panels for host in shown)
-    top = min(round_top(peak * 1.05), 105.0)
-    figures = []
-    for view in panels:
-        labels = Labels(top)
-        data = []
-        for host in shown:
-            color, width = (VERMILLION, 1.8) if host == busiest else ("#b4bcc6", 1.1)
-            values = view.reduce(rows[host], FEW_POINTS)
-            data.append(line(view, values, FEW_POINTS, name=host, unit="%", color=color, width=width))
-            if host == busiest:
-                labels.add(float(values[-1]), host, color)
-        if len(shown) > 1 and view.part == "whole":
-            others = np.mean([view.reduce(rows[host], FEW_POINTS)[-1] for host in shown[:-1]])
-            labels.add(float(others), "other hosts" if len(shown) > 2 else shown[0], MUTED)
-        notes = labels.annotations() if view.part == "whole" else []
-        look = layout(view, "CPU busy (% of all cores)", (0, top), annotations=notes)
-        figures.append(figure("cpu", view, "CPU of hosts", data, look))
+    rows = {
+        host: view.reduce(result.bins.values(host, "cpu_share") * 100, FEW_POINTS) for host in found["hosts"]
+    }
+    many = len(rows) > MOST_LINES
+    top = min(round_top(max(float(row.max()) for row in rows.values()) * 1.05), 105.0)
+    labels = Labels(top)
+    data = all_and_most(view, np.stack(list(rows.values())), "%") if many else []
+    # The busiest is drawn over the others.
+    for host in [*(host for host in rows if host != busiest and not many), busiest]:
+        color, width = (VERMILLION, 1.8) if host == busiest else (GREY, 1.1)
+        data.append(line(view, rows[host], FEW_POINTS, name=host, unit="%", color=color, width=width))
+    labels.add(float(rows[busiest][-1]), busiest, VERMILLION)
+    if len(rows) > 1:
+        others = [host for host in rows if host != busiest]
+        mean = float(np.mean([rows[host][-1] for host in others]))
+        labels.add(mean, "other hosts" if len(others) > 1 else others[0], MUTED)
+    look = layout(view, "CPU busy (% of all cores)", (0, top), annotations=labels.annotations())
+    figures = [figure("cpu", view, "CPU of hosts", data, look)]
     caption = (
         f"Busy share of all {found['cores']} cores of each host, as means over "
-        f"{sampling(panels, FEW_POINTS)}: {busiest}, the busiest, in colour"
+        f"{view.sampling(FEW_POINTS)}: {busiest}, the busiest, in colour"
     )
     if len(rows) > 1:
-        left = len(rows) - len(shown)
-        caption += ", the others grey" if not left else f"; {text.plural(left, 'other host')} not drawn"
+        others_are = "the others as median, middle 80 % and whole range" if many else "the others grey"
+        caption += f", {others_are}"
     caption += ". Interrupts, the network stack and copying count; the applications' own work does not."
     if ROCE in summarise(result)["protocols"]:
         caption += " RDMA WRITEs take no CPU here."

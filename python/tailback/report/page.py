@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
-
-from tailback import drawing, explain, text
+from tailback import drawing, explain, measures, text
 from tailback.findings import findings
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
 from tailback.report.completion import completion_table
-from tailback.report.figures import Figure, View, views
+from tailback.report.figures import POINTS, View
+from tailback.report.frame import environment, for_script
 from tailback.report.hosts import cpu_table, tcp_table
+from tailback.report.moments import moments
 from tailback.report.plot import Plot
+from tailback.report.queues import QueueStore
 from tailback.report.shares import with_shares
 from tailback.report.tailback_chart import (
     COLORS,
@@ -29,41 +27,36 @@ from tailback.report.tailback_chart import (
     highest_bytes,
     tailback_chart,
 )
+from tailback.report.themes import DARK
 from tailback.summary import summarise
-
-
-def environment() -> Environment:
-    """Templates of the reports; everything put into them is escaped."""
-    env = Environment(
-        loader=PackageLoader("tailback.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    env.globals["plotly_js"] = get_plotlyjs
-    env.filters["units"] = keep_units
-    return env
-
-
-def keep_units(words: str) -> str:
-    """No line break between a number and its unit."""
-    return re.sub(r"(?<=\d) (?=(?:%|[kKMGT]?B|[kMGT]?bit/s|s|ms|µs|ns)(?!\w))", "\u00a0", words)
-
-
-def for_script(figures: list[Figure]) -> str:
-    """Figures as JSON that may stand inside a script element: no `<` in it can end the element."""
-    plain = [{"id": figure.id, "data": figure.data, "layout": figure.layout} for figure in figures]
-    return json.dumps(plain, sort_keys=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def render(result: Recorded) -> str:
     """The report of a run as HTML. The same result gives the same text."""
-    chosen = choose(result)
+    chosen, store = choose(result), QueueStore()
     below = veth.plots(result) or with_shares(result)
-    plots = [_tailback(result, chosen), *below]
+    plots = [_tailback(result, chosen, store), *below]
+    left_out = store.add_others(result)
     figures = [figure for plot in plots for figure in plot.figures]
+    made = [
+        veth.table(result),
+        completion_table(result),
+        tables.senders(result),
+        tables.by_congestion(result),
+        tcp_table(result),
+        cpu_table(result),
+        *tables.all_tables(result),
+    ]
+    shown = [table for table in made if table.rows]
+    network = _network(result)
+    contents = [
+        *([("faults", "Faults")] if result.faults else []),
+        ("findings", "Findings"),
+        *((plot.id, plot.heading) for plot in plots),
+        *([("network", "The network")] if network else []),
+        *((table.id, table.heading) for table in shown),
+        ("scenario", result.setup.shown.heading),
+    ]
     template = environment().get_template("report.html.j2")
     return template.render(
         result=result,
@@ -72,26 +65,47 @@ def render(result: Recorded) -> str:
         answer=explain.page_of(result),
         findings=findings(result),
         key=scale_key(chosen),
-        signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
+        signals=signals_key(),
         plots=plots,
+        contents=contents,
+        links={what: id_ for what, id_ in _LINKS.items() if id_ in dict(contents)},
+        moments=_close_ups(result),
+        time_unit=View(result).unit[0] if figures else "",
+        time_shown=f"0 to {text.duration(result.bins.end_s)}",
+        fullest=fullest.queue if (fullest := measures.standing_queue(result, "start")) else "",
         figures_json=for_script(figures),
-        tables=[
-            table
-            for table in (
-                veth.table(result),
-                completion_table(result),
-                tables.senders(result),
-                tables.by_congestion(result),
-                tcp_table(result),
-                cpu_table(result),
-                *tables.all_tables(result),
-            )
-            if table.rows
-        ],
+        queues=store.for_script(),
+        queues_left_out=left_out,
+        tables=shown,
         faults=result.faults,
-        network=_network(result),
+        network=network,
         shown=result.setup.shown,
     )
+
+
+_LINKS = {
+    "Throughput": "throughput",
+    "Fairness": "fairness",
+    "Drops": "drops",
+    "Pauses": "pauses",
+    "ECN marks": "marks",
+    "Standing queue": "queue",
+}
+"""Where there is more on a finding."""
+
+
+def signals_key() -> list[dict[str, str]]:
+    """Names and colours of the lanes of the tailback chart."""
+    return [{"name": name, "color": color, "dark": DARK[color]} for _, name, color in SIGNALS]
+
+
+def _close_ups(result: Recorded) -> list[dict[str, Any]]:
+    """Name, words, and range on the time axis of each."""
+    unit = View(result).unit[1]
+    return [
+        {"name": one.name, "words": one.words, "range": [one.begin_s / unit, one.end_s / unit]}
+        for one in moments(result)
+    ]
 
 
 def _network(result: Recorded) -> dict[str, str] | None:
@@ -130,27 +144,23 @@ def flows_in_words(result: Recorded) -> list[str]:
     return [text.plural(count, noun) for count, noun in counts if count or (not tcp and noun == "queue pair")]
 
 
-def _tailback(result: Recorded, chosen: Chosen) -> Plot:
-    panels: list[View] = views(result)
-    sampled = [view.sampling(1024) for view in panels]
-    step = sampled[0] + (
-        f" (close-up: {sampled[1]})" if len(sampled) > 1 and sampled[1] != sampled[0] else ""
-    )
+def _tailback(result: Recorded, chosen: Chosen, store: QueueStore) -> Plot:
+    view = View(result)
     what = (
         "Every queue that bytes wait in, in the order of the path from the receiver back to the senders."
         if result.records_queues
         else "What waits at the senders: posted, and not yet sent."
     )
     caption = (
-        f"{what} Colour is the time-weighted mean of the bytes waiting in each {step}; an empty queue is "
+        f"{what} Colour is the time-weighted mean of the bytes waiting in each {view.sampling(POINTS)}; an "
+        "empty queue is "
         "blank. Lanes under a row show when its packets were marked, when a pause was at work (a switch's "
         "incoming port pauses its peer; a sender is paused) and when it dropped; "
         f"a tick is at least 0.4 % of the width wide. {chosen.note}"
     )
     if not result.records_all:
         caption = f"Of this run only {result.recorded} are recorded. {caption}"
-    figures = [tailback_chart(view, chosen) for view in panels]
-    return Plot("tailback", "The tailback", caption.strip(), figures)
+    return Plot("tailback", "The tailback", caption.strip(), [tailback_chart(view, chosen, store)])
 
 
 MOST_SCALE_STEPS = 5
@@ -174,5 +184,8 @@ def scale_key(chosen: Chosen) -> dict[str, Any]:
         }
         for mark in marks
     ]
-    ramps = [("In the network", ", ".join(COLORS)), ("At senders", ", ".join(GREYS))]
+    ramps = [
+        (words, *(", ".join(colors) for colors in (ramp, [DARK[color] for color in ramp])))
+        for words, ramp in (("In the network", COLORS), ("At senders", GREYS))
+    ]
     return {"ramps": ramps, "labels": labels}

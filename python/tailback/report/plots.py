@@ -1,7 +1,7 @@
 """The time plots of a report: throughput, rates, queues, pauses, losses and marks.
 
-Each function gives a `Plot`: heading, caption, and a panel for the whole run and one for its start. A plot of
-something that never happened is a sentence instead of an empty frame.
+Each function gives a `Plot`: heading, caption, and a plot of the whole run. A plot of something that never
+happened is a sentence instead of an empty frame.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from tailback.report.figures import (
     BLUE,
     FEW_POINTS,
     GREEN,
+    GREY,
     INK,
     MOST_LINES,
     MUTED,
     ORANGE,
+    PALE_VERMILLION,
     POINTS,
     SKY,
     VERMILLION,
+    Json,
     Labels,
+    View,
+    figure,
     layout,
     level,
     line,
-    views,
+    round_top,
 )
-from tailback.report.figures import figure as _figure
-from tailback.report.figures import round_top as _round_top
-from tailback.report.figures import sampling as _sampling
 from tailback.report.hosts import by_protocol, cpu
 from tailback.report.plot import Plot
-from tailback.report.tracked import qp_rates, windows
+from tailback.report.tracked import all_and_most, qp_rates, windows
 from tailback.summary import summarise
 
 MOST_PEAK = 1.5
@@ -64,34 +66,29 @@ def throughput(result: Recorded) -> Plot:
     """Total goodput against the line rate and against what headers leave of it."""
     if not result.senders:
         return Plot("throughput", "Total throughput", "No flow started.")
-    panels = views(result)
-    total = result.bins.total("goodput_rx_bps") / 1e9
+    view = View(result)
+    values = view.reduce(result.bins.total("goodput_rx_bps") / 1e9, POINTS)
     limit = measures.capacity(result) / 1e9
     ideal = limit * measures.ideal_payload_share(result)
-    top = limit * 1.12
-    figures = []
-    highest = max(float(view.reduce(total, POINTS).max(initial=0)) for view in panels)
+    highest = float(values.max(initial=0))
     # Data that waited behind a gap is delivered in no time: such peaks would leave no room for the rest.
     peaks = highest > MOST_PEAK * limit
-    top = MOST_PEAK * limit if peaks else max(top, highest * 1.05)
-    for view in panels:
-        values = view.reduce(total, POINTS)
-        labels = Labels(top)
-        labels.add(limit, "line rate", MUTED)
-        labels.add(ideal, "less headers", GREEN)
-        look = layout(
-            view,
-            "Total goodput (Gbit/s)",
-            (0, top),
-            # The line rate is a round number: behind the traces it would hide in a grid line.
-            shapes=[level(limit, MUTED, layer="above"), level(ideal, GREEN)],
-            annotations=labels.annotations() if view.part == "whole" else [],
-        )
-        data = [line(view, values, POINTS, name="total", unit="Gbit/s", color=BLUE)]
-        figures.append(_figure("throughput", view, "Total goodput", data, look))
+    top = MOST_PEAK * limit if peaks else max(limit * 1.12, highest * 1.05)
+    labels = Labels(top)
+    labels.add(limit, "line rate", MUTED)
+    labels.add(ideal, "less headers", GREEN)
+    look = layout(
+        view,
+        "Total goodput (Gbit/s)",
+        (0, top),
+        # The line rate is a round number: behind the traces it would hide in a grid line.
+        shapes=[level(limit, MUTED, layer="above"), level(ideal, GREEN)],
+        annotations=labels.annotations(),
+    )
+    data = [line(view, values, POINTS, name="total", unit="Gbit/s", color=BLUE)]
     caption = (
         "Payload a second that all receivers took in order, as means over "
-        f"{_sampling(panels, POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
+        f"{view.sampling(POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
         f"what {_headers(result)} headers leave of it for payload, {text.rate(ideal * 1e9)}."
     )
     if peaks:
@@ -99,6 +96,7 @@ def throughput(result: Recorded) -> Plot:
             f" Peaks above the plot reach {text.rate(highest * 1e9)}: what had arrived behind a gap, and was "
             "in order once the gap was filled."
         )
+    figures = [figure("throughput", view, "Total goodput", data, look)]
     return Plot("throughput", "Total throughput", caption, figures)
 
 
@@ -110,61 +108,54 @@ def _headers(result: Recorded) -> str:
 
 
 def per_sender(result: Recorded) -> Plot:
-    """Goodput of each sender; slowest and fastest stand out."""
+    """Goodput of each sender, or of all of them as a band; slowest and fastest stand out."""
     if not result.senders:
         return Plot("senders", "Throughput of each sender", "No flow started.")
-    panels = views(result)
+    view = View(result)
     rows = {host: result.bins.values(host, "goodput_tx_bps") / 1e9 for host in result.senders}
     fairness = summarise(result)["fairness"]
-    slowest, fastest = ((fairness[end] or {}).get("host") for end in ("slowest", "fastest"))
-    shown = list(rows) if len(rows) <= MOST_LINES else [host for host in (slowest, fastest) if host]
+    slowest, fastest = (str((fairness[end] or {}).get("host")) for end in ("slowest", "fastest"))
     # Where all sent the same in the same time, nobody is slowest.
     differ = slowest != fastest
     highlight = {fastest: BLUE, slowest: VERMILLION} if differ else {}
+    reduced = {host: view.reduce(row, FEW_POINTS) for host, row in rows.items()}
+    most = float(np.max([row.max(initial=0) for row in reduced.values()]))
+    top = round_top(most * 1.05)
+    labels = Labels(top)
+    data: list[Json] = []
+    many = len(rows) > MOST_LINES
+    if many:
+        data += all_and_most(view, np.stack(list(reduced.values())), "Gbit/s")
     # The two that stand out are drawn last, over the others.
-    shown.sort(key=lambda host: host in highlight)
-    reduced = {view.part: {host: view.reduce(rows[host], FEW_POINTS) for host in shown} for view in panels}
-    tops = {
-        part: _round_top(float(np.max([row.max(initial=0) for row in values.values()])) * 1.05)
-        for part, values in reduced.items()
-    }
-    figures = []
-    for view in panels:
-        data, labels = [], Labels(tops[view.part])
-        for host in shown:
-            color = highlight.get(host, "#b4bcc6" if len(rows) > 1 else BLUE)
-            values = reduced[view.part][host]
-            width = 1.8 if host in highlight else 1.1
-            data.append(line(view, values, FEW_POINTS, name=host, unit="Gbit/s", color=color, width=width))
-            if host in highlight and view.part == "whole":
-                which = "fastest" if host == fastest else "slowest"
-                labels.add(float(values[-1]), f"{host}, {which}", color)
-        look = layout(view, "Goodput (Gbit/s)", (0, tops[view.part]), annotations=labels.annotations())
-        figures.append(_figure("senders", view, "Goodput of each sender", data, look))
+    for host in [*(host for host in rows if host not in highlight and not many), *highlight]:
+        if host in highlight:
+            which = "fastest" if host == fastest else "slowest"
+            labels.add(float(reduced[host][-1]), f"{host}, {which}", highlight[host])
+        color = highlight.get(host, GREY if len(rows) > 1 else BLUE)
+        width = 1.8 if host in highlight else 1.1
+        data.append(line(view, reduced[host], FEW_POINTS, name=host, unit="Gbit/s", color=color, width=width))
+    look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=labels.annotations())
     named = "one line"
-    if len(rows) > 1:
-        named = "grey, as all delivered the same"
+    if many:
+        named = "the median, the middle 80 % and the whole range"
+    elif len(rows) > 1:
+        named = "grey" if differ else "grey, as all delivered the same"
     if differ:
-        named = f"grey, with the slowest ({slowest}) and the fastest ({fastest}) in colour"
+        named += f", with the slowest ({slowest}) and the fastest ({fastest}) in colour"
     caption = f"Payload a second of {text.plural(len(rows), 'sender')}, delivered in order, as means over "
-    caption += f"{_sampling(panels, FEW_POINTS)}: {named}."
-    if len(rows) > MOST_LINES:
-        caption += (
-            f" The other {len(rows) - len(shown)} senders are between the two on average and not drawn."
-        )
+    caption += f"{view.sampling(FEW_POINTS)}: {named}."
     rates = result.meta["line_rate_bps"]
-    if any(row.max(initial=0) > rates[host] / 1e9 for view in reduced.values() for host, row in view.items()):
+    if any(row.max(initial=0) > rates[host] / 1e9 for host, row in reduced.items()):
         caption += " More than a link's rate is no error: what waited in several queues arrived at once."
         if TCP in summarise(result)["protocols"]:
             caption = caption.removesuffix(".") + ", or what had come behind a gap was in order at once."
-    if len(panels) > 1:
-        caption += " The two panels have scales of their own."
+    figures = [figure("senders", view, "Goodput of each sender", data, look)]
     return Plot("senders", "Throughput of each sender", caption, figures)
 
 
 def queue_depth(result: Recorded) -> Plot:
     """The fullest egress queue, its mean and its peak, with the ECN thresholds drawn in."""
-    panels = views(result)
+    view = View(result)
     standing = measures.standing_queue(result, "start")
     if standing is None:
         why = "No packet ever waited in an egress queue."
@@ -178,31 +169,27 @@ def queue_depth(result: Recorded) -> Plot:
     thresholds = [
         (key, about[f"{key}_bytes"]) for key in ("k_min", "k_max") if about[f"{key}_bytes"] is not None
     ]
-    top = _round_top(max([float(peak.max()), *(value * 1.1 for _, value in thresholds)]) / scale * 1.02)
-    figures = []
-    for view in panels:
-        labels = Labels(top)
-        for key, value in thresholds:
-            labels.add(value / scale, f"{key} {text.size(value)}", MUTED)
-        means = view.reduce(mean, POINTS) / scale
-        peaks = view.reduce(peak, POINTS, "max") / scale
-        if view.part == "whole":
-            labels.add(float(means[-1]), "mean", BLUE)
-            labels.add(float(peaks[-1]), "peak", "#3d94cc")
-        look = layout(
-            view,
-            f"Queue depth ({unit})",
-            (0, top),
-            shapes=[level(value / scale, MUTED, "dot") for _, value in thresholds],
-            annotations=labels.annotations() if view.part == "whole" else [],
-        )
-        data = [
-            line(view, peaks, POINTS, name="peak", unit=unit, color=SKY, width=1, format=".4~f"),
-            line(view, means, POINTS, name="mean", unit=unit, color=BLUE, width=1.8, format=".4~f"),
-        ]
-        figures.append(_figure("queue", view, "Queue depth", data, look))
+    top = round_top(max([float(peak.max()), *(value * 1.1 for _, value in thresholds)]) / scale * 1.02)
+    labels = Labels(top)
+    for key, value in thresholds:
+        labels.add(value / scale, f"{key} {text.size(value)}", MUTED)
+    means = view.reduce(mean, POINTS) / scale
+    peaks = view.reduce(peak, POINTS, "max") / scale
+    labels.add(float(means[-1]), "mean", BLUE)
+    labels.add(float(peaks[-1]), "peak", SKY)
+    look = layout(
+        view,
+        f"Queue depth ({unit})",
+        (0, top),
+        shapes=[level(value / scale, MUTED, "dot") for _, value in thresholds],
+        annotations=labels.annotations(),
+    )
+    data = [
+        line(view, peaks, POINTS, name="peak", unit=unit, color=SKY, width=1, format=".4~f"),
+        line(view, means, POINTS, name="mean", unit=unit, color=BLUE, width=1.8, format=".4~f"),
+    ]
     caption = f"{name}, the fullest egress queue: time-weighted mean and largest depth in each "
-    caption += f"{_sampling(panels, POINTS)}. "
+    caption += f"{view.sampling(POINTS)}. "
     if thresholds:
         low, high = about["k_min_bytes"], about["k_max_bytes"]
         caption += (
@@ -211,12 +198,14 @@ def queue_depth(result: Recorded) -> Plot:
         )
     else:
         caption += "ECN is off here."
-    return Plot("queue", "Queue depth", caption, figures)
+    return Plot(
+        "queue", "Queue depth", caption, [figure("queue", view, f"Queue depth of {name}", data, look)]
+    )
 
 
 def pauses(result: Recorded) -> Plot:
     """Share of the time that ports were paused."""
-    panels = views(result)
+    view = View(result)
     queues = [
         queue
         for queue in result.bins.entities("paused_share")
@@ -224,51 +213,46 @@ def pauses(result: Recorded) -> Plot:
     ]
     summary = summarise(result)["pauses"]
     if not queues:
-        why = (
-            "No queue was paused."
-            if summary["lossless_priorities"]
-            else "PFC is off for every priority here."
-        )
+        why = "No queue was paused."
+        if not summary["lossless_priorities"]:
+            why = "PFC is off for every priority here."
+        elif summary["largest_share_of_a_second"] > 0:
+            why = f"Pauses are in the table, and not over time: only {result.recorded} are recorded."
         return Plot("pauses", "Pauses", why)
     rows = np.stack([result.bins.values(queue, "paused_share") for queue in queues]) * 100
-    worst, mean = rows.max(axis=0), rows.mean(axis=0)
-    figures = []
-    top = _round_top(max(float(view.reduce(worst, POINTS).max()) for view in panels) * 1.05)
-    top = min(top, 105.0)
-    for view in panels:
-        values = view.reduce(worst, POINTS)
-        labels = Labels(top)
-        data = [
-            line(
-                view,
-                values,
-                POINTS,
-                name="most paused",
-                unit="%",
-                color=VERMILLION,
-                fill="tozeroy",
-                fillcolor="rgba(213,94,0,0.15)",
-                width=1.4,
-            ),
-        ]
-        labels.add(float(values[-1]), "most paused", VERMILLION)
-        if len(queues) > 1:
-            means = view.reduce(mean, POINTS)
-            data.append(
-                line(view, means, POINTS, name=f"mean of {len(queues)}", unit="%", color=INK, width=1)
-            )
-            labels.add(float(means[-1]), f"mean of {len(queues)}", INK)
-        notes = labels.annotations() if view.part == "whole" else []
-        look = layout(view, "Time paused (%)", (0, top), annotations=notes)
-        figures.append(_figure("pauses", view, "Pauses", data, look))
+    values, means = view.reduce(rows.max(axis=0), POINTS), view.reduce(rows.mean(axis=0), POINTS)
+    top = min(round_top(float(values.max()) * 1.05), 105.0)
+    labels = Labels(top)
+    labels.add(float(values[-1]), "most paused", VERMILLION)
+    data = [
+        line(
+            view,
+            values,
+            POINTS,
+            name="most paused",
+            unit="%",
+            color=VERMILLION,
+            fill="tozeroy",
+            fillcolor=PALE_VERMILLION,
+            width=1.4,
+        ),
+    ]
+    if len(queues) > 1:
+        name = f"mean of {len(queues)}"
+        data.append(line(view, means, POINTS, name=name, unit="%", color=INK, width=1))
+        labels.add(float(means[-1]), name, INK)
+    look = layout(view, "Time paused (%)", (0, top), annotations=labels.annotations())
+    shares = [result.bins.mean(row) / 100 for row in rows]
+    worst = int(np.argmax(shares))
     caption = (
-        f"Share of each {_sampling(panels, POINTS)} that the most paused of "
+        f"Share of each {view.sampling(POINTS)} that the most paused of "
         f"{text.plural(len(queues), 'queue')} stood still, and the mean of all {len(queues)}. "
-        "Over the worst second of the worst port: "
-        f"{text.share(summary['largest_share_of_a_second'])}. The last pause ended at "
-        f"{text.duration(summary['last_pause_s'])}."
+        f"Of the whole run: {text.share(shares[worst])} at {queues[worst]}, "
+        f"{text.share(float(np.mean(shares)))} on average. Of the worst second of the worst port: "
+        f"{text.share(summary['largest_share_of_a_second'])}. "
+        f"The last pause ended at {text.duration(summary['last_pause_s'])}."
     )
-    return Plot("pauses", "Pauses", caption, figures)
+    return Plot("pauses", "Pauses", caption, [figure("pauses", view, "Pauses", data, look)])
 
 
 def losses(result: Recorded) -> Plot:
@@ -281,13 +265,16 @@ def losses(result: Recorded) -> Plot:
     tcp_only = list(summarise(result)["protocols"]) == [TCP]  # it has no NAKs
     heading = "Drops" if tcp_only else "Drops, out-of-sequence packets and NAKs"
     plot = _events(result, "losses", heading, series[:1] if tcp_only else series)
-    if not plot.figures and tcp_only:
-        return Plot(plot.id, plot.heading, "No packet was dropped.")
-    if not plot.figures:
-        return Plot(
-            plot.id, plot.heading, "No packet was dropped, none came out of sequence, and no NAK was sent."
-        )
-    return plot
+    if plot.figures:
+        return plot
+    dropped = sum(drop["packets"] for drop in result.meta["drops"])
+    if dropped:
+        why = f"{text.plural(dropped, 'packet')} dropped; over time only {result.recorded} are recorded."
+    elif tcp_only:
+        why = "No packet was dropped."
+    else:
+        why = "No packet was dropped, none came out of sequence, and no NAK was sent."
+    return Plot(plot.id, plot.heading, why)
 
 
 def marks(result: Recorded) -> Plot:
@@ -299,47 +286,42 @@ def marks(result: Recorded) -> Plot:
         "ECN marks" if tcp_only else "ECN marks and CNPs",
         [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)][: 1 if tcp_only else 2],
     )
-    if plot.figures and not result.records_queues:
-        marked = text.plural(int(measures.marked_packets(result)), "packet")
-        note = f" Marks are not recorded over time in a network of this size; {marked} were marked."
-        return Plot(plot.id, plot.heading, plot.caption + note, plot.figures)
+    marked = int(measures.marked_packets(result))
+    if marked and not result.bins.total("ecn_marked").any():
+        note = f"{text.plural(marked, 'packet')} marked; over time only {result.recorded} are recorded."
+        return Plot(plot.id, plot.heading, f"{plot.caption} {note}".strip(), plot.figures)
     nothing = "No packet was marked." if tcp_only else "No packet was marked and no CNP was sent."
     return plot if plot.figures else Plot(plot.id, plot.heading, nothing)
 
 
+_KNOWN = {
+    "dropped": "Packets dropped at queues",
+    "out_of_sequence": "packets that arrived ahead of a gap (out_of_sequence)",
+    "packet_seq_err": "NAKs that senders received (packet_seq_err)",
+    "ecn_marked": "Packets that a queue marked CE",
+    "np_cnp_sent": "CNPs that receivers sent (np_cnp_sent)",
+}
+
+
 def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, str, str]]) -> Plot:
-    panels = views(result)
+    """A plot of counts a second; without a figure where nothing of it happened."""
+    view = View(result)
     totals = [(result.bins.total(metric), name, color) for metric, name, color in series]
-    totals = [entry for entry in totals if entry[0].any()]
-    figures = []
-    for view in panels if totals else []:
-        reduced = [(view.per_second(values, POINTS), name, color) for values, name, color in totals]
-        top = _round_top(max(float(values.max(initial=0)) for values, _, _ in reduced) * 1.05)
-        labels = Labels(top)
-        data = []
-        for values, name, color in reduced:
-            data.append(
-                line(view, values, POINTS, name=name, unit="a second", color=color, format=".3~s", width=1.4)
-            )
-            labels.add(float(values[-1]), name, color)
-        look = layout(
-            view,
-            "Events (1/s)",
-            (0, top),
-            yaxis={"tickformat": "~s"},
-            annotations=labels.annotations() if view.part == "whole" else [],
+    reduced = [(view.per_second(row, POINTS), name, color) for row, name, color in totals if row.any()]
+    if not reduced:
+        return Plot(id_, heading, "")
+    top = round_top(max(float(values.max(initial=0)) for values, _, _ in reduced) * 1.05)
+    labels = Labels(top)
+    data = []
+    for values, name, color in reduced:
+        data.append(
+            line(view, values, POINTS, name=name, unit="a second", color=color, format=".3~s", width=1.4)
         )
-        figures.append(_figure(id_, view, heading, data, look))
-    known = {
-        "dropped": "Packets dropped at queues",
-        "out_of_sequence": "packets that arrived ahead of a gap (out_of_sequence)",
-        "packet_seq_err": "NAKs that senders received (packet_seq_err)",
-        "ecn_marked": "Packets that a queue marked CE",
-        "np_cnp_sent": "CNPs that receivers sent (np_cnp_sent)",
-    }
+        labels.add(float(values[-1]), name, color)
+    look = layout(
+        view, "Events (1/s)", (0, top), yaxis={"tickformat": "~s"}, annotations=labels.annotations()
+    )
     sums = {metric: float(result.bins.total(metric).sum()) for metric, _, _ in series}
-    parts = [f"{known[metric]}: {text.count(total)} in all" for metric, total in sums.items()]
-    caption = "; ".join(parts) + f". As rates over {_sampling(panels, POINTS)}."
-    if len(panels) > 1:
-        caption += " The two panels have scales of their own."
-    return Plot(id_, heading, caption, figures)
+    parts = [f"{_KNOWN[metric]}: {text.count(total)} in all" for metric, total in sums.items()]
+    caption = "; ".join(parts) + f". As rates over {view.sampling(POINTS)}."
+    return Plot(id_, heading, caption, [figure(id_, view, heading, data, look)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
@@ -15,17 +16,19 @@ from tailback.report.figures import (
     PLOT_HEIGHT,
     Figure,
     Labels,
+    View,
     layout,
     pack,
     round_top,
-    views,
 )
+from tailback.report.frame import environment, for_script
 from tailback.report.hosts import by_protocol, cpu
-from tailback.report.page import environment, for_script, scale_key
+from tailback.report.page import scale_key, signals_key
 from tailback.report.plot import Plot
 from tailback.report.plots import losses, pauses, per_sender, throughput
+from tailback.report.queues import QueueStore
 from tailback.report.shares import fairness, items
-from tailback.report.tailback_chart import SIGNALS, choose, tailback_chart
+from tailback.report.tailback_chart import choose, tailback_chart
 from tailback.report.tradeoff import tradeoff
 
 if TYPE_CHECKING:
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 
 def render_reproduction(done: Reproduction) -> str:
     """reproduce.html: one page, offline, with links to the reports of the runs beside it."""
-    runs = [_run(done, key, result) for key, result in done.results.items()]
+    store = QueueStore()
+    runs = [_run(done, key, result, store) for key, result in done.results.items()]
     tables = [
         {
             "item": item,
@@ -53,8 +57,9 @@ def render_reproduction(done: Reproduction) -> str:
         headline=_headline(done),
         runs=runs,
         tables=tables,
-        signals=[{"name": name, "color": color} for _, name, color in SIGNALS],
+        signals=signals_key(),
         figures_json=for_script(figures),
+        queues=store.for_script(),
     )
 
 
@@ -70,10 +75,9 @@ def _headline(done: Reproduction) -> str:
     return f"{counts['met']} of {text.plural(len(done.rows), 'claim')} met, {counts['missed']} missed"
 
 
-def _run(done: Reproduction, key: str, result: Recorded) -> dict[str, Any]:
+def _run(done: Reproduction, key: str, result: Recorded, store: QueueStore) -> dict[str, Any]:
     chosen = choose(result)
-    whole = views(result)[0]
-    chart = Plot("tailback", "Tailback chart", "", [tailback_chart(whole, chosen)])
+    chart = Plot("tailback", "Tailback chart", "", [tailback_chart(View(result), chosen, store)])
     # Between namespaces there are no flows, pauses or NAKs to plot.
     plots = [*(veth.plots(result) or _of_hosts(result)), chart]
     return {
@@ -128,14 +132,14 @@ def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Rep
                 "hovertemplate": f"%{{y:.3~f}} {unit} at %{{x}}<extra>{name}</extra>",
             }
         )
-    view = views(next(iter(done.results.values())))[0]
+    view = View(next(iter(done.results.values())))
     head = check.measure.replace("_", " ")
     look = layout(view, f"{head[0].upper()}{head[1:]} ({unit})", (0, top), annotations=labels.annotations())
     title = {**look["xaxis"]["title"], "text": item.axis}
     look["xaxis"] = {**look["xaxis"], "title": title, "type": "category"}
     look["xaxis"].pop("range")
     heading = f"Dashed, expected: {item.expected_as}" if item.expected_as else "Dashed: expected"
-    figure = Figure(f"table-{number}", "whole", heading, item.title, PLOT_HEIGHT, data, look)
+    figure = Figure(f"table-{number}", heading, item.title, PLOT_HEIGHT, data, look)
     return [Plot(f"table-{number}-plot", item.title, "", [figure])]
 
 
@@ -146,15 +150,6 @@ def _tradeoff(number: int, item: Sensitivity, variants: list[Variant], done: Rep
 def _renamed(plot: Plot, key: str) -> Plot:
     """The same plot under ids of its own: the page has one of each run."""
     figures = [
-        Figure(
-            f"{key}-{figure.id}",
-            figure.part,
-            figure.heading,
-            figure.label,
-            figure.height,
-            figure.data,
-            figure.layout,
-        )
-        for figure in plot.figures
+        replace(figure, id=f"{key}-{figure.id}", axis=key if figure.axis else "") for figure in plot.figures
     ]
     return Plot(f"{key}-{plot.id}", plot.heading, plot.caption, figures)

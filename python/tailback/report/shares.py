@@ -22,17 +22,16 @@ from tailback.report.figures import (
     Json,
     Labels,
     View,
+    figure,
     layout,
     level,
     line,
     pack,
     round_top,
-    sampling,
-    views,
 )
 from tailback.report.plot import Plot
 from tailback.report.plots import all_plots
-from tailback.report.tracked import band, quantile, while_running
+from tailback.report.tracked import all_and_most, quantile, while_running
 from tailback.summary import summarise
 
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK)
@@ -48,28 +47,22 @@ def items(result: Recorded) -> list[Plot]:
     # One item of each protocol is in the plot of those.
     if len(names) in (0, len(summarise(result)["protocols"])):
         return []
-    panels = views(result)
+    view = View(result)
     # The largest are drawn: more than there are colours nobody tells apart.
     totals = {name: result.bins.mean(result.bins.values(name, "goodput_rx_bps")) for name in names}
     shown = sorted(sorted(names, key=lambda name: -totals[name])[: len(_COLORS)], key=names.index)
-    rows = {name: result.bins.values(name, "goodput_rx_bps") / 1e9 for name in shown}
-    top = round_top(
-        max(float(view.reduce(row, POINTS).max(initial=0)) for row in rows.values() for view in panels) * 1.05
-    )
-    figures = []
-    for view in panels:
-        data, labels = [], Labels(top)
-        for (name, row), color in zip(rows.items(), _COLORS, strict=False):
-            values, short = view.reduce(row, POINTS), str(result.bins.entity(name)["item"])
-            data.append(line(view, values, POINTS, name=short, unit="Gbit/s", color=color))
-            labels.add(float(values[-1]), short, color)
-        notes = labels.annotations() if view.part == "whole" else []
-        look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=notes)
-        label = f"Goodput of each traffic item, {view.title}"
-        figures.append(Figure(f"items-{view.part}", view.part, view.title, label, PLOT_HEIGHT, data, look))
+    rows = {name: view.reduce(result.bins.values(name, "goodput_rx_bps") / 1e9, POINTS) for name in shown}
+    top = round_top(max(float(row.max(initial=0)) for row in rows.values()) * 1.05)
+    data, labels = [], Labels(top)
+    for (name, values), color in zip(rows.items(), _COLORS, strict=False):
+        short = str(result.bins.entity(name)["item"])
+        data.append(line(view, values, POINTS, name=short, unit="Gbit/s", color=color))
+        labels.add(float(values[-1]), short, color)
+    look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=labels.annotations())
+    figures = [figure("items", view, "Goodput of each traffic item", data, look)]
     caption = (
         "Payload a second that arrived in order, by entry of the scenario's traffic (write0 is the first), "
-        f"as means over {sampling(panels, POINTS)}."
+        f"as means over {view.sampling(POINTS)}."
     )
     if len(names) > len(shown):
         caption += f" The {len(shown)} with the most of {len(names)}."
@@ -84,37 +77,29 @@ def queue_pairs(result: Recorded) -> list[Plot]:
     names = [name for name in result.bins.entities("goodput_bps") if name in controlled]
     if len(names) < LEAST_SENDERS or not result.setup.writer_qps:
         return []
-    panels = views(result)
+    view = View(result)
     rows = while_running(result, names, "goodput_bps", "rate_bps") / 1e6
     if np.isnan(rows).all():
         return []
-    grouped: dict[str, Array] = {view.part: np.stack([_means(view, row) for row in rows]) for view in panels}
-    # None of them may run in what a close-up shows.
-    highest = max(float(values.max(initial=0.0, where=np.isfinite(values))) for values in grouped.values())
+    grouped = np.stack([_means(view, row) for row in rows])
+    highest = float(grouped.max(initial=0.0, where=np.isfinite(grouped)))
     # The first to start has the link for itself: beside that nothing of the rest would be seen.
-    most_shown = MOST_OF_MEDIAN * float(np.nanmedian(grouped["whole"]))
+    most_shown = MOST_OF_MEDIAN * float(np.nanmedian(grouped))
     top = round_top(min(highest * 1.05, most_shown) if most_shown > 0 else highest * 1.05)
-    figures = []
-    for view in panels:
-        least, lower, middle, upper, most = (quantile(grouped[view.part], q) for q in (0, 0.1, 0.5, 0.9, 1))
-        data = [
-            *band(view, least, most, "#dce9f3", "all of them", "Mbit/s"),
-            *band(view, lower, upper, "#b3d0e5", "the middle 80 %", "Mbit/s"),
-            line(view, middle, FEW_POINTS, name="median", unit="Mbit/s", color=BLUE, width=2),
-        ]
-        labels = Labels(top)
-        if view.part == "whole" and np.isfinite(middle).any():
-            labels.add(float(middle[np.isfinite(middle)][-1]), "median", BLUE)
-        look = layout(view, "Goodput (Mbit/s)", (0, top), annotations=labels.annotations())
-        label = f"Goodput of queue pairs, {view.title}"
-        figures.append(Figure(f"pairs-{view.part}", view.part, view.title, label, PLOT_HEIGHT, data, look))
+    data = all_and_most(view, grouped, "Mbit/s")
+    middle = quantile(grouped, 0.5)
+    labels = Labels(top)
+    if np.isfinite(middle).any():
+        labels.add(float(middle[np.isfinite(middle)][-1]), "median", BLUE)
+    look = layout(view, "Goodput (Mbit/s)", (0, top), annotations=labels.annotations())
+    figures = [figure("pairs", view, "Goodput of queue pairs", data, look)]
     pairs = result.flows.num_rows - sum(
         item["connections"] for item in result.plan.get("tcp_connections", [])
     )
     caption = (
         f"What {len(names)} tracked of {text.count(pairs)} queue pairs delivered in order "
         "while they ran: the median, the middle 80 %, and the whole range, as means over "
-        f"{sampling(panels, FEW_POINTS)}."
+        f"{view.sampling(FEW_POINTS)}."
     )
     if highest > top:
         cut, most_ = text.rate(top * 1e6), text.rate(highest * 1e6)
@@ -151,9 +136,8 @@ def fairness(result: Recorded) -> list[Plot]:
     ]
     labels = Labels(top)
     labels.add(equal, "equal share", MUTED)
-    view = views(result)[0]
     look = layout(
-        view,
+        View(result),
         "Goodput (Gbit/s)",
         (0, top),
         shapes=[level(equal, MUTED, layer="above")],
@@ -177,7 +161,8 @@ def fairness(result: Recorded) -> list[Plot]:
         f"Mean goodput of each of {len(hosts)} senders from {span}, slowest first ({hosts[0]}) to fastest "
         f"({hosts[-1]}). Jain's index {index:.4f}; the slowest got {text.share(ratio)} of the fastest's."
     ).replace("from the whole run", "over the whole run")
-    figures = [Figure("fairness-whole", "whole", "Senders", "Goodput by sender", PLOT_HEIGHT, data, look)]
+    label = f"Goodput of each sender as bars. {caption}"
+    figures = [Figure("fairness-plot", "", label, PLOT_HEIGHT, data, look)]
     return [Plot("fairness", "Shares of the senders", caption, figures)]
 
 

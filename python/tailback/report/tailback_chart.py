@@ -15,7 +15,22 @@ import numpy as np
 from tailback import text
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
-from tailback.report.figures import GREEN, INK, MONO, MUTED, VERMILLION, Figure, Json, View, layout, pack
+from tailback.report.figures import (
+    BAND,
+    GREEN,
+    INK,
+    MONO,
+    MUTED,
+    POINTS,
+    RUN,
+    VERMILLION,
+    Figure,
+    Json,
+    View,
+    layout,
+    pack,
+)
+from tailback.report.queues import QueueStore
 from tailback.summary import summarise
 
 MOST_ROWS = 40
@@ -23,7 +38,6 @@ SHARES = {"receive": 4, "egress": 20, "ingress": 8, "send": 8}
 """Rows that each kind of queue has for itself where there are too many."""
 FEW_RECEIVERS = 4
 """Of more receivers, those whose memory stayed empty have no row."""
-POINTS = 1024
 # cmocean "dense" (Thyng and others, Oceanography 29(3), 2016), perceptually uniform, from its second step on:
 # the first is too near to the white of an empty queue.
 COLORS = ("#d3e5ea", "#a8c8de", "#87abde", "#7589dc", "#7563cb", "#73409f", "#632166", "#36130f")
@@ -54,12 +68,14 @@ GROUPS = {
 RINGS = "Receive rings: waiting for the receiver's CPU"
 PAUSED_SENDERS = "Senders: when they were paused"
 LANE = 4
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A queue of the chart, with its bytes and signals a bin."""
+    """A queue of the chart, `about` as the recording has it, with its bytes and signals a bin."""
 
+    about: dict[str, Any]
     queue: str
     kind: str
     node: str
@@ -130,7 +146,7 @@ def choose(result: Recorded) -> Chosen:
             "dropped": bins.values(name, "dropped"),
         }
         mean, peak = bins.values(name, "queue_mean_bytes"), bins.values(name, "queue_max_bytes")
-        rows.append(Row(name, queue["kind"], queue["node"], mean, peak, signals))
+        rows.append(Row(queue, name, queue["kind"], queue["node"], mean, peak, signals))
     few = len(result.receivers) <= FEW_RECEIVERS
     # Only a receiver of this run is on the path; other hosts' memories would be empty rows without a meaning.
     used = [
@@ -157,10 +173,10 @@ def highest_bytes(chosen: Chosen) -> float:
     return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= most * 0.999)
 
 
-def tailback_chart(view: View, chosen: Chosen) -> Figure:
-    """The chart of one part of a run."""
+def tailback_chart(view: View, chosen: Chosen, store: QueueStore) -> Figure:
+    """The chart of a run; the depths of its queues go to the store."""
     plan = _place(chosen.rows, rings=summarise(view.result)["cpu"] is not None)
-    unit, length = view.unit
+    length = view.unit[1]
     ticks = _tick_traces(view, plan)
     shapes: list[Json] = [
         {
@@ -171,7 +187,7 @@ def tailback_chart(view: View, chosen: Chosen) -> Figure:
             "y0": place.top,
             "y1": place.bottom,
             "layer": "below",
-            "fillcolor": "#f3f4f6",
+            "fillcolor": BAND,
             "line": {"width": 0},
         }
         for place in plan.places
@@ -219,12 +235,25 @@ def tailback_chart(view: View, chosen: Chosen) -> Figure:
             "colorscale": [[i / (len(colors) - 1), color] for i, color in enumerate(colors)],
             "showscale": False,
         }
-    data = [_heat(view, place, unit) for place in plan.places if place.row.peak.any()] + ticks
+    data = [_heat(view, place, store) for place in plan.places if place.row.peak.any()] + ticks
     if not data:  # an axis without a trace is not drawn
         data = [{"type": "scatter", "mode": "lines", "x": [0, view.end_s / length], "y": [None, None]}]
-    return Figure(
-        f"tailback-{view.part}", view.part, view.title, f"Tailback chart, {view.title}", height, data, look
+    return Figure("tailback-plot", "", _in_words(view, chosen), height, data, look, RUN)
+
+
+def _in_words(view: View, chosen: Chosen) -> str:
+    """The fullest queues, for who does not see the chart."""
+    bins = view.result.bins
+    waits = [row for row in chosen.rows if row.kind != "send" and row.peak.any()]
+    fullest = sorted(waits, key=lambda row: -bins.mean(row.mean))[:MOST_NAMED]
+    if not fullest:
+        return "Tailback chart: nothing waited in the network."
+    named = "; ".join(
+        f"{row.queue} held {text.size(bins.mean(row.mean))} on average, "
+        f"{text.size(float(row.peak.max()))} at most"
+        for row in fullest
     )
+    return f"Tailback chart of {text.plural(len(chosen.rows), 'queue')} over time. The fullest: {named}."
 
 
 @dataclass(frozen=True)
@@ -281,23 +310,18 @@ def _place(rows: list[Row], *, rings: bool) -> _Plan:
     return _Plan(places, headings, int(np.ceil(y)) + 4)
 
 
-def _heat(view: View, place: _Place, unit: str) -> Json:
-    mean = view.reduce(place.row.mean, POINTS)
-    peak = view.reduce(place.row.peak, POINTS, "max")
-    with np.errstate(divide="ignore"):
-        # Below the scale's lowest colour there is still something: only an empty queue is left blank.
-        z = np.where(mean > 0, np.log10(np.maximum(mean, LOWEST_BYTES)), np.nan)
+def _heat(view: View, place: _Place, store: QueueStore) -> Json:
+    """A row of colour; the page's script takes its values from the store."""
     return {
         "type": "heatmap",
         "name": place.row.queue,
+        "queue": store.add(view, place.row.about),
         **view.axis(POINTS),
         "y": [place.top, place.bottom],
-        "z": pack(z[None, :]),
-        "customdata": pack(np.stack([mean, peak], axis=-1)[None, :, :]),
         "coloraxis": "coloraxis2" if place.row.kind == "send" else "coloraxis",
         "hoverongaps": False,
         "hovertemplate": (
-            f"mean %{{customdata[0]:.3s}}B, most %{{customdata[1]:.3s}}B<br>at %{{x:.4~f}} {unit}"
+            f"mean %{{customdata[0]:.3s}}B, most %{{customdata[1]:.3s}}B<br>at %{{x:.4~f}} {view.unit[0]}"
             f"<extra>{place.row.queue}</extra>"
         ),
     }
@@ -307,8 +331,7 @@ def _tick_traces(view: View, plan: _Plan) -> list[Json]:
     """One trace a kind of signal: runs of bins with a signal, drawn as strokes with gaps between."""
     unit, length = view.unit
     step = view.group(POINTS) * view.result.bins.bin_s / length
-    first = view.result.bins.start_s[view.slice.start] / length
-    least = LEAST_TICK * (view.end_s - view.begin_s) / length
+    least = LEAST_TICK * view.end_s / length
     traces = []
     for metric, name, color in SIGNALS:
         xs: list[float] = []
@@ -317,7 +340,7 @@ def _tick_traces(view: View, plan: _Plan) -> list[Json]:
             if metric not in place.lanes:
                 continue
             for begin, end in _strokes(view.reduce(place.row.signals[metric], POINTS, "max") > 0):
-                x0, x1 = first + begin * step, first + end * step
+                x0, x1 = begin * step, end * step
                 if xs and ys[-2] == place.lanes[metric] and x0 <= xs[-2]:
                     xs[-2] = max(xs[-2], x1)  # widened strokes that touch become one
                     continue

@@ -13,8 +13,10 @@ from tailback.recorded.setup import ROCE, TCP
 from tailback.report.figures import (
     BLUE,
     FEW_POINTS,
+    MID_BLUE,
     MUTED,
     ORANGE,
+    PALE_BLUE,
     VERMILLION,
     Json,
     Labels,
@@ -23,8 +25,6 @@ from tailback.report.figures import (
     layout,
     line,
     pack,
-    sampling,
-    views,
 )
 from tailback.report.plot import Plot
 from tailback.summary import summarise
@@ -83,7 +83,7 @@ def windows(result: Recorded) -> list[Plot]:
 
 def _spread(result: Recorded, kind: _Kind) -> Plot | None:
     """The spread of all tracked, their median and two single ones; None if none had started."""
-    panels = views(result)
+    view = View(result)
     names = result.bins.entities(kind.metric)
     spans = _spans(result, set(names))
     rows = np.stack(
@@ -95,38 +95,33 @@ def _spread(result: Recorded, kind: _Kind) -> Plot | None:
     # Values that are all the same, such as the line rate, would lie on the axis.
     bottom, top = np.floor(min(low, high - 1) * 2) / 2, high + 0.08
     single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
-    figures = []
-    for view in panels:
-        grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
-        grouped = np.where(grouped > 0, grouped, np.nan)
-        least, lower, middle, upper, most = (quantile(grouped, q) for q in (0, 0.1, 0.5, 0.9, 1))
-        data = [
-            *band(view, least, most, "#dce9f3", "all of them", kind.unit),
-            *band(view, lower, upper, "#b3d0e5", "the middle 80 %", kind.unit),
-        ]
-        for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
-            row = grouped[names.index(name)]
-            data.append(line(view, row, FEW_POINTS, name=name, unit=kind.unit, color=color, width=1))
-        data.append(line(view, middle, FEW_POINTS, name="median", unit=kind.unit, color=BLUE, width=2))
-        labels = Labels(float(top), bottom=float(bottom))
-        if view.part == "whole" and np.isfinite(middle[-1]):
-            labels.add(float(np.log10(middle[-1])), "median", BLUE)
-            if single:
-                labels.add(float(np.log10(_last(most))), "most", MUTED)
-                labels.add(float(np.log10(_last(least))), "least", MUTED)
-        look = layout(
-            view,
-            kind.axis,
-            (float(bottom), float(top)),
-            yaxis={"type": "log", "dtick": 1, "tickformat": "~s", "rangemode": "normal"},
-            annotations=labels.annotations(),
-        )
-        figures.append(figure(kind.id, view, kind.heading, data, look))
+    grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
+    grouped = np.where(grouped > 0, grouped, np.nan)
+    least, middle, most = (quantile(grouped, q) for q in (0, 0.5, 1))
+    *bands, median = all_and_most(view, grouped, kind.unit)
+    data = bands
+    for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
+        row = grouped[names.index(name)]
+        data.append(line(view, row, FEW_POINTS, name=name, unit=kind.unit, color=color, width=1))
+    data.append(median)
+    labels = Labels(float(top), bottom=float(bottom))
+    if np.isfinite(middle[-1]):
+        labels.add(float(np.log10(middle[-1])), "median", BLUE)
+        if single:
+            labels.add(float(np.log10(_last(most))), "most", MUTED)
+            labels.add(float(np.log10(_last(least))), "least", MUTED)
+    look = layout(
+        view,
+        kind.axis,
+        (float(bottom), float(top)),
+        yaxis={"type": "log", "dtick": 1, "tickformat": "~s", "rangemode": "normal"},
+        annotations=labels.annotations(),
+    )
     caption = f"{kind.about.format(len(names))}: the median, the middle 80 %, and the whole range."
     if single:
         caption += f" The thin lines are two single ones, {single[0]} and {single[1]}."
-    caption += f" Highest value recorded in each {sampling(panels, FEW_POINTS)}. {kind.note}"
-    return Plot(kind.id, kind.heading, caption, figures)
+    caption += f" Highest value recorded in each {view.sampling(FEW_POINTS)}. {kind.note}"
+    return Plot(kind.id, kind.heading, caption, [figure(kind.id, view, kind.heading, data, look)])
 
 
 def while_running(result: Recorded, names: list[str], metric: str, where: str) -> Array:
@@ -174,6 +169,16 @@ def quantile(rows: Array, q: float) -> Array:
     empty = np.asarray(np.isnan(rows)).all(axis=0)
     filled = np.where(empty, 0.0, rows)
     return np.asarray(np.where(empty, np.nan, np.nanquantile(filled, q, axis=0)))
+
+
+def all_and_most(view: View, rows: Array, unit: str) -> list[Json]:
+    """The range of many rows, the middle 80 % and the median, which comes last."""
+    least, lower, middle, upper, most = (quantile(rows, q) for q in (0, 0.1, 0.5, 0.9, 1))
+    return [
+        *band(view, least, most, PALE_BLUE, "all of them", unit),
+        *band(view, lower, upper, MID_BLUE, "the middle 80 %", unit),
+        line(view, middle, FEW_POINTS, name="median", unit=unit, color=BLUE, width=2),
+    ]
 
 
 def _last(values: Array) -> float:

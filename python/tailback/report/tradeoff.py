@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tailback.measures import MEASURES
-from tailback.report.figures import BLUE, BOTTOM, INK, TOP, Figure, Json, layout, round_top, views
+from tailback.report.figures import BLUE, BOTTOM, INK, TOP, Figure, Json, View, layout, round_top
 from tailback.report.plot import Plot
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
         }
     ]
     look = layout(
-        views(result)[0],
+        View(result),
         f"{_title(item.plot.of)} ({y_unit})",
         (0, top),
         height=_HEIGHT,
@@ -71,7 +71,7 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
         "showgrid": True,
     }
     heading = f"{_title(item.plot.of)} over {_title(item.plot.over).lower()}"
-    figure = Figure(f"table-{number}-tradeoff", "whole", heading, item.title, _HEIGHT, data, look)
+    figure = Figure(f"table-{number}-tradeoff", heading, item.title, _HEIGHT, data, look)
     return [Plot(f"table-{number}-tradeoff-plot", item.title, "", [figure])]
 
 

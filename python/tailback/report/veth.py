@@ -23,8 +23,6 @@ from tailback.report.figures import (
     line,
     pack,
     round_top,
-    sampling,
-    views,
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
@@ -74,14 +72,12 @@ def _occupancy(view: View, top: float, ring: int) -> Figure:
         "Waiting (packets)",
         (0, top),
         shapes=[level(ring, MUTED, layer="above")],
-        annotations=labels.annotations() if view.part == "whole" else [],
+        annotations=labels.annotations(),
     )
     return figure("dark-buffer", view, "Packets waiting in ring and queueing discipline", data, look)
 
 
 def _round_trips(view: View, sent: np.ndarray, rtts: np.ndarray, top: float) -> Figure:
-    kept = (sent >= view.begin_s) & (sent < view.end_s)
-    sent, rtts = sent[kept], rtts[kept]
     stride = -(-len(sent) // _MOST_PINGS) if len(sent) else 1
     unit, length = view.unit
     dots: Json = {
@@ -101,7 +97,7 @@ def _round_trips(view: View, sent: np.ndarray, rtts: np.ndarray, top: float) -> 
         "Ping, round trip (ms)",
         (0, top),
         shapes=[level(float(np.mean(rtts)) * 1e3, INK)] if len(rtts) else [],
-        annotations=labels.annotations() if view.part == "whole" else [],
+        annotations=labels.annotations(),
     )
     return figure("ping", view, "Round trips of pings", [dots], look)
 
@@ -109,13 +105,13 @@ def _round_trips(view: View, sent: np.ndarray, rtts: np.ndarray, top: float) -> 
 def _dark_buffer(result: Recorded) -> Plot:
     summary, bins = summarise(result)["veth"], result.bins
     waiting = sum(bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
-    panels = views(result)[:1]
-    peak = max(float(view.reduce(np.asarray(waiting), POINTS).max(initial=0)) for view in panels)
+    view = View(result)
+    peak = float(view.reduce(np.asarray(waiting), POINTS).max(initial=0))
     top = round_top(max(peak * 1.05, summary["ring"] * 1.05))
-    figures = [_occupancy(view, top, summary["ring"]) for view in panels]
+    figures = [_occupancy(view, top, summary["ring"])]
     bql = {"off": "off", "packets": "on, one unit a packet", "bytes": "on, charging bytes"}[summary["bql"]]
     caption = (
-        f"Packets that wait, as means over {sampling(panels, POINTS)}; dark: in the ring, where the "
+        f"Packets that wait, as means over {view.sampling(POINTS)}; dark: in the ring, where the "
         f"queueing discipline cannot see them; light: in {summary['qdisc']}. Dashed: what the ring holds, "
         f"{summary['ring']}. "
         f"Byte queue limits: {bql}."
@@ -128,7 +124,7 @@ def _pings(result: Recorded) -> list[Plot]:
     if not len(rtts):
         return []
     most = round_top(float(rtts.max()) * 1.05e3)
-    figures = [_round_trips(view, sent, rtts, most) for view in views(result)[:1]]
+    figures = [_round_trips(View(result), sent, rtts, most)]
     caption = (
         "Round trips of pings through the same queue, each at the time when its request was sent. "
         "Dashed: their mean."
@@ -141,7 +137,7 @@ def _limit(result: Recorded) -> list[Plot]:
     if summary["bql_limit"] is None:
         return []
     row = result.bins.values(f"{FORWARD}/ring", "bql_limit")
-    panels = views(result)[:1]
+    view = View(result)
     top = round_top(float(row.max(initial=1)) * 1.1)
     unit = "packets" if summary["bql"] == "packets" else "B"
     figures = [
@@ -152,11 +148,8 @@ def _limit(result: Recorded) -> list[Plot]:
             [line(view, view.reduce(row, POINTS), POINTS, name="limit", unit=unit, color=VERMILLION)],
             layout(view, f"Limit ({unit})", (0, top)),
         )
-        for view in panels
     ]
-    caption = (
-        f"The limit of dynamic queue limits at the ends of bins, as means over {sampling(panels, POINTS)}."
-    )
+    caption = f"The limit of dynamic queue limits at the ends of bins, as means over {view.sampling(POINTS)}."
     return [Plot("bql-limit", "Byte queue limits", caption, figures)]
 
 

@@ -1,7 +1,7 @@
 """Published experiments: repeated, and each of their claims judged."""
 
 from tailback.reproduce.everything import ALL, names, reproduce_all
-from tailback.reproduce.experiments import list_published, load_published
+from tailback.reproduce.experiments import load_published
 from tailback.reproduce.one import planned_runs, reproduce
 from tailback.reproduce.outcome import AllReproductions, Reproduction
 
@@ -9,7 +9,6 @@ __all__ = [
     "ALL",
     "AllReproductions",
     "Reproduction",
-    "list_published",
     "load_published",
     "names",
     "planned_runs",

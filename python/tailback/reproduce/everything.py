@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tailback import library
 from tailback.files.out_folder import OutFolder
 from tailback.report.reproduction import render_front
-from tailback.reproduce.experiments import list_published, load_published
-from tailback.reproduce.one import Begun, engine, write_pages
+from tailback.reproduce.experiments import load_published
+from tailback.reproduce.one import Begun, write_pages
 from tailback.reproduce.outcome import AllReproductions, Reproduction
 from tailback.reproduce.runs import Progress, Runner, Runs
-from tailback.run import claimed
+from tailback.running import claimed
 
 ALL = "all"
 """What stands for every experiment where a name is asked for."""
@@ -18,7 +19,7 @@ ALL = "all"
 
 def names(name: str) -> list[str]:
     """The experiments that a name stands for."""
-    return list(list_published()) if name == ALL else [name]
+    return list(library.published()) if name == ALL else [name]
 
 
 def reproduce_all(
@@ -36,7 +37,7 @@ def reproduce_all(
     """
     with claimed(out) as folder:
         done = AllReproductions(quick)
-        with Runs(runner or engine, progress, jobs) as runs:
+        with Runs(runner, progress, jobs) as runs:
             begun = []
             for name in names(ALL):
                 one = Reproduction(name, load_published(name), quick, strict, folder=folder.path / name)

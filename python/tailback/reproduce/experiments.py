@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tailback import library
 from tailback.measures import MEASURES
 from tailback.recorded.run import Recorded
-from tailback.scenario import Problem, ScenarioError, library
+from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.errors import one_of
 from tailback.text import by_unit
 
@@ -310,16 +310,10 @@ class Experiment(_Part):
         return self.model_copy(update={"claims": claims, "sensitivity": tables, "runs": runs})
 
 
-def list_published() -> dict[str, str]:
-    """Names and titles of the published experiments that come with Tailback."""
-    return {name: load_published(name).title for name in library.published()}
-
-
 def load_published(name: str) -> Experiment:
     """A published experiment. ScenarioError when there is none of that name."""
     if name not in library.published():
         raise ScenarioError(
             [Problem(name, (), f"found no such experiment, expected {one_of(name, library.published())}")]
         )
-    text = (resources.files("tailback") / "published" / f"{name}.yaml").read_text(encoding="utf-8")
-    return Experiment.model_validate(yaml.safe_load(text))
+    return Experiment.model_validate(yaml.safe_load(library.published_text(name)))

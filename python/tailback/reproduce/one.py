@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +17,7 @@ from tailback.reproduce.experiments import Claim, Experiment, Sensitivity, load_
 from tailback.reproduce.outcome import Measured, Reproduction, Row, Variant
 from tailback.reproduce.runs import Progress, Runner, Runs
 from tailback.results import Result
-from tailback.run import claimed, run
-from tailback.scenario import load
+from tailback.running import claimed
 
 
 def reproduce(
@@ -47,7 +46,7 @@ def reproduce(
         done = Reproduction(
             name, experiment, quick, strict, ids, folder=None if folder is None else folder.path
         )
-        with Runs(runner or engine, progress, jobs) as runs:
+        with Runs(runner, progress, jobs) as runs:
             return Begun(done, runs).finish()
 
 
@@ -198,9 +197,3 @@ def _kept(folder: Path | None, result: Result) -> Result:
     if folder is not None:
         result.write(folder)
     return result
-
-
-def engine(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
-    """The runner that is none but Tailback's own."""
-    checked = load(scenario, sets=[f"{path}={value}" for path, value in sets.items()])
-    return run(checked, progress=lambda state: progress(min(1.0, state.time_ps / checked.run.duration)))

@@ -1,21 +1,21 @@
 """Runs of several scenarios, some at a time.
 
-Each is in a thread: the engine works without the interpreter's lock, so that as many cores are busy as there
-are threads. Ctrl-C, or a run that was cut short, ends those under way; what waits is not begun.
+Ctrl-C, or a run that was cut short, ends those under way; what waits is not begun.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from tailback import signals
+from tailback.executors import Processes, Threads, WorkerLost, tell
 from tailback.results import Result
-from tailback.run import Interrupted
+from tailback.running import Interrupted, RunFailed, run
+from tailback.scenario import load
 
 Kept = TypeVar("Kept")
 
@@ -27,64 +27,73 @@ progress. That raises KeyboardInterrupt when the run is to end.
 """
 
 
+def engine(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
+    """The runner that is none but Tailback's own."""
+    checked = load(scenario, sets=[f"{path}={value}" for path, value in sets.items()])
+    return run(checked, progress=lambda state: progress(min(1.0, state.time_ps / checked.run.duration)))
+
+
+class _Done(NamedTuple, Generic[Kept]):
+    kept: Kept
+    complete: bool
+
+
 class Waiting(Generic[Kept]):
     """A run under way, or yet to begin."""
 
-    def __init__(self, future: Future[Kept | None]) -> None:
-        """Of a run in the pool."""
+    def __init__(self, title: str, future: Future[_Done[Kept] | None]) -> None:
+        """Of a task."""
+        self._title = title
         self._future = future
 
     def wait(self) -> Kept | None:
-        """What was kept of its result; None when it was never begun, or interrupted before it had one."""
+        """What was kept of its result; None when it was never begun, or interrupted before it had one.
+
+        Raises:
+            RunFailed: its process was ended.
+        """
         try:
-            return self._future.result()
+            done = self._future.result()
         except CancelledError:
             return None
+        except WorkerLost as error:
+            raise RunFailed(f"the run {self._title} {error}") from None
+        return None if done is None else done.kept
 
 
 class Runs:
-    """Carries out runs, `jobs` at a time, in the order in which they were started."""
+    """Carries out runs, `jobs` at a time, in the order in which they were started: in processes, or where the
+    runner is another than Tailback's, which may know more than can be sent to a process, in threads.
+    """
 
-    def __init__(self, runner: Runner, progress: Progress | None = None, jobs: int = 1) -> None:
+    def __init__(self, runner: Runner | None, progress: Progress | None = None, jobs: int = 1) -> None:
         """Nothing is started yet."""
-        self._runner = runner
+        self._runner = runner or engine
         self._progress = progress or (lambda what, share: None)
-        self._stopped = threading.Event()
         self._signals = ExitStack()
-        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="run")
+        self._executor = (Threads if runner else Processes)(jobs, lambda said: self._progress(*said))
 
     def start(
         self, title: str, scenario: str, sets: Mapping[str, str], keep: Callable[[Result], Kept]
     ) -> Waiting[Kept]:
         """A run of a scenario with overrides. `keep` gives what is needed of its result; the rest goes."""
-        return Waiting(self._pool.submit(self._run, title, scenario, sets, keep))
+
+        def over(future: Future[_Done[Kept] | None]) -> None:
+            if future.cancelled() or future.exception() is not None:
+                return
+            done = future.result()
+            if done is None or not done.complete:
+                self.stop()
+            if done is not None:
+                self._progress(title, 1.0)
+
+        future = self._executor.submit(_carry_out, self._runner, title, scenario, dict(sets), keep)
+        future.add_done_callback(over)
+        return Waiting(title, future)
 
     def stop(self) -> None:
         """Ends the runs under way, and begins no other."""
-        self._stopped.set()
-
-    def _run(
-        self, title: str, scenario: str, sets: Mapping[str, str], keep: Callable[[Result], Kept]
-    ) -> Kept | None:
-        if self._stopped.is_set():
-            return None
-        self._progress(title, 0.0)
-        try:
-            result = self._runner(scenario, sets, lambda share: self._tell(title, share))
-        except Interrupted as interrupted:
-            result = interrupted.result
-        except KeyboardInterrupt:
-            return None
-        if not result.complete:
-            self.stop()
-        kept = keep(result)
-        self._progress(title, 1.0)
-        return kept
-
-    def _tell(self, title: str, share: float) -> None:
-        if self._stopped.is_set():
-            raise KeyboardInterrupt
-        self._progress(title, share)
+        self._executor.stop()
 
     def __enter__(self) -> Runs:
         """Takes signals, where nobody else does: the first stops the runs, a second Ctrl-C gets out."""
@@ -98,4 +107,18 @@ class Runs:
         if error is not None:
             self.stop()
         with self._signals:
-            self._pool.shutdown(cancel_futures=error is not None)
+            self._executor.shutdown(cancel_futures=error is not None)
+
+
+def _carry_out(
+    runner: Runner, title: str, scenario: str, sets: Mapping[str, str], keep: Callable[[Result], Kept]
+) -> _Done[Kept] | None:
+    """A task: None when the run was ended before it had a result."""
+    try:
+        tell((title, 0.0))
+        result = runner(scenario, sets, lambda share: tell((title, share)))
+    except Interrupted as interrupted:
+        result = interrupted.result
+    except KeyboardInterrupt:
+        return None
+    return _Done(keep(result), result.complete)

@@ -56,11 +56,13 @@ class Dcqcn(Part):
                 "byte_reset_unit_bytes": 1,
                 "release_at_max_rate": True,
                 "cnp_interval_per": "qp",
+                "wait_follows_rate": True,
             },
             sources={
                 "byte_reset_unit_bytes": "assumption: a tool's help text says bytes; 32767 then fills the 15-bit field",
                 "release_at_max_rate": "assumption: a tool's help text: at rpg_max_rate the rate limiter is released",
                 "cnp_interval_per": "assumption: documents differ; for a host or the port, RoCE Rocks would pause on",
+                "wait_follows_rate": 'NVIDIA "Packet Pacing" (5T): tokens by a clock; assumption: DCQCN\'s limiter is of that kind',
             },
             per_25_gbps=frozenset([]),
         ),
@@ -88,6 +90,7 @@ class Dcqcn(Part):
                 "byte_reset_unit_bytes": 1,
                 "release_at_max_rate": False,
                 "cnp_interval_per": "qp",
+                "wait_follows_rate": True,
             },
             sources={
                 "dce_tcp_g": "Zhu et al., SIGCOMM 2015, section 5: g = 1/256, so (1024 - 4)/1024 of alpha remains",
@@ -107,6 +110,7 @@ class Dcqcn(Part):
                 "byte_reset_unit_bytes": "Zhu et al., SIGCOMM 2015, section 5: byte counter 10 MB",
                 "release_at_max_rate": "Zhu et al., SIGCOMM 2015, figure 7: nothing there releases the limiter",
                 "cnp_interval_per": "Zhu et al., SIGCOMM 2015, section 3.1: for each flow",
+                "wait_follows_rate": 'NVIDIA "Packet Pacing" (5T): tokens by a clock; assumption: DCQCN\'s limiter is of that kind',
             },
             per_25_gbps=frozenset([]),
         ),
@@ -134,11 +138,13 @@ class Dcqcn(Part):
                 "byte_reset_unit_bytes": 1,
                 "release_at_max_rate": True,
                 "cnp_interval_per": "qp",
+                "wait_follows_rate": True,
             },
             sources={
                 "byte_reset_unit_bytes": "assumption: a tool's help text says bytes; 32767 then fills the 15-bit field",
                 "release_at_max_rate": "assumption: a tool's help text: at rpg_max_rate the rate limiter is released",
                 "cnp_interval_per": "assumption: documents differ; for a host or the port, RoCE Rocks would pause on",
+                "wait_follows_rate": 'NVIDIA "Packet Pacing" (5T): tokens by a clock; assumption: DCQCN\'s limiter is of that kind',
                 "dce_tcp_g": "Li et al. (HPCC), SIGCOMM 2019: g = 1/256, so (1024 - 4)/1024 of alpha remains",
                 "initial_alpha_value": "assumption: not given there; the connectx value",
                 "rate_to_set_on_first_cnp": "assumption: not given there; the connectx value",
@@ -227,6 +233,11 @@ class Dcqcn(Part):
     cnp_interval_per: Literal["qp", "destination", "port"] | None = setting(
         None,
         "Reading: whether min_time_between_cnps holds for each queue pair, for each host that CNPs go to, or for the port.",
+        "the profile",
+    )
+    wait_follows_rate: Flag | None = setting(
+        None,
+        "Reading: a packet that waits for its turn leaves earlier when the rate rises meanwhile. If not, its turn stays when it was.",
         "the profile",
     )
 

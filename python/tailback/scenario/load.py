@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
+from tailback import library
 from tailback.controller import Factory, source_of
 from tailback.files import FileRefusedError, read_file
 from tailback.limits import MAX_DEPTH, SCENARIO_BYTES
-from tailback.scenario import library
 from tailback.scenario.build import build
 from tailback.scenario.document import Document, from_python, from_yaml
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, nearest

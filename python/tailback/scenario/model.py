@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from tailback.controller import Checked, Factory
@@ -191,6 +191,16 @@ class Failure(Part):
         return self
 
 
+_Preset = Literal["100g", "200g", "400g", "800g", "spectrum", "spectrum-2", "spectrum-3"]
+Presets = Annotated[
+    list[_Preset],
+    BeforeValidator(
+        lambda value: [value] if isinstance(value, str) else value,
+        json_schema_input_type=_Preset | list[_Preset],
+    ),
+]
+
+
 class Scenario(Part):
     """A network, what it carries, and what is recorded. Sizes, times and rates carry their units."""
 
@@ -207,6 +217,13 @@ class Scenario(Part):
         "A whole setup of classes: fills in the settings that are not given. lossless-with-qos: RoCE "
         "lossless in priority 3 with a pool of its own, CNPs strict in priority 6, equal shares for RoCE and "
         "all others. lossy-default: nothing is trusted, all in one lossy class.",
+        "assumption: every setting has its own default",
+    )
+    preset: Presets = setting(
+        [],
+        "Settings of today's fabrics by their rate, or the buffer of a family of switches: fills in the "
+        "settings that are not given, before qos does. Of several the first one that has a setting counts, "
+        "such as [spectrum-2, 400g].",
         "assumption: every setting has its own default",
     )
     topology: Topology = Field(description="The hosts, switches and links.")
@@ -267,7 +284,7 @@ class Scenario(Part):
 
     @property
     def filled(self) -> dict[Path, str]:
-        """What `qos` filled in: the name of the setup and the source of the value."""
+        """What `preset` and `qos` filled in: the name of the setup and the source of the value."""
         return self._filled
 
     @property

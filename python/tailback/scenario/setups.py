@@ -1,10 +1,11 @@
-"""Whole setups by one key: `qos: lossless-with-qos` fills in every setting that a scenario does not give."""
+"""Whole setups by one key: `qos: lossless-with-qos` and `preset: 400g` fill in what is not given."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
+from tailback.scenario import presets
 from tailback.scenario.document import Document, from_python
 from tailback.scenario.errors import Path
 
@@ -14,9 +15,7 @@ _SHARES = f"{_ROCKS} 2.2: RoCE isolated in scheduling; assumption: equal shares"
 _NONE = f"{_ROCKS} 3.1: the default configuration, without quality of service"
 _THRESHOLDS = f"{_ROCKS} 3.1"
 
-Fills = list[tuple[str, Any, str]]
-
-SETUPS: dict[str, Fills] = {
+SETUPS: dict[str, presets.Fills] = {
     "lossless-with-qos": [
         ("host.qos.trust", "dscp", f"{_ROCKS} 2.2: DSCP; NVIDIA's RoCE guides: mlnx_qos --trust dscp"),
         ("host.cnp_priority", 6, f"{_ROCKS} 2.2: CNPs in a class of their own; mlx5: cnp_dscp 48, prio 6"),
@@ -53,19 +52,24 @@ SETUPS: dict[str, Fills] = {
 
 
 def fill(document: Document) -> dict[Path, str]:
-    """Fills in what the setup that the document names has and the document has not.
+    """Fills in what the presets and the setup that the document names have and the document has not.
 
-    Returns the paths filled in, with the source of each value. A name that is none is left to the model.
+    A preset comes before the setup of classes: its thresholds are those of its rate. Returns the paths filled
+    in, with the source of each value. A name that is none is left to the model.
     """
-    name = document.data.get("qos") if isinstance(document.data, dict) else None
     filled: dict[Path, str] = {}
-    place = document.origin(("qos",))
-    for dotted, value, source in SETUPS.get(name, []) if isinstance(name, str) else []:
-        path: Path = tuple(dotted.split("."))
-        if _is_free(document.data, path):
-            new = from_python({"value": copy.deepcopy(value)}, place)
-            document.put(path, Document(new.data["value"], {(): place}))
-            filled[path] = f"{name}: {source}"
+    if isinstance(document.data, dict):
+        name = document.data.get("qos")
+        setup = SETUPS.get(name, []) if isinstance(name, str) else []
+        named = [(path, value, f"{name}: {source}") for path, value, source in setup]
+        for key, fills in (("preset", presets.fills_of(document.data)), ("qos", named)):
+            place = document.origin((key,))
+            for dotted, value, source in fills:
+                path: Path = tuple(dotted.split("."))
+                if _is_free(document.data, path):
+                    new = from_python({"value": copy.deepcopy(value)}, place)
+                    document.put(path, Document(new.data["value"], {(): place}))
+                    filled[path] = source
     return filled
 
 

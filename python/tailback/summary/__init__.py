@@ -5,6 +5,7 @@ made of.
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow.compute as pc
@@ -53,6 +54,7 @@ def summarise(result: Recorded) -> dict[str, Any]:
             "ecn_marked_packets": int(measures.marked_packets(result)),
             "cnps": int(measures.cnps(result)),
         },
+        "at_min_rate": _at_min_rate(result),
         "standing_queue": _standing(result, since),
         "faults": result.faults,
         "fct": slowdown.summarise(result),
@@ -92,6 +94,24 @@ def _fairness(result: Recorded, since: measures.Since) -> dict[str, Any]:
         "fastest": None if fastest is None else {"host": fastest, "bps": number(goodputs[fastest])},
         "variation_100ms": number(measures.sender_variation(result, since)),
     }
+
+
+def _at_min_rate(result: Recorded) -> dict[str, Any] | None:
+    """`min_rate_bps`: the lowest rate that DCQCN may set, where all queue pairs have the same.
+
+    `lost_bytes`: what they would have sent while they waited, at what a queue pair sends otherwise, as far as
+    the hosts' links had room; 0 where that is less than ten times the lowest rate.
+    """
+    found = measures.rate_limits.at_min_rate(result)
+    if found is None:
+        return None
+    controls = (control for nic in result.plan["nics"] for control in nic["congestion"])
+    lowest = {control["dcqcn"]["rpg_min_rate"] for control in controls if "dcqcn" in control}
+    min_rate_bps = lowest.pop() * 1e6 if len(lowest) == 1 else None
+    far_below = (min_rate_bps or 0.0) < found.otherwise_bps / 10
+    lost = found.waited_s * found.otherwise_bps / 8 if far_below else 0.0
+    room = max(0.0, measures.capacity(result) * result.bins.end_s / 8 - found.delivered_bytes)
+    return {"min_rate_bps": min_rate_bps, "lost_bytes": min(lost, room), **asdict(found)}
 
 
 def _losses(result: Recorded) -> dict[str, Any]:

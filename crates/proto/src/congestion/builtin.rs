@@ -173,6 +173,20 @@ macro_rules! controllers {
                 }
             }
 
+            #[inline]
+            pub fn rises_at(&self, congestion: &Congestion) -> Time {
+                controllers!(@each self, congestion, flow, law => flow.rises_at(law); $First $($Name)*)
+            }
+
+            pub fn followed_rate(&mut self, congestion: &Congestion, now: Time) -> Option<f64> {
+                controllers!(@each self, congestion, flow, law => flow.followed_rate(law, now); $First $($Name)*)
+            }
+
+            #[inline]
+            pub fn is_at_min_rate(&self, congestion: &Congestion) -> bool {
+                controllers!(@each self, congestion, flow, law => flow.is_at_min_rate(law); $First $($Name)*)
+            }
+
             #[inline(never)]
             pub fn window_bytes(&self) -> Option<u64> {
                 match self {

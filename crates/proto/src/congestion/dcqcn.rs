@@ -67,12 +67,17 @@ parameters! {
         cnp_interval_per: CnpInterval = CnpInterval::Qp,
             of CnpInterval::ALL,
             source INTERVAL;
+        /// Reading: a packet that waits for its turn leaves earlier when the rate rises meanwhile. If not, its turn stays
+        /// when it was.
+        wait_follows_rate: bool = true, source TOKENS;
     }
 }
 
 const UNIT: &str = "assumption: a tool's help text says bytes; 32767 then fills the 15-bit field";
 const RELEASE: &str = "assumption: a tool's help text: at rpg_max_rate the rate limiter is released";
 const INTERVAL: &str = "assumption: documents differ; for a host or the port, RoCE Rocks would pause on";
+const TOKENS: &str =
+    "NVIDIA \"Packet Pacing\" (5T): tokens by a clock; assumption: DCQCN's limiter is of that kind";
 const NOT_GIVEN: &str = "assumption: not given there; the connectx value";
 
 macro_rules! zhu {
@@ -126,6 +131,7 @@ const PROFILES: &[Profile] = &[
             ("byte_reset_unit_bytes", zhu!("section 5: byte counter 10 MB")),
             ("release_at_max_rate", zhu!("figure 7: nothing there releases the limiter")),
             ("cnp_interval_per", zhu!("section 3.1: for each flow")),
+            ("wait_follows_rate", TOKENS),
         ],
         per_25_gbps: &[],
     },
@@ -142,6 +148,7 @@ const PROFILES: &[Profile] = &[
             ("byte_reset_unit_bytes", UNIT),
             ("release_at_max_rate", RELEASE),
             ("cnp_interval_per", INTERVAL),
+            ("wait_follows_rate", TOKENS),
             ("dce_tcp_g", "Li et al. (HPCC), SIGCOMM 2019: g = 1/256, so (1024 - 4)/1024 of alpha remains"),
             ("initial_alpha_value", NOT_GIVEN),
             ("rate_to_set_on_first_cnp", NOT_GIVEN),
@@ -194,6 +201,7 @@ pub struct ReactionParameters {
     hyper: f64,
     max_rate: f64,
     release_at_max: bool,
+    wait_follows_rate: bool,
 }
 
 impl ReactionParameters {
@@ -242,6 +250,7 @@ impl ReactionParameters {
             hyper: mbps(mlnx.rpg_hai_rate),
             max_rate,
             release_at_max: mlnx.release_at_max_rate,
+            wait_follows_rate: mlnx.wait_follows_rate,
         })
     }
 
@@ -369,6 +378,28 @@ impl Controller for ReactionPoint {
         }
         // A monitor period of zero cuts at once.
         self.run_timers(p, now);
+    }
+
+    fn followed_rate(&mut self, law: &ReactionParameters, now: Time) -> Option<f64> {
+        law.wait_follows_rate.then(|| {
+            self.run_timers(law, now);
+            self.rate
+        })
+    }
+
+    /// The timer's next increase. The byte counter counts nothing while a packet waits.
+    #[inline]
+    fn rises_at(&self, law: &ReactionParameters) -> Time {
+        if law.wait_follows_rate {
+            self.increase_at
+        } else {
+            Time::NEVER
+        }
+    }
+
+    #[inline]
+    fn is_at_min_rate(&self, law: &ReactionParameters) -> bool {
+        self.rate <= law.min_rate
     }
 
     fn look(&self, law: &ReactionParameters, now: Time, read: impl FnOnce(&Self) -> f64) -> f64 {

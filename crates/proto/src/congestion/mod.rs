@@ -247,6 +247,23 @@ pub trait Controller: Debug + Sized + 'static {
     /// Rate that paces the flow, bit/s.
     fn rate(&self) -> f64;
 
+    /// Its rate now, bit/s, where a packet that waits is to follow it.
+    fn followed_rate(&mut self, _law: &Self::Law, _now: Time) -> Option<f64> {
+        None
+    }
+
+    /// When that may rise next though no input comes. Right after an input it is later than now.
+    #[inline]
+    fn rises_at(&self, _law: &Self::Law) -> Time {
+        Time::NEVER
+    }
+
+    /// Whether its rate, as of the last input, is the lowest that it may be set to.
+    #[inline]
+    fn is_at_min_rate(&self, _law: &Self::Law) -> bool {
+        false
+    }
+
     /// Bytes that may be in flight; none: no limit. A packet goes while less than that is: at 0 none does, until the timer
     /// or an ACK opens the window again.
     fn window_bytes(&self) -> Option<u64> {

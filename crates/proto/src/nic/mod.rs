@@ -236,13 +236,11 @@ impl Nic {
             self.control.push_back(number);
         }
         let mut wake_at = qp.next_timeout(&self.settings).unwrap_or(Time::NEVER);
-        match qp.data_at() {
-            Some(at) if at > now => wake_at = wake_at.min(at),
-            Some(_) if !qp.in_ready => {
-                qp.in_ready = true;
-                self.ready.push_back(number);
-            }
-            _ => {}
+        if let Some(at) = qp.look_at(&self.settings, now) {
+            wake_at = wake_at.min(at);
+        } else if qp.data_at().is_some() && !qp.in_ready {
+            qp.in_ready = true;
+            self.ready.push_back(number);
         }
         if wake_at < qp.wake_at {
             qp.wake_at = wake_at;

@@ -2,6 +2,10 @@
 //!
 //! After a packet of `b` bytes on the wire the next one may leave `8 b / rate` later, by the rate at that moment. Where the
 //! controller asks for bursts that holds for a burst: its packets follow each other at once.
+//!
+//! A wait is looked at again whenever its controller's rate may have risen ([`Pacer::look_at`]): what is left of it shrinks by as
+//! much as the rate has risen, as with a limiter that gathers tokens at that rate. A wait that ends before costs nothing. A cut
+//! leaves the packet that waits where it is.
 
 use crate::congestion::builtin::{Congestion, Flow};
 use crate::units::Time;
@@ -12,6 +16,10 @@ pub struct Pacer {
     /// Its controller.
     pub flow: Flow,
     next_at: Time,
+    /// The rate that it waits by, bit/s.
+    waits_by: f64,
+    /// Nothing leaves before, at whatever rate.
+    held_until: Time,
     /// Boxed: most queue pairs are paced packet by packet.
     burst: Option<Box<Burst>>,
 }
@@ -41,18 +49,41 @@ impl Pacer {
     /// That of a new queue pair.
     pub fn new(congestion: &Congestion) -> Self {
         let burst = congestion.burst_bytes().map(|_| Box::default());
-        Pacer { flow: congestion.flow(), next_at: Time::ZERO, burst }
+        Pacer { flow: congestion.flow(), next_at: Time::ZERO, waits_by: 0.0, held_until: Time::ZERO, burst }
     }
 
     /// When the next data packet may leave.
     #[inline]
     pub fn next_at(&self) -> Time {
+        self.next_at.max(self.held_until)
+    }
+
+    /// When its rate lets it leave.
+    #[inline]
+    pub fn paced_until(&self) -> Time {
         self.next_at
+    }
+
+    /// When to look whether the next data packet may leave: then, or when the rate may rise before.
+    #[inline]
+    pub fn look_at(&self, congestion: &Congestion) -> Time {
+        self.next_at().min(self.flow.rises_at(congestion))
+    }
+
+    /// The rate may have risen while a packet waits. `limit`: who else has a say in it.
+    pub fn follow_rate(&mut self, congestion: &Congestion, now: Time, limit: impl FnOnce(f64) -> f64) {
+        let Some(rate) = self.flow.followed_rate(congestion, now).map(limit) else { return };
+        if self.next_at <= now || rate <= self.waits_by {
+            return;
+        }
+        let left = (self.next_at - now).0 as f64 * (self.waits_by / rate);
+        self.next_at = now + Time(left as u64);
+        self.waits_by = rate;
     }
 
     /// Nothing may leave before `until`.
     pub fn hold(&mut self, until: Time) {
-        self.next_at = self.next_at.max(until);
+        self.held_until = self.held_until.max(until);
     }
 
     /// A packet of so many bytes on the wire is being sent; `rate` in bit/s paces the next one.
@@ -61,6 +92,7 @@ impl Pacer {
         // Below 2^53 ps the product and the quotient are exact to a picosecond. Through a signed number, because that is
         // one instruction of the processor.
         self.next_at = now + Time((wire_bytes as f64 * 8e12 / rate) as i64 as u64);
+        self.waits_by = rate;
     }
 
     /// The same of a packet of a burst, if there are bursts, at `line_rate`. Returns the packet's time stamp: the burst's begin,
@@ -79,6 +111,7 @@ impl Pacer {
         let takes = |rate: f64| Time((burst.wire_bytes as f64 * 8e12 / rate) as u64);
         let stamp = burst.began_at + takes(line_rate);
         self.next_at = if is_last { burst.began_at + takes(rate) } else { now };
+        self.waits_by = rate;
         if is_last {
             burst.wire_bytes = 0;
         }

@@ -86,6 +86,18 @@ impl QueuePair {
         at.map(|at| at.max(self.pacer.next_at()))
     }
 
+    /// When to look at its data again, where some of it waits; none: there is none, or it may leave now.
+    pub fn look_at(&mut self, settings: &NicSettings, now: Time) -> Option<Time> {
+        self.data_at().filter(|at| *at > now)?;
+        if self.pacer.next_at() > now {
+            self.pacer.follow_rate(&settings.congestion, now, |rate| rate);
+        }
+        let at = self.data_at()?;
+        let rises_at =
+            if self.pacer.next_at() > now { self.pacer.look_at(&settings.congestion) } else { Time::NEVER };
+        Some(at.min(rises_at)).filter(|at| *at > now)
+    }
+
     /// When its next request may leave, pacing aside.
     fn request_at(&self) -> Option<Time> {
         self.sends.next_at(&self.connection).filter(|_| self.window_is_open(0))

@@ -1,5 +1,6 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
+use tailback_proto::congestion::builtin::Congestion;
 use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
 use tailback_proto::congestion::{Controller, Uses};
 use tailback_proto::nic::Pacer;
@@ -70,6 +71,19 @@ pub(crate) struct SendQp {
     pub packet_seq_err: u64,
     pub local_ack_timeout_err: u64,
     pub rp_cnp_handled: u64,
+    /// Boxed: most never are.
+    pub at_min_rate: Option<Box<AtMinRate>>,
+}
+
+/// How a queue pair's packets waited for the lowest rate that its controller may set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtMinRate {
+    /// When the first such wait began.
+    pub from: Time,
+    /// When the last one ended.
+    pub to: Time,
+    /// All of them together.
+    pub waited: Time,
 }
 
 impl SendQp {
@@ -100,6 +114,40 @@ impl SendQp {
             packet_seq_err: 0,
             local_ack_timeout_err: 0,
             rp_cnp_handled: 0,
+            at_min_rate: None,
+        }
+    }
+
+    /// A packet waits by the controller's rate: until when, and then the queue pair is to be looked at again.
+    #[inline]
+    pub fn wait(&mut self, congestion: &Congestion, now: Time) -> Time {
+        let until = self.pacer.look_at(congestion);
+        if self.pacer.flow.is_at_min_rate(congestion) {
+            self.wait_at_min_rate(now, until.min(self.pacer.paced_until()));
+        }
+        until
+    }
+
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn wait_at_min_rate(&mut self, now: Time, until: Time) {
+        let none = AtMinRate { from: now, to: now, waited: Time::ZERO };
+        let at_min_rate = self.at_min_rate.get_or_insert_with(|| Box::new(none));
+        if until > now {
+            at_min_rate.to = until;
+            at_min_rate.waited += until - now;
+        }
+    }
+
+    /// A packet waits, and its rate may have risen: until when, now if it has risen enough.
+    #[inline(never)]
+    pub fn look_again(&mut self, model: &NicModel, now: Time) -> Time {
+        let (congestion, prober) = (&model.congestion[self.congestion as usize], &self.prober);
+        let limit = |rate| prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate));
+        self.pacer.follow_rate(congestion, now, limit);
+        if self.pacer.next_at() > now {
+            self.wait(congestion, now)
+        } else {
+            now
         }
     }
 

@@ -96,9 +96,17 @@ impl Nics {
 
     /// A queue pair may send again: it joins the end of its class's ring.
     pub fn on_pacing_due(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
-        let s = &self.send_qps[qp as usize];
+        let s = &mut self.send_qps[qp as usize];
         let (host, class) = (s.src as usize, s.class);
         let nic = &mut self.nics[host];
+        if s.pacer.next_at() > fabric.run.now {
+            // The rate may have risen, or a NAK holds it up.
+            let at = s.look_again(&self.models[nic.model as usize], fabric.run.now);
+            if at > fabric.run.now {
+                fabric.run.schedule(at, Event::PacingDue(qp));
+                return;
+            }
+        }
         let port = nic.port as usize;
         let p = &mut fabric.ports[port];
         if p.is_idle(fabric.run.now, class) && nic.ready_classes == 0 && nic.data_ready <= fabric.run.now {
@@ -186,13 +194,17 @@ impl Nics {
             self.arm_controller_timer(fabric, qp);
         }
         if may_send {
+            let s = &mut self.send_qps[qp as usize];
+            let nic = &mut self.nics[s.src as usize];
             let free_at = fabric.ports[port].busy_until;
             if next_at <= free_at {
-                let nic = &mut self.nics[fabric.ports[port].owner as usize];
                 nic.ready[class as usize].push_back(qp);
                 nic.ready_classes |= 1 << class;
             } else {
-                fabric.run.schedule(next_at, Event::PacingDue(qp));
+                let model = &self.models[nic.model as usize];
+                let congestion = &model.congestion[s.congestion as usize];
+                let at = s.wait(congestion, fabric.run.now);
+                fabric.run.schedule(at, Event::PacingDue(qp));
             }
         }
     }
@@ -204,12 +216,7 @@ impl Nics {
             return;
         }
         s.scheduled = true;
-        if s.pacer.next_at() <= fabric.run.now {
-            self.on_pacing_due(fabric, ethernet, qp);
-        } else {
-            let next_at = s.pacer.next_at();
-            fabric.run.schedule(next_at, Event::PacingDue(qp));
-        }
+        self.on_pacing_due(fabric, ethernet, qp);
     }
 
     /// Makes sure that a timer event is pending where the transport timer runs. The event stays where it is when the

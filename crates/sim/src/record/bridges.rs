@@ -1,55 +1,79 @@
 //! What is recorded of Linux bridges.
 
-use tailback_proto::units::Time;
-
 use super::entity::{at_port, peer_name, Entity};
-use super::quantity::Kind;
-use super::recording::{BridgeCore, Counter, Queue};
+use super::quantity::{counters, quantities, Table};
+use super::recording::{BridgeCore, Queue};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Packet;
 use crate::fabric::{lane, CLASSES};
+use crate::linux::channel::Channel;
 use crate::linux::core::Purpose;
 use crate::plan::{Plan, QdiscPlan};
 use crate::world::World;
 
-/// A value of a bridge's port, counted among all ports of bridges, or of a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BridgeSource {
-    RingMean(usize),
-    RingMax(usize),
-    RingDropped(usize),
-    QdiscMean(usize),
-    QdiscMax(usize),
-    Marked(usize),
-    QdiscDropped(usize),
-    SentMean(usize),
-    SentMax(usize),
-    Core(usize, Purpose),
+quantities! {
+    /// The transmit rings of a port, counted among all ports of bridges.
+    TX_RING of ["tx-ring"], |bin, port| {
+        "queue_mean_bytes": Mean, "bytes", "bytes given to the device and not yet completed, weighted by time"
+            = bin.world.linux.bridge_ports[port].tx_backlog.take_mean(bin.now, bin.span);
+        "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.linux.bridge_ports[port].tx_backlog.take_max() as f64;
+    }
 }
 
-impl BridgeSource {
-    pub fn kind(self) -> Kind {
-        use BridgeSource::*;
-        match self {
-            RingMax(_) | QdiscMax(_) | SentMax(_) => Kind::Max,
-            RingMean(_) | QdiscMean(_) | SentMean(_) => Kind::Mean,
-            RingDropped(_) | Marked(_) | QdiscDropped(_) => Kind::Count,
-            Core(..) => Kind::Share,
-        }
+quantities! {
+    /// The queueing disciplines of a port, all together.
+    QDISC of ["qdisc"], |bin, port| {
+        "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time"
+            = bin.world.linux.bridge_ports[port].qdisc_backlog.take_mean(bin.now, bin.span);
+        "queue_max_bytes": Max, "bytes", "most bytes waiting" = bin.world.linux.bridge_ports[port].qdisc_backlog.take_max() as f64;
+        "ecn_marked": Count, "packets", "packets that it marked CE" = egresses(bin.world, port).map(|egress| egress.marked).sum();
+        "dropped": Count, "packets", "packets that it dropped" = {
+            let at = lane(bin.world.linux.first_bridge_port + port, 0);
+            bin.world.fabric.drops[at][DropReason::Qdisc as usize].packets
+        };
     }
+}
 
-    pub fn metric(self) -> &'static str {
-        use BridgeSource::*;
-        match self {
-            RingMax(_) | QdiscMax(_) | SentMax(_) => "queue_max_bytes",
-            RingMean(_) | QdiscMean(_) | SentMean(_) => "queue_mean_bytes",
-            Marked(_) => "ecn_marked",
-            RingDropped(_) | QdiscDropped(_) => "dropped",
-            Core(_, Purpose::Irq) => "irq_share",
-            Core(_, Purpose::Soft) => "softirq_share",
-            Core(_, Purpose::Sys) => "system_share",
-            Core(_, Purpose::Guest) => "guest_share",
-        }
+quantities! {
+    /// The receive rings of a port.
+    RX_RING of ["rx-ring"], |bin, port| {
+        "queue_mean_bytes": Mean, "bytes", "bytes that wait for a poll, weighted by time"
+            = bin.world.linux.bridge_ports[port].rx_backlog.take_mean(bin.now, bin.span);
+        "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.linux.bridge_ports[port].rx_backlog.take_max() as f64;
+        "dropped": Count, "packets", "packets that found a ring full, or came out of it and had nowhere to go" = {
+            let port = bin.world.linux.first_bridge_port + port;
+            let no_route = |class| bin.world.fabric.drops[lane(port, class)][DropReason::NoRoute as usize].packets;
+            out_of_buffer(bin.world, port) + (0..CLASSES as u8).map(no_route).sum::<u64>()
+        };
+    }
+}
+
+quantities! {
+    /// A core of a bridge.
+    CORE of ["core"] always, |bin, core| {
+        "irq_share": Share, "share", "time that it spent on hard interrupts"
+            = bin.world.linux.cores[core].spent(Purpose::Irq, bin.now).0;
+        "softirq_share": Share, "share", "time that it spent on softirqs, ksoftirqd included"
+            = bin.world.linux.cores[core].spent(Purpose::Soft, bin.now).0;
+        "guest_share": Share, "share", "time that it spent on virtual CPUs"
+            = bin.world.linux.cores[core].spent(Purpose::Guest, bin.now).0;
+    }
+}
+
+counters! {
+    /// Of a port of a bridge, under the names of `ethtool -S`.
+    PORT_COUNTS of ["bridge port"], |world: World, port| {
+        "rx_packets": "packets", "packets received" = world.fabric.groups.of_port(port).map(|group| group.rx_packets).sum();
+        "rx_bytes": "bytes", "bytes received" = world.fabric.groups.of_port(port).map(|group| group.rx_bytes).sum();
+        "rx_out_of_buffer": "packets", "packets that found a receive ring full" = out_of_buffer(world, port);
+        "tx_packets": "packets", "packets sent" = world.fabric.queues.of_port(port).map(|queue| queue.tx_packets).sum();
+        "tx_bytes": "bytes", "bytes sent" = world.fabric.queues.of_port(port).map(|queue| queue.tx_bytes).sum();
+        "tx_queue_stopped": "stops", "how often a transmit ring was full"
+            = channels(world, port).iter().map(|channel| channel.tx.ring_stops).sum();
+        "bql_stopped": "stops", "how often byte queue limits stopped a transmit queue"
+            = channels(world, port).iter().map(|channel| channel.tx.bql_stops).sum();
+        "bql_limit": "bytes", "limits of the transmit queues at the end, all together"
+            = channels(world, port).iter().filter_map(|c| c.tx.dql.as_ref()).map(|dql| dql.limit() as u64).sum();
     }
 }
 
@@ -69,60 +93,35 @@ fn all_cores<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usiz
     })
 }
 
-/// What is recorded: name and values of each row.
-pub(super) fn columns(plan: &Plan, world: &World) -> Vec<(Entity, Vec<BridgeSource>)> {
-    use BridgeSource::*;
+/// What is recorded of each row, and where that is.
+pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Table, usize)> {
     let mut rows = Vec::new();
     for port in 0..world.linux.bridge_ports.len() {
         let at = world.linux.first_bridge_port + port;
         let queue = |row| at_port(plan, world, row_name(world, at, row), row, at);
-        rows.push((queue("tx-ring"), vec![SentMean(port), SentMax(port)]));
-        rows.push((queue("qdisc"), vec![QdiscMean(port), QdiscMax(port), Marked(port), QdiscDropped(port)]));
-        rows.push((queue("rx-ring"), vec![RingMean(port), RingMax(port), RingDropped(port)]));
+        rows.push((queue("tx-ring"), &TX_RING, port));
+        rows.push((queue("qdisc"), &QDISC, port));
+        rows.push((queue("rx-ring"), &RX_RING, port));
     }
     for (core, bridge, number) in all_cores(plan, world) {
-        let purposes = [Purpose::Irq, Purpose::Soft, Purpose::Guest];
-        let entity = Entity::new(format!("{bridge}/cpu{number}"), "core", bridge);
-        rows.push((entity, purposes.map(|purpose| Core(core, purpose)).to_vec()));
+        rows.push((Entity::new(format!("{bridge}/cpu{number}"), "core", bridge), &CORE, core));
     }
     rows
 }
 
+/// Of a port, counted among all.
+fn channels(world: &World, port: usize) -> &[Channel] {
+    let p = &world.linux.bridge_ports[port - world.linux.first_bridge_port];
+    &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize]
+}
+
 fn out_of_buffer(world: &World, port: usize) -> u64 {
-    let p = &world.linux.bridge_ports[port];
-    let channels = p.first_channel as usize..(p.first_channel + p.channels) as usize;
-    world.linux.channels[channels].iter().map(|channel| channel.rx_out_of_buffer).sum()
+    channels(world, port).iter().map(|channel| channel.rx_out_of_buffer).sum()
 }
 
 fn egresses(world: &World, port: usize) -> impl Iterator<Item = &crate::linux::egress::Egress> {
     let port = (world.linux.first_bridge_port + port) as u32;
     world.linux.egresses.iter().filter(move |egress| egress.port == port)
-}
-
-pub(super) fn read(world: &mut World, source: BridgeSource, before: &mut u64, span: Time) -> f64 {
-    use BridgeSource::*;
-    let now = world.fabric.run.now;
-    let first = world.linux.first_bridge_port;
-    let ports = &mut world.linux.bridge_ports;
-    let counter = match source {
-        RingMean(port) => return ports[port].rx_backlog.take_mean(now, span),
-        RingMax(port) => return ports[port].rx_backlog.take_max() as f64,
-        QdiscMean(port) => return ports[port].qdisc_backlog.take_mean(now, span),
-        QdiscMax(port) => return ports[port].qdisc_backlog.take_max() as f64,
-        SentMean(port) => return ports[port].tx_backlog.take_mean(now, span),
-        SentMax(port) => return ports[port].tx_backlog.take_max() as f64,
-        // What came out of a ring and had nowhere to go counts there, too.
-        RingDropped(port) => {
-            let classes = (0..CLASSES as u8).map(|class| lane(first + port, class));
-            let no_route = |at: usize| world.fabric.drops[at][DropReason::NoRoute as usize].packets;
-            out_of_buffer(world, port) + classes.map(no_route).sum::<u64>()
-        }
-        Marked(port) => egresses(world, port).map(|egress| egress.marked).sum(),
-        QdiscDropped(port) => world.fabric.drops[lane(first + port, 0)][DropReason::Qdisc as usize].packets,
-        Core(core, purpose) => world.linux.cores[core].spent(purpose, now).0,
-    };
-    let difference = counter - std::mem::replace(before, counter);
-    source.kind().of_difference(difference, span)
 }
 
 /// A queue of a bridge's port.
@@ -167,37 +166,11 @@ pub(super) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
     all_cores(plan, world).map(row).collect()
 }
 
-/// Counters of `ethtool -S`, and of `tc -s qdisc` for all queueing disciplines of a port together.
-pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
-    for (number, p) in world.linux.bridge_ports.iter().enumerate() {
-        let port = world.linux.first_bridge_port + number;
-        let channels =
-            &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize];
-        let sum = |value: fn(&crate::linux::channel::Channel) -> u64| channels.iter().map(value).sum::<u64>();
-        let groups = || world.fabric.groups.of_port(port);
-        let queues = || world.fabric.queues.of_port(port);
-        let mut values = vec![
-            ("rx_packets", groups().map(|group| group.rx_packets).sum()),
-            ("rx_bytes", groups().map(|group| group.rx_bytes).sum()),
-            ("rx_out_of_buffer", sum(|channel| channel.rx_out_of_buffer)),
-            ("tx_packets", queues().map(|queue| queue.tx_packets).sum()),
-            ("tx_bytes", queues().map(|queue| queue.tx_bytes).sum()),
-            ("tx_queue_stopped", sum(|channel| channel.tx.ring_stops)),
-            ("bql_stopped", sum(|channel| channel.tx.bql_stops)),
-            (
-                "bql_limit",
-                channels.iter().filter_map(|c| c.tx.dql.as_ref()).map(|dql| dql.limit() as u64).sum(),
-            ),
-        ];
-        for egress in egresses(world, number) {
-            super::qdisc::add_counters(&mut values, &egress.qdisc, world.fabric.run.now);
-        }
-        rows.extend(values.into_iter().map(|(counter, value)| Counter {
-            node: plan.bridges[p.bridge as usize].name.clone(),
-            port: world.fabric.links[port].name.clone(),
-            counter: counter.into(),
-            value,
-        }));
+/// Counters of a port, its queueing disciplines included: of all of them together.
+pub(super) fn count(world: &World, number: usize, add: &mut dyn FnMut(&'static str, u64)) {
+    (PORT_COUNTS.count)(world, world.linux.first_bridge_port + number, add);
+    for egress in egresses(world, number) {
+        super::qdisc::count(&egress.qdisc, world.fabric.run.now, add);
     }
 }
 

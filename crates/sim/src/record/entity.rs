@@ -3,14 +3,41 @@
 use crate::plan::Plan;
 use crate::world::World;
 
+/// Kinds of entities, and what each is.
+pub const KINDS: [(&str, &str); 24] = [
+    ("host", "a host, as `h3`"),
+    ("namespace", "a network namespace of a veth pair, as `producer`"),
+    ("item", "an entry of `traffic`, as `item:write0`; only in runs with two or more"),
+    ("item-at-sender", "an entry of `traffic` at one of its senders, as `h3/write0`; only in runs with two or more"),
+    ("queue-pair", "a queue pair, as `h3-h16/qp5`; `record.qps` of them have series, spread evenly over all"),
+    ("message", "a queue pair with a single message, as `h3-h16/flow5`; as many"),
+    ("connection", "a TCP connection, as `h3-h16/tcp5`; as many"),
+    ("ping", "a ping between namespaces"),
+    ("core", "a core of a Linux bridge, as `br0/cpu1`"),
+    ("send", "queue of a class at a host, as `h3/sq3`: what its queue pairs posted and did not yet send"),
+    ("egress", "egress queue of a switch's port, as `sw0:h16/tc3`"),
+    ("ingress", "ingress group of a switch's port, as `sw0:h3/pg3`: the same bytes as in the egress queues, by where they came in"),
+    ("receive", "receive rings of a host whose CPU serves TCP, as `h16/rx`"),
+    ("nic-rx", "receive buffer of the NIC, of a host with `host.path`, as `h16/nic-rx`"),
+    ("pcie", "PCIe link of such a host, as `h16/pcie`"),
+    ("iio", "IIO of such a host, as `h16/iio`"),
+    ("memory", "memory of such a host, as `h16/memory`"),
+    ("gpu", "GPU's memory in its place, as `h16/gpu`"),
+    ("tx-ring", "transmit rings of a Linux bridge's port, as `br0:h1/tx-ring`"),
+    ("qdisc", "queueing disciplines of a Linux bridge's port, as `br0:h1/qdisc`"),
+    ("rx-ring", "receive rings of a Linux bridge's port, as `br0:h1/rx-ring`"),
+    ("veth-napi", "packets that the NAPI instance of a veth end has taken from the ring, as `producer-consumer/napi`"),
+    ("veth-ring", "ring of a veth end, as `producer-consumer/ring`"),
+    ("veth-qdisc", "queueing discipline of a veth end, as `producer-consumer/qdisc`"),
+];
+
 /// A host, a queue, a queue pair or whatever else has time series: a row of the table of entities. It is compared and shown
 /// by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entity {
     /// Unique among all.
     pub name: String,
-    /// `host`, `namespace`, `item`, `item-at-sender`, `queue-pair`, `message`, `connection`, `ping`, `core`, or a kind of queue
-    /// as in [`super::Queue::kind`].
+    /// One of [`KINDS`].
     pub kind: &'static str,
     /// Host, switch, bridge or namespace; of what lies between two, the sender. Empty for an item.
     pub node: String,

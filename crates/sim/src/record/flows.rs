@@ -44,6 +44,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         QpState::Error => writer.position(s.requester.acknowledged()),
         _ => r.bytes_delivered,
     };
+    let waits = s.at_min_rate.as_deref();
     Flow {
         writer: match message {
             Some(message) => plan.flows.tags[plan.flows.list[message].tag()].clone(),
@@ -74,7 +75,10 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         rp_cnp_handled: s.rp_cnp_handled,
         np_cnp_sent: r.np_cnp_sent,
         np_ecn_marked_roce_packets: r.np_ecn_marked_roce_packets,
-        rate_bps: Some(super::source::rate(world, qp)),
+        rate_bps: Some(super::queue_pairs::rate(world, qp)),
+        // The last wait may reach past the end.
+        min_rate_wait_ps: waits.map(|waits| waits.waited.0 - waits.to.saturating_sub(end).0),
+        min_rate_span_ps: waits.map(|waits| (waits.from.0, waits.to.min(end).0)),
         ..Flow::default()
     }
 }

@@ -7,9 +7,26 @@ use std::collections::HashMap;
 
 use tailback_proto::units::Time;
 
+use super::quantity::quantities;
 use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
+
+quantities! {
+    /// Of a traffic item.
+    ITEM of ["item"] always, |bin, item| {
+        "goodput_rx_bps": Rate, "bit/s", "what of it arrived in order, at all receivers together"
+            = bin.items.map_or(0, |items| items.of_item(item as u32));
+    }
+}
+
+quantities! {
+    /// Of a traffic item at one of its senders.
+    PART of ["item-at-sender"] always, |bin, part| {
+        "goodput_tx_bps": Rate, "bit/s", "what of it arrived in order, a part of that of the host"
+            = bin.items.map_or(0, |items| items.of_part(part));
+    }
+}
 
 /// One traffic item at one sending host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,26 +2,32 @@
 
 mod audit;
 mod bridges;
+mod columns;
 mod counters;
 mod entity;
 mod flows;
+mod hosts;
 mod items;
 mod meta;
 mod paths;
+mod ports;
 mod qdisc;
 pub(crate) mod quantity;
+mod queue_pairs;
 mod recording;
+mod reference;
 pub(crate) mod series;
 mod settings;
-mod source;
 mod tcp;
 mod veth;
 
-pub use entity::Entity;
+pub use columns::{Column, Read, COLUMNS};
+pub use entity::{Entity, KINDS};
 pub use recording::{
     BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Flow, Latency, Meta, Pause,
     Pings, Queue, Recording, Sender, Series, Storm, Teardown, Veth, VethEnd,
 };
+pub use reference::{reference, Reference};
 pub(crate) use series::Recorder;
 pub use settings::{RecordParameters, MIN_BINS};
 

@@ -1,69 +1,110 @@
 //! What is recorded of the hosts' data paths.
 
-use tailback_proto::units::Time;
-
 use super::entity::Entity;
-use super::quantity::Kind;
-use super::recording::Counter;
-use crate::fabric::lane;
+use super::ports;
+use super::quantity::{counters, quantities, Table, PICOSECONDS_TO_MICROSECONDS};
 use crate::fabric::port::{mean_of_ticks, TICK};
+use crate::fabric::{lane, port_and_class};
+use crate::host::path::gpu::Gpu;
+use crate::host::path::memory::MemoryCounters;
 use crate::host::path::{HostPath, Target};
 use crate::plan::Plan;
 use crate::world::World;
 
-/// A value of one path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PathSource {
-    BufferMean,
-    BufferMax,
-    BufferDropped,
-    Xoff(u8),
-    CreditsMean,
-    CreditsMax,
-    Stalled,
-    IioMean,
-    Processing,
-    IioMax,
-    TargetMean,
-    TargetMax,
-    WriteLatency,
-    MissShare,
-    CpuBytes,
-    NicBytes,
-}
-
 /// Queues of a path, from memory towards the wire: kind, name in the chart, what is recorded.
 pub(super) const ROWS: [&str; 4] = ["memory", "iio", "pcie", "nic-rx"];
 
-impl PathSource {
-    #[inline(never)]
-    pub fn kind(self) -> Kind {
-        use PathSource::*;
-        match self {
-            BufferMax | CreditsMax | IioMax | TargetMax => Kind::Max,
-            BufferDropped => Kind::Count,
-            Stalled => Kind::Share,
-            CpuBytes | NicBytes => Kind::Rate,
-            BufferMean | Xoff(_) | CreditsMean | IioMean | TargetMean | Processing | WriteLatency
-            | MissShare => Kind::Mean,
-        }
+quantities! {
+    /// The NIC's receive buffer.
+    BUFFER of ["nic-rx"], |bin, path| {
+        "queue_mean_bytes": Mean, "bytes", "bytes in the NIC's receive buffer, weighted by time" = {
+            let level = &mut bin.world.nics.paths[path].buffers.level;
+            level.integrate(bin.now);
+            mean_of_ticks(std::mem::take(&mut level.byte_ticks), bin.now, bin.span)
+        };
+        "queue_max_bytes": Max, "bytes", "most bytes in it" = {
+            let level = &mut bin.world.nics.paths[path].buffers.level;
+            std::mem::replace(&mut level.max_bytes, level.bytes) as f64
+        };
+        "dropped": Count ("rx_discards_phy"), "packets", "packets that it had no room for"
+            = bin.world.nics.paths[path].buffers.dropped;
     }
+}
 
-    pub fn metric(self) -> &'static str {
-        use PathSource::*;
-        match self {
-            BufferMean | CreditsMean | IioMean | TargetMean => "queue_mean_bytes",
-            BufferMax | CreditsMax | IioMax | TargetMax => "queue_max_bytes",
-            BufferDropped => "dropped",
-            Xoff(_) => "xoff_bytes",
-            Stalled => "stalled_share",
-            Processing => "processing_ps",
-            WriteLatency => "write_latency_ps",
-            MissShare => "ddio_miss_share",
-            CpuBytes => "memory_cpu_bps",
-            NicBytes => "memory_nic_bps",
-        }
+quantities! {
+    /// Of a lossless part of it: of a path and a class.
+    XOFF of ["nic-rx"], |bin, at| {
+        "xoff_bytes": Mean, "bytes", "its threshold at the end of the bin" = {
+            let (path, class) = port_and_class(at);
+            bin.world.nics.paths[path].buffers.part_of(class).1.unwrap_or(0) as f64
+        };
     }
+}
+
+quantities! {
+    /// PCIe.
+    PCIE of ["pcie"], |bin, path| {
+        "queue_mean_bytes": Integral, "bytes", "bytes whose PCIe credits are away, weighted by time"
+            = ticks(bin.world.nics.paths[path].pcie.away.byte_time(bin.now));
+        "queue_max_bytes": Max, "bytes", "most bytes whose credits are away"
+            = bin.world.nics.paths[path].pcie.away.take_max(bin.now) as f64;
+        "stalled_share": Share, "share", "time for which a write waited for credits"
+            = bin.world.nics.paths[path].stalled_until(bin.now).0;
+    }
+}
+
+quantities! {
+    /// The IIO.
+    IIO of ["iio"], |bin, path| {
+        "queue_mean_bytes": Integral, "bytes", "bytes in the IIO's buffer, weighted by time"
+            = ticks(bin.world.nics.paths[path].iio.byte_time(bin.now));
+        "queue_max_bytes": Max, "bytes", "most bytes in it"
+            = bin.world.nics.paths[path].iio.take_max(bin.now) as f64;
+        "processing_ps": Mean, "ps", "how long the latest write was worked on there"
+            = bin.world.nics.paths[path].processing.0 as f64;
+    }
+}
+
+quantities! {
+    /// What writes wait for in the end.
+    TARGET of ["memory", "gpu"], |bin, path| {
+        "queue_mean_bytes": Mean, "bytes", "bytes that wait for it, weighted by time" = {
+            let level = bin.world.nics.paths[path].target.level();
+            level.integrate(bin.now);
+            mean_of_ticks(std::mem::take(&mut level.byte_ticks), bin.now, bin.span)
+        };
+        "queue_max_bytes": Max, "bytes", "most bytes that wait for it" = {
+            let level = bin.world.nics.paths[path].target.level();
+            std::mem::replace(&mut level.max_bytes, level.bytes) as f64
+        };
+        "write_latency_ps": Mean, "ps", "what a write that comes now takes"
+            = bin.world.nics.paths[path].target.write_latency(bin.now).0 as f64;
+    }
+}
+
+quantities! {
+    /// Memory that cores share with the NIC.
+    MEMORY of ["memory"], |bin, path| {
+        "ddio_miss_share": Mean, "share", "writes of the NIC that miss the cache"
+            = bin.world.nics.paths[path].target.as_memory().map_or(0.0, |memory| memory.miss_share);
+        "memory_cpu_bps": Rate, "bit/s", "what the cores read and write"
+            = bin.world.nics.paths[path].target.as_memory().map_or(0, |memory| memory.cpu_bytes(bin.now).iter().sum());
+    }
+}
+
+quantities! {
+    /// What the NIC makes of it.
+    MEMORY_OF_NIC of ["memory", "gpu"], |bin, path| {
+        "memory_nic_bps": Rate, "bit/s", "what the NIC reads and writes" = match &bin.world.nics.paths[path].target {
+            Target::Memory(memory) => memory.counters.io_write_bytes + memory.counters.io_read_bytes,
+            Target::Gpu(gpu) => gpu.write_bytes + gpu.read_bytes,
+        };
+    }
+}
+
+/// In ticks, which 64 bits hold for long.
+fn ticks(byte_time: u128) -> u64 {
+    (byte_time / TICK as u128) as u64
 }
 
 /// Name of a path's last row: `memory` or `gpu`.
@@ -81,121 +122,112 @@ pub(super) fn entity(plan: &Plan, path: &HostPath, row: &'static str) -> Entity 
     Entity::new(row_name(plan, path, row), kind, &plan.hosts[path.host as usize].name)
 }
 
-/// What is recorded of a row. `class`: one that the host receives.
-pub(super) fn sources(path: &HostPath, row: &str, class: Option<u8>) -> Vec<PathSource> {
-    use PathSource::*;
+/// What is recorded of a row. `number`: of the path. `class`: one that the host receives.
+pub(super) fn tables(
+    path: &HostPath,
+    number: usize,
+    row: &str,
+    class: Option<u8>,
+) -> Vec<(&'static Table, usize)> {
     match row {
         "nic-rx" => {
-            let xoff = class.filter(|&class| path.buffers.part_of(class).1.is_some()).map(Xoff);
-            [BufferMean, BufferMax, BufferDropped].into_iter().chain(xoff).collect()
+            let xoff = class.filter(|&class| path.buffers.part_of(class).1.is_some());
+            let pausing = class.map(|class| (&ports::PAUSING, lane(path.port as usize, class)));
+            let xoff = xoff.map(|class| (&XOFF, lane(number, class)));
+            [(&BUFFER, number)].into_iter().chain(xoff).chain(pausing).collect()
         }
-        "pcie" => vec![CreditsMean, CreditsMax, Stalled],
-        "iio" => vec![IioMean, IioMax, Processing],
+        "pcie" => vec![(&PCIE, number)],
+        "iio" => vec![(&IIO, number)],
         _ => match &path.target {
-            Target::Memory(_) => vec![TargetMean, TargetMax, WriteLatency, MissShare, CpuBytes, NicBytes],
-            Target::Gpu(_) => vec![TargetMean, TargetMax, WriteLatency, NicBytes],
+            Target::Memory(_) => vec![(&TARGET, number), (&MEMORY, number), (&MEMORY_OF_NIC, number)],
+            Target::Gpu(_) => vec![(&TARGET, number), (&MEMORY_OF_NIC, number)],
         },
     }
-}
-
-/// Reads a value: a counter, or what is there now.
-#[inline(never)] // what most runs never need stays out of the way of what they do
-pub(super) fn read(world: &mut World, path: usize, source: PathSource, before: &mut u64, span: Time) -> f64 {
-    use PathSource::*;
-    let now = world.fabric.run.now;
-    let path = &mut world.nics.paths[path];
-    let mut mean = |byte_time: u128| {
-        // In ticks, which 64 bits hold for long.
-        let ticks = (byte_time / TICK as u128) as u64;
-        (ticks - std::mem::replace(before, ticks)) as f64 * TICK as f64 / span.0 as f64
-    };
-    let counter = match source {
-        BufferMean => {
-            path.buffers.level.integrate(now);
-            return mean_of_ticks(std::mem::take(&mut path.buffers.level.byte_ticks), now, span);
-        }
-        BufferMax => {
-            let bytes = path.buffers.level.bytes;
-            return std::mem::replace(&mut path.buffers.level.max_bytes, bytes) as f64;
-        }
-        CreditsMean => return mean(path.pcie.away.byte_time(now)),
-        IioMean => return mean(path.iio.byte_time(now)),
-        CreditsMax => return path.pcie.away.take_max(now) as f64,
-        IioMax => return path.iio.take_max(now) as f64,
-        TargetMean => {
-            let level = path.target.level();
-            level.integrate(now);
-            return mean_of_ticks(std::mem::take(&mut level.byte_ticks), now, span);
-        }
-        TargetMax => {
-            let level = path.target.level();
-            return std::mem::replace(&mut level.max_bytes, level.bytes) as f64;
-        }
-        Xoff(class) => return path.buffers.part_of(class).1.unwrap_or(0) as f64,
-        Processing => return path.processing.0 as f64,
-        WriteLatency => return path.target.write_latency(now).0 as f64,
-        MissShare => return path.target.as_memory().map_or(0.0, |memory| memory.miss_share),
-        BufferDropped => path.buffers.dropped,
-        Stalled => path.stalled_until(now).0,
-        CpuBytes => path.target.as_memory().map_or(0, |memory| memory.cpu_bytes(now).iter().sum()),
-        NicBytes => match &path.target {
-            Target::Memory(memory) => memory.counters.io_write_bytes + memory.counters.io_read_bytes,
-            Target::Gpu(gpu) => gpu.write_bytes + gpu.read_bytes,
-        },
-    };
-    let difference = counter - std::mem::replace(before, counter);
-    source.kind().of_difference(difference, span)
 }
 
 const SECOND_PS: u64 = 1_000_000_000_000;
 /// `outbound_pci_stalled_wr_events` counts seconds above this share.
 const STALLED_SECOND: f64 = 0.3;
 
-/// Counters of a path: mlx5's (NVIDIA, "Understanding mlx5 ethtool counters") and those that PCM prints (`pcm-pcie`,
-/// `pcm-memory`).
-pub(super) fn counters(world: &World, path: &HostPath, node: &str, rows: &mut Vec<Counter>) {
-    let mut log = path.stalls.per_second.clone();
-    log.resize(world.fabric.run.now.0.div_ceil(SECOND_PS) as usize, 0);
-    let whole = (world.fabric.run.now.0 / SECOND_PS) as usize;
-    let last = match whole.checked_sub(1) {
+counters! {
+    /// Of a path, under the names of mlx5 (NVIDIA, "Understanding mlx5 ethtool counters").
+    COUNTS of ["host"], |world: World, path| {
+        "rx_out_of_buffer": "packets", "packets without a receive descriptor; 0: an RDMA WRITE takes none" = 0;
+        "outbound_pci_stalled_wr": "percent", "of the last whole second, or of a shorter run, in which a write waited for PCIe credits"
+            = stalled_percent(world, path);
+        "outbound_pci_stalled_wr_events": "seconds", "whole seconds of which they waited for more than 30 %"
+            = stalled_seconds(world, path);
+        "pcie_write_bytes": "bytes", "written over PCIe" = world.nics.paths[path].pcie.write_bytes;
+    }
+}
+
+/// Share of the last whole second, or of a shorter run, percent.
+fn stalled_percent(world: &World, path: usize) -> u64 {
+    let log = stalls(world, path);
+    let share = match whole_seconds(world).checked_sub(1) {
         Some(second) => log[second] as f64 / SECOND_PS as f64,
         None => log.first().map_or(0.0, |&ps| ps as f64 / world.fabric.run.now.0.max(1) as f64),
     };
-    let stalled_seconds = log.iter().take(whole).filter(|&&ps| ps as f64 / SECOND_PS as f64 > STALLED_SECOND);
-    let mut values = vec![
-        ("rx_discards_phy", path.buffers.dropped),
-        ("rx_out_of_buffer", 0), // an RDMA WRITE takes no receive descriptor
-        ("outbound_pci_stalled_wr", (last * 100.0) as u64),
-        ("outbound_pci_stalled_wr_events", stalled_seconds.count() as u64),
-        ("pcie_write_bytes", path.pcie.write_bytes),
-    ];
-    match &path.target {
-        Target::Memory(memory) => {
-            let c = &memory.counters;
-            let [cpu_read, cpu_written] = memory.cpu_bytes(world.fabric.run.now);
-            values.extend([
-                ("ItoM_total", c.write_hits + c.write_misses),
-                ("ItoM_miss", c.write_misses),
-                ("ItoM_hit", c.write_hits),
-                ("PCIRdCur_total", c.lines_read),
-                ("memory_read_bytes_cpu", cpu_read),
-                ("memory_write_bytes_cpu", cpu_written),
-                ("memory_read_bytes_nic", c.io_read_bytes),
-                ("memory_write_bytes_nic", c.io_write_bytes),
-            ]);
-        }
-        Target::Gpu(gpu) => values.extend([
-            ("bar1_read_bytes", gpu.read_bytes),
-            ("bar1_write_bytes", gpu.write_bytes),
-            ("bar1_stalled_us", gpu.stalled.0 / 1_000_000),
-        ]),
+    (share * 100.0) as u64
+}
+
+fn stalled_seconds(world: &World, path: usize) -> u64 {
+    let log = stalls(world, path);
+    let stalled = log.iter().take(whole_seconds(world));
+    stalled.filter(|&&ps| ps as f64 / SECOND_PS as f64 > STALLED_SECOND).count() as u64
+}
+
+fn whole_seconds(world: &World) -> usize {
+    (world.fabric.run.now.0 / SECOND_PS) as usize
+}
+
+/// By second of the run: how long writes waited for credits.
+fn stalls(world: &World, path: usize) -> Vec<u64> {
+    let mut log = world.nics.paths[path].stalls.per_second.clone();
+    log.resize(world.fabric.run.now.0.div_ceil(SECOND_PS) as usize, 0);
+    log
+}
+
+counters! {
+    /// Of memory, under the names that PCM prints (`pcm-pcie`, `pcm-memory`), and who uses it.
+    MEMORY_COUNTS of ["host"], |memory: MemoryUse, _| {
+        "ItoM_total": "cache lines", "lines that the NIC wrote" = memory.counters.write_hits + memory.counters.write_misses;
+        "ItoM_miss": "cache lines", "of these, those that missed the cache" = memory.counters.write_misses;
+        "ItoM_hit": "cache lines", "of these, those that hit it" = memory.counters.write_hits;
+        "PCIRdCur_total": "cache lines", "lines that the NIC read" = memory.counters.lines_read;
+        "memory_read_bytes_cpu": "bytes", "read by the cores" = memory.cpu[0];
+        "memory_write_bytes_cpu": "bytes", "written by the cores" = memory.cpu[1];
+        "memory_read_bytes_nic": "bytes", "read by the NIC" = memory.counters.io_read_bytes;
+        "memory_write_bytes_nic": "bytes", "written by the NIC" = memory.counters.io_write_bytes;
     }
-    rows.extend(values.into_iter().map(|(counter, value)| Counter {
-        node: node.into(),
-        port: String::new(),
-        counter: counter.into(),
-        value,
-    }));
+}
+
+/// Who used memory until now.
+pub(super) struct MemoryUse {
+    counters: MemoryCounters,
+    cpu: [u64; 2],
+}
+
+counters! {
+    /// Of a GPU.
+    GPU_COUNTS of ["host"], |gpu: Gpu, _| {
+        "bar1_read_bytes": "bytes", "read from the GPU's memory" = gpu.read_bytes;
+        "bar1_write_bytes": "bytes", "written to it" = gpu.write_bytes;
+        "bar1_stalled_us": "us", "time for which it took no write" = gpu.stalled.0 / PICOSECONDS_TO_MICROSECONDS;
+    }
+}
+
+/// Counters of a path.
+pub(super) fn count(world: &World, path: usize, add: &mut dyn FnMut(&'static str, u64)) {
+    (COUNTS.count)(world, path, add);
+    match &world.nics.paths[path].target {
+        Target::Memory(memory) => {
+            let counters = memory.counters;
+            let cpu = memory.cpu_bytes(world.fabric.run.now);
+            (MEMORY_COUNTS.count)(&MemoryUse { counters, cpu }, 0, add);
+        }
+        Target::Gpu(gpu) => (GPU_COUNTS.count)(gpu, 0, add),
+    }
 }
 
 /// Checks a path's books. Returns the data packets that it holds, and a line for each error.

@@ -1,6 +1,13 @@
-//! What a recorded value is: how it is read off a counter, and how bins are merged.
+//! What is recorded: a row for each quantity, which gives its series, its counter and its line in the reference.
+//!
+//! Rows stand in tables beside each other, because all that is read at one place is read at once: [`quantities!`] of
+//! what has a series, [`counters!`] of what is only counted.
 
 use tailback_proto::units::Time;
+
+use super::items::Items;
+use crate::fabric::port::TICK;
+use crate::world::World;
 
 /// How a value is read, and how bins are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +20,26 @@ pub(crate) enum Kind {
     Share,
     /// A mean over the bin, or a value at its end.
     Mean,
+    /// A counter of bytes times ticks, given out as the mean of the bytes.
+    Integral,
     /// A sample: the last one before the bin's end.
     Last,
     Max,
 }
 
 impl Kind {
+    /// In words: how a bin's value comes about.
+    pub fn text(self) -> &'static str {
+        match self {
+            Kind::Count => "count",
+            Kind::Rate => "mean",
+            Kind::Share => "share",
+            Kind::Mean | Kind::Integral => "mean",
+            Kind::Last => "last",
+            Kind::Max => "maximum",
+        }
+    }
+
     /// Merges `factor` bins, all of one length, to one.
     pub fn merge(self, values: &mut Vec<f64>, factor: usize) {
         let bins = values.len() / factor;
@@ -28,21 +49,35 @@ impl Kind {
                 Kind::Count => merged.iter().sum(),
                 Kind::Max => merged.iter().copied().fold(0.0, f64::max),
                 Kind::Last => merged[factor - 1],
-                Kind::Rate | Kind::Share | Kind::Mean => merged.iter().sum::<f64>() / factor as f64,
+                Kind::Rate | Kind::Share | Kind::Mean | Kind::Integral => {
+                    merged.iter().sum::<f64>() / factor as f64
+                }
             };
         }
         values.truncate(bins);
     }
 
     /// The value of a bin of `span` from the difference of a counter.
+    #[inline]
     pub fn of_difference(self, difference: u64, span: Time) -> f64 {
         match self {
             Kind::Rate => bits_per_second(difference, span),
             Kind::Share => difference as f64 / span.0 as f64,
+            Kind::Integral => difference as f64 * TICK as f64 / span.0 as f64,
             _ => difference as f64,
         }
     }
+
+    /// What the counter of such a quantity shows: of time, microseconds.
+    pub fn counted(self, total: u64) -> u64 {
+        match self {
+            Kind::Share => total / PICOSECONDS_TO_MICROSECONDS,
+            _ => total,
+        }
+    }
 }
+
+pub(super) const PICOSECONDS_TO_MICROSECONDS: u64 = 1_000_000;
 
 /// A rate in bit/s from bytes over a span; 0 for an empty span.
 pub(crate) fn bits_per_second(bytes: u64, span: Time) -> f64 {
@@ -52,3 +87,146 @@ pub(crate) fn bits_per_second(bytes: u64, span: Time) -> f64 {
         bytes as f64 * 8.0 / span.as_secs_f64()
     }
 }
+
+/// A quantity that is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
+    /// Name of its series; empty: it has none.
+    pub metric: &'static str,
+    /// Name of its counter, `N` standing for a class; empty: it has none.
+    pub counter: &'static str,
+    /// Of its series, or else of its counter.
+    pub unit: &'static str,
+    /// How bins are merged; none: it has no series.
+    pub(super) kind: Option<Kind>,
+    /// Whether a value above 0 is a reason to keep the entity.
+    pub(super) keeps: bool,
+    /// One line.
+    pub help: &'static str,
+}
+
+impl Quantity {
+    /// How a bin's value comes about, in a word; empty: it has no series.
+    pub fn merged(&self) -> &'static str {
+        self.kind.map_or("", Kind::text)
+    }
+}
+
+/// The bin that ends now, or the run.
+pub(super) struct Bin<'a> {
+    pub world: &'a mut World,
+    pub items: Option<&'a Items>,
+    pub now: Time,
+    pub span: Time,
+}
+
+/// Quantities that are read together, with the kinds of entities that have them.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub of: &'static [&'static str],
+    /// Whether its entities are recorded even where nothing ever happens.
+    pub always: bool,
+    pub rows: &'static [Quantity],
+    /// Reads the values of the bin at a place, given what the counters were at its start.
+    pub read: fn(&mut Bin, usize, before: &mut [u64], values: &mut [f64]),
+    /// Gives out the counters at a place, by name.
+    pub count: fn(&mut Bin, usize, &mut dyn FnMut(&'static str, u64)),
+}
+
+/// Counters without a series, of what a `T` counts.
+#[derive(Debug)]
+pub(super) struct Counters<T: ?Sized> {
+    pub of: &'static [&'static str],
+    pub rows: &'static [Quantity],
+    /// Gives out those at a place, by name.
+    pub count: fn(&T, usize, &mut dyn FnMut(&'static str, u64)),
+}
+
+/// Declares a [`Table`]. A row is
+/// `"metric": KIND [keeps] [counted "name"], "unit", "help" = value`, where the value is that of a counter
+/// (`Count`, `Rate`, `Share`) or of the bin (`Mean`, `Last`, `Max`).
+macro_rules! quantities {
+    (
+        $(#[$doc:meta])*
+        $name:ident of [$($of:literal),*] $($always:ident)?, |$bin:ident, $at:ident| {
+            $($metric:literal: $kind:ident $($keeps:ident)? $(($counter:literal))?, $unit:literal, $help:literal = $read:expr;)*
+        }
+    ) => {
+        $(#[$doc])*
+        pub(super) static $name: $crate::record::quantity::Table = {
+            use $crate::record::quantity::{Bin, Kind, Quantity, Table};
+            const ROWS: &[Quantity] = &[$(Quantity {
+                metric: $metric,
+                counter: concat!($($counter)?),
+                unit: $unit,
+                kind: Some(Kind::$kind),
+                keeps: matches!(Kind::$kind, Kind::Max) $(|| stringify!($keeps).len() > 0)?,
+                help: $help,
+            }),*];
+            #[allow(unused_assignments, unused_variables)]
+            fn read($bin: &mut Bin, $at: usize, before: &mut [u64], values: &mut [f64]) {
+                let (before, values) = (&mut before[..ROWS.len()], &mut values[..ROWS.len()]);
+                let mut row = 0;
+                $(
+                    values[row] = $crate::record::quantity::value!($kind, $bin, &mut before[row], $read);
+                    row += 1;
+                )*
+            }
+            #[allow(unused_variables)]
+            fn count($bin: &mut Bin, $at: usize, add: &mut dyn FnMut(&'static str, u64)) {
+                $($(
+                    let total = $read;
+                    add($counter, Kind::$kind.counted(total));
+                )?)*
+            }
+            Table { of: &[$($of),*], always: false $(|| stringify!($always).len() > 0)?, rows: ROWS, read, count }
+        };
+    };
+}
+
+/// The value of a bin: of a counter, or what is read.
+macro_rules! value {
+    (Mean, $bin:ident, $before:expr, $read:expr) => {
+        $read
+    };
+    (Max, $bin:ident, $before:expr, $read:expr) => {
+        $read
+    };
+    (Last, $bin:ident, $before:expr, $read:expr) => {
+        $read
+    };
+    ($kind:ident, $bin:ident, $before:expr, $read:expr) => {{
+        let counter: u64 = $read;
+        let difference = counter - std::mem::replace($before, counter);
+        Kind::$kind.of_difference(difference, $bin.span)
+    }};
+}
+
+/// Declares [`Counters`]. A row is `"counter": "unit", "help" = value`.
+macro_rules! counters {
+    (
+        $(#[$doc:meta])*
+        $name:ident of [$($of:literal),*], |$one:ident: $type:ty, $at:pat_param| {
+            $($counter:literal: $unit:literal, $help:literal = $read:expr;)*
+        }
+    ) => {
+        $(#[$doc])*
+        pub(super) static $name: $crate::record::quantity::Counters<$type> = {
+            use $crate::record::quantity::{Counters, Quantity};
+            fn count($one: &$type, $at: usize, add: &mut dyn FnMut(&'static str, u64)) {
+                $(add($counter, $read);)*
+            }
+            const ROWS: &[Quantity] = &[$(Quantity {
+                metric: "",
+                counter: $counter,
+                unit: $unit,
+                kind: None,
+                keeps: false,
+                help: $help,
+            }),*];
+            Counters { of: &[$($of),*], rows: ROWS, count }
+        };
+    };
+}
+
+pub(super) use {counters, quantities, value};

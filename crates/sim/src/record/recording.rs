@@ -20,38 +20,28 @@ pub struct Recording {
     pub meta: Meta,
 }
 
-/// A queue pair or TCP connection and what became of it. Counters carry their mlx5 names; those of the other protocol are
-/// 0.
+/// A queue pair or TCP connection and what became of it: [`super::COLUMNS`] says what each field is. Counters of the other
+/// protocol are 0.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Flow {
     pub writer: String,
-    /// `roce` or `tcp`.
     pub protocol: &'static str,
-    /// The congestion control of a queue pair, where the plan has several.
     pub congestion: Option<String>,
     pub src: String,
     pub dst: String,
-    /// Number among the queue pairs or TCP connections of these two hosts; of a single message, among those of its item.
     pub qp: u32,
     pub priority: u8,
-    /// None while its writer has not started.
     pub start_ps: Option<u64>,
-    /// When the last message was acknowledged; none while running.
     pub end_ps: Option<u64>,
     pub state: &'static str,
     pub error: Option<String>,
-    /// Of a TCP connection: what it sends; none: it has no end.
     pub message_bytes: Option<u64>,
     pub messages_posted: u64,
     pub messages_completed: u64,
-    /// Payload delivered in order.
     pub bytes_delivered: u64,
-    /// Of a single message: from its posting to the arrival of the ACK of its last packet; none unless it got there.
     pub fct_ps: Option<u64>,
-    /// What that would be with nothing else in the network, on the same path. None for writers.
     pub ideal_fct_ps: Option<u64>,
-    /// Of the payload delivered, from start to end; of a queue pair that gave up, of what was acknowledged by then.
     pub goodput_bps: f64,
     pub packets_sent: u64,
     pub packets_retransmitted: u64,
@@ -62,16 +52,16 @@ pub struct Flow {
     pub rp_cnp_handled: u64,
     pub np_cnp_sent: u64,
     pub np_ecn_marked_roce_packets: u64,
-    /// Rate at the end, of queue pairs.
     pub rate_bps: Option<f64>,
+    /// How long its packets waited by the lowest rate that its controller may set; none: none ever did.
+    pub min_rate_wait_ps: Option<u64>,
+    /// When the first such wait began, and when the last one ended.
+    pub min_rate_span_ps: Option<(u64, u64)>,
     pub retransmitted_segments: u64,
     pub timeouts: u64,
     pub fast_recoveries: u64,
-    /// ACKs with ECN-Echo.
     pub ece_received: u64,
-    /// At the end, of TCP connections.
     pub cwnd_bytes: Option<u64>,
-    /// At the end, of TCP connections that measured one.
     pub srtt_ps: Option<u64>,
 }
 

@@ -7,19 +7,18 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use tailback_proto::congestion::rhcc::sender::Sender;
-use tailback_proto::congestion::{shown, Merged, SignalInfo};
 use tailback_proto::units::Time;
 
-use super::bridges::{self, BridgeSource};
 use super::entity::{at_port, Entity};
-use super::items::Items;
-use super::paths;
-use super::quantity::Kind;
+use super::hosts::{AGENT, NIC};
+use super::items::{self, Items};
+use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
+use super::quantity::{Bin, Kind, Table};
+use super::queue_pairs::{self, Signal};
 use super::recording::Series;
 use super::settings::MIN_BINS;
-use super::source::{Column, QpSignal, Source};
-use super::veth;
+use super::tcp::{self, CONNECTION, CPU, RINGS};
+use super::{bridges, paths, veth};
 use crate::fabric::lane;
 use crate::plan::Plan;
 use crate::world::World;
@@ -59,18 +58,37 @@ impl Detail {
     }
 }
 
+/// A series.
+struct Column {
+    entity: u32,
+    metric: Cow<'static, str>,
+    kind: Kind,
+    /// Whether a value above 0 is a reason to keep the entity.
+    keeps: bool,
+}
+
+/// Columns that are read together, at one place.
+struct Reader {
+    read: fn(&mut Bin, usize, &mut [u64], &mut [f64]),
+    at: usize,
+    columns: usize,
+}
+
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
     detail: Detail,
+    readers: Vec<Reader>,
     columns: Vec<Column>,
+    /// By column: the counter's value at the start of the bin.
+    before: Vec<u64>,
     /// By column: the bins.
     values: Vec<Vec<f64>>,
     /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
     /// each of them lies in a line of memory of its own that no cache holds.
     latest: Vec<f64>,
     entities: Vec<Entity>,
-    /// Names of the series that controllers show.
-    signals: Vec<Cow<'static, str>>,
+    /// By entity: whether it is kept even where nothing ever happened.
+    always: Vec<bool>,
     items: Option<Items>,
     bin: Time,
     bin_start: Time,
@@ -94,6 +112,7 @@ impl Recorder {
         let bins = most.min(MAX_VALUES / recorder.columns.len().max(1)).max(MIN_BINS as usize);
         recorder.max_bins = bins / 10 * 10;
         recorder.values = vec![Vec::new(); recorder.columns.len()];
+        recorder.before = vec![0; recorder.columns.len()];
         if recorder.columns.len() > MANY_COLUMNS {
             recorder.bin = FIRST_BIN_OF_MANY;
         }
@@ -103,11 +122,13 @@ impl Recorder {
     fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
         let mut recorder = Recorder {
             detail,
+            readers: Vec::new(),
             columns: Vec::new(),
+            before: Vec::new(),
             values: Vec::new(),
             latest: Vec::new(),
             entities: Vec::new(),
-            signals: Vec::new(),
+            always: Vec::new(),
             items: None,
             bin: FIRST_BIN,
             bin_start: Time::ZERO,
@@ -126,132 +147,97 @@ impl Recorder {
             }
         }
         for (host, host_plan) in plan.hosts.iter().enumerate() {
-            use Source::*;
-            let port = world.nics[host].port as usize;
             let has_cpu = !world.tcp.cpus.cores_of(host).is_empty();
-            let mut sources = vec![
-                GoodputTx(host),
-                GoodputRx(host),
-                WireTx(port),
-                WireRx(world.fabric.ports[port].peer as usize),
-                PacketSeqErr(host),
-                OutOfSequence(host),
-                LocalAckTimeoutErr(host),
-                CnpSent(host),
-                CnpHandled(host),
-                CnpDelay(host),
-            ];
+            recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name));
+            recorder.read(&NIC, host);
             if has_cpu {
-                sources.push(CpuShare(host));
+                recorder.read(&CPU, host);
             }
             if let Some(&agent) = agent_of.get(&(host as u32)) {
-                sources.extend([IioOccupancy(agent), MbaLevel(agent)]);
+                recorder.read(&AGENT, agent);
             }
-            recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name), &sources);
             if has_cpu {
-                let rings = Entity::new(receive_name(plan, host), "receive", &host_plan.name);
-                recorder.add(rings, &[RxMean(host), RxMax(host), RxDropped(host)]);
+                recorder.add(Entity::new(receive_name(plan, host), "receive", &host_plan.name));
+                recorder.read(&RINGS, host);
             }
         }
         for (number, path) in world.nics.paths.iter().enumerate() {
             let class = class_to.get(&(path.host as u16)).copied();
             for row in paths::ROWS {
-                let pausing = class.filter(|_| row == "nic-rx").map(|c| lane(path.port as usize, c));
-                let sources = paths::sources(path, row, class).into_iter();
-                let sources = sources.map(|source| Source::Path(number, source));
-                let sources: Vec<Source> = sources.chain(pausing.map(Source::PausingShare)).collect();
-                recorder.add(paths::entity(plan, path, row), &sources);
+                recorder.add(paths::entity(plan, path, row));
+                for (table, at) in paths::tables(path, number, row, class) {
+                    recorder.read(table, at);
+                }
             }
         }
-        for (entity, sources) in bridges::columns(plan, world) {
-            let sources: Vec<Source> = sources.into_iter().map(Source::Bridge).collect();
-            recorder.add(entity, &sources);
+        for (entity, table, at) in bridges::entities(plan, world) {
+            recorder.add(entity);
+            recorder.read(table, at);
         }
         for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
             let host = world.fabric.ports[port].owner as usize;
             for &class in &classes {
                 let at = lane(port, class);
-                use Source::*;
-                if detail == Detail::Hosts && host >= world.nics.nics.len() {
-                    continue;
-                }
                 if host < world.nics.nics.len() {
-                    let name = send_queue_name(plan, host, class);
-                    recorder.add(
-                        at_port(plan, world, name, "send", port),
-                        &[BacklogMean(host, class), BacklogMax(host, class), PausedShare(at)],
-                    );
-                    continue;
+                    recorder.add(at_port(plan, world, send_queue_name(plan, host, class), "send", port));
+                    recorder.read(&SEND, at);
+                    recorder.read(&PAUSED, at);
+                } else if detail != Detail::Hosts {
+                    recorder.add(at_port(plan, world, egress_name(world, port, class), "egress", port));
+                    recorder.read(&EGRESS, at);
+                    if detail == Detail::Full {
+                        recorder.read(&MARKS, at);
+                    }
+                    recorder.read(&PAUSED, at);
+                    if detail == Detail::Full {
+                        recorder.add(at_port(plan, world, ingress_name(world, port, class), "ingress", port));
+                        recorder.read(&INGRESS, at);
+                        recorder.read(&PAUSING, at);
+                        recorder.read(&REFUSED, at);
+                    }
                 }
-                let egress = at_port(plan, world, egress_name(world, port, class), "egress", port);
-                if detail == Detail::EgressQueues {
-                    let sources = [QueueMean(at), QueueMax(at), PausedShare(at)];
-                    recorder.add(egress, &sources);
-                    continue;
-                }
-                recorder
-                    .add(egress, &[QueueMean(at), QueueMax(at), EcnMarked(at), Dropped(at), PausedShare(at)]);
-                recorder.add(
-                    at_port(plan, world, ingress_name(world, port, class), "ingress", port),
-                    &[GroupMean(at), GroupMax(at), Xoff(at), PausingShare(at), IngressDropped(at)],
-                );
             }
         }
         for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
-            let sources = recorder.qp_sources(world, qp);
-            recorder.add(queue_pair(plan, world, qp), &sources);
+            let (own, beside) = queue_pairs::signals(world, qp);
+            recorder.add(queue_pairs::entity(plan, world, qp));
+            recorder.read(&queue_pairs::RATE, qp);
+            own.into_iter().for_each(|signal| recorder.read_signal(signal));
+            recorder.read(&queue_pairs::DELIVERED, qp);
+            beside.into_iter().for_each(|signal| recorder.read_signal(signal));
         }
         for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
-            let sources = [Source::Cwnd(connection), Source::ConnectionGoodput(connection)];
-            recorder.add(super::tcp::entity(plan, world, connection), &sources);
+            recorder.add(tcp::entity(plan, world, connection));
+            recorder.read(&CONNECTION, connection);
         }
-        for (entity, index, sources) in veth::entities(plan, world) {
-            let sources: Vec<Source> =
-                sources.into_iter().map(|source| Source::Veth(index, source)).collect();
-            recorder.add(entity, &sources);
+        for (entity, tables, at) in veth::entities(plan, world) {
+            recorder.add(entity);
+            tables.into_iter().for_each(|table| recorder.read(table, at));
         }
         recorder
     }
 
-    /// What is recorded of a queue pair.
-    fn qp_sources(&mut self, world: &World, qp: usize) -> Vec<Source> {
-        let s = &world.nics.send_qps[qp];
-        let model = &world.nics.models[world.nics[s.src as usize].model as usize];
-        let signals = &mut self.signals;
-        let mut signal = |(number, shown): (usize, SignalInfo)| QpSignal {
-            qp: qp as u32,
-            number: number as u8,
-            kind: match shown.merged {
-                Merged::Mean => Kind::Mean,
-                Merged::Last => Kind::Last,
-            },
-            name: signals.iter().position(|known| *known == shown.name).unwrap_or_else(|| {
-                signals.push(shown.name);
-                signals.len() - 1
-            }) as u16,
-        };
-        let mut sources = vec![Source::QpRate(qp)];
-        let own = model.congestion[s.congestion as usize].signals();
-        sources.extend(own.into_iter().enumerate().map(&mut signal).map(Source::QpSignal));
-        sources.push(Source::QpGoodput(qp));
-        if s.prober.is_some() {
-            sources
-                .extend(shown::<Sender>().into_iter().enumerate().map(&mut signal).map(Source::BesideSignal));
-        }
-        sources
-    }
-
-    fn add(&mut self, entity: Entity, sources: &[Source]) {
+    fn add(&mut self, entity: Entity) {
         self.entities.push(entity);
-        self.extend(sources);
+        self.always.push(false);
     }
 
     /// More of the latest entity.
-    fn extend(&mut self, sources: &[Source]) {
-        for &source in sources {
-            let entity = self.entities.len() as u32 - 1;
-            self.columns.push(Column { source, before: 0, entity, kind: source.kind() });
-        }
+    fn read(&mut self, table: &'static Table, at: usize) {
+        let entity = self.entities.len() - 1;
+        debug_assert!(table.of.contains(&self.entities[entity].kind));
+        self.always[entity] |= table.always;
+        self.readers.push(Reader { read: table.read, at, columns: table.rows.len() });
+        self.columns.extend(table.rows.iter().filter_map(|row| {
+            let (entity, metric) = (entity as u32, Cow::Borrowed(row.metric));
+            Some(Column { entity, metric, kind: row.kind?, keeps: row.keeps })
+        }));
+    }
+
+    fn read_signal(&mut self, signal: Signal) {
+        let entity = self.entities.len() as u32 - 1;
+        self.readers.push(Reader { read: signal.read, at: signal.at, columns: 1 });
+        self.columns.push(Column { entity, metric: signal.name, kind: signal.kind, keeps: false });
     }
 
     /// Traffic items, and each at each of its senders.
@@ -259,13 +245,13 @@ impl Recorder {
         let Some(items) = &self.items else { return };
         let (names, parts) = (items.names.clone(), items.parts.clone());
         for (item, name) in names.iter().enumerate() {
-            let entity = Entity::new(format!("item:{name}"), "item", "").of_item(name);
-            self.add(entity, &[Source::ItemGoodput(item as u32)]);
+            self.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));
+            self.read(&items::ITEM, item);
         }
         for (part, of) in parts.iter().enumerate() {
             let (host, item) = (&plan.hosts[of.host as usize].name, &names[of.item as usize]);
-            let entity = Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item);
-            self.add(entity, &[Source::PartGoodput(part)]);
+            self.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
+            self.read(&items::PART, part);
         }
     }
 
@@ -294,8 +280,14 @@ impl Recorder {
         if let Some(items) = &mut self.items {
             items.update(world);
         }
-        let items = self.items.as_ref();
-        self.latest.extend(self.columns.iter_mut().map(|column| column.read(world, items, span)));
+        let first = self.latest.len();
+        self.latest.resize(first + self.columns.len(), 0.0);
+        let mut bin = Bin { now: world.fabric.run.now, span, items: self.items.as_ref(), world };
+        let (mut before, mut values) = (&mut self.before[..], &mut self.latest[first..]);
+        for reader in &self.readers {
+            (reader.read)(&mut bin, reader.at, before, values);
+            (before, values) = (&mut before[reader.columns..], &mut values[reader.columns..]);
+        }
         self.bins += 1;
         self.bin_start = world.fabric.run.now;
         if self.latest.len() + self.columns.len() > LATEST_VALUES {
@@ -325,22 +317,9 @@ impl Recorder {
     /// Gives out what was recorded. Queues that stayed empty are left out.
     pub fn into_series(mut self, now: Time) -> Series {
         self.store_latest();
-        let mut used = vec![false; self.entities.len()];
-        for (column, values) in self.columns.iter().zip(&self.values) {
-            used[column.entity as usize] |= match column.source {
-                Source::GoodputTx(_)
-                | Source::QpRate(_)
-                | Source::ItemGoodput(_)
-                | Source::PartGoodput(_)
-                | Source::Cwnd(_) => true,
-                Source::Veth(_, source) if source.always() => true,
-                Source::Bridge(BridgeSource::Core(..)) => true,
-                _ if column.kind == Kind::Max => values.iter().any(|&value| value > 0.0),
-                Source::Dropped(_) | Source::IngressDropped(_) | Source::PausedShare(_) => {
-                    values.iter().any(|&value| value > 0.0)
-                }
-                _ => false,
-            };
+        let mut used = self.always;
+        for (column, values) in self.columns.iter().zip(&self.values).filter(|(column, _)| column.keeps) {
+            used[column.entity as usize] |= values.iter().any(|&value| value > 0.0);
         }
         // A run that ends on a merge has a bin length that no bin has yet.
         let bin = if self.bins == 0 { now } else { self.bin };
@@ -349,7 +328,7 @@ impl Recorder {
             .into_iter()
             .zip(self.values)
             .filter(|(column, _)| used[column.entity as usize])
-            .map(|(column, values)| (column.entity as usize, column.source.metric(&self.signals), values))
+            .map(|(column, values)| (column.entity as usize, column.metric, values))
             .collect();
         Series { entities: self.entities, columns, bin, bins: self.bins, detail: self.detail.text() }
     }
@@ -392,20 +371,4 @@ pub(super) fn receive_name(plan: &Plan, host: usize) -> String {
 
 pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
     format!("{}/sq{class}", plan.hosts[host].name)
-}
-
-fn queue_pair(plan: &Plan, world: &World, qp: usize) -> Entity {
-    let s = &world.nics.send_qps[qp];
-    let (kind, short, number, item) = match qp.checked_sub(world.nics.first_flow_qp as usize) {
-        Some(message) => {
-            let flow = &plan.flows.list[message];
-            ("message", "flow", message, &plan.flows.tags[flow.tag()])
-        }
-        None => {
-            let number = world.nics.writers[s.writer as usize].number_of(qp as u32) as usize;
-            ("queue-pair", "qp", number, &plan.writers[s.writer as usize].name)
-        }
-    };
-    let (src, dst) = (&plan.hosts[s.src as usize].name, &plan.hosts[s.dst as usize].name);
-    Entity::new(format!("{src}-{dst}/{short}{number}"), kind, src).towards(dst).of_item(item)
 }

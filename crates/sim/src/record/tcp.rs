@@ -1,12 +1,62 @@
 //! What is recorded of TCP and of the CPUs that serve it.
 
 use super::entity::Entity;
-use super::quantity::bits_per_second;
-use super::recording::{CoreShares, Counter, Cpu, Flow};
+use super::quantity::{bits_per_second, counters, quantities};
+use super::recording::{CoreShares, Cpu, Flow};
 use crate::fabric::packet::Kind;
+use crate::host::cpu::Cpus;
 use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
+
+quantities! {
+    /// The CPU of a host that speaks TCP.
+    CPU of ["host"], |bin, host| {
+        "cpu_share": Share, "share", "time for which its cores were busy, all together" = {
+            let cores = bin.world.tcp.cpus.cores_of(host);
+            cores.iter().map(|core| core.busy_until_now(bin.now).0).sum::<u64>() / cores.len() as u64
+        };
+    }
+}
+
+quantities! {
+    /// Its receive rings, all together.
+    RINGS of ["receive"], |bin, host| {
+        "queue_mean_bytes": Mean, "bytes", "bytes that wait for the CPU, weighted by time"
+            = bin.world.tcp.cpus.backlog(host).take_mean(bin.now, bin.span);
+        "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.tcp.cpus.backlog(host).take_max() as f64;
+        "dropped": Count ("rx_out_of_buffer"), "packets", "packets that found the ring of their core full"
+            = bin.world.tcp.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum();
+    }
+}
+
+quantities! {
+    /// A connection.
+    CONNECTION of ["connection"] always, |bin, connection| {
+        "cwnd_bytes": Mean, "bytes", "its congestion window at the end of the bin"
+            = bin.world.tcp.sockets.connections[connection].sender.cwnd() as f64;
+        "goodput_bps": Rate, "bit/s", "payload that the receiving application read"
+            = bin.world.tcp.sockets.connections[connection].bytes_read;
+    }
+}
+
+counters! {
+    /// What was taken from its receive rings, under the names of `ethtool -S`.
+    RECEIVED of ["host"], |cpus: Cpus, host| {
+        "rx_packets": "packets", "packets that came to the receive rings" = cpus.cores_of(host).iter().map(|core| core.rx_packets).sum();
+        "rx_bytes": "bytes", "the same in bytes" = cpus.cores_of(host).iter().map(|core| core.rx_bytes).sum();
+    }
+}
+
+counters! {
+    /// What the connections of a host add up to, under the names of `nstat`.
+    SEGMENTS of ["host"], |totals: HostTotals, _| {
+        "TcpOutDataSegs": "segments", "data segments sent" = totals.packets_sent;
+        "TcpRetransSegs": "segments", "of these, those sent again" = totals.retransmitted_segments;
+        "TcpExtTCPTimeouts": "timeouts", "retransmission timeouts" = totals.timeouts;
+        "TcpExtTCPOFOQueue": "segments", "segments that came ahead of a gap" = totals.out_of_order_segments;
+    }
+}
 
 /// CPUs that served packets.
 pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
@@ -90,25 +140,6 @@ impl HostTotals {
             found[c.dst as usize].out_of_order_segments += c.receiver.out_of_order_segments();
         }
         found
-    }
-}
-
-/// Counters of a host that speaks TCP, under the names of `nstat` and of `ethtool -S`.
-pub(super) fn counters(host: usize, name: &str, world: &World, totals: &HostTotals, rows: &mut Vec<Counter>) {
-    let cores = world.tcp.cpus.cores_of(host);
-    if cores.is_empty() {
-        return;
-    }
-    for (counter, value) in [
-        ("rx_packets", cores.iter().map(|core| core.rx_packets).sum::<u64>()),
-        ("rx_bytes", cores.iter().map(|core| core.rx_bytes).sum()),
-        ("rx_out_of_buffer", cores.iter().map(|core| core.rx_out_of_buffer).sum()),
-        ("TcpOutDataSegs", totals.packets_sent),
-        ("TcpRetransSegs", totals.retransmitted_segments),
-        ("TcpExtTCPTimeouts", totals.timeouts),
-        ("TcpExtTCPOFOQueue", totals.out_of_order_segments),
-    ] {
-        rows.push(Counter { node: name.into(), port: String::new(), counter: counter.into(), value });
     }
 }
 

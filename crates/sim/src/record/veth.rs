@@ -1,30 +1,97 @@
 //! What is recorded of network namespaces joined by veth pairs.
 
 use std::collections::BTreeMap;
-use tailback_proto::units::Time;
 
 use super::entity::Entity;
-use super::quantity::Kind;
+use super::quantity::{counters, quantities, Table};
 use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
 use crate::linux::core::Purpose;
-use crate::linux::veth::{End, Occupancy};
+use crate::linux::veth::End;
 use crate::plan::{Plan, VethNetworkPlan};
 use crate::world::World;
 
-/// Where a value of an end, a ping or a namespace comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VethSource {
-    MeanPackets(Row),
-    MaxPackets(Row),
-    MeanBytes(Row),
-    MaxBytes(Row),
-    Dropped(Row),
-    Limit,
-    InFlight,
-    /// The core of the NAPI thread that polls an end.
-    CpuShare,
-    Rtt,
-    Delivered,
+/// Declares what is recorded of a place where packets wait.
+macro_rules! occupancy {
+    ($name:ident of $kind:literal: $place:ident) => {
+        quantities! {
+            $name of [$kind], |bin, end| {
+                "queue_mean_packets": Mean, "packets", "packets waiting, weighted by time"
+                    = bin.world.linux.veths.ends[end].$place.packets.take_mean(bin.now, bin.span);
+                "queue_max_packets": Max, "packets", "most packets waiting"
+                    = bin.world.linux.veths.ends[end].$place.packets.take_max() as f64;
+                "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time"
+                    = bin.world.linux.veths.ends[end].$place.bytes.take_mean(bin.now, bin.span);
+                "queue_max_bytes": Max, "bytes", "most bytes waiting"
+                    = bin.world.linux.veths.ends[end].$place.bytes.take_max() as f64;
+            }
+        }
+    };
+}
+
+occupancy!(LIST of "veth-napi": in_list);
+occupancy!(RING of "veth-ring": in_ring);
+occupancy!(WAITING of "veth-qdisc": waiting);
+
+quantities! {
+    /// The thread that polls an end.
+    THREAD of ["veth-napi"], |bin, end| {
+        "core_share": Share, "share", "time for which the core of the NAPI thread that polls it was busy" = {
+            let core = &bin.world.linux.cores[bin.world.linux.veths.ends[end].poll_core as usize];
+            [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.spent(purpose, bin.now).0).iter().sum()
+        };
+    }
+}
+
+quantities! {
+    /// Byte queue limits, and what found the ring full.
+    LIMITS of ["veth-ring"] always, |bin, end| {
+        "bql_limit": Mean, "bytes", "limit of the byte queue limits" = bin.world.linux.veths.ends[end].queue.limit() as f64;
+        "bql_inflight": Mean, "bytes", "charged and not yet completed" = bin.world.linux.veths.ends[end].queue.in_flight() as f64;
+        "dropped": Count, "packets", "packets that found it full" = {
+            let tally = &bin.world.linux.veths.ends[end].tally;
+            tally.ring_drops + tally.frame_drops
+        };
+    }
+}
+
+quantities! {
+    /// What its qdisc dropped.
+    QDISC_DROPS of ["veth-qdisc"], |bin, end| {
+        "dropped": Count, "packets", "packets that it dropped" = bin.world.linux.veths.ends[end].tally.qdisc_drops;
+    }
+}
+
+quantities! {
+    /// A namespace.
+    NAMESPACE of ["namespace"] always, |bin, namespace| {
+        "goodput_rx_bps": Rate, "bit/s", "payload that its receivers took"
+            = bin.world.linux.veths.namespaces[namespace].delivered_bytes;
+    }
+}
+
+quantities! {
+    /// A ping.
+    PING of ["ping"] always, |bin, ping| {
+        "rtt_ps": Last, "ps", "round trip of the latest request that was answered"
+            = bin.world.linux.veths.pings[ping].rtt.0 as f64;
+    }
+}
+
+counters! {
+    /// Of an end: of its transmit queue, and of the peer that polls its ring.
+    END_COUNTS of ["veth end"], |end: End, _| {
+        "offered_packets": "packets", "packets that came to it" = end.tally.offered;
+        "delivered_packets": "packets", "packets that reached the peer's stack or program" = end.tally.delivered;
+        "qdisc_drops": "packets", "packets that its qdisc dropped" = end.tally.qdisc_drops;
+        "tx_dropped": "packets", "packets of the stack that found the ring full" = end.tally.ring_drops;
+        "xdp_tx_dropped": "packets", "XDP frames that found the ring full" = end.tally.frame_drops;
+        "napi_polls": "polls", "polls of the peer's NAPI instance" = end.tally.polls;
+        "napi_polls_of_64": "polls", "of these, those that took 64 packets, all they may" = end.tally.full_polls;
+        "drv_xoff": "stops", "how often the ring was full and stopped the queue" = end.queue.drv_stops;
+        "stack_xoff": "stops", "how often byte queue limits stopped the queue" = end.queue.stack_stops;
+        "tx_timeout": "timeouts", "how often the transmit watchdog found the queue stopped for too long" = end.queue.timeouts;
+        "bql_limit": "bytes", "limit of the byte queue limits at the end" = end.queue.limit() as u64;
+    }
 }
 
 /// Places of a packet on its way, the receiver's first.
@@ -54,49 +121,6 @@ impl Row {
             Row::Qdisc => "veth-qdisc",
         }
     }
-
-    fn of(self, end: &mut End) -> &mut Occupancy {
-        match self {
-            Row::Core => &mut end.in_list,
-            Row::Ring => &mut end.in_ring,
-            Row::Qdisc => &mut end.waiting,
-        }
-    }
-}
-
-impl VethSource {
-    pub fn kind(self) -> Kind {
-        use VethSource::*;
-        match self {
-            MeanPackets(_) | MeanBytes(_) | Limit | InFlight => Kind::Mean,
-            MaxPackets(_) | MaxBytes(_) => Kind::Max,
-            Dropped(_) => Kind::Count,
-            CpuShare => Kind::Share,
-            Rtt => Kind::Last,
-            Delivered => Kind::Rate,
-        }
-    }
-
-    pub fn metric(self) -> &'static str {
-        use VethSource::*;
-        match self {
-            MeanPackets(_) => "queue_mean_packets",
-            MaxPackets(_) => "queue_max_packets",
-            MeanBytes(_) => "queue_mean_bytes",
-            MaxBytes(_) => "queue_max_bytes",
-            Dropped(_) => "dropped",
-            Limit => "bql_limit",
-            InFlight => "bql_inflight",
-            CpuShare => "core_share",
-            Rtt => "rtt_ps",
-            Delivered => "goodput_rx_bps",
-        }
-    }
-
-    /// Whether the entity is recorded even where nothing ever waited.
-    pub fn always(self) -> bool {
-        matches!(self, VethSource::Rtt | VethSource::Delivered | VethSource::Limit)
-    }
 }
 
 /// `from-to`: an end by the namespaces that it sends from and to.
@@ -109,58 +133,32 @@ fn row_name(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> Stri
     format!("{}/{}", end_name(plan, world, end), row.name())
 }
 
-/// Entities with the sources of their series; an index is of an end, a ping or a namespace.
-pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, usize, Vec<VethSource>)> {
-    use VethSource::*;
+/// Entities, and what is recorded of each; an index is of an end, a ping or a namespace.
+pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static Table>, usize)> {
     let Some(plan) = &plan.veth else { return Vec::new() };
-    let mut found = Vec::new();
+    let mut found: Vec<(Entity, Vec<&'static Table>, usize)> = Vec::new();
     for (index, namespace) in plan.namespaces.iter().enumerate() {
-        found.push((Entity::new(&namespace.name, "namespace", &namespace.name), index, vec![Delivered]));
+        let entity = Entity::new(&namespace.name, "namespace", &namespace.name);
+        found.push((entity, vec![&NAMESPACE], index));
     }
     for end in 0..world.linux.veths.ends.len() {
         for row in ROWS {
-            let mut sources = vec![MeanPackets(row), MaxPackets(row), MeanBytes(row), MaxBytes(row)];
-            match row {
-                Row::Core if world.linux.veths.ends[end].has_thread() => sources.push(CpuShare),
-                Row::Core => {}
-                Row::Ring => sources.extend([Limit, InFlight, Dropped(row)]),
-                Row::Qdisc => sources.push(Dropped(row)),
-            }
+            let tables: Vec<&'static Table> = match row {
+                Row::Core if world.linux.veths.ends[end].has_thread() => vec![&LIST, &THREAD],
+                Row::Core => vec![&LIST],
+                Row::Ring => vec![&RING, &LIMITS],
+                Row::Qdisc => vec![&WAITING, &QDISC_DROPS],
+            };
             let name = |end: usize| &plan.namespaces[world.linux.veths.ends[end].namespace as usize].name;
             let queue = Entity::new(row_name(plan, world, end, row), row.kind(), name(end));
-            found.push((queue.towards(name(end ^ 1)), end, sources));
+            found.push((queue.towards(name(end ^ 1)), tables, end));
         }
     }
     for (index, ping) in plan.pings.iter().enumerate() {
         let entity = Entity::new(&ping.name, "ping", &ping.src).towards(&ping.dst).of_item(&ping.name);
-        found.push((entity, index, vec![Rtt]));
+        found.push((entity, vec![&PING], index));
     }
     found
-}
-
-/// A value of the bin that ends now.
-pub(super) fn read(world: &mut World, index: usize, source: VethSource, before: &mut u64, span: Time) -> f64 {
-    use VethSource::*;
-    let now = world.fabric.run.now;
-    let veths = &mut world.linux.veths;
-    let counter = match source {
-        MeanPackets(row) => return row.of(&mut veths.ends[index]).packets.take_mean(now, span),
-        MaxPackets(row) => return row.of(&mut veths.ends[index]).packets.take_max() as f64,
-        MeanBytes(row) => return row.of(&mut veths.ends[index]).bytes.take_mean(now, span),
-        MaxBytes(row) => return row.of(&mut veths.ends[index]).bytes.take_max() as f64,
-        Limit => return veths.ends[index].queue.limit() as f64,
-        InFlight => return veths.ends[index].queue.in_flight() as f64,
-        Rtt => return veths.pings[index].rtt.0 as f64,
-        Dropped(Row::Qdisc) => veths.ends[index].tally.qdisc_drops,
-        Dropped(_) => veths.ends[index].tally.ring_drops + veths.ends[index].tally.frame_drops,
-        Delivered => veths.namespaces[index].delivered_bytes,
-        CpuShare => {
-            let core = &world.linux.cores[veths.ends[index].poll_core as usize];
-            [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.spent(purpose, now).0).iter().sum()
-        }
-    };
-    let difference = counter - std::mem::replace(before, counter);
-    source.kind().of_difference(difference, span)
 }
 
 pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
@@ -168,30 +166,19 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
     let veths = &world.linux.veths;
     let ends = (0..veths.ends.len()).map(|end| {
         let e = &veths.ends[end];
-        let t = &e.tally;
-        let mut of_qdisc = Vec::new();
+        let mut counters = BTreeMap::new();
+        let mut add = |name, value| *counters.entry(name).or_insert(0) += value;
         if !e.qdisc.is_noqueue() {
-            super::qdisc::add_counters(&mut of_qdisc, &e.qdisc, world.fabric.run.now);
+            super::qdisc::count(&e.qdisc, world.fabric.run.now, &mut add);
         }
+        (END_COUNTS.count)(e, 0, &mut add);
         let mut queue = e.queue.clone();
         let (inflight_before, stopped_before) = (queue.in_flight(), queue.is_stopped());
         let mut freed_packets = 0;
         queue.tear_down(world.fabric.run.now, |_| freed_packets += 1);
         VethEnd {
             name: end_name(plan, world, end),
-            counters: BTreeMap::from_iter(of_qdisc.into_iter().chain([
-                ("offered_packets", t.offered),
-                ("delivered_packets", t.delivered),
-                ("qdisc_drops", t.qdisc_drops),
-                ("tx_dropped", t.ring_drops),
-                ("xdp_tx_dropped", t.frame_drops),
-                ("napi_polls", t.polls),
-                ("napi_polls_of_64", t.full_polls),
-                ("drv_xoff", e.queue.drv_stops),
-                ("stack_xoff", e.queue.stack_stops),
-                ("tx_timeout", e.queue.timeouts),
-                ("bql_limit", e.queue.limit() as u64),
-            ])),
+            counters,
             teardown: Teardown {
                 freed_packets,
                 inflight_before,

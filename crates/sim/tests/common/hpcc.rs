@@ -19,6 +19,7 @@ fn quantity(word: &str) -> u64 {
         "Gbps" | "Gb/s" => 1e9,
         "Mbps" | "Mb/s" => 1e6,
         "us" => 1e3,
+        "ms" => 1e6,
         "ns" => 1.0,
         other => panic!("unit {other}"),
     };
@@ -29,17 +30,73 @@ fn number<T: std::str::FromStr>(words: &mut std::str::SplitWhitespace) -> T {
     words.next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
+/// Words by key, without it.
+type Config<'a> = HashMap<&'a str, Vec<&'a str>>;
+
+fn value(config: &Config, key: &str) -> f64 {
+    config[key][0].parse().expect("a number")
+}
+
+/// The congestion control that a configuration asks for.
+fn control(config: &Config) -> Cc {
+    let value = |key: &str| value(config, key);
+    let flag = |key: &str| value(key) != 0.0;
+    let rate = |key: &str| quantity(config[key][0]);
+    match value("CC_MODE") as u32 {
+        1 => Cc::Dcqcn(Dcqcn {
+            alpha_resume_us: value("ALPHA_RESUME_INTERVAL") as u32,
+            rate_decrease_us: value("RATE_DECREASE_INTERVAL") as u32,
+            clamp_target_rate: flag("CLAMP_TARGET_RATE"),
+            rp_timer_us: value("RP_TIMER") as u32,
+            ewma_gain: value("EWMA_GAIN"),
+            fast_recovery_times: value("FAST_RECOVERY_TIMES") as u32,
+            rate_ai_bps: rate("RATE_AI"),
+            rate_hai_bps: rate("RATE_HAI"),
+            min_rate_bps: rate("MIN_RATE"),
+        }),
+        3 => Cc::Hpcc(Hpcc {
+            target_utilization: value("U_TARGET"),
+            max_stage: value("MI_THRESH") as u32,
+            rate_ai_bps: rate("RATE_AI"),
+            min_rate_bps: rate("MIN_RATE"),
+            int_multi: value("INT_MULTI") as u32,
+            fast_react: flag("FAST_REACT"),
+            multi_rate: flag("MULTI_RATE"),
+            sample_feedback: flag("SAMPLE_FEEDBACK"),
+        }),
+        7 => Cc::Timely(Timely {
+            rate_ai_bps: rate("RATE_AI"),
+            rate_hai_bps: rate("RATE_HAI"),
+            min_rate_bps: rate("MIN_RATE"),
+        }),
+        8 => Cc::Dctcp(Dctcp {
+            ewma_gain: value("EWMA_GAIN"),
+            rate_ai_bps: rate("DCTCP_RATE_AI"),
+            min_rate_bps: rate("MIN_RATE"),
+        }),
+        10 => Cc::Pint(Pint {
+            target_utilization: value("U_TARGET"),
+            max_stage: value("MI_THRESH") as u32,
+            rate_ai_bps: rate("RATE_AI"),
+            min_rate_bps: rate("MIN_RATE"),
+            log_base: value("PINT_LOG_BASE"),
+            probability: value("PINT_PROB"),
+        }),
+        _ => Cc::None {},
+    }
+}
+
 /// The plan of a case.
 pub fn plan(case: &str) -> HpccPlan {
     let config_text = text(case, "config.txt");
-    let config: HashMap<&str, Vec<&str>> = config_text
+    let config: Config = config_text
         .lines()
         .filter_map(|line| {
             let mut words = line.split_whitespace();
             Some((words.next()?, words.collect()))
         })
         .collect();
-    let value = |key: &str| -> f64 { config[key][0].parse().expect("a number") };
+    let value = |key: &str| value(&config, key);
     let flag = |key: &str| value(key) != 0.0;
     let map = |key: &str| -> Vec<(u64, f64)> {
         let pairs = config[key][1..].chunks(2);
@@ -78,22 +135,13 @@ pub fn plan(case: &str) -> HpccPlan {
         flows,
         stop_ns: floor_ns(value("SIMULATOR_STOP_TIME")),
         payload_bytes: value("PACKET_PAYLOAD_SIZE") as u32,
-        telemetry_bytes: 0,
-        cc: if value("CC_MODE") == 1.0 {
-            Cc::Dcqcn(Dcqcn {
-                alpha_resume_us: value("ALPHA_RESUME_INTERVAL") as u32,
-                rate_decrease_us: value("RATE_DECREASE_INTERVAL") as u32,
-                clamp_target_rate: flag("CLAMP_TARGET_RATE"),
-                rp_timer_us: value("RP_TIMER") as u32,
-                ewma_gain: value("EWMA_GAIN"),
-                fast_recovery_times: value("FAST_RECOVERY_TIMES") as u32,
-                rate_ai_bps: quantity(config["RATE_AI"][0]),
-                rate_hai_bps: quantity(config["RATE_HAI"][0]),
-                min_rate_bps: quantity(config["MIN_RATE"][0]),
-            })
-        } else {
-            Cc::None {}
+        telemetry_bytes: match value("CC_MODE") as u32 {
+            3 => 42,
+            7 => 8,
+            10 => 2,
+            _ => 0,
         },
+        cc: control(&config),
         rate_bound: flag("RATE_BOUND"),
         window: Window { enabled: flag("HAS_WIN"), global: flag("GLOBAL_T"), variable: flag("VAR_WIN") },
         ack_high_priority: flag("ACK_HIGH_PRIO"),
@@ -108,8 +156,12 @@ pub fn plan(case: &str) -> HpccPlan {
         },
         buffer_mib: value("BUFFER_SIZE") as u32,
         pause_time_us: 5,
-        link_down: None,
-        queue_monitor: None,
+        link_down: (value("LINK_DOWN") > 0.0).then(|| {
+            let end = |at: usize| config["LINK_DOWN"][at].parse().expect("a node");
+            LinkDown(2_000_000_000 + value("LINK_DOWN") as u64 * 1000, end(1), end(2))
+        }),
+        queue_monitor: (value("QLEN_MON_END") < 9e9)
+            .then(|| QueueMonitor(value("QLEN_MON_START") as u64, value("QLEN_MON_END") as u64)),
         rng: Rng { seed: 1, run: 1 },
         error_rate_per_link: value("ERROR_RATE_PER_LINK"),
         departures: Departures::default(),

@@ -1,32 +1,31 @@
 "use strict";
-(function () {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
-  const phone = window.matchMedia("(max-width: 760px)");
+(async function () {
+  const page = JSON.parse(document.getElementById("figures").textContent);
+  const figures = page.figures;
+  const element = (figure) => document.getElementById(figure.id);
 
-  // On a phone a finger on a plot scrolls the page; with a mouse it zooms in time.
-  function layoutOf(figure) {
-    const layout = JSON.parse(JSON.stringify(figure.layout));
-    layout.dragmode = phone.matches ? false : "zoom";
-    if (phone.matches) {
-      layout.xaxis.nticks = 5;
-      layout.margin.l -= 6;
-      if (layout.margin.r > 60) layout.margin.r -= 8;
-      else layout.margin.r = 8;
-    }
-    return layout;
+{% include "page.theme.js" %}
+
+{% include "page.queues.js" %}
+
+{% include "page.draw.js" %}
+
+{% include "page.time.js" %}
+
+{% include "page.numbers.js" %}
+
+  // plotly.js travels compressed: it is most of the page.
+  const library = document.createElement("script");
+  library.text = await new Response(unpacked("plotly")).text();
+  document.head.append(library);
+  await readQueues();
+  const drawn = figures.filter(element);
+  // What is in sight comes first. The page can be read, scrolled and used while the rest is drawn.
+  const height = window.innerHeight;
+  const seen = (figure) => element(figure).getBoundingClientRect().top < height;
+  for (const figure of [...drawn.filter(seen), ...drawn.filter((figure) => !seen(figure))]) {
+    await draw(figure);
+    await new Promise((resolve) => setTimeout(resolve));
   }
-
-  const config = {
-    responsive: true,
-    displaylogo: false,
-    // Where nothing hovers, as on a tablet or in a printed page, the bar would always lie over labels.
-    displayModeBar: phone.matches || window.matchMedia("(hover: none)").matches ? false : "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "pan2d", "zoom2d"],
-  };
-
-  const drawn = figures.map((figure) => Plotly.newPlot(figure.id, figure.data, layoutOf(figure), config));
-  phone.addEventListener("change", () => {
-    for (const figure of figures) Plotly.react(figure.id, figure.data, layoutOf(figure), config);
-  });
-  Promise.all(drawn).then(() => { document.documentElement.dataset.plots = "drawn"; });
+  document.documentElement.dataset.plots = "drawn";
 })();

@@ -1,13 +1,11 @@
 //! Hosts: flows start, data and ACKs are sent and received.
 
-use tailback_proto::congestion::AckInfo;
-use tailback_proto::units::Time;
-
+use super::cc::dcqcn::ReactionPoint;
+use super::cc::Path;
 use super::clock::serialization;
 use super::packet::{Kind, Packet, CNP, NONE};
 use super::plan::DATA_HEADER_BYTES;
 use super::qp::{RecvQp, SendQp};
-use super::reaction::ReactionPoint;
 use super::routing::{murmur3, NIC_SEED};
 use super::world::{Event, Fct, World};
 
@@ -62,7 +60,7 @@ impl World {
         }
         let base_rtt = self.base_rtt(flow as usize);
         if let Some(acks) = &mut self.acks {
-            acks.begin(flow, &self.plan.cc, qp.line_rate, base_rtt);
+            acks.begin(flow, Path { line_rate: qp.line_rate, base_rtt_ns: base_rtt, window: qp.window });
         }
         qp.data_path = self.add_path(port, qp.key(false), qp.dst);
         qp.ack_path = self.add_path(self.recv[flow as usize].port, qp.key(true), qp.src);
@@ -108,7 +106,7 @@ impl World {
 
     /// Notes when a queue pair may send next.
     #[inline]
-    fn update_ready(&mut self, flow: u32) {
+    pub fn update_ready(&mut self, flow: u32) {
         let qp = &self.send[flow as usize];
         if qp.slot != NONE {
             let nic = &mut self.nics[self.ports[qp.port as usize].owner as usize];
@@ -148,11 +146,14 @@ impl World {
     }
 
     pub fn on_wake(&mut self, port: u32) {
-        let owner = self.ports[port as usize].owner as usize;
-        if self.nics[owner].wake_at == Some(self.now) {
-            self.nics[owner].wake_at = None;
-            self.transmit(port);
+        let nic = &mut self.nics[self.ports[port as usize].owner as usize];
+        // A cancelled entry was scheduled before one of the same time that counts, and so happens before it.
+        if let Some(cancelled) = nic.cancelled_wakes.iter().position(|&at| at == self.now) {
+            nic.cancelled_wakes.swap_remove(cancelled);
+            return;
         }
+        nic.wake_at = None;
+        self.transmit(port);
     }
 
     /// The next queue pair of the round robin that may send now.
@@ -243,7 +244,7 @@ impl World {
         qp.last_wire = wire;
         let packet = self.packets.add(packet);
         if let Some(acks) = &mut self.acks {
-            acks.depart(packet, Time(self.now));
+            acks.depart(packet, self.now / 1000);
         }
         self.start(port, packet);
         let qp = &mut self.send[flow as usize];
@@ -275,7 +276,6 @@ impl World {
         }
         let acknowledged =
             if plan.back_to_zero { seq / plan.l2_chunk_bytes * plan.l2_chunk_bytes } else { seq };
-        let before = qp.snd_una;
         if acknowledged > qp.snd_una {
             self.host_counters[qp.src as usize].goodput_tx += (acknowledged - qp.snd_una) as u64;
             qp.snd_una = acknowledged;
@@ -294,51 +294,11 @@ impl World {
             self.on_cnp(flow, sent);
         }
         if self.acks.is_some() {
-            self.tell(flow, packet, before, flags & CNP != 0);
+            self.tell(flow, packet, seq, flags & CNP != 0);
         }
         self.restart_timeout(flow);
         let port = self.send[flow as usize].port;
         self.transmit(port);
-    }
-
-    /// Tells a flow's controller of an ACK.
-    #[inline(never)]
-    fn tell(&mut self, flow: u32, packet: u32, before: u32, marked: bool) {
-        let Some(acks) = &mut self.acks else { return };
-        let qp = &mut self.send[flow as usize];
-        if qp.done {
-            acks.end(flow);
-            return;
-        }
-        let info = AckInfo {
-            now: Time(self.now),
-            rtt: Time::ZERO,
-            completes_burst: false,
-            newly_acked_bytes: (qp.snd_una - before) as u64,
-            acknowledged_bytes: qp.snd_una as u64,
-            sent_bytes: qp.snd_nxt as u64,
-            receiver_delay: Time::ZERO,
-            marked,
-            hop_count: 0,
-            hops: &[],
-        };
-        let Some(rate) = acks.on_ack(flow, packet, &info) else { return };
-        let before = std::mem::replace(&mut qp.reaction.rate, rate);
-        if !acks.needs_hops() || before == rate || !self.plan.rate_bound {
-            return;
-        }
-        // HPCC's new rate counts from the packet sent last on; the NIC wakes earlier if need be.
-        let wire = qp.last_wire;
-        let gap = |rate| serialization(wire, rate, self.exact);
-        qp.next_avail = (qp.next_avail + gap(rate)).saturating_sub(gap(before));
-        let (next, port) = (qp.next_avail, qp.port);
-        self.update_ready(flow);
-        let nic = &mut self.nics[self.ports[port as usize].owner as usize];
-        if nic.wake_at.is_some_and(|at| next < at) {
-            let at = next.max(self.now);
-            nic.wake_at = Some(at);
-            self.schedule(at, Event::Wake, port);
-        }
     }
 
     fn on_cnp(&mut self, flow: u32, sent: u64) {

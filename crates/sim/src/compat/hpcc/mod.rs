@@ -5,13 +5,12 @@
 //! handler schedules what the handler there schedules, in its order; handlers call each other directly as there. And
 //! the random numbers are ns-3's, drawn in the same order (`random`).
 //!
-//! HPCC, TIMELY and DCTCP are the exception: they are this project's own (`ack_control`).
-//!
-//! Leaves out: the packet trace; HPCC-PINT; the limit of 1000 MiB of a port's queue; timers of queue pairs that are
+//! Leaves out: the packet trace; the limit of 1000 MiB of a port's queue; timers of queue pairs that are
 //! done, which nobody can see.
 
-mod ack_control;
+mod acks;
 mod audit;
+pub mod cc;
 mod clock;
 mod hash_order;
 mod host;
@@ -22,7 +21,6 @@ mod port;
 mod qp;
 mod queue_monitor;
 mod random;
-pub mod reaction;
 mod receive;
 mod recording;
 mod routing;
@@ -108,12 +106,6 @@ impl HpccSimulation {
             if world.pairs[index].rate == 0 {
                 let text = format!("no way from {} to {}", flow.0, flow.1);
                 return Err(impossible(&format!("flows[{index}]"), text));
-            }
-            let base_rtt = world.base_rtt(index);
-            let dst = world.routes.host(flow.1);
-            for &port in world.routes.next_ports(flow.0, dst) {
-                let rate = world.ports[port as usize].rate;
-                ack_control::congestion(&plan.cc, rate, base_rtt).map_err(|text| impossible("cc", text))?;
             }
         }
         world.begin();

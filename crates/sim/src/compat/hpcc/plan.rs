@@ -116,12 +116,14 @@ pub enum Cc {
     None {},
     /// DCQCN's reaction point as that simulator has it.
     Dcqcn(Dcqcn),
-    /// HPCC after the paper.
+    /// HPCC.
     Hpcc(Hpcc),
-    /// TIMELY after the paper.
+    /// TIMELY.
     Timely(Timely),
     /// DCTCP with a rate.
     Dctcp(Dctcp),
+    /// HPCC with PINT.
+    Pint(Pint),
 }
 
 /// HPCC under that simulator's names.
@@ -135,6 +137,31 @@ pub struct Hpcc {
     pub max_stage: u32,
     pub rate_ai_bps: u64,
     pub min_rate_bps: u64,
+    /// Units of the telemetry's fields: 128 B sent and 80 B waiting, times this.
+    pub int_multi: u32,
+    /// Every ACK changes the rate, not only the first of a round trip.
+    pub fast_react: bool,
+    /// A rate for each hop; the lowest counts.
+    pub multi_rate: bool,
+    /// Within a round trip, hops without a queue do not count.
+    pub sample_feedback: bool,
+}
+
+/// HPCC with PINT under that simulator's names.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Pint {
+    /// eta.
+    pub target_utilization: f64,
+    /// Additive steps before a multiplicative one.
+    pub max_stage: u32,
+    pub rate_ai_bps: u64,
+    pub min_rate_bps: u64,
+    /// Base of the logarithm that a packet carries.
+    pub log_base: f64,
+    /// Share of the ACKs that count.
+    pub probability: f64,
 }
 
 /// TIMELY under that simulator's names.
@@ -390,12 +417,28 @@ impl HpccPlan {
             Cc::Hpcc(cc) => (cc.min_rate_bps, cc.rate_ai_bps, 0),
             Cc::Timely(cc) => (cc.min_rate_bps, cc.rate_ai_bps, cc.rate_hai_bps),
             Cc::Dctcp(cc) => (cc.min_rate_bps, cc.rate_ai_bps, 0),
+            Cc::Pint(cc) => (cc.min_rate_bps, cc.rate_ai_bps, 0),
         };
         require((1_000..=top).contains(&min), "cc", "min_rate_bps is not in 1 kbit/s to 1 Pbit/s")?;
         for (name, value) in [("rate_ai_bps", additive), ("rate_hai_bps", hyper)] {
             require(value <= top, "cc", format!("{name} is above 1 Pbit/s"))?;
         }
-        let Cc::Dcqcn(cc) = &self.cc else { return Ok(()) };
+        let cc = match &self.cc {
+            Cc::Dcqcn(cc) => cc,
+            Cc::Hpcc(cc) => {
+                require(cc.target_utilization > 0.0, "cc", "target_utilization must be above 0")?;
+                return require(cc.int_multi > 0, "cc", "int_multi must be above 0");
+            }
+            Cc::Pint(cc) => {
+                require(cc.target_utilization > 0.0, "cc", "target_utilization must be above 0")?;
+                require(cc.log_base > 1.0, "cc", "log_base must be above 1")?;
+                return require(cc.probability >= 0.0, "cc", "probability is below 0");
+            }
+            Cc::Dctcp(cc) => {
+                return require((0.0..=1.0).contains(&cc.ewma_gain), "cc", "ewma_gain is not in 0 to 1");
+            }
+            Cc::None {} | Cc::Timely(_) => return Ok(()),
+        };
         for (name, value) in [
             ("alpha_resume_us", cc.alpha_resume_us),
             ("rate_decrease_us", cc.rate_decrease_us),

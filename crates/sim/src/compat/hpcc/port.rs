@@ -119,8 +119,10 @@ pub(super) struct Nic {
     pub last_served: u32,
     /// Finished ones among `qps`.
     pub finished: u32,
-    /// When it wakes to send; an entry of the calendar for another time is a cancelled one.
+    /// When it wakes to send.
     pub wake_at: Option<u64>,
+    /// Entries of the calendar that no longer count: it was to wake earlier.
+    pub cancelled_wakes: Vec<u64>,
 }
 
 /// Counters of a host.

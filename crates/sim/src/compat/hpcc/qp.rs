@@ -1,8 +1,8 @@
 //! Queue pairs: one for each message.
 
+use super::cc::dcqcn::ReactionPoint;
 use super::packet::NONE;
 use super::plan::Flow;
-use super::reaction::ReactionPoint;
 use super::routing::{address, flow_key};
 
 /// The sending half.

@@ -1,8 +1,6 @@
 //! Switches: shared buffer, PFC, ECN, ECMP.
 
-use tailback_proto::congestion::HopTelemetry;
-use tailback_proto::units::{Rate, Time};
-
+use super::cc::Leaving;
 use super::packet::{Kind, Packet, CE, NONE};
 use super::plan::PFC_BYTES;
 use super::port::LANES;
@@ -141,7 +139,7 @@ impl World {
         if self.packets[packet].priority != 0 {
             self.on_dequeue(port, packet);
         }
-        if self.acks.as_ref().is_some_and(|acks| acks.needs_hops()) {
+        if self.acks.as_ref().is_some_and(|acks| acks.uses_switches()) {
             self.write_telemetry(port, packet);
         }
         self.start(port, packet);
@@ -149,16 +147,21 @@ impl World {
 
     #[inline(never)]
     fn write_telemetry(&mut self, port: u32, packet: u32) {
-        let p = &self.ports[port as usize];
-        let telemetry = HopTelemetry {
-            at: Time(self.now),
+        let (p, leaves) = (&self.ports[port as usize], &self.packets[packet]);
+        let leaving = Leaving {
+            port,
+            now_ns: self.now / 1000,
             tx_bytes: p.tx_bytes,
-            queue_bytes: p.queued as u64,
-            rate: Rate(p.rate),
+            queued: p.queued,
+            rate: p.rate,
+            wire: leaves.wire as u32,
+            data: (leaves.kind == Kind::Data).then_some(packet),
         };
-        if let (Some(acks), Kind::Data) = (&mut self.acks, self.packets[packet].kind) {
-            acks.pass(packet, telemetry);
+        if let Some(acks) = &mut self.acks {
+            acks.pass(&leaving);
         }
+        #[cfg(test)]
+        self.log_written(&leaving);
     }
 
     /// Gives the packet's buffer back, marks, resumes: in this order, before it is sent.

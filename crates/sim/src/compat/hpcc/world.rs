@@ -2,16 +2,15 @@
 
 use tailback_proto::units::Time;
 
-use super::ack_control::AckControl;
+use super::cc::{dcqcn, AckControl};
 use super::clock::serialization;
 use super::hash_order::HashOrder;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
-use super::plan::{Flow, HpccPlan, Link, PFC_BYTES};
+use super::plan::{Cc, Flow, HpccPlan, Link, PFC_BYTES};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
-use super::reaction;
 use super::routing::{Pair, Routes};
 use crate::engine::{prefetch, EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
@@ -124,7 +123,7 @@ pub(super) struct World {
     pub host_counters: Vec<HostCounters>,
     pub send: Vec<SendQp>,
     pub recv: Vec<RecvQp>,
-    pub reaction: Option<reaction::Parameters>,
+    pub reaction: Option<dcqcn::Parameters>,
     pub acks: Option<AckControl>,
     pub routes: Routes,
     /// By flow: figures of the way from its sender to its receiver.
@@ -159,6 +158,9 @@ pub(super) struct World {
     pub exact: bool,
     pub data_overhead: u32,
     pub ack_bytes: u32,
+    /// Lines of the controllers' and of the switches' log.
+    #[cfg(test)]
+    pub log: [Vec<String>; 2],
 }
 
 impl World {
@@ -179,7 +181,8 @@ impl World {
         let ends = |flow: &Flow| (routes.host(flow.0), routes.host(flow.1));
         let ends: Vec<_> = plan.flows.iter().map(ends).collect();
         let pairs = ends.into_iter().map(|(src, dst)| routes.pair(src, dst)).collect();
-        let (largest_rtt, largest_bdp) = if plan.window.global { routes.largest() } else { (0, 0) };
+        let needs_largest = plan.window.global || matches!(plan.cc, Cc::Pint(_));
+        let (largest_rtt, largest_bdp) = if needs_largest { routes.largest() } else { (0, 0) };
         let mut world = World {
             now: 0,
             stop: plan.stop_ns * 1000,
@@ -197,10 +200,10 @@ impl World {
             send: Vec::new(),
             recv: Vec::new(),
             reaction: match &plan.cc {
-                super::plan::Cc::Dcqcn(cc) => Some(cc.into()),
+                Cc::Dcqcn(cc) => Some(cc.into()),
                 _ => None,
             },
-            acks: AckControl::new(&plan.cc),
+            acks: AckControl::new(&plan.cc, plan.payload_bytes, largest_rtt),
             routes,
             pairs,
             largest_rtt,
@@ -229,6 +232,8 @@ impl World {
             exact,
             data_overhead,
             ack_bytes,
+            #[cfg(test)]
+            log: Default::default(),
             plan: plan.clone(),
         };
         let mut numbers = vec![0u16; plan.nodes as usize];

@@ -13,10 +13,10 @@
 //! context caches, and snoops between sockets other than as latency.
 
 pub(crate) mod ddio;
-mod gpu;
+pub(crate) mod gpu;
 mod iio;
 pub(crate) mod level;
-mod memory;
+pub(crate) mod memory;
 mod pcie;
 pub(crate) mod reads;
 mod receive_buffer;

@@ -1,0 +1,236 @@
+//! Mode 3, HPCC: each switch writes its load into data packets, and the ACK brings it to the sender.
+
+use super::super::plan::Hpcc as Parameters;
+use super::{whole, Ack, Carried, Flows, Leaving, Path};
+
+/// Hops that a packet has room for.
+const MAX_HOPS: usize = 5;
+/// Units of the header's fields, times `INT_MULTI`.
+const BYTES_UNIT: u64 = 128;
+const QUEUE_UNIT: u64 = 80;
+/// Bits of the header's fields.
+const TIME_BITS: u32 = 24;
+const BYTES_BITS: u32 = 20;
+const QUEUE_BITS: u32 = 17;
+/// Rates that the header has a code for, in bit/s; a link of any other has the first one's.
+pub(crate) const LINE_RATES: [u64; 5] =
+    [25_000_000_000, 50_000_000_000, 100_000_000_000, 200_000_000_000, 400_000_000_000];
+
+/// What a hop wrote, in the header's units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Hop {
+    /// In ns.
+    pub time: u32,
+    pub bytes: u32,
+    pub queue: u32,
+    /// Place in [`LINE_RATES`].
+    pub rate: u8,
+}
+
+/// The low bits of a number.
+fn low(value: u64, bits: u32) -> u32 {
+    (value & ((1 << bits) - 1)) as u32
+}
+
+impl Hop {
+    fn of(leaving: &Leaving, multi: u64) -> Hop {
+        Hop {
+            time: low(leaving.now_ns, TIME_BITS),
+            bytes: low(leaving.tx_bytes / (BYTES_UNIT * multi), BYTES_BITS),
+            queue: low(leaving.queued as u64 / (QUEUE_UNIT * multi), QUEUE_BITS),
+            rate: LINE_RATES.iter().position(|&rate| rate == leaving.rate).unwrap_or(0) as u8,
+        }
+    }
+}
+
+/// What a packet carries: its hops, and how many have written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in super::super) struct Area {
+    pub hops: [Hop; MAX_HOPS],
+    pub count: u16,
+}
+
+impl Area {
+    fn add(&mut self, hop: Hop) {
+        self.hops[self.count as usize % MAX_HOPS] = hop;
+        self.count = self.count.wrapping_add(1);
+    }
+}
+
+/// With `MULTI_RATE`: a hop as the sender sees it, with a rate of its own.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct OwnRate {
+    pub u: f64,
+    pub rate: u64,
+    pub stage: u32,
+}
+
+/// A flow's controller.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Flow {
+    path: Path,
+    /// Utilization, smoothed over a round trip.
+    pub u: f64,
+    /// The rate that increases and cuts start from, in bit/s.
+    pub rate: u64,
+    /// Additive steps since the last multiplicative one.
+    pub stage: u32,
+    /// An ACK beyond this byte ends a round trip; 0 before the first.
+    pub last_update: u32,
+    /// What the hops wrote last.
+    pub hops: [Hop; MAX_HOPS],
+    pub own: [OwnRate; MAX_HOPS],
+}
+
+impl Flow {
+    pub fn new(path: Path) -> Self {
+        let rate = path.line_rate;
+        Flow {
+            path,
+            u: 1.0,
+            rate,
+            stage: 0,
+            last_update: 0,
+            hops: [Hop::default(); MAX_HOPS],
+            own: [OwnRate { u: 1.0, rate, stage: 0 }; MAX_HOPS],
+        }
+    }
+
+    /// An ACK with what its data packet collected: the rate to send at from now on.
+    pub fn on_ack(&mut self, p: &Parameters, ack: &Ack, area: &Area) -> Option<u64> {
+        let full = ack.seq > self.last_update;
+        if !full && !p.fast_react {
+            return None;
+        }
+        if self.last_update == 0 {
+            self.last_update = ack.snd_nxt;
+            self.hops = area.hops;
+            return None;
+        }
+        let rate = if area.count as usize <= MAX_HOPS { self.react(p, full, area) } else { None };
+        if full {
+            self.last_update = self.last_update.max(ack.snd_nxt);
+        }
+        rate
+    }
+
+    /// Takes each hop's load in. Rates only move on for good where a round trip is full.
+    fn react(&mut self, p: &Parameters, full: bool, area: &Area) -> Option<u64> {
+        let (count, rtt) = (area.count as usize, self.path.base_rtt_ns);
+        let mut used = [false; MAX_HOPS];
+        let (mut largest, mut over_ns) = (0.0, 0);
+        for (i, &hop) in area.hops[..count].iter().enumerate() {
+            if p.sample_feedback && !full && hop.queue == 0 {
+                continue;
+            }
+            used[i] = true;
+            let tau = low(hop.time.wrapping_sub(self.hops[i].time) as u64, TIME_BITS) as u64;
+            let u = self.utilization(p, tau, &self.hops[i], &hop);
+            if p.multi_rate {
+                let (own, tau) = (&mut self.own[i].u, tau.min(rtt));
+                *own = (*own * (rtt - tau) as f64 + u * tau as f64) / rtt as f64;
+            } else if u > largest {
+                (largest, over_ns) = (u, tau);
+            }
+            self.hops[i] = hop;
+        }
+        if !used.contains(&true) {
+            return None;
+        }
+        if p.multi_rate {
+            return Some(self.step_by_hop(p, full, &used[..count]));
+        }
+        let over_ns = over_ns.min(rtt);
+        self.u = (self.u * (rtt - over_ns) as f64 + largest * over_ns as f64) / rtt as f64;
+        let (rate, stage) = step(&p.into(), self.u, self.rate, self.stage, self.path.line_rate);
+        if full {
+            (self.rate, self.stage) = (rate, stage);
+        }
+        Some(rate)
+    }
+
+    /// Load of a hop between two packets: what it sent and what waits there, against its rate.
+    fn utilization(&self, p: &Parameters, tau: u64, before: &Hop, now: &Hop) -> f64 {
+        let multi = p.int_multi as u64;
+        let line = LINE_RATES[now.rate as usize] as f64;
+        let bytes = low(now.bytes.wrapping_sub(before.bytes) as u64, BYTES_BITS) as u64 * BYTES_UNIT * multi;
+        let sent_bps = (bytes * 8) as f64 / (tau as f64 * 1e-9);
+        let waiting = before.queue.min(now.queue) as u64 * QUEUE_UNIT * multi;
+        sent_bps / line + waiting as f64 * self.path.line_rate as f64 / line / self.path.window as f64
+    }
+
+    /// With `MULTI_RATE`: every hop has its step, and the lowest rate counts.
+    fn step_by_hop(&mut self, p: &Parameters, full: bool, used: &[bool]) -> u64 {
+        let mut lowest = self.path.line_rate;
+        for (own, &used) in self.own.iter_mut().zip(used) {
+            let mut rate = own.rate;
+            if used {
+                let (stepped, stage) = step(&p.into(), own.u, own.rate, own.stage, self.path.line_rate);
+                rate = stepped;
+                if full {
+                    (own.rate, own.stage) = (stepped, stage);
+                }
+            }
+            lowest = lowest.min(rate);
+        }
+        if full {
+            self.rate = lowest;
+        }
+        lowest
+    }
+}
+
+/// Parameters of a step, which mode 10 takes, too.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Step {
+    pub target_utilization: f64,
+    pub max_stage: u32,
+    pub additive: u64,
+    pub min_rate: u64,
+}
+
+impl From<&Parameters> for Step {
+    fn from(p: &Parameters) -> Self {
+        Step {
+            target_utilization: p.target_utilization,
+            max_stage: p.max_stage,
+            additive: p.rate_ai_bps,
+            min_rate: p.min_rate_bps,
+        }
+    }
+}
+
+/// The rate and the stage after a step from `rate` at utilization `u`: towards the target by a factor, or up by a step.
+pub(super) fn step(p: &Step, u: f64, rate: u64, stage: u32, line_rate: u64) -> (u64, u32) {
+    let c = u / p.target_utilization;
+    let (rate, stage) = if c >= 1.0 || stage >= p.max_stage {
+        (whole(rate as f64 / c).wrapping_add(p.additive), 0)
+    } else {
+        (rate + p.additive, stage + 1)
+    };
+    (rate.max(p.min_rate).min(line_rate), stage)
+}
+
+/// All flows, and what their packets carry.
+#[derive(Debug)]
+pub(in super::super) struct Mode {
+    pub parameters: Parameters,
+    pub flows: Flows<Flow>,
+    pub areas: Carried<Area>,
+}
+
+impl Mode {
+    pub fn new(parameters: &Parameters) -> Self {
+        Mode { parameters: *parameters, flows: Flows::default(), areas: Carried::default() }
+    }
+
+    pub fn pass(&mut self, leaving: &Leaving) {
+        if let Some(packet) = leaving.data {
+            self.areas.0[packet as usize].add(Hop::of(leaving, self.parameters.int_multi as u64));
+        }
+    }
+
+    pub fn on_ack(&mut self, flow: u32, packet: u32, ack: &Ack) -> Option<u64> {
+        self.flows.get(flow)?.on_ack(&self.parameters, ack, &self.areas.0[packet as usize])
+    }
+}

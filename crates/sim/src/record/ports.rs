@@ -1,0 +1,145 @@
+//! What is recorded of the ports of hosts and switches, by lane: the queues of a class, what fills them, what pauses them.
+
+use super::quantity::{counters, quantities};
+use crate::fabric::drops::DropReason;
+use crate::fabric::port::mean_of_ticks;
+use crate::fabric::{port_and_class, Fabric};
+
+quantities! {
+    /// How long an egress queue is.
+    EGRESS of ["egress"], |bin, at| {
+        "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time" = {
+            let queue = &mut bin.world.fabric.queues[at];
+            queue.integrate(bin.now);
+            mean_of_ticks(std::mem::take(&mut queue.byte_ticks), bin.now, bin.span)
+        };
+        "queue_max_bytes": Max, "bytes", "most bytes waiting" = {
+            let queue = &mut bin.world.fabric.queues[at];
+            std::mem::replace(&mut queue.max_bytes, queue.bytes) as f64
+        };
+    }
+}
+
+quantities! {
+    /// What became of packets at an egress queue.
+    MARKS of ["egress"], |bin, at| {
+        "ecn_marked": Count ("ecn_marked_tc_#"), "packets", "packets marked CE at it"
+            = bin.world.fabric.marked[at];
+        "dropped": Count keeps, "packets", "packets for it that were dropped" = bin.world.fabric.dropped[at][0];
+    }
+}
+
+quantities! {
+    /// What a peer's pauses do.
+    PAUSED of ["send", "egress"], |bin, at| {
+        "paused_share": Share keeps ("rx_prio#_pause_duration"), "share", "time for which the peer had it paused; the counter in us"
+            = bin.world.fabric.pauses[at].paused_until(bin.now).0;
+    }
+}
+
+quantities! {
+    /// What a port holds its peer paused for.
+    PAUSING of ["ingress", "nic-rx"], |bin, at| {
+        "pausing_share": Share ("tx_prio#_pause_duration"), "share", "time for which it held its peer paused; the counter in us"
+            = bin.world.fabric.pausing[at].held_until(bin.now).0;
+    }
+}
+
+quantities! {
+    /// How full an ingress group is.
+    INGRESS of ["ingress"], |bin, at| {
+        "queue_mean_bytes": Mean, "bytes", "bytes of its packets that wait in egress queues, weighted by time" = {
+            let group = &mut bin.world.fabric.groups[at];
+            group.integrate(bin.now);
+            mean_of_ticks(std::mem::take(&mut group.byte_ticks), bin.now, bin.span)
+        };
+        "queue_max_bytes": Max, "bytes", "most bytes of its packets that wait" = {
+            let group = &mut bin.world.fabric.groups[at];
+            let bytes = group.bytes();
+            std::mem::replace(&mut group.max_bytes, bytes) as f64
+        };
+        "xoff_bytes": Mean, "bytes", "its threshold at the end of the bin" = xoff(&bin.world.fabric, at);
+    }
+}
+
+quantities! {
+    /// What an ingress group refused.
+    REFUSED of ["ingress"], |bin, at| {
+        "dropped": Count keeps, "packets", "packets that its headroom had no room for" = bin.world.fabric.dropped[at][1];
+    }
+}
+
+quantities! {
+    /// What a host has to send in a class.
+    SEND of ["send"], |bin, at| {
+        "queue_mean_bytes": Mean, "bytes", "posted and not yet sent, at the end of the bin" = {
+            let (port, class) = port_and_class(at);
+            bin.world.nics[bin.world.fabric.ports[port].owner as usize].backlog_bytes[class as usize] as f64
+        };
+        "queue_max_bytes": Max, "bytes", "the same" = {
+            let (port, class) = port_and_class(at);
+            bin.world.nics[bin.world.fabric.ports[port].owner as usize].backlog_bytes[class as usize] as f64
+        };
+    }
+}
+
+fn xoff(fabric: &Fabric, at: usize) -> f64 {
+    let (port, class) = port_and_class(at);
+    let switch = &fabric.switches[fabric.ports[port].owner as usize - fabric.hosts];
+    switch.ingress_threshold(switch.pool(class)) as f64
+}
+
+counters! {
+    /// Frames of a class, from address to FCS.
+    FRAMES of ["port"], |fabric: Fabric, at| {
+        "tx_prio#_packets": "packets", "frames sent; PFC frames belong to no priority" = fabric.queues[at].tx_packets;
+        "tx_prio#_bytes": "bytes", "bytes sent, from address to FCS" = fabric.queues[at].tx_bytes;
+        "rx_prio#_packets": "packets", "frames received" = fabric.groups[at].rx_packets;
+        "rx_prio#_bytes": "bytes", "bytes received, from address to FCS" = fabric.groups[at].rx_bytes;
+        "rx_prio#_pause": "packets", "PFC frames received: pauses, repeats and resumes" = fabric.pauses[at].frames;
+        "rx_prio#_pause_transition": "changes", "changes from paused to running" = fabric.pauses[at].transitions;
+        "tx_prio#_pause": "packets", "PFC frames sent" = fabric.pausing[at].frames;
+    }
+}
+
+counters! {
+    /// What a switch had no buffer for.
+    DISCARDS of ["switch port"], |fabric: Fabric, at| {
+        "tc_no_buffer_discard_uc_tc_#": "packets", "packets dropped because there was no buffer for them: for this egress queue, or of a lossless group of this port"
+            = dropped(fabric, at, DropReason::lacks_buffer);
+        "SAI_INGRESS_PRIORITY_GROUP_STAT_DROPPED_PACKETS:#": "packets", "packets that came by this port and were dropped there"
+            = dropped(fabric, at, DropReason::is_ingress);
+        "SAI_QUEUE_STAT_DROPPED_PACKETS:#": "packets", "packets dropped at this egress queue; what a link loses is none of them"
+            = dropped(fabric, at, |reason| !reason.is_ingress() && !reason.was_on_link());
+    }
+}
+
+counters! {
+    /// The most that an ingress group ever held, as SONiC's counters database has it.
+    WATERMARKS of ["switch port"], |fabric: Fabric, at| {
+        "SAI_INGRESS_PRIORITY_GROUP_STAT_SHARED_WATERMARK_BYTES:#": "bytes", "most bytes of the shared buffer that its packets held"
+            = fabric.groups[at].max_shared as u64;
+        "SAI_INGRESS_PRIORITY_GROUP_STAT_XOFF_ROOM_WATERMARK_BYTES:#": "bytes", "most bytes of its headroom that its packets held"
+            = fabric.groups[at].max_headroom as u64;
+    }
+}
+
+counters! {
+    /// What a PFC watchdog did, as SONiC's counters database has it, by queue.
+    WATCHDOG of ["switch port"], |fabric: Fabric, at| {
+        "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED:#": "storms", "storms that the PFC watchdog detected"
+            = fabric.watchdogs.get(&at).map_or(0, |watchdog| watchdog.detected);
+        "PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED:#": "storms", "storms of them that are over"
+            = fabric.watchdogs.get(&at).map_or(0, |watchdog| watchdog.restored);
+        "PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS:#": "packets", "packets that waited at the port, or came for it, in a storm"
+            = dropped(fabric, at, |reason| reason.is_storm() && reason != DropReason::StormIngress);
+        "PFC_WD_QUEUE_STATS_RX_DROPPED_PACKETS:#": "packets", "packets that came from the port in a storm"
+            = dropped(fabric, at, |reason| reason == DropReason::StormIngress);
+    }
+}
+
+/// Packets dropped at a lane for some of the reasons.
+pub(super) fn dropped(fabric: &Fabric, at: usize, counts: fn(DropReason) -> bool) -> u64 {
+    let tallies = fabric.drops[at].iter().zip(DropReason::ALL);
+    tallies.filter(|&(_, reason)| counts(reason)).map(|(tally, _)| tally.packets).sum()
+}

@@ -1,0 +1,133 @@
+//! What is recorded, for the book: every series, every counter and every column.
+
+use serde::Serialize;
+
+use super::columns::COLUMNS;
+use super::entity::KINDS;
+use super::quantity::{Counters, Quantity, Table};
+use super::{bridges, hosts, items, paths, ports, qdisc, queue_pairs, tcp, veth};
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct Reference {
+    /// Kinds of entities, and what each is.
+    pub kinds: Vec<(&'static str, &'static str)>,
+    /// Series and counters.
+    pub quantities: Vec<Documented>,
+    /// Of the flow table: name, type and what it is.
+    pub columns: Vec<(&'static str, &'static str, &'static str)>,
+}
+
+/// A series, a counter, or both.
+#[derive(Debug, Serialize)]
+pub struct Documented {
+    /// Kinds of entities that have the series.
+    pub of: &'static [&'static str],
+    /// What has the counter.
+    pub at: &'static str,
+    /// Name of the series; empty: it has none.
+    pub metric: &'static str,
+    /// Name of the counter, with N for a class; empty: it has none.
+    pub counter: String,
+    /// Unit of the series, or of the counter.
+    pub unit: &'static str,
+    /// How a bin's value comes about, in a word.
+    pub merged: &'static str,
+    /// One line.
+    pub help: &'static str,
+}
+
+impl Documented {
+    fn of(of: &'static [&'static str], row: &Quantity) -> Self {
+        Documented {
+            of,
+            at: counted_at(of),
+            metric: row.metric,
+            counter: row.counter.replace('#', "N"),
+            unit: row.unit,
+            merged: row.merged(),
+            help: row.help,
+        }
+    }
+}
+
+/// What counters of some kinds of entities are of.
+fn counted_at(of: &'static [&'static str]) -> &'static str {
+    match of {
+        ["receive"] | ["nic-rx"] => "host",
+        ["egress"] => "switch port",
+        ["send", ..] | ["ingress", ..] => "port",
+        _ => of[0],
+    }
+}
+
+/// What is recorded.
+pub fn reference() -> Reference {
+    let tables = [
+        &hosts::NIC,
+        &tcp::CPU,
+        &hosts::AGENT,
+        &items::ITEM,
+        &items::PART,
+        &queue_pairs::RATE,
+        &queue_pairs::DELIVERED,
+        &tcp::CONNECTION,
+        &ports::SEND,
+        &ports::EGRESS,
+        &ports::MARKS,
+        &ports::PAUSED,
+        &ports::INGRESS,
+        &ports::PAUSING,
+        &ports::REFUSED,
+        &tcp::RINGS,
+        &paths::BUFFER,
+        &paths::XOFF,
+        &paths::PCIE,
+        &paths::IIO,
+        &paths::TARGET,
+        &paths::MEMORY,
+        &paths::MEMORY_OF_NIC,
+        &bridges::TX_RING,
+        &bridges::QDISC,
+        &bridges::RX_RING,
+        &bridges::CORE,
+        &veth::LIST,
+        &veth::THREAD,
+        &veth::RING,
+        &veth::LIMITS,
+        &veth::WAITING,
+        &veth::QDISC_DROPS,
+        &veth::NAMESPACE,
+        &veth::PING,
+    ];
+    let series = tables
+        .into_iter()
+        .flat_map(|table: &'static Table| table.rows.iter().map(|row| Documented::of(table.of, row)));
+    let mut quantities: Vec<Documented> = series.collect();
+    counted(&mut quantities, &hosts::NIC_COUNTS);
+    counted(&mut quantities, &hosts::PROBES);
+    counted(&mut quantities, &hosts::LEVEL_CHANGES);
+    counted(&mut quantities, &tcp::RECEIVED);
+    counted(&mut quantities, &tcp::SEGMENTS);
+    counted(&mut quantities, &paths::COUNTS);
+    counted(&mut quantities, &paths::MEMORY_COUNTS);
+    counted(&mut quantities, &paths::GPU_COUNTS);
+    counted(&mut quantities, &ports::FRAMES);
+    counted(&mut quantities, &ports::DISCARDS);
+    counted(&mut quantities, &ports::WATERMARKS);
+    counted(&mut quantities, &ports::WATCHDOG);
+    counted(&mut quantities, &bridges::PORT_COUNTS);
+    counted(&mut quantities, &veth::END_COUNTS);
+    counted(&mut quantities, &qdisc::ROOT);
+    counted(&mut quantities, &qdisc::CHILD);
+    counted(&mut quantities, &qdisc::DROPPED);
+    counted(&mut quantities, &qdisc::RED);
+    counted(&mut quantities, &qdisc::CODEL);
+    counted(&mut quantities, &qdisc::FQ_CODEL);
+    let columns = COLUMNS.iter().map(|column| (column.name, column.read.type_name(), column.help));
+    Reference { kinds: KINDS.to_vec(), quantities, columns: columns.collect() }
+}
+
+fn counted<T>(quantities: &mut Vec<Documented>, table: &'static Counters<T>) {
+    quantities.extend(table.rows.iter().map(|row| Documented::of(table.of, row)));
+}

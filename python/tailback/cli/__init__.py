@@ -1,0 +1,118 @@
+"""The command line: `tailback run`, `explain`, `compare` and so on, each a file of this folder.
+
+Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
+problem on stderr), 3 something could not be written, 4 out of memory, 5 an error of another kind; 129, 130
+and 143 interrupted by SIGHUP, Ctrl-C and SIGTERM.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from tailback import signals
+from tailback.cli.status import BAD_INPUT, DONE, NOT_WRITTEN, silence_stdout
+from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
+
+COMMANDS = {
+    "run": "Run a scenario and write its result: report, tables, counters.",
+    "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
+    "sweep": "Run a scenario at many points with several seeds, and say which differences are noise.",
+    "explain": "Say where a run is stuck, and what shows it.",
+    "compare": "Say what differs between runs.",
+    "show": "Print a scenario in full, and where each value comes from.",
+    "counters": "Print the counters of a run as a tool on its hosts would.",
+    "list": "List the built-in scenarios and the published experiments.",
+    "schema": "Print the JSON Schema of scenario files.",
+    "reproduce": "Repeat a published experiment, or all, and check its claims.",
+}
+"""Each command is the `app` of the file of its name here, and this is the first line of its help."""
+
+
+class _Commands(TyperGroup):
+    """Loads the file of a command when it is called: what commands import takes a while."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            command = get_command(import_module(f"tailback.cli.{name}").app)
+            ctx.with_resource(signals.interrupting())  # until here a signal ends the process at once
+        return name, command, rest
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="tailback",
+    help="A simulator of RDMA networks (RoCEv2).",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _about in COMMANDS.items():
+    app.command(_name, help=_about)(lambda: None)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tailback import __version__
+
+        typer.echo(f"tailback {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A simulator of RDMA networks (RoCEv2)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The `tailback` command. Gives the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    if arguments is None and len(sys.argv) == 1:
+        arguments = ["--help"]
+    try:
+        status = app(args=arguments, prog_name="tailback", standalone_mode=False)
+        sys.stdout.flush()
+        return int(status or DONE)
+    except typer.TyperException as error:  # a wrong option or argument
+        typer.echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
+        return BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        return signals.status()
+    # The reader of the output, such as head, has seen enough. typer exits with 1 then: here that is a fault.
+    except (BrokenPipeError, SystemExit):
+        silence_stdout()
+        return DONE
+    except Exception as error:
+        if out_of_memory(error):
+            words = " ".join(str(error).split())
+            typer.echo(f"tailback: out of memory{': ' if words else ''}{words}", err=True)
+            return OUT_OF_MEMORY
+        if isinstance(error, OSError):  # such as a disk that is full
+            where = f"{error.filename}: " if error.filename else ""
+            typer.echo(f"tailback: {where}{error.strerror or error}", err=True)
+            try:
+                sys.stdout.flush()
+            except OSError:
+                silence_stdout()  # or the interpreter tries once more, and says so
+            return NOT_WRITTEN
+        from tailback.running import RunFailed  # by now it is loaded
+
+        if isinstance(error, RunFailed):
+            typer.echo(f"tailback: {error}", err=True)
+            return FAILED
+        raise

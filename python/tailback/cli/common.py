@@ -1,0 +1,121 @@
+"""What several commands share: their options, what becomes of bad input, the folder of a result."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from tailback import signals
+from tailback.cli.status import BAD_INPUT, silence_stdout
+from tailback.files.out_folder import LAST, Occupied, OutFolder
+from tailback.running import claimed
+from tailback.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+ScenarioName = Annotated[
+    str,
+    typer.Argument(metavar="NAME|FILE", help="A built-in scenario, a YAML file, or - for standard input."),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Set a value, such as traffic.0.qps=512; repeatable."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers; replaces run.seed.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
+]
+
+_PIPED_WIDTH = 10_000
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@contextmanager
+def bad_input() -> Iterator[None]:
+    """Turns bad input, and an interrupt at which there is no result, into lines on stderr and a status."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        interrupted("nothing was written")
+    except ScenarioError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def interrupted(what: str) -> NoReturn:
+    """Ends the command at an interrupt before there is a result; `what` has been written."""
+    typer.echo(f"tailback: interrupted before there was a result; {what}", err=True)
+    raise typer.Exit(signals.status()) from None
+
+
+@contextmanager
+def result_folder(out: Path | None, name: str) -> Iterator[OutFolder]:
+    """The folder for a result, claimed: that of --out, or `runs/NAME-TIME`, with a number after it if that is
+    taken.
+
+    At an interrupt it says what has been written.
+    """
+    with _claimed(out, name) as folder:
+        try:
+            yield folder
+        except KeyboardInterrupt:
+            if (folder.given / LAST).is_file():
+                interrupted(f"the result is in {folder.given}")
+            runs = [file.parent for file in folder.given.rglob(LAST) if not file.parent.name.startswith(".")]
+            places = ", ".join(sorted({str(run.parent) for run in runs}))
+            interrupted(f"runs that are complete are in {places}" if places else "nothing was written")
+
+
+def _claimed(out: Path | None, name: str) -> AbstractContextManager[OutFolder]:
+    if out is not None:
+        return claimed(out)
+    first = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, number = first, 1
+    while True:
+        # Another run may begin in the same second.
+        with suppress(Occupied):
+            if not folder.exists():
+                return claimed(folder, new=True)
+        number += 1
+        folder = first.with_name(f"{first.name}-{number}")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def say(tables: Sequence[RenderableType], where: str = "") -> None:
+    """Prints what a run came to, and where it is. Whoever does not read it to its end has seen enough."""
+    from rich.console import Console
+
+    try:
+        # What reads a pipe finds each row on a line of its own.
+        console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
+        for table in tables:
+            with console.capture() as shown:
+                console.print(table)
+            # Columns are filled with blanks to the console's width.
+            typer.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
+        if where:
+            typer.echo(where)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the library exits with 1: the status still tells
+        silence_stdout()
+
+
+def say_json(data: object) -> None:
+    """Prints data for other programs."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))

@@ -1,0 +1,41 @@
+"""`tailback compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import AsJson, bad_input, say, say_json
+from tailback.comparison import compare as compare_runs
+from tailback.comparison.terminal import rendered
+
+app = command_app()
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN RUN...", help="Folders of runs, or of runs with --seeds.")
+    ],
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", metavar="FILE.html", help="Write a page with plots that lie over each other."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what differs between runs.
+
+    The first is what the others are held against: settings, where each is stuck, figures, findings, and
+    flows in pairs. The folder of a run with --seeds is one side: then it says what is noise.
+    """
+    with bad_input():
+        comparison = compare_runs(*runs)
+        if page is not None:
+            comparison.write(page)
+        if as_json:
+            say_json(comparison.as_data())
+        else:
+            say([rendered(comparison)], "" if page is None else f"\n{page}")

@@ -1,0 +1,53 @@
+"""`tailback counters`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import Seed, Sets, bad_input
+from tailback.cli.progress import of_time, progress_bar
+from tailback.counters import STYLES, as_tool
+from tailback.run_folder import read_run, reading
+from tailback.running import run_checked
+from tailback.scenario import load
+
+app = command_app()
+
+
+@app.command()
+def counters(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run."),
+    ],
+    tool: Annotated[str, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")],
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="HOST", help="This host, switch, or port of a switch (sw0:h3) only."),
+    ] = None,
+    sets: Sets = None,
+    seed: Seed = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Print the counters of a run as a tool on its hosts and switches would.
+
+    Without --host every one of them has its part, after a heading. Of a scenario nothing is written.
+    """
+    folder = Path(run)
+    if folder.is_dir() and (sets or seed is not None):
+        raise typer.BadParameter("--set and --seed are for a scenario; this is the folder of a run")
+    with bad_input():
+        if folder.is_dir():
+            with reading(folder):
+                words = as_tool(read_run(folder), tool, host)
+        else:
+            scenario = load(run, sets=sets or (), seed=seed)
+            with progress_bar(quiet) as bar:
+                steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
+                result = run_checked(scenario, None, steps)
+            words = as_tool(result, tool, host)
+        typer.echo(words, nl=False)

@@ -1,0 +1,40 @@
+"""`tailback hpcc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import Out, Quiet, bad_input, result_folder
+from tailback.cli.outcome import conclude, even_in_part
+from tailback.cli.progress import of_time, progress_bar
+from tailback.hpcc.inputs import load_inputs
+from tailback.hpcc.plan import span_ps, warnings
+from tailback.hpcc.run import run_hpcc
+
+app = command_app()
+
+
+@app.command()
+def hpcc(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="That simulator's config file.")],
+    out: Out = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the files of the HPCC ns-3 simulator as they are.
+
+    Config, topology and flows are read as there. The folder gets fct.txt and pfc.txt in that simulator's
+    format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early
+    and keeps what was simulated.
+    """
+    with bad_input():
+        inputs = load_inputs(config)
+        for warning in warnings(inputs):
+            typer.echo(warning, err=True)
+        with result_folder(out, inputs.name) as folder, progress_bar(quiet) as bar:
+            steps = of_time(bar, inputs.name, *span_ps(inputs)) if bar else None
+            result = even_in_part(lambda: run_hpcc(inputs, out=folder, progress=steps))
+    raise typer.Exit(conclude(result, folder.given, quiet))

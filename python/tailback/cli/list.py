@@ -1,0 +1,24 @@
+"""`tailback list`."""
+
+from __future__ import annotations
+
+import typer
+
+from tailback import library
+from tailback.cli.command import command_app
+
+app = command_app()
+
+
+@app.command(name="list")
+def list_() -> None:
+    """List the built-in scenarios and the published experiments."""
+    rows = [
+        ("Scenarios (tailback run NAME)", library.scenarios()),
+        ("Published experiments (tailback reproduce NAME)", library.published()),
+    ]
+    width = max(len(name) for _, entries in rows for name in entries)
+    for number, (title, entries) in enumerate(rows):
+        typer.echo(f"{chr(10) if number else ''}{title}")
+        for name, about in entries.items():
+            typer.echo(f"  {name:<{width}}  {about}")

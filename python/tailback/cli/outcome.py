@@ -1,0 +1,36 @@
+"""What the run of one scenario came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tailback import signals
+from tailback.cli.common import say
+from tailback.cli.status import DONE, FAULT
+from tailback.running import Interrupted
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+
+def even_in_part(run: Callable[[], Result]) -> Result:
+    """The result of a run, also of one that was interrupted."""
+    try:
+        return run()
+    except Interrupted as interrupted:
+        return interrupted.result
+
+
+def conclude(result: Result, folder: Path, quiet: bool) -> int:
+    """Prints what a run came to. Gives the exit status."""
+    for fault in result.faults:
+        typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+    # A deadlock also ends a run before its time.
+    interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
+    where = str(folder) if quiet else f"\n{folder / 'report.html'}"
+    say([] if quiet else [result.closing_table()], where)
+    return signals.status() if interrupted else FAULT if result.faults else DONE

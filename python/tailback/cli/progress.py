@@ -1,0 +1,88 @@
+"""Progress bars on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tailback import text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from tailback._engine import Progress
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Bar | None]:
+    """A progress bar on stderr, or none where nobody would see it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[state]}", markup=False),
+        TextColumn("left"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield bar
+
+
+def of_time(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progress], None]:
+    """Moves the bar as a run goes on: simulated time, packet-hops and their speed.
+
+    The speed counts from the first call: what sets up a run before that simulates nothing.
+    """
+    task = bar.add_task(name, total=end_ps - begin_ps, state="setting up")
+    first: dict[str, tuple[float, int]] = {}
+
+    def step(state: Progress) -> None:
+        now, time_ps = time.perf_counter(), max(state.time_ps - begin_ps, 0)
+        begin, hops = first.setdefault("at", (now, state.packet_hops))
+        words = f"{text.duration(time_ps / 1e12)}  {state.packet_hops / 1e6:.1f} M packet-hops"
+        if now > begin:
+            words += f"  {(state.packet_hops - hops) / (now - begin) / 1e6:.1f} M/s"
+        if state.done:  # with everything sent, maybe before the time that was planned
+            bar.update(task, completed=end_ps - begin_ps, state="writing results")
+        else:
+            bar.update(task, completed=time_ps, state=words)
+
+    return step
+
+
+def of_runs(bar: Bar) -> Callable[[str, float], None]:
+    """Moves a bar for each run."""
+    tasks: dict[str, TaskID] = {}
+
+    def share(what: str, done: float) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=1.0, state="")
+        bar.update(tasks[what], completed=done)
+
+    return share
+
+
+def of_all(bar: Bar, name: str, runs: int) -> Callable[[str, float], None]:
+    """Moves a bar for all runs together, and one for each run that is under way."""
+    whole = bar.add_task(name, total=runs, state=f"0 of {runs} runs")
+    tasks: dict[str, TaskID] = {}
+    shares: dict[str, float] = {}
+
+    def share(what: str, done: float) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=1.0, state="")
+        shares[what] = done
+        bar.update(tasks[what], completed=done, visible=done < 1.0)
+        over = sum(one >= 1.0 for one in list(shares.values()))
+        bar.update(whole, completed=sum(list(shares.values())), state=f"{over} of {runs} runs")
+
+    return share

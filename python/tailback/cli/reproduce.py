@@ -1,0 +1,61 @@
+"""`tailback reproduce`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tailback import signals
+from tailback.cli.command import command_app
+from tailback.cli.common import Out, bad_input, cores, result_folder, say
+from tailback.cli.progress import of_all, progress_bar
+from tailback.reproduce import ALL, names, planned_runs, reproduce_all
+from tailback.reproduce import reproduce as repeat
+from tailback.scenario import Problem, ScenarioError
+
+if TYPE_CHECKING:
+    from tailback.reproduce import AllReproductions, Reproduction
+
+app = command_app()
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|all", help="A published experiment, or all of them in one report.")
+    ],
+    out: Out = None,
+    strict: Annotated[bool, typer.Option("--strict", help="End with status 1 if a claim is missed.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Simulate less: a look, not a verdict.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="IDS", help="Only these claims, such as C9,C10; repeatable."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, max=256, metavar="N", help="Runs at a time; default: a core each."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Repeat a published experiment, or all, and check its claims.
+
+    Each claim is set against what was measured: met, or missed.
+    """
+    ids = [one.strip() for entry in only or () for one in entry.split(",")]
+    jobs = jobs or cores()
+    with bad_input():
+        if name == ALL and ids:
+            raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
+        runs = sum(planned_runs(one, quick, ids) for one in names(name))
+        with result_folder(out, name) as folder, progress_bar(quiet) as bar:
+            progress = of_all(bar, name, runs) if bar else None
+            done: Reproduction | AllReproductions
+            if name == ALL:
+                done = reproduce_all(folder, strict, quick, jobs, progress)
+            else:
+                done = repeat(name, folder, strict, quick, ids, jobs, progress)
+    say(
+        [] if quiet else done.tables(), str(folder.given) if quiet else f"\n{folder.given / 'reproduce.html'}"
+    )
+    raise typer.Exit(signals.status() if done.interrupted else done.exit_status)

@@ -1,0 +1,121 @@
+"""`tailback run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from tailback import signals
+from tailback.cli.command import command_app
+from tailback.cli.common import Out, Quiet, ScenarioName, Seed, Sets, bad_input, cores, result_folder, say
+from tailback.cli.outcome import conclude, even_in_part
+from tailback.cli.progress import of_runs, of_time, progress_bar
+from tailback.cli.status import DONE, FAULT
+from tailback.controller import FORM, split
+from tailback.running import run_checked
+from tailback.scenario import Problem, ScenarioError, load
+from tailback.seeds import parse, run_seeds
+
+app = command_app()
+
+
+@app.command()
+def run(
+    name: ScenarioName,
+    sets: Sets = None,
+    out: Out = None,
+    seed: Seed = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="LIST", help="Several seeds, such as 1..4 or 1,5,9.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Runs at a time, with --seeds.", min=1, max=256)
+    ] = None,
+    controllers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--controller",
+            metavar=FORM,
+            help="A congestion controller in Python. The scenario knows it by the name of the class; where "
+            "nothing names it, all hosts run it. Again for more.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario and write its result: report, tables, counters.
+
+    Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated. With
+    --seeds there is a folder seed-N in it for each run, as many run at a time as there are CPUs, and Ctrl-C
+    keeps the runs that are complete.
+    """
+    with bad_input():
+        own = _by_class(controllers or [])
+    if seeds is not None:
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, own)
+    if jobs is not None:
+        raise typer.BadParameter("--jobs needs --seeds")
+    with bad_input():
+        scenario = load(name, sets=sets or (), seed=seed, controllers=own)
+        with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
+            steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
+            result = even_in_part(lambda: run_checked(scenario, folder, steps))
+    raise typer.Exit(conclude(result, folder.given, quiet))
+
+
+def _by_class(texts: list[str]) -> dict[str, str]:
+    """Controllers in Python, by the names of their classes."""
+    found: dict[str, str] = {}
+    for given in texts:
+        try:
+            name = split(given)[1]
+        except ValueError as error:
+            raise ScenarioError([Problem("--controller", (), str(error))]) from None
+        if name in found:
+            raise ScenarioError(
+                [Problem("--controller", (), f"found {name} again, expected each class once")]
+            )
+        found[name] = given
+    return found
+
+
+def _run_seeds(
+    name: str,
+    sets: list[str],
+    out: Path | None,
+    seed: int | None,
+    given: str,
+    jobs: int | None,
+    quiet: bool,
+    controllers: dict[str, str],
+) -> NoReturn:
+    """`run` with several seeds."""
+    if seed is not None:
+        raise typer.BadParameter("--seed and --seeds exclude each other")
+    with bad_input():
+        seeds = parse(given)
+        title = load(name, sets=sets, controllers=controllers).name
+        with result_folder(out, title) as folder, progress_bar(quiet) as bar:
+            shares = of_runs(bar) if bar else None
+            tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
+            done = run_seeds(
+                name,
+                seeds,
+                folder,
+                sets=sets,
+                jobs=jobs or cores(),
+                progress=tell,
+                controllers=controllers,
+            )
+    for one, fault in done.faults:
+        typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+    if done.interrupted:
+        typer.echo(
+            f"tailback: interrupted; {len(done.summaries)} of {len(seeds)} runs are complete", err=True
+        )
+    if done.summaries:
+        first = folder.given / f"seed-{min(done.summaries)}"
+        where = str(folder.given) if quiet else f"\n{first / 'report.html'} and others"
+        say([] if quiet else [done.table()], where)
+    raise typer.Exit(signals.status() if done.interrupted else FAULT if done.faults else DONE)

@@ -1,0 +1,30 @@
+"""A comparison as Python has it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tailback.comparison import terminal
+from tailback.comparison.compared import Compared
+
+
+class Comparison(Compared):
+    """What differs between runs, with its page. `repr` and notebooks show it as `tailback compare` does."""
+
+    def write(self, file: str | os.PathLike[str]) -> None:
+        """Writes a page with all of it, and with plots that lie over each other. It opens offline.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        from tailback.comparison.page import render  # plotly's JavaScript takes a while
+
+        Path(file).write_text(render(self), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        """As in the terminal, without colours."""
+        return terminal.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return terminal.as_html(self)

@@ -1,0 +1,226 @@
+"""A comparison as a page: the same in words, then plots that lie over each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailback.comparison import terminal
+from tailback.comparison.compared import Compared
+from tailback.comparison.sides import Side
+from tailback.recorded.bins import PS_PER_S, Array
+from tailback.recorded.run import Recorded
+from tailback.report.figures import (
+    BLUE,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    PINK,
+    PLOT_HEIGHT,
+    SKY,
+    VERMILLION,
+    Figure,
+    Json,
+    View,
+    layout,
+    line,
+    pack,
+)
+from tailback.report.frame import environment, for_script
+from tailback.report.plot import Plot
+
+COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
+POINTS = 600
+"""Of each line."""
+MOST_STEPS = 2000
+"""Of each curve of a distribution."""
+
+
+def render(comparison: Compared) -> str:
+    """The page as HTML."""
+    plots = [plot for plot in _plots(comparison.sides) if plot.figures]
+    return (
+        environment()
+        .get_template("compare.html.j2")
+        .render(
+            comparison=comparison,
+            note=terminal.note_on_seeds(comparison),
+            signals=[
+                {"name": f"{side.label}: {side.name}", "color": color_of(at)}
+                for at, side in enumerate(comparison.sides)
+            ],
+            rows_of=lambda table: [list(row.values()) for row in table.to_pylist()],
+            figure_columns=_figure_columns(comparison.sides),
+            figure_rows=_figure_rows(comparison),
+            flows_in_words=terminal.flows_in_words,
+            flow_in_words=terminal.flow_in_words,
+            plots=plots,
+            figures_json=for_script([figure for plot in plots for figure in plot.figures]),
+        )
+    )
+
+
+def _figure_columns(sides: list[Side]) -> list[str]:
+    more = [column for side in sides[1:] for column in (f"{side.label} to A", "Seeds say")]
+    return ["Figure", *(side.label for side in sides), *more]
+
+
+def _figure_rows(comparison: Compared) -> list[list[str]]:
+    number = len(comparison.sides)
+    return [
+        [
+            figure.name,
+            *(terminal.spread(figure, at) for at in range(number)),
+            *(cell for at in range(1, number) for cell in (terminal.change(figure, at), figure.verdict(at))),
+        ]
+        for figure in comparison.main_figures
+    ]
+
+
+def color_of(side: int) -> str:
+    """The colour of a side's lines; that of the ninth is that of the first."""
+    return COLORS[side % len(COLORS)]
+
+
+def _plots(sides: list[Side]) -> list[Plot]:
+    return [
+        _over_time(
+            sides,
+            "throughput",
+            "Total throughput",
+            "Payload a second that all receivers took in order.",
+            "Total goodput (Gbit/s)",
+            "Gbit/s",
+            lambda result: result.bins.total("goodput_rx_bps") / 1e9,
+        ),
+        _over_time(
+            sides,
+            "waiting",
+            "Bytes that wait",
+            "The sum of what waits in all egress queues of switches.",
+            "Waiting (MB)",
+            "MB",
+            lambda result: _waiting(result) / 1e6,
+        ),
+        _over_time(
+            sides,
+            "paused",
+            "Pauses",
+            "How many queues are paused, in the mean.",
+            "Paused queues",
+            "queues",
+            lambda result: result.bins.total("paused_share"),
+        ),
+        _over_time(
+            sides,
+            "marked",
+            "ECN marks",
+            "Packets that switches marked CE, a millisecond.",
+            "Marks a ms",
+            "a ms",
+            lambda result: result.bins.total("ecn_marked") / result.bins.width_s / 1e3,
+        ),
+        _over_time(
+            sides,
+            "dropped",
+            "Drops",
+            "Packets dropped, a millisecond.",
+            "Drops a ms",
+            "a ms",
+            lambda result: result.bins.total("dropped") / result.bins.width_s / 1e3,
+        ),
+        _distribution(sides),
+    ]
+
+
+def _waiting(result: Recorded) -> Array:
+    total = np.zeros(result.bins.count)
+    for queue in result.bins.entities("queue_mean_bytes", "egress"):
+        total += result.bins.values(queue, "queue_mean_bytes")
+    return total
+
+
+def _over_time(
+    sides: list[Side], id_: str, heading: str, caption: str, title: str, unit: str, values: Any
+) -> Plot:
+    """A line a run, in the colour of its side; no figure where all of them are zero."""
+    views = [
+        (at, side, seed, View(result)) for at, side in enumerate(sides) for seed, result in side.runs.items()
+    ]
+    longest = max((view for *_, view in views), key=lambda view: view.end_s)
+    data, highest = [], 0.0
+    for at, side, seed, view in views:
+        reduced = view.reduce(values(view.result), POINTS)
+        highest = max(highest, float(reduced.max(initial=0.0)))
+        several = len(side.runs) > 1
+        trace = line(
+            view,
+            reduced,
+            POINTS,
+            name=f"{side.label}, seed {seed}" if several else side.label,
+            unit=unit,
+            color=color_of(at),
+            width=1.0 if several else 1.6,
+            opacity=0.7 if several else 1.0,
+        )
+        step = longest.unit[1] / view.unit[1]
+        trace |= {name: trace[name] / step for name in ("x0", "dx")}
+        data.append(trace)
+    if not highest:
+        return Plot(id_, heading, caption)
+    look = layout(longest, title, (0.0, highest * 1.05))
+    words = f"{caption} {_each(sides)}"
+    return Plot(id_, heading, words, [_figure(id_, heading, data, look)])
+
+
+def _each(sides: list[Side]) -> str:
+    several = any(len(side.runs) > 1 for side in sides)
+    return "A line is a run; the seeds of a side have its colour." if several else "A line is a run."
+
+
+def _distribution(sides: list[Side]) -> Plot:
+    """Completion times of all runs of a side, as the share of flows that were done after a time."""
+    data = []
+    every = [
+        (at, side, np.sort(np.concatenate([_times_s(result) for result in side.runs.values()])))
+        for at, side in enumerate(sides)
+    ]
+    heading = "Completion times"
+    if not any(len(times) for *_, times in every):
+        return Plot("completion", heading, "")
+    unit, length = (
+        ("ms", 1e-3) if max(times[-1] for *_, times in every if len(times)) > 1e-3 else ("µs", 1e-6)
+    )
+    for at, side, times in every:
+        kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), MOST_STEPS)).astype(int))
+        if not len(times):
+            continue
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": side.label,
+                "x": pack(times[kept] / length),
+                "y": pack((kept + 1) / len(times)),
+                "line": {"color": color_of(at), "width": 1.6, "shape": "hv"},
+                "hovertemplate": f"%{{y:.1%}} done within %{{x:.4~g}} {unit}<extra>{side.label}</extra>",
+            }
+        )
+    first = sides[0].first
+    look = layout(View(first), "Share of flows done", (0.0, 1.02))
+    look["yaxis"]["tickformat"] = ".0%"
+    look["xaxis"] |= {"type": "log", "title": {**look["xaxis"]["title"], "text": f"Completion time ({unit})"}}
+    del look["xaxis"]["range"], look["xaxis"]["nticks"]
+    caption = "The share of the flows that were done within a time, of all seeds together. Left is better."
+    return Plot("completion", heading, caption, [_figure("completion", heading, data, look)])
+
+
+def _times_s(result: Recorded) -> Array:
+    times = result.flows.column("fct_ps").drop_null().to_numpy()
+    return np.asarray(times, dtype=np.float64) / PS_PER_S
+
+
+def _figure(id_: str, heading: str, data: list[Json], look: Json) -> Figure:
+    return Figure(f"{id_}-compared", heading, heading, PLOT_HEIGHT, data, look)

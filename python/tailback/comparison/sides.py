@@ -1,0 +1,76 @@
+"""What is compared: sides, each a run or the runs of several seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailback.files.out_folder import LAST
+from tailback.recorded.run import Recorded
+from tailback.run_folder import read_run
+from tailback.scenario import Problem, ScenarioError
+
+One = str | os.PathLike[str] | Recorded
+Given = One | Sequence[One]
+"""What a side can be given as: a result, the folder of a run or of several seeds, or several of these."""
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SEED = "seed-"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of those that are compared. `label` is its letter, `name` what it was given as."""
+
+    label: str
+    name: str
+    runs: Mapping[int, Recorded]
+    """By seed, in their order."""
+
+    @property
+    def first(self) -> Recorded:
+        """The run of its lowest seed, which stands for it where one run is looked at."""
+        return next(iter(self.runs.values()))
+
+
+def sides(given: Sequence[Given]) -> list[Side]:
+    """The sides, with letters in their order.
+
+    Raises:
+        ScenarioError: fewer than two or more than 26, or one that is not the folder of a run, or of runs.
+    """
+    if not 2 <= len(given) <= len(LETTERS):
+        raise _refused("", f"found {len(given)} to compare, expected 2 to {len(LETTERS)}")
+    return [_side(label, one) for label, one in zip(LETTERS, given, strict=False)]
+
+
+def _side(label: str, given: Given) -> Side:
+    several = [given] if isinstance(given, (str, os.PathLike, Recorded)) else list(given)
+    if not several:
+        raise _refused("", "found an empty list, expected the runs of a side")
+    runs: dict[int, Recorded] = {}
+    for result in (result for one in several for result in _runs(one)):
+        seed = int(result.meta["seed"])
+        if seed in runs:
+            raise _refused("", f"found seed {seed} twice on side {label}, expected each seed once")
+        runs[seed] = result
+    name = ", ".join(one.name if isinstance(one, Recorded) else os.fspath(one) for one in several)
+    return Side(label, name, dict(sorted(runs.items())))
+
+
+def _runs(one: One) -> list[Recorded]:
+    if isinstance(one, Recorded):
+        return [one]
+    folder = Path(one)
+    if not folder.exists():
+        raise _refused(str(folder), "found no such folder, expected the folder of a run")
+    inside = sorted(file.parent for file in folder.glob(f"{SEED}*/{LAST}"))
+    if inside and not (folder / LAST).is_file():
+        return [read_run(run) for run in inside]
+    return [read_run(folder)]
+
+
+def _refused(place: str, text: str) -> ScenarioError:
+    return ScenarioError([Problem(place, (), text)])

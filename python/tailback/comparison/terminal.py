@@ -1,0 +1,191 @@
+"""A comparison as tables of text."""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tailback import text
+from tailback.comparison.compared import Compared
+from tailback.comparison.differences import Figure, FlowChanges
+from tailback.summary.figures import in_words
+
+MOST_SETTINGS = 20
+WIDTH = 110
+STYLES = {"differs": "bold", "noise": "dim", "same": "dim"}
+
+
+def rendered(comparison: Compared) -> RenderableType:
+    """All of it for a terminal."""
+    parts: list[RenderableType] = [_sides(comparison)]
+    for heading, table, none in (
+        ("Settings that differ", _settings(comparison), "none: what differs comes of seeds or of versions"),
+        ("Where it is stuck", _stuck(comparison), ""),
+        ("Figures", _figures(comparison), "none"),
+        ("Findings that differ", _findings(comparison), "none"),
+        ("Flows, in pairs", _flows(comparison), ""),
+    ):
+        parts += ["", Text(heading, style="bold")]
+        parts.append(table if table.row_count else Text(f"  {none}", style="dim"))
+    if (note := note_on_seeds(comparison)) is not None:
+        parts += ["", Text(note, style="dim")]
+    return Group(*parts)
+
+
+def note_on_seeds(comparison: Compared) -> str | None:
+    """What is to be said of chance, where something is."""
+    first = comparison.sides[0]
+    if all(len(first.runs.keys() & side.runs.keys()) > 1 for side in comparison.sides):
+        return None
+    return (
+        "A side has no two seeds in common with A: how much of this is chance is not known. Folders of "
+        "tailback run --seeds 1..4 tell."
+    )
+
+
+def _table(columns: Sequence[str], right: bool = False) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False)
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if right and number else "left", overflow="fold")
+    return table
+
+
+def _sides(comparison: Compared) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for side in comparison.sides:
+        seeds = ", ".join(map(str, list(side.runs)[:8])) + (", ..." if len(side.runs) > 8 else "")
+        what = f"{side.first.name}, {'seed' if len(side.runs) == 1 else 'seeds'} {seeds}"
+        table.add_row(Text(side.label, style="bold"), Text(side.name), Text(what, style="dim"))
+    return table
+
+
+def _settings(comparison: Compared) -> Table:
+    table = _table(["", *(side.label for side in comparison.sides)])
+    rows = comparison.settings_that_differ
+    for row in rows[:MOST_SETTINGS]:
+        table.add_row(row.name, *map(Text, row.values))
+    if len(rows) > MOST_SETTINGS:
+        table.add_row(Text(f"and {len(rows) - MOST_SETTINGS} more: --json has all", style="dim"))
+    return table
+
+
+def _stuck(comparison: Compared) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for side, one in zip(comparison.sides, comparison.stuck, strict=True):
+        often = f" In {one.same} of {one.runs} seeds." if one.runs > 1 else ""
+        sure = one.sure.partition(":")[0]
+        table.add_row(Text(f"  {side.label}", style="bold"), Text(f"{one.headline} {sure}.{often}"))
+    return table
+
+
+def _figures(comparison: Compared) -> Table:
+    further = comparison.sides[1:]
+    several = all(len(side.runs) > 1 for side in comparison.sides)
+    table = _table([""], right=True)
+    for side in comparison.sides:
+        table.add_column(side.label, justify="right", no_wrap=True)
+    for side in further:
+        table.add_column(f"{side.label} to A", justify="right", no_wrap=True)
+        if several:
+            table.add_column("")
+    for figure in comparison.main_figures:
+        cells: list[RenderableType] = [Text(spread(figure, at)) for at in range(len(comparison.sides))]
+        for at in range(1, len(comparison.sides)):
+            verdict = figure.verdict(at)
+            cells.append(Text(change(figure, at), style=STYLES.get(verdict, "")))
+            if several:
+                cells.append(Text(verdict, style=STYLES.get(verdict, "")))
+        table.add_row(figure.name, *cells)
+    return table
+
+
+def spread(figure: Figure, at: int) -> str:
+    """'92.1 Gbit/s', or with several seeds '92.1 Gbit/s (91.8 to 92.3)'."""
+    values, mean = list(figure.values[at].values()), figure.means[at]
+    if mean is None:
+        return text.MISSING
+    words = in_words(mean, figure.unit)
+    if len(values) < 2 or min(values) == max(values):
+        return words
+    return f"{words} ({in_words(min(values), figure.unit)} to {in_words(max(values), figure.unit)})"
+
+
+def change(figure: Figure, at: int) -> str:
+    """'+3.1 %', '2.4 x', 'same', or nothing where there is no ratio."""
+    share = figure.change(at)
+    if share is None or not math.isfinite(share):
+        return "same" if figure.verdict(at) == "same" else ""
+    if share == 0:
+        return "same"
+    return (
+        f"{text.significant(share + 1, 2)} x"
+        if share > 1
+        else f"{100 * share:+.{1 if abs(share) < 0.1 else 0}f} %"
+    )
+
+
+def _findings(comparison: Compared) -> Table:
+    table = _table(["", *(side.label for side in comparison.sides)], right=True)
+    tones = {"fault": "bold red", "warning": "yellow"}
+    for row in comparison.findings_that_differ:
+        shown = zip(row.figures, row.tones, strict=True)
+        table.add_row(row.what, *(Text(one or text.MISSING, tones.get(tone, "")) for one, tone in shown))
+    return table
+
+
+def _flows(comparison: Compared) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for one in comparison.flow_changes:
+        table.add_row(Text(f"  {one.side}", style="bold"), Text(flows_in_words(one)))
+        for flow in one.extremes:
+            table.add_row("", Text(f"  {flow_in_words(flow, one.measure)}", style="dim"))
+    return table
+
+
+def flows_in_words(one: FlowChanges) -> str:
+    """'81 flows are in A and B; ...'."""
+    words = f"{text.plural(one.paired, 'flow')} {'is' if one.paired == 1 else 'are'} in A and {one.side}"
+    if one.only_first or one.only_here:
+        words += f", {text.count(one.only_first)} in A only, {text.count(one.only_here)} in {one.side} only"
+    if not one.measure:
+        return f"{words}."
+    more, less = ("longer", "shorter") if one.measure == "completion time" else ("higher", "lower")
+    equal = one.compared - one.higher - one.lower
+    assert one.median is not None
+    return (
+        f"{words}. Their {one.measure} in {one.side} is {more} for {text.count(one.higher)}, {less} for "
+        f"{text.count(one.lower)}, the same for {text.count(equal)}; the median is "
+        f"{text.significant(one.median)} times that in A."
+    )
+
+
+def flow_in_words(flow: dict[str, Any], measure: str) -> str:
+    """'poisson0, h5 to h27, number 0: 1.2 ms, then 3.4 ms (2.8 x)'."""
+    say = (lambda value: text.duration(value / 1e12)) if measure == "completion time" else text.rate
+    seed = "" if flow["seed"] is None else f", seed {flow['seed']}"
+    name = f"{flow['item']}, {flow['src']} to {flow['dst']}, number {flow['index']}{seed}"
+    return f"{name}: {say(flow['first'])}, here {say(flow['here'])} ({text.significant(flow['ratio'])} x)"
+
+
+def as_text(comparison: Compared) -> str:
+    """Without colours."""
+    file = io.StringIO()
+    Console(file=file, width=WIDTH, color_system=None).print(rendered(comparison))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def as_html(comparison: Compared) -> str:
+    """For a notebook."""
+    return f"<pre>{html.escape(as_text(comparison))}</pre>"

@@ -1,0 +1,52 @@
+"""The scenarios and the published experiments that come with the package."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+_SCENARIOS = files("tailback") / "scenarios"
+_PUBLISHED = files("tailback") / "published"
+_SUFFIX = ".yaml"
+
+
+def names() -> list[str]:
+    """Names of all built-in scenarios."""
+    return list(_all(_SCENARIOS))
+
+
+def scenarios() -> dict[str, str]:
+    """Names of all built-in scenarios, and what each is about."""
+    return {name: _first(file, "about") for name, file in _all(_SCENARIOS).items()}
+
+
+def published() -> dict[str, str]:
+    """Names and titles of all published experiments."""
+    return {name: _first(file, "title") for name, file in _all(_PUBLISHED).items()}
+
+
+def text(name: str) -> bytes:
+    """The YAML of a built-in scenario."""
+    return (_SCENARIOS / f"{name}{_SUFFIX}").read_bytes()
+
+
+def published_text(name: str) -> bytes:
+    """The YAML of a published experiment."""
+    return (_PUBLISHED / f"{name}{_SUFFIX}").read_bytes()
+
+
+def _all(folder: Traversable) -> dict[str, Traversable]:
+    found = {file.name.removesuffix(_SUFFIX): file for file in folder.iterdir()}
+    return {name: file for name, file in sorted(found.items()) if name != file.name}
+
+
+def _first(file: Traversable, key: str) -> str:
+    """The value of a key near the beginning of a file. Reading a file to its end takes a while."""
+    events = yaml.parse(file.read_bytes())
+    scalars = (event.value for event in events if isinstance(event, yaml.ScalarEvent))
+    return next((next(scalars) for scalar in scalars if scalar == key), "")

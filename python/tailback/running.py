@@ -1,0 +1,193 @@
+"""Running a scenario: from its checked form through the engine to a `Result`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from tailback import signals
+from tailback.controller import Checked, Factory, failure
+from tailback.files.out_folder import Occupied, OutFolder, claim
+from tailback.plan import make_plan, plan_json
+from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
+
+if TYPE_CHECKING:
+    from tailback._engine import Progress, Simulation
+    from tailback.results import Result
+
+Recorded = TypeVar("Recorded", covariant=True)
+
+EVENTS_PER_STEP = 200_000
+"""Events between two looks at Ctrl-C and the progress bar: about 10 ms."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run. `result` has the part that ran; it is not `complete`, and it is in `out`."""
+
+    def __init__(self, result: Result) -> None:
+        """With what there is."""
+        super().__init__("the run was interrupted; `result` has what was simulated")
+        self.result = result
+
+
+class RunFailed(RuntimeError):  # noqa: N818  it is what happened
+    """A run ended without a result; the text says which."""
+
+
+def run(
+    scenario: Source,
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    controllers: Mapping[str, Factory | str] | None = None,
+    report: bool = True,
+) -> Result:
+    """Runs a scenario and gives its result.
+
+    Args:
+        scenario: A built-in name, a path, plain data, or a `Scenario`.
+        sets: `path=value` each, as after `--set`.
+        seed: Replaces `run.seed`.
+        out: Folder to write the result to; new or empty.
+        progress: Called about a hundred times a second with `time_ps`, `packet_hops`, `events` and `done`.
+        controllers: Congestion controllers in Python, by the names that the scenario knows them by:
+            subclasses of `tailback.Controller`. One alone that nothing names is host.congestion.
+        report: Whether `out` gets a report.html.
+
+    Raises:
+        ScenarioError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
+            written.
+        Interrupted: Ctrl-C, or a KeyboardInterrupt that `progress` raised, during the run. It is itself a
+            KeyboardInterrupt; its `result` has the part that ran, and is in `out`, too.
+        OSError: `out` could not be written, such as when the disk is full; nothing of the result is there.
+    """
+    checked = load(scenario, sets=sets, seed=seed, controllers=controllers)
+    return run_checked(checked, out, progress, report)
+
+
+def run_checked(
+    checked: Scenario,
+    out: str | os.PathLike[str] | OutFolder | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    report: bool = True,
+) -> Result:
+    """As `run`, of a scenario as `load` gave it: it is not checked again. `out` may be claimed already.
+
+    Raises:
+        ScenarioError, Interrupted, OSError: as `run`.
+    """
+    # Arrow takes a while to load, and reading a scenario does not need it.
+    from tailback._engine import ControllerError
+    from tailback.results import Result
+
+    plan, own = make_plan(checked), checked.own_controllers
+    try:
+        return carry_out(
+            _simulation(plan_json(plan), list(own.values())),
+            lambda recording, took: Result.from_recording(checked, plan, recording, *took),
+            out,
+            progress,
+            report,
+        )
+    except ControllerError as error:
+        place, text = failure(error, own[error.args[0]].kind)
+        raise ScenarioError([Problem(place, (), text)]) from error.__cause__
+
+
+class Engine(Protocol[Recorded]):
+    """A run under way in the engine."""
+
+    def advance(self, max_events: int) -> Progress:
+        """Executes up to `max_events` events."""
+
+    def finish(self) -> Recorded:
+        """Ends the run where it stands and hands over what was recorded."""
+
+
+class Took(NamedTuple):
+    """What a run took, and whether it was cut short."""
+
+    wall_s: float
+    cpu_s: float
+    interrupted: bool
+
+
+def carry_out(
+    simulation: Engine[Recorded],
+    make: Callable[[Recorded, Took], Result],
+    out: str | os.PathLike[str] | OutFolder | None,
+    progress: Callable[[Progress], None] | None,
+    report: bool = True,
+) -> Result:
+    """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`, with or without
+    a report.
+
+    Raises:
+        Interrupted: Ctrl-C; it has the result of what ran.
+        ScenarioError: `out` cannot be used; nothing was run and nothing written.
+        OSError: the result could not be written.
+    """
+    # All others than those who have interrupted the run already would lose it by a Ctrl-C after its end.
+    with nullcontext() if out is None else claimed(out) as folder, signals.noted() as seen:
+        wall, cpu, interrupted = time.perf_counter(), time.thread_time(), False
+        try:
+            while not (state := simulation.advance(EVENTS_PER_STEP)).done and not seen:
+                if progress is not None:
+                    progress(state)
+            if progress is not None:
+                progress(state)
+        except KeyboardInterrupt:
+            interrupted = True
+        interrupted = interrupted or (bool(seen) and not state.done)
+        recording = simulation.finish()
+        took = Took(time.perf_counter() - wall, time.thread_time() - cpu, interrupted)
+        result = make(recording, took)
+        if folder is not None:
+            result.write(folder, report)
+    if interrupted:
+        raise Interrupted(result)
+    return result
+
+
+def _simulation(plan: str, controllers: Sequence[Checked] = ()) -> Simulation:
+    from tailback._engine import Simulation
+
+    try:
+        return Simulation(plan, controllers)
+    except ValueError as error:
+        raise ScenarioError([Problem("", (), str(error))]) from None
+
+
+def claimed(
+    out: str | os.PathLike[str] | OutFolder, new: bool = False, resume: bool = False
+) -> AbstractContextManager[OutFolder]:
+    """A folder for a result that is claimed already, or is claimed now, before a long run; with `resume`
+    one that may have anything in it.
+
+    Raises:
+        ScenarioError: it is not a folder, not empty, another run writes there, or it cannot be written.
+        Occupied: with `new`, it is there already.
+    """
+    if isinstance(out, OutFolder):
+        return nullcontext(out)
+    path = Path(out)
+    try:
+        return claim(path, "absent" if new else "any" if resume else "empty")
+    except Occupied as error:
+        if new:
+            raise
+        found = str(error)
+    except FileExistsError:
+        found = "a file"
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+    except ValueError:
+        found = "a name that no folder can have"
+    text = f"found {found}, expected a new or empty folder that can be written"
+    raise ScenarioError([Problem(f"--out {path}", (), text)])

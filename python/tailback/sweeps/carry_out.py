@@ -1,0 +1,290 @@
+"""`tailback.sweep`: the runs of every point with every seed, whatever becomes of any of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tailback import signals
+from tailback.executors import Processes, WorkerLost
+from tailback.files.out_folder import OutFolder, replace_file
+from tailback.running import claimed
+from tailback.scenario import Problem, ScenarioError, load
+from tailback.sweeps.design import Design, canonical, read_design
+from tailback.sweeps.journal import Journal, Row
+from tailback.sweeps.points import Point
+from tailback.sweeps.results import SweepResult
+from tailback.sweeps.task import Done, Task, carry_out, digest_of
+
+DESIGN = "sweep.json"
+_AHEAD = 4
+"""Tasks that are handed over for each that is under way: an executor that has a queue is not asked to keep a
+hundred thousand of them.
+"""
+
+
+class Progress:
+    """Told what happens; a base that does nothing."""
+
+    def begun(self, design: Design, points: list[Point], runs: int, done: int) -> None:
+        """So many runs there are, and so many of them were done before."""
+
+    def share(self, run: str, share: float) -> None:
+        """A run under way; from another thread."""
+
+    def ended(self, row: Row) -> None:
+        """A run has ended, well or not."""
+
+
+class _Planned(NamedTuple):
+    points: list[Point]
+    seeds: list[int]
+    digests: list[str | None]
+    """Of each point; None where it is impossible."""
+    problems: list[str]
+    """Why it is."""
+
+
+def sweep(
+    source: str | os.PathLike[str] | Mapping[str, Any] | Design | None = None,
+    /,
+    *,
+    out: str | os.PathLike[str] | OutFolder | None = None,
+    resume: bool = False,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    **design: Any,
+) -> SweepResult:
+    """Runs a scenario at many points with several seeds each, and says which differences are noise.
+
+    A run that fails is a row with its message, and the others go on. Ctrl-C keeps what is complete; the
+    result then is not `complete`, and in Python the interrupt goes no further.
+
+    Args:
+        source: The file of a sweep, or plain data in the same form; without it, `design` has its fields:
+            `sweep(scenario="first-flow", vary={"traffic.0.qps": [1, 2]}, seeds="1..5")`.
+        out: A folder, new or empty, for the journal, tables and page; None keeps all in memory.
+        resume: `out` is that of a sweep that was ended early: what is done there is not run again. Without
+            `source` and fields it is the sweep that was begun there.
+        jobs: Runs at a time; default: as many as there are cores.
+        executor: Where the runs are carried out; default: in processes of this machine. Any
+            `concurrent.futures.Executor` will do that can import tailback where it works; it is shut down.
+        progress: Told what happens.
+        design: See `source`.
+
+    Raises:
+        ScenarioError: the sweep, or `out`, cannot be used, or no point is possible; nothing was run then.
+        OSError: `out` could not be written; the journal has what was complete.
+    """
+    with ExitStack() as stack:
+        begun = None
+        if resume:
+            if out is None or isinstance(out, OutFolder):
+                raise ScenarioError([Problem("resume", (), "found no folder, expected out, that of a sweep")])
+            begun = _begun_in(Path(out)) if source is None and not design else None
+        asked = begun or (
+            source if isinstance(source, Design) else read_design(design if source is None else source)
+        )
+        planned = _plan(asked)
+        folder = None
+        if out is not None:
+            folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
+            replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
+        rows, interrupted = _run_all(
+            asked, planned, folder, jobs or _cores(), executor, progress or Progress()
+        )
+        result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
+        if folder is not None:
+            with signals.noted():
+                result.write(folder)
+    return result
+
+
+def _begun_in(out: Path) -> Design:
+    try:
+        words = (out / DESIGN).read_text(encoding="utf-8")
+    except OSError:
+        raise ScenarioError(
+            [Problem(str(out), (), f"found no {DESIGN}, expected the folder of a sweep")]
+        ) from None
+    return read_design(json.loads(words))
+
+
+def _plan(design: Design) -> _Planned:
+    """Looks at every point before any is run.
+
+    Raises:
+        ScenarioError: no point can be run.
+    """
+    points, seeds = design.all_points(), design.seeds_in_order()
+    load(design.scenario, sets=design.sets, seed=seeds[0])
+    digests: list[str | None] = []
+    problems: list[str] = []
+    first: ScenarioError | None = None
+    for point in points:
+        try:
+            checked = load(design.scenario, sets=_sets(design, point), seed=seeds[0])
+            digests.append(digest_of(checked))
+            problems.append("")
+        except ScenarioError as error:
+            first = first or error
+            digests.append(None)
+            problems.append(str(error.problems[0]))
+    if first is not None and not any(digests):
+        raise first
+    return _Planned(points, seeds, digests, problems)
+
+
+def _sets(design: Design, point: Point) -> list[str]:
+    return [*design.sets, *(f"{path}={value}" for path, value in point.items())]
+
+
+def _run_all(
+    design: Design,
+    planned: _Planned,
+    folder: Path | None,
+    jobs: int,
+    executor: Executor | None,
+    progress: Progress,
+) -> tuple[list[Row], bool]:
+    """A row for each run that has ended, or cannot begin, and whether there was an interrupt."""
+    tasks = list(_tasks(design, planned, folder))
+    rows: dict[tuple[int, int], Row] = {}
+    with ExitStack() as stack:
+        journal = None if folder is None else stack.enter_context(Journal(folder))
+        waiting = []
+        for place, task in tasks:
+            before = None if journal is None or task is None else journal.done.get(task.key)
+            if task is None:
+                rows[place] = {"status": "impossible", "message": planned.problems[place[0]]}
+            elif before is not None and before["status"] == "done":
+                rows[place] = before
+            else:
+                waiting.append((place, task))
+        progress.begun(design, planned.points, len(tasks), len(rows))
+        for place, row in rows.items():
+            progress.ended({**row, "point": place[0], "seed": place[1]})
+        if not waiting:
+            return _in_order(rows), False
+        pool = executor or Processes(min(jobs, len(waiting)), lambda said: progress.share(*said))
+        interrupted = False
+        try:
+            for place, row in _ended(waiting, pool, jobs, folder, journal):
+                rows[place] = row
+                progress.ended({**row, "point": place[0], "seed": place[1]})
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            with signals.noted():
+                _end(pool)
+                if folder is not None:
+                    _sweep_up(folder)
+    return _in_order(rows), interrupted
+
+
+def _in_order(rows: Mapping[tuple[int, int], Row]) -> list[Row]:
+    """With the place of each, and nothing of when it ran or what it took: equal sweeps have equal rows."""
+    return [
+        {
+            "point": point,
+            "seed": seed,
+            "status": row["status"],
+            "message": row.get("message", ""),
+            "faults": row.get("faults", []),
+            "measures": row.get("measures", {}),
+        }
+        for (point, seed), row in sorted(rows.items())
+    ]
+
+
+def _tasks(
+    design: Design, planned: _Planned, folder: Path | None
+) -> Iterator[tuple[tuple[int, int], Task | None]]:
+    """In the order in which they are run: a seed of all points, and then the next."""
+    shown = tuple(design.shown())
+    for seed in planned.seeds:
+        for number, (point, digest) in enumerate(zip(planned.points, planned.digests, strict=True)):
+            kept = design.keep and folder is not None
+            place = str(folder / "folders" / f"point-{number}" / f"seed-{seed}") if kept and folder else None
+            sets = tuple(_sets(design, point))
+            yield (
+                (number, seed),
+                None if digest is None else Task(design.scenario, sets, seed, digest, shown, place),
+            )
+
+
+def _ended(
+    waiting: Sequence[tuple[tuple[int, int], Task]],
+    pool: Executor,
+    jobs: int,
+    folder: Path | None,
+    journal: Journal | None,
+) -> Iterator[tuple[tuple[int, int], Row]]:
+    """The rows of runs as they end; each is in the journal by then."""
+    left = iter(waiting)
+    pending: dict[Future[Done], tuple[tuple[int, int], Task]] = {}
+    while True:
+        for place, task in left:
+            pending[pool.submit(carry_out, task)] = (place, task)
+            if len(pending) >= jobs * _AHEAD:
+                break
+        if not pending:
+            return
+        finished = wait(pending, return_when=FIRST_COMPLETED).done
+        over = [(pending.pop(future), future) for future in list(pending) if future in finished]
+        rows = [(place, _row(task, future)) for (place, task), future in over]
+        if journal is not None:
+            journal.add(row for _, row in rows)
+        yield from rows
+
+
+def _row(task: Task, future: Future[Done]) -> Row:
+    """What is written of a run.
+
+    Raises:
+        OSError: its folder cannot be written; the others' could not either.
+    """
+    row: Row = {"key": task.key, "status": "failed"}
+    try:
+        done = future.result()
+    except OSError as error:
+        if task.folder is not None:
+            raise
+        return {**row, "message": str(error)}
+    except MemoryError:
+        return {**row, "message": "out of memory"}
+    except WorkerLost as error:
+        return {**row, "message": f"the run {error}"}
+    except Exception as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        return {**row, "message": words}
+    return {**row, "status": "done", **done._asdict()}
+
+
+def _end(pool: Executor) -> None:
+    """Whatever is under way, if anything is."""
+    kill: Callable[[], None] | None = getattr(pool, "kill", None)
+    if kill is not None:
+        kill()
+    else:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _sweep_up(folder: Path) -> None:
+    """What runs that were ended had begun to write."""
+    for rest in folder.glob("folders/point-*/.seed-*.writing"):
+        shutil.rmtree(rest, ignore_errors=True)
+    for empty in (*folder.glob("folders/point-*"), folder / "folders"):
+        with suppress(OSError):
+            empty.rmdir()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,171 @@
+"""What a sweep is to run: a file (or its options), and the points and seeds that it stands for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tailback.files import FileRefusedError, read_file
+from tailback.limits import MAX_SWEEP_RUNS, SCENARIO_BYTES
+from tailback.scenario import Problem, ScenarioError
+from tailback.scenario.document import Document, from_python, from_yaml
+from tailback.scenario.errors import found, one_of
+from tailback.seeds import parse
+from tailback.sweeps.points import Point, Range, Sample, as_text, combine, kept
+from tailback.sweeps.shown import Shown, shown_of
+
+Scalar = str | int | float | bool | None
+Value = Scalar | list[Any] | dict[str, Any]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Design(_Part):
+    """A sweep as it was asked for."""
+
+    scenario: str | dict[str, Any]
+    """A built-in scenario, a file, or the scenario itself."""
+    about: str = ""
+    set: dict[str, Value] = Field(default_factory=dict)
+    """Settings of all points."""
+    vary: dict[str, list[Value] | Range] = Field(default_factory=dict)
+    """Values of each setting: a list, or a range. All are combined, or sampled."""
+    points: list[dict[str, Value]] = Field(default_factory=list)
+    """Settings of one point each; what `vary` holds goes on top of each."""
+    sample: Sample | None = None
+    where: list[str] = Field(default_factory=list)
+    """Conditions: only points that meet all of them are run."""
+    seeds: str | int | list[int] = "1..5"
+    measures: list[str | dict[str, Any]] = Field(default_factory=list)
+    pareto: dict[str, Literal["more", "less"]] = Field(default_factory=dict)
+    """Two of the measures, and which way each is better."""
+    keep: bool = False
+    """Whether the folder of each run is kept."""
+
+    @model_validator(mode="after")
+    def _two_for_a_front(self) -> Design:
+        if self.pareto and len(self.pareto) != 2:
+            raise ValueError("pareto: found other than two measures, expected two")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What the folder is called after."""
+        name = self.scenario.get("name") if isinstance(self.scenario, dict) else Path(self.scenario).stem
+        return f"{name or 'sweep'}-sweep"
+
+    @property
+    def sets(self) -> list[str]:
+        """The settings of all points, as after --set."""
+        return [f"{path}={as_text(value)}" for path, value in self.set.items()]
+
+    def seeds_in_order(self) -> list[int]:
+        """The seeds, each once. ScenarioError when they are none."""
+        given = self.seeds if not isinstance(self.seeds, list) else ",".join(map(str, self.seeds))
+        return parse(str(given))
+
+    def all_points(self) -> list[Point]:
+        """Every point that meets the conditions, once, in order.
+
+        Raises:
+            ScenarioError: none, more than can be run, a range or a condition that cannot be.
+        """
+        every = combine(self.vary, self.points, self.sample)
+        for part, settings in (("set", [self.set]), ("vary", [self.vary]), ("points", self.points)):
+            if any("run.seed" in one for one in settings):
+                text = "found run.seed, expected it in seeds"
+                raise ScenarioError([Problem("", (part,), text)])
+        points = kept(every, self.where, self.set)
+        if not points:
+            text = f"found no point of {len(every)} that meets all, expected at least one"
+            raise ScenarioError([Problem("", ("where",), text)])
+        runs = len(points) * len(self.seeds_in_order())
+        if runs > MAX_SWEEP_RUNS:
+            text = f"found {runs:,} runs, expected at most {MAX_SWEEP_RUNS:,}"
+            raise ScenarioError([Problem("", ("vary",), text)])
+        return points
+
+    def shown(self) -> list[Shown]:
+        """The measures. ScenarioError when there is none of a name."""
+        every = shown_of(self.measures)
+        labels = [one.label for one in every]
+        for name in self.pareto:
+            if name not in labels:
+                raise ScenarioError(
+                    [Problem("", ("pareto", name), f"found {name}, expected {one_of(name, labels)}")]
+                )
+        return every
+
+
+def read_design(source: str | os.PathLike[str] | Mapping[str, Any]) -> Design:
+    """A sweep from a file or from plain data. A scenario's file is looked for beside that of the sweep.
+
+    Raises:
+        ScenarioError: with all problems, a line each.
+    """
+    if isinstance(source, Mapping):
+        return _checked(from_python(source), Path())
+    path = Path(source)
+    try:
+        document = from_yaml(read_file(path, SCENARIO_BYTES), str(path))
+    except FileNotFoundError:
+        raise ScenarioError([Problem(str(path), (), "found no such file, expected a sweep")]) from None
+    except OSError as error:
+        what = (error.strerror or type(error).__name__).lower()
+        raise ScenarioError([Problem(str(path), (), f"found {what}, expected a sweep")]) from None
+    except FileRefusedError as error:
+        raise ScenarioError(
+            [Problem(str(path), (), f"found {error.found}, expected {error.expected}")]
+        ) from None
+    return _checked(document, path.parent)
+
+
+def _checked(document: Document, folder: Path) -> Design:
+    if not isinstance(document.data, dict):
+        text = f"found {found(document.data)}, expected a mapping with scenario and vary"
+        raise ScenarioError([Problem(document.origin(()), (), text)])
+    try:
+        design = Design.model_validate(document.data)
+        design.seeds_in_order()
+        design.all_points()
+        design.shown()
+    except ValidationError as error:
+        found_wrong = [_problem(document, dict(one)) for one in error.errors(include_url=False)]
+        # Of a field that may be of several kinds, what the first expected.
+        raise ScenarioError({one.path: one for one in reversed(found_wrong)}.values()) from None
+    except ScenarioError as error:
+        problems = [
+            Problem(one.place or document.origin(one.path), one.path, one.text) for one in error.problems
+        ]
+        raise ScenarioError(problems) from None
+    if isinstance(design.scenario, str) and (folder / design.scenario).is_file():
+        return design.model_copy(update={"scenario": str((folder / design.scenario).absolute())})
+    return design
+
+
+def _problem(document: Document, error: dict[str, Any]) -> Problem:
+    path = tuple(error["loc"])
+    while path and path not in document.origins and error["type"] not in ("missing", "extra_forbidden"):
+        path = path[:-1]  # which kind of a value was tried
+    if error["type"] == "extra_forbidden":
+        text = f"found an unknown field, expected {one_of(path[-1], list(Design.model_fields))}"
+    elif error["type"] == "missing":
+        text = "found nothing, expected a value"
+    elif error["type"] == "value_error":
+        text = str(error["ctx"]["error"])
+    else:
+        message = error["msg"].removeprefix("Input should be ")
+        text = f"found {found(error['input'])}, expected {message[0].lower()}{message[1:]}"
+    return Problem(document.origin(path), path, text)
+
+
+def canonical(design: Design) -> str:
+    """A design as a line that `read_design` takes again, with everything in its order."""
+    return json.dumps(design.model_dump(mode="json"), allow_nan=False)

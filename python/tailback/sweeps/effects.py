@@ -1,0 +1,172 @@
+"""What a setting does to a measure, and whether that is more than noise.
+
+Two values of a setting are compared over all pairs of points that differ in nothing else. For each seed, the
+differences of those pairs are averaged; the seeds are what a test is made over, since runs of one seed are
+not independent of each other. All comparisons of a setting's values in a measure are adjusted together.
+
+In a sample hardly any two points differ in a single setting, and there is nothing to pair; each setting is
+correlated with the measure instead: Spearman's rank correlation of the points' means, adjusted over the
+settings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tailback import noise, text
+from tailback.sweeps.points import Point, number_of
+from tailback.sweeps.shown import Shown
+
+BySeed = Callable[[int, Shown], Mapping[int, float]]
+"""A measure of a point by seed."""
+
+MOST_VALUES = 24
+"""Values of a setting that are compared pair by pair; of more, each with the next."""
+
+
+class Pair(NamedTuple):
+    """Two values of a setting, second less first, and p adjusted for all pairs beside it."""
+
+    first: str
+    second: str
+    difference: noise.Difference
+    adjusted_p: float
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it may well be chance."""
+        return noise.is_noise(self.adjusted_p)
+
+
+class Effect(NamedTuple):
+    """A setting and a measure: every pair of values, or the rank correlation where there are no pairs."""
+
+    setting: str
+    shown: Shown
+    pairs: list[Pair]
+    correlation: float
+    adjusted_p: float
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether nothing of it is more than chance."""
+        if self.pairs:
+            return all(pair.is_noise for pair in self.pairs)
+        return noise.is_noise(self.adjusted_p)
+
+    @property
+    def in_words(self) -> str:
+        """One line: noise or not, and the largest difference."""
+        head = f"{self.shown.label}, {self.setting}: "
+        if not self.pairs:
+            if math.isnan(self.correlation):
+                return f"{head}cannot be said."
+            verdict = "noise" if self.is_noise else "an effect"
+            words = f"Rank correlation {self.correlation:+.2f}, adjusted p {_p(self.adjusted_p)}."
+            return f"{head}{verdict}. {words}"
+        known = [pair for pair in self.pairs if pair.difference.seeds > 1]
+        if not known:
+            return f"{head}cannot be said: a difference needs two seeds."
+        if all(pair.difference.low == pair.difference.high == 0 for pair in known):
+            return f"{head}no difference."
+        real = [pair for pair in known if not pair.is_noise]
+        largest = max(real or known, key=lambda pair: abs(pair.difference.mean))
+        words = f"{largest.first} to {largest.second} {_difference(self.shown, largest.difference)}"
+        if len(known) == 1:
+            return f"{head}{'an effect' if real else 'noise'}. {words}."
+        count = text.plural(len(known), "comparison")
+        if not real:
+            return f"{head}noise. None of {count} is more than chance; the largest, {words}."
+        return f"{head}an effect. More than noise: {len(real)} of {count}; the largest, {words}."
+
+
+def effects(
+    points: Sequence[Point], settings: Sequence[str], shown: Sequence[Shown], by_seed: BySeed, sampled: bool
+) -> list[Effect]:
+    """Of every setting on every measure; `sampled` says that the points are a sample."""
+    found = []
+    for one in shown:
+        correlated = []
+        for setting in settings:
+            if not sampled:
+                pairs = _pairs(points, setting, one, by_seed)
+                found.append(Effect(setting, one, pairs, math.nan, math.nan))
+            else:
+                correlated.append((setting, *_correlation(points, setting, one, by_seed)))
+        adjusted = noise.holm([p for *_, p in correlated])
+        found += [
+            Effect(setting, one, [], correlation, p)
+            for (setting, correlation, _), p in zip(correlated, adjusted, strict=True)
+        ]
+    return found
+
+
+def values_of(points: Sequence[Point], setting: str) -> list[str]:
+    """The values of a setting, in the order of their size where they have one, else of the points."""
+    values = list(dict.fromkeys(point[setting] for point in points if setting in point))
+    numbers = [number_of(value) for value in values]
+    if all(not isinstance(number, str) for number in numbers):
+        return [value for _, value in sorted(zip(numbers, values, strict=True))]
+    return values
+
+
+def _pairs(points: Sequence[Point], setting: str, shown: Shown, by_seed: BySeed) -> list[Pair]:
+    beside: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
+    for number, point in enumerate(points):
+        if setting in point:
+            others = tuple(sorted((path, value) for path, value in point.items() if path != setting))
+            beside.setdefault(others, {})[point[setting]] = number
+    values = values_of(points, setting)
+    compared = itertools.combinations(values, 2) if len(values) <= MOST_VALUES else itertools.pairwise(values)
+    found = []
+    for first, second in compared:
+        both = [
+            (group[first], group[second]) for group in beside.values() if first in group and second in group
+        ]
+        if both:
+            ends = [_mean_by_seed([pair[side] for pair in both], shown, by_seed) for side in (0, 1)]
+            found.append((first, second, noise.paired(*ends)))
+    adjusted = noise.holm([difference.p for *_, difference in found])
+    return [Pair(*one, p) for one, p in zip(found, adjusted, strict=True)]
+
+
+def _mean_by_seed(points: Sequence[int], shown: Shown, by_seed: BySeed) -> dict[int, float]:
+    """Over points, for each seed that all of them have."""
+    each = [by_seed(point, shown) for point in points]
+    seeds = set.intersection(*(set(one) for one in each))
+    return {seed: math.fsum(one[seed] for one in each) / len(each) for seed in seeds}
+
+
+def _correlation(points: Sequence[Point], setting: str, shown: Shown, by_seed: BySeed) -> tuple[float, float]:
+    """Spearman's, and its p."""
+    from scipy.stats import spearmanr  # takes half a second to load
+
+    pairs = []
+    for number, point in enumerate(points):
+        value = number_of(point[setting]) if setting in point else ""
+        mean = noise.interval(list(by_seed(number, shown).values())).mean
+        if not isinstance(value, str) and math.isfinite(mean):
+            pairs.append((value, mean))
+    if len(pairs) < 3 or any(len(set(column)) < 2 for column in zip(*pairs, strict=True)):
+        return math.nan, math.nan
+    done = spearmanr([a for a, _ in pairs], [b for _, b in pairs])
+    return float(done.statistic), float(done.pvalue)
+
+
+def _difference(shown: Shown, difference: noise.Difference) -> str:
+    words = [_signed(shown, value) for value in (difference.mean, difference.low, difference.high)]
+    seeds = text.plural(difference.seeds, "seed")
+    return f"{words[0]} (95 % interval {words[1]} to {words[2]}, {seeds})"
+
+
+def _signed(shown: Shown, value: float) -> str:
+    unit = shown.unit
+    amount = text.significant(abs(value)) if unit in ("index", "count") else text.by_unit(abs(value), unit)
+    return f"{'-' if value < 0 else '+'}{amount}" if value else amount
+
+
+def _p(value: float) -> str:
+    return "below 0.001" if value < 0.001 else f"{value:.2g}"

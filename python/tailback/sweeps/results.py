@@ -1,0 +1,77 @@
+"""What `tailback.sweep` gives, and the folder that keeps it."""
+
+from __future__ import annotations
+
+import io
+import secrets
+import shutil
+from html import escape
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tailback.files.out_folder import replace_file, write_file
+from tailback.report.sweep import render_sweep
+from tailback.sweeps.swept import Swept, cell
+
+SUMMARY = "summary.parquet"
+DATASET = "runs"
+PAGE = "sweep.html"
+
+
+class SweepResult(Swept):
+    """A sweep, with its page and its folder."""
+
+    def page(self) -> str:
+        """sweep.html: one page, offline."""
+        return render_sweep(self)
+
+    def write(self, folder: Path) -> None:
+        """Writes the tables and the page. Whatever is there of an older writing is replaced.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        work = folder / f".{DATASET}.{secrets.token_hex(4)}.writing"
+        for rest in folder.glob(f".{DATASET}.*.writing"):
+            shutil.rmtree(rest, ignore_errors=True)
+        try:
+            work.mkdir()
+            for number in range(len(self.points)):
+                rows = self.runs.filter(pc.equal(self.runs.column("point"), number))
+                if rows.num_rows:
+                    (work / f"point={number}").mkdir()
+                    write_file(
+                        work / f"point={number}" / "runs.parquet", _parquet(rows.drop_columns(["point"]))
+                    )
+            shutil.rmtree(folder / DATASET, ignore_errors=True)
+            work.rename(folder / DATASET)
+        except BaseException:
+            shutil.rmtree(work, ignore_errors=True)
+            raise
+        replace_file(folder / "means.parquet", _parquet(self.means))
+        replace_file(folder / PAGE, self.page().encode())
+        replace_file(folder / SUMMARY, _parquet(self.runs))
+
+    def _repr_html_(self) -> str:
+        """The table of points and the lines below it, for a notebook."""
+        head = "".join(
+            f"<th>{escape(name)}</th>" for name in (*self.settings, *(s.label for s in self.shown))
+        )
+        body = ""
+        for number, point in list(enumerate(self.points))[:40]:
+            cells = [point.get(path, "") for path in self.settings]
+            cells += [cell(one, self.interval(number, one)) for one in self.shown]
+            body += f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in cells)}</tr>"
+        lines = "".join(f"<li>{escape(line)}</li>" for line in self.lines())
+        title = escape(repr(self).strip("<>"))
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p>{title}</p>{table}<ul>{lines}</ul>"
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table.combine_chunks(), buffer, compression="zstd", version="2.6")
+    return buffer.getvalue()

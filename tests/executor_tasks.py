@@ -1,0 +1,49 @@
+"""Tasks for executors: processes import them."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+
+from tailback.executors import tell
+
+
+class Odd(Exception):  # noqa: N818
+    """Cannot be made again from its arguments."""
+
+    def __init__(self, number: int, word: str) -> None:
+        super().__init__(f"it is {number} {word}")
+
+
+def raise_odd() -> None:
+    raise Odd(7, "odd")
+
+
+def fill_memory() -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, before[1]))
+    try:
+        bytearray(1 << 34)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def work_and_tell(name: str, steps: int) -> None:
+    for step in range(steps):
+        tell((name, step))
+
+
+def until_stopped() -> int:
+    count = 0
+    try:
+        while True:
+            count += 1
+            tell(count)
+            time.sleep(0.001)
+    except KeyboardInterrupt:
+        return count
+
+
+def end_process(*_: object) -> None:
+    signal.raise_signal(signal.SIGKILL)

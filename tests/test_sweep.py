@@ -1,0 +1,311 @@
+"""Sweeps: the same tables whatever carries them out, and whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import tailback
+from tailback.executors import Processes, Threads, WorkerLost
+from tailback.scenario import ScenarioError
+from tailback.sweeps import Progress, SweepResult, sweep
+from tailback.sweeps.effects import effects
+from tailback.sweeps.journal import NAME, Journal
+from tailback.sweeps.shown import Shown
+
+TINY = {
+    "name": "tiny",
+    "run": {"duration": "20us"},
+    "topology": {"kind": "star", "hosts": 3},
+    "traffic": [{"kind": "poisson", "load": 0.5, "sizes": "fb_hadoop"}],
+}
+ASKED: dict[str, Any] = {
+    "scenario": TINY,
+    "vary": {"traffic.0.load": [0.3, 0.6], "host.mtu": ["1024B", "4096B"]},
+    "seeds": "1..3",
+    "measures": ["dropped_packets", "goodput.whole_run_bps", "packet_hops.x", "ideal_payload_share"],
+}
+TABLES = ("summary.parquet", "means.parquet", "sweep.html")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What equal sweeps have in common: not the journal, which has times."""
+    names = [*TABLES, *(str(file.relative_to(folder)) for file in folder.glob("runs/*/*"))]
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("sweep") / "x"
+    assert sweep(ASKED, out=out, executor=Threads(1)).complete
+    return out
+
+
+class Counting(Threads):
+    """Counts, and fails the tasks that it is told to."""
+
+    def __init__(self, fails: Callable[[int], BaseException | None] = lambda number: None) -> None:
+        super().__init__(1)
+        self.count = 0
+        self.fails = fails
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any, **more: Any) -> Future[Any]:
+        self.count += 1
+        error = self.fails(self.count)
+        if error is None:
+            return super().submit(task, *arguments, **more)
+        future: Future[Any] = Future()
+        future.set_exception(error)
+        return future
+
+
+def test_tables_have_each_run_and_each_point(undisturbed: Path) -> None:
+    runs = pq.read_table(undisturbed / "summary.parquet").to_pylist()
+    assert [(row["point"], row["seed"]) for row in runs] == [(p, s) for p in range(4) for s in (1, 2, 3)]
+    row = runs[4]
+    assert (row["traffic.0.load"], row["host.mtu"], row["status"], row["message"]) == (
+        "0.3",
+        "4096B",
+        "done",
+        "",
+    )
+    alone = tailback.run(TINY, sets=["traffic.0.load=0.3", "host.mtu=4096B"], seed=2)
+    assert row["goodput.whole_run_bps"] == alone.summary["goodput"]["whole_run_bps"]
+    assert row["packet_hops.x"] is None
+    dataset = pq.read_table(undisturbed / "runs")
+    assert dataset.num_rows == 12
+    assert set(dataset.column("point").to_pylist()) == {0, 1, 2, 3}
+    means = pq.read_table(undisturbed / "means.parquet").to_pylist()
+    of_point = [row["goodput.whole_run_bps"] for row in runs[3:6]]
+    (mean,) = [r for r in means if (r["point"], r["measure"]) == (1, "goodput.whole_run_bps")]
+    assert mean["mean"] == pytest.approx(sum(of_point) / 3)
+    assert mean["low"] < mean["mean"] < mean["high"]
+    assert (mean["unit"], mean["seeds"]) == ("bit/s", 3)
+
+
+@pytest.mark.parametrize("executor", [lambda: Processes(1), lambda: Processes(2), lambda: Threads(3)])
+def test_tables_are_the_same_wherever_it_runs(
+    executor: Callable[[], Executor], undisturbed: Path, tmp_path: Path
+) -> None:
+    sweep(ASKED, out=tmp_path / "x", executor=executor())
+    assert files(tmp_path / "x") == files(undisturbed)
+
+
+def test_what_is_done_is_not_run_again(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    first = Counting(lambda number: KeyboardInterrupt() if number == 6 else None)
+    stopped = sweep(ASKED, out=out, executor=first)
+    assert (stopped.interrupted, stopped.complete) == (True, False)
+    assert len(stopped.rows) < 12
+    rest = Counting()
+    again = sweep(out=out, resume=True, executor=rest)
+    assert rest.count == 12 - len(stopped.rows)
+    assert again.complete
+    assert files(out) == files(undisturbed)
+    none = Counting()
+    sweep(ASKED, out=out, resume=True, executor=none)
+    assert none.count == 0
+
+
+def test_a_run_that_fails_is_a_row_and_is_tried_again(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    errors: dict[int, BaseException] = {
+        3: WorkerLost.by(-signal.SIGKILL),
+        5: MemoryError(),
+        7: RuntimeError("two\nlines"),
+    }
+    told: list[dict[str, Any]] = []
+
+    class Told(Progress):
+        def ended(self, row: dict[str, Any]) -> None:
+            told.append(row)
+
+    done = sweep(ASKED, out=out, executor=Counting(errors.get), progress=Told())
+    messages = {(row["point"], row["seed"]): row["message"] for row in done.failed}
+    assert messages[2, 1].startswith("the run was ended by signal 9")
+    assert messages[0, 2] == "out of memory"
+    assert messages[2, 2] == "two lines"
+    assert len(messages) == 3
+    assert len(told) == 12
+    assert done.complete
+    assert "the run was ended by signal 9" in (out / "sweep.html").read_text()
+    rest = Counting()
+    assert not sweep(out=out, resume=True, executor=rest).failed
+    assert rest.count == 3
+    assert files(out) == files(undisturbed)
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"key": "x', b'{"key": 3}\nnot json\n[]\n{"a'])
+def test_a_torn_journal_loses_that_run_alone(torn: bytes, undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    out.mkdir()
+    (out / "sweep.json").write_bytes((undisturbed / "sweep.json").read_bytes())
+    lines = (undisturbed / NAME).read_bytes().splitlines(keepends=True)
+    (out / NAME).write_bytes(b"".join(lines[:7]) + torn)
+    rest = Counting()
+    sweep(out=out, resume=True, executor=rest)
+    assert rest.count == 5
+    assert files(out) == files(undisturbed)
+    with Journal(out) as journal:
+        assert len([key for key in journal.done if key != 3]) == 12
+
+
+def test_another_scenario_or_measure_is_another_run(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    sweep(ASKED, out=out, executor=Threads(1))
+    more = Counting()
+    sweep({**ASKED, "seeds": "1..4"}, out=out, resume=True, executor=more)
+    assert more.count == 4
+    others = Counting()
+    sweep({**ASKED, "set": {"host.dcqcn.rpg_gd": 10}}, out=out, resume=True, executor=others)
+    assert others.count == 12
+
+
+def test_a_scenario_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.yaml"
+    file.write_text(json.dumps(TINY))
+
+    def change(number: int) -> None:
+        if number == 2:
+            file.write_text(json.dumps({**TINY, "run": {"duration": "30us"}}))
+
+    done = sweep(scenario=str(file), seeds="1..3", executor=Counting(change))
+    words = {row["message"] for row in done.failed}
+    assert words == {"the scenario, or tailback itself, has changed since the sweep began"}
+
+
+def test_an_impossible_point_is_named_and_the_others_run(tmp_path: Path) -> None:
+    done = sweep(
+        scenario=TINY,
+        vary={"host.mtu": ["1024B", "1025B"]},
+        seeds="1..2",
+        out=tmp_path / "x",
+        executor=Threads(1),
+    )
+    assert [row["status"] for row in done.rows] == ["done", "done", "impossible", "impossible"]
+    assert done.rows[2]["message"].startswith("--set host.mtu: found")
+    page = (tmp_path / "x" / "sweep.html").read_text()
+    assert page.count("--set host.mtu: found") == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        (
+            {"vary": {"host.mtuu": ["1024B", "4096B"]}},
+            "--set host.mtuu: found an unknown field, expected mtu",
+        ),
+        ({"vary": {"host.mtu": ["7B"]}}, "--set host.mtu: found"),
+        ({"scenario": "nothing-such"}, "nothing-such: found no such file"),
+        ({"set": {"host.mtuu": 1}}, "--set host.mtuu: found an unknown field"),
+    ],
+)
+def test_bad_input_is_a_line_and_nothing_is_written(
+    fields: dict[str, Any], line: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        sweep({**ASKED, **fields}, out=tmp_path / "x")
+    assert str(refused.value).startswith(line)
+    assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_used(undisturbed: Path, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="found a folder that is not empty"):
+        sweep(ASKED, out=undisturbed)
+    with pytest.raises(ScenarioError, match=r"found no sweep\.json, expected the folder of a sweep"):
+        sweep(out=tmp_path / "none", resume=True)
+    with pytest.raises(ScenarioError, match="resume: found no folder"):
+        sweep(ASKED, resume=True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ScenarioError, match="found a file, expected a new or empty folder"):
+        sweep(ASKED, out=tmp_path / "file")
+
+
+def test_run_folders_are_kept_where_asked(tmp_path: Path) -> None:
+    asked = {**ASKED, "vary": {}, "keep": True, "seeds": "1..2"}
+    sweep(asked, out=tmp_path / "x", executor=Threads(1))
+    tailback.run(TINY, seed=2, out=tmp_path / "one")
+    kept = tmp_path / "x" / "folders" / "point-0" / "seed-2"
+    assert (kept / "summary.json").read_bytes() == (tmp_path / "one" / "summary.json").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def loads(undisturbed: Path) -> SweepResult:
+    return sweep(out=undisturbed, resume=True)
+
+
+def test_effects_say_what_is_noise(loads: SweepResult) -> None:
+    lines = loads.lines()
+    assert len(lines) == 8
+    of = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
+    assert of["Dropped packets, host.mtu"] == "no difference."
+    assert "95 % interval" in of["goodput.whole_run_bps, traffic.0.load"]
+    assert of["packet_hops.x, host.mtu"] == "cannot be said: a difference needs two seeds."
+
+
+def test_effects_are_paired_by_seed_and_adjusted_together() -> None:
+    """A seed moves all values by far more than the setting does; what it does to all of them goes out."""
+    points = [{"a": value, "b": other} for value in ("1", "2", "3") for other in ("x", "y")]
+    of_seed = {1: 100.0, 2: 900.0, 3: 400.0, 4: 250.0}
+    of_value = {"1": 0.0, "2": 0.1, "3": 5.0}
+    wobble = {("2", 1): 0.4, ("2", 3): -0.3, ("3", 2): 0.2, ("3", 4): -0.1}
+
+    def by_seed(number: int, shown: Shown) -> dict[int, float]:
+        value, of_other = points[number]["a"], 8.0 if points[number]["b"] == "y" else 0.0
+        return {
+            seed: base + of_value[value] + of_other + wobble.get((value, seed), 0)
+            for seed, base in of_seed.items()
+        }
+
+    one = Shown("Length", "index", "x")
+    first, second = effects(points, ["a", "b"], [one], by_seed, sampled=False)
+    assert [(pair.first, pair.second, pair.is_noise) for pair in first.pairs] == [
+        ("1", "2", True),
+        ("1", "3", False),
+        ("2", "3", False),
+    ]
+    words = "Length, a: an effect. More than noise: 2 of 3 comparisons; the largest, 1 to 3 +5.0"
+    assert first.in_words.startswith(words)
+    assert second.in_words == "Length, b: an effect. x to y +8 (95 % interval +8 to +8, 4 seeds)."
+
+
+def test_what_a_notebook_shows(loads: SweepResult) -> None:
+    assert repr(loads) == "<Sweep of tiny: 4 points, 3 seeds>"
+    html = loads._repr_html_()
+    assert html.count("<tr>") == 5
+    assert "host.mtu" in html
+    assert loads.runs.schema.field("goodput.whole_run_bps").metadata == {b"unit": b"bit/s"}
+
+
+def test_a_sample_is_correlated() -> None:
+    done = sweep(
+        scenario=TINY,
+        vary={"traffic.0.load": {"low": 0.1, "high": 0.8}},
+        sample={"points": 8},
+        seeds="1..2",
+        set={"run.duration": "100us"},
+        measures=["goodput.whole_run_bps"],
+        pareto={},
+        executor=Threads(1),
+    )
+    assert "Rank correlation +" in done.lines()[0]
+
+
+def test_the_front_has_what_no_other_beats() -> None:
+    done = sweep(
+        scenario=TINY,
+        vary={"host.mtu": ["1024B", "2048B", "4096B"]},
+        seeds=[1],
+        measures=["ideal_payload_share", "dropped_packets"],
+        pareto={"Ideal payload share": "more", "Dropped packets": "less"},
+        executor=Threads(1),
+    )
+    assert done.front == [2]
+    assert "no other beats in both" in done.page()
