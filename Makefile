@@ -13,14 +13,15 @@ ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.to
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked failure-points \
-	settings docs \
+	settings docs wheel \
 	bench mutants lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-demo: install ## build, run the 16-to-1 incast and say where its report is
-	@$(BIN)/tailback run roce-incast-lossless
+# What is installed stays; without, a first look does not wait for the fastest engine. `make install` builds that.
+demo: $(if $(wildcard $(INSTALLED)),install,$(VENV)/.demo) ## build, run a moment of the 16-to-1 incast and say where its report is
+	@$(BIN)/tailback run roce-incast-lossless --set run.duration=400ms --set traffic.0.start_interval=10ms
 
 install: $(INSTALLED) ## build the engine and install into .venv
 
@@ -30,10 +31,21 @@ $(VENV)/bin/maturin: requirements.txt
 	@$(PIP_INSTALL) --upgrade pip maturin
 	@touch $@
 
+$(VENV)/.demo: $(VENV)/bin/maturin $(ENGINE_SOURCES) pyproject.toml
+	@echo "building the engine; the first time takes a minute or two"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--profile demo" \
+		$(PIP_INSTALL) --editable . --no-build-isolation
+	@touch $@
+
 $(INSTALLED): $(VENV)/bin/maturin $(ENGINE_SOURCES) pyproject.toml
 	@echo "building the engine; the first time takes a few minutes"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP_INSTALL) --editable . --no-build-isolation
 	@touch $@
+
+wheel: $(VENV)/bin/maturin ## build a wheel into dist/, install it into an empty environment and run a scenario there
+	@rm -rf dist
+	@$(BIN)/maturin build --release --locked --quiet --out dist
+	@sh tools/try-wheel $(PYTHON) dist/*.whl
 
 $(VENV)/.test: $(INSTALLED)
 	@$(PIP_INSTALL) --group test

@@ -141,7 +141,7 @@ def ends(run: Run) -> Lines:
     if run.end_ps > run.plan["duration_ps"] or not run.meta["complete"]:
         yield f"end: {run.end_ps} of {run.plan['duration_ps']} ps, complete {run.meta['complete']}"
     for row in run.flows:
-        state, name = row["state"], f"{row['writer']} {row['src']}-{row['dst']} {row['qp']}"
+        state, name = row["state"], f"{row['item']} {row['src']}-{row['dst']} {row['qp']}"
         if state not in ("waiting", "running", "done", "error"):
             yield f"state: {name} is {state}"
         if (row["error"] is not None) != (state == "error"):
@@ -214,7 +214,7 @@ def rates(run: Run) -> Lines:
         rate = min(run.rates[row["src"]], run.rates[row["dst"]])
         # An end is one ACK after the last byte.
         if row["goodput_bps"] > rate * (1 + 1e-9):
-            yield f"goodput above the line: {row['writer']} {row['goodput_bps']} of {rate}"
+            yield f"goodput above the line: {row['item']} {row['goodput_bps']} of {rate}"
     if run.rates:
         share = run.result.summary["goodput"]["of_line_rate"]
         if share is not None and share > 1 + 1e-6:
@@ -298,7 +298,7 @@ def books(run: Run) -> Lines:
         tcp = run.sum("packets_sent", src=host, protocol="tcp")
         if tcp != run.host(host, "TcpOutDataSegs"):
             yield f"flows and counters: {host} TcpOutDataSegs {tcp}, {run.host(host, 'TcpOutDataSegs')}"
-    for item in {row["writer"] for row in run.flows}:
+    for item in {row["item"] for row in run.flows}:
         in_series = run.integral(f"item:{item}", "goodput_rx_bps")
         delivered = run.sum("bytes_delivered", writer=item)
         if in_series is not None and not _close(delivered, in_series):

@@ -16,10 +16,10 @@ from tailback._engine import Simulation
 from tailback.plan import make_plan, plan_json
 from tailback.scenario import Scenario, loads
 from tailback.scenario.headroom import GAP_BYTES, largest_packet, least_quanta
-from tailback.scenario.model import PATH_MTUS
 
 RATES_GBPS = (10, 25, 40, 50, 100, 200, 400, 800)
 MOST_DELAY_PS = 40 * 10**6
+MTUS = (256, 512, 1024, 2048, 4096)
 MOST_PACKETS_IN_FLIGHT = 2000
 
 
@@ -106,7 +106,7 @@ def _document(rng: random.Random) -> dict[str, Any]:
     latency, response = _delay(rng, 10**6), rng.choice([2_017_280, _delay(rng, 5 * 10**6)])
     span_ps = 2 * delay + latency + response
     in_flight = span_ps * rate // 8_000_000
-    mtu = rng.choice([mtu for mtu in PATH_MTUS if in_flight / mtu < MOST_PACKETS_IN_FLIGHT] or [4096])
+    mtu = rng.choice([mtu for mtu in MTUS if in_flight / mtu < MOST_PACKETS_IN_FLIGHT] or [4096])
     lossless = rng.choice([[3], [3], [3, 4]])
     tcp = rng.random() < 0.3
     traffic = [_write(rng, mtu, "all", "h0", lossless)]

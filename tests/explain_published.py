@@ -38,7 +38,7 @@ def plan_of(name: str, quick: bool) -> tuple[Any, Plan]:
         # A run of a ping alone has a flood that begins with its last millisecond: what a ping alone is like
         # is asked without it.
         late = (1 - LAST) * plan["duration_ps"]
-        plan["veth"]["datagrams"] = [one for one in plan["veth"]["datagrams"] if one["start_ps"] < late]
+        plan["veth"]["datagrams"] = [one for one in plan["veth"]["datagrams"] if one["start"] < late]
     return scenario, plan
 
 

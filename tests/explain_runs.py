@@ -51,7 +51,7 @@ class Drawn:
         for host, clock in self.clocks.items():
             own_nic(plan, host)["cpu"]["clock"] = round(clock)
         for link in plan["links"]:
-            link["rate_bps"] = round(self.rates.get(link["a"], link["rate_bps"]))
+            link["rate"] = round(self.rates.get(link["a"], link["rate"]))
         return loaded, plan
 
 

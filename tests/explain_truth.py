@@ -175,9 +175,7 @@ def wider(qdisc: Any) -> Any:
 
 
 def _deeper(plan: Plan, host: str) -> Plan:
-    writers = [
-        {**one, "tx_depth": one["tx_depth"] * 2} if one["src"] == host else one for one in plan["writers"]
-    ]
+    writers = [{**one, "depth": one["depth"] * 2} if one["src"] == host else one for one in plan["writers"]]
     return {**plan, "writers": writers}
 
 
@@ -223,18 +221,19 @@ def doubled_link(plan: Plan, number: int) -> Plan:
     """Twice the rate, with the headroom that this takes."""
     edited = copy.deepcopy(plan)
     wire = edited["links"][number]
-    wire["rate_bps"] *= 2
+    wire["rate"] *= 2
     wire["headroom_bytes"] *= 2
     for model in edited["switch_models"]:
         # The pool stays as it is: the buffer grows by the headroom.
-        model["buffer_bytes"] += 8 * wire["headroom_bytes"]
+        model["buffer"] += 8 * wire["headroom_bytes"]
     for end in (wire["a"], wire["b"]):
         if end not in {host["name"] for host in edited["hosts"]}:
             continue
         path = own_nic(edited, end)["host_path"]
         for part in path["receive_buffers"] if path else []:
             if part["xoff_bytes"] is not None:
-                part["bytes"] += part["bytes"] - part["xoff_bytes"]
+                sizes = path["receive_buffer"]
+                sizes["lossless_size"] += sizes["lossless_size"] - part["xoff_bytes"]
     return edited
 
 

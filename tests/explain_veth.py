@@ -39,8 +39,8 @@ def doublings(plan: Plan, wider: Callable[[Any], Any]) -> dict[tuple[str, str], 
                 _scaled, part="veths", number=number, factors=sooner, of="veth"
             )
     for number, one in enumerate(plan["veth"]["datagrams"]):
-        for kind, factors in (("flood", {"send_ps": 0.5}), ("window", {"sndbuf_bytes": 2.0})):
-            found[kind, one["name"]] = partial(_scaled, part="datagrams", number=number, factors=factors)
+        for kind, factors in (("flood", {"send": 0.5}), ("window", {"sndbuf": 2.0})):
+            found[kind, one["item"]] = partial(_scaled, part="datagrams", number=number, factors=factors)
     return found
 
 

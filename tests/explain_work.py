@@ -167,7 +167,7 @@ def lossless(plan: Plan) -> Plan:
         one["loss"] = 0.0
         one["headroom_bytes"] *= ROOM
     for model in edited["switch_models"]:
-        model["buffer_bytes"] *= ROOM
+        model["buffer"] *= ROOM
         model["shared_bytes"] = (
             model["shared_bytes"] * ROOM if model["shared_bytes"] else model["shared_bytes"]
         )

@@ -68,20 +68,22 @@ def plan(
         "seed": 1,
         "duration_ps": duration_ps,
         "hosts": [{"name": f"h{i}", "nic": 0} for i in range(senders + 1)],
-        "nics": [{"mtu_bytes": 1024, "rx_latency_ps": 300_000, "cnp_code_point": 1}],
+        "nics": [{"mtu": 1024, "rx_latency": 300_000, "cnp_code_point": 1}],
         "switches": [{"name": "sw0", "model": 0}],
-        "switch_models": [{"buffer_bytes": 16_000_000, "lossless": [3] if lossless else [], "strict": [6]}],
+        "switch_models": [
+            {"buffer": 16_000_000, "lossless": [3] if lossless else [], "strict": [6], "ecn": []}
+        ],
         "links": [
-            {"a": f"h{i}", "b": "sw0", "rate_bps": int(LINE), "delay_ps": 500_000} for i in range(senders + 1)
+            {"a": f"h{i}", "b": "sw0", "rate": int(LINE), "delay": 500_000} for i in range(senders + 1)
         ],
         "writers": [
             {
-                "name": f"write{i}",
+                "item": f"write{i}",
                 "src": f"h{i}",
                 "dst": f"h{senders}",
                 "code_point": 0,
                 "qps": qps,
-                "message_bytes": 1024,
+                "message": 1024,
             }
             for i in range(senders)
         ],
@@ -223,7 +225,7 @@ def _flows(
             rows.append(
                 {
                     "flow": i * qps + q,
-                    "writer": f"write{i}",
+                    "item": f"write{i}",
                     "src": f"h{i}",
                     "dst": f"h{senders}",
                     "qp": q,
@@ -254,7 +256,7 @@ def _flows(
 
 
 def _kind(name: str, value: Any) -> pa.DataType:
-    if name in ("error", "writer", "src", "dst", "state"):
+    if name in ("error", "item", "src", "dst", "state"):
         return pa.string()
     return pa.float64() if isinstance(value, float) else pa.int64()
 

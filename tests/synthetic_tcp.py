@@ -40,7 +40,7 @@ def tcp_recording(
     roce = pa.Table.from_batches([base.flows]).append_column(
         "protocol", pa.array(["roce"] * base.flows.num_rows)
     )
-    roce = roce.set_column(1, "writer", pa.array(["write0"] * roce.num_rows))
+    roce = roce.set_column(1, "item", pa.array(["write0"] * roce.num_rows))
     flows = [dict(row) for row in roce.to_pylist()] if mixed else []
     extra = dict.fromkeys(
         ("retransmitted_segments", "timeouts", "fast_recoveries", "ece_received", "cwnd_bytes", "srtt_ps")
@@ -50,7 +50,7 @@ def tcp_recording(
         again = row["packets_retransmitted"] + 3
         own = {
             "flow": row["flow"] + len(flows) * mixed,
-            "writer": "tcp1",
+            "item": "tcp1",
             "protocol": "tcp",
             "priority": 0,
             "message_bytes": None,

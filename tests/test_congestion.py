@@ -153,10 +153,8 @@ SEVERAL: dict[str, Any] = {
 
 def test_hosts_and_traffic_items_run_their_own() -> None:
     result = tailback.run(SEVERAL)
-    rows = result.flows.select(["writer", "src", "congestion"]).to_pylist()
-    ran = {
-        (row["writer"], row["src"] if row["writer"] == "write0" else ""): row["congestion"] for row in rows
-    }
+    rows = result.flows.select(["item", "src", "congestion"]).to_pylist()
+    ran = {(row["item"], row["src"] if row["item"] == "write0" else ""): row["congestion"] for row in rows}
     assert ran == {
         ("write0", "h0"): "hpcc",
         ("write0", "h2"): "dcqcn",

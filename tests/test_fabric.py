@@ -168,13 +168,12 @@ def test_the_report_of_a_fabric_stays_small_and_says_what_it_leaves_out() -> Non
     result = tailback.run({**given, "switch": {"lossless": []}})
     assert len(result.senders) > 250
     page = render(result)
-    own = page[: page.index("<script>")] + page[page.rindex('id="figures"') :]
-    assert len(own) < 2_500_000
+    assert len(page.encode()) < 2_000_000
     assert "Completion of flows" in page
     table = re.search(r'<section id="flows">.*?</section>', page, re.DOTALL)
     assert table is not None
-    assert table[0].count("<tr>") == 65
-    assert "32 slowest and the 32 fastest" in table[0]
+    assert table[0].count("<tr>") <= 65
+    assert re.search(r"\d+ further groups left out", table[0])
     assert "Slowdown of flows" in page
 
 

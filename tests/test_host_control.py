@@ -33,27 +33,28 @@ def test_the_plan_has_the_published_defaults() -> None:
             "idle_probe": 10**8,
         },
         "receiver": {
-            "sample_interval_ps": 10**6,
-            "iio_clock_hz": 500 * 10**6,
+            "sample_interval": 10**6,
+            "iio_clock_mhz": 500,
             # 12.5 B/ns * 200 ns / 64 B.
-            "iio_threshold_lines": 39.0625,
-            "ladder": {
-                # 33.2, 26.5, 20, 15 and 10 GB/s.
-                "levels_bps": [265_600_000_000, 212 * GBPS, 160 * GBPS, 120 * GBPS, 80 * GBPS],
-                "write_time_ps": 20 * 10**6,
-                "raise_interval_ps": 150 * 10**6,
-            },
+            "iio_threshold": 39.0625,
+            # 33.2, 26.5, 20, 15 and 10 GB/s.
+            "levels": [265_600_000_000, 212 * GBPS, 160 * GBPS, 120 * GBPS, 80 * GBPS],
+            "write_time": 20 * 10**6,
+            "raise_interval": 150 * 10**6,
         },
     }
     found = hostcc_plan(host(hostcc={"enabled": True}), 100 * GBPS)
     assert found is not None
-    assert {name: found[name] for name in found if name != "ladder"} == {
-        "sample_interval_ps": 10**6,
-        "iio_clock_hz": 500 * 10**6,
-        "iio_threshold_lines": 70.0,
+    assert found == {
+        "sample_interval": 10**6,
+        "iio_clock_mhz": 500,
+        "iio_threshold": 70.0,
         "iio_weight": 1 / 8,
-        "pcie_threshold_bps": 84 * GBPS,
+        "pcie_threshold": 84 * GBPS,
         "pcie_weight": 1 / 256,
+        "levels": [265_600_000_000, 185_900_000_000, 106_200_000_000, 26_600_000_000, 10**6],
+        "write_time": 20 * 10**6,
+        "raise_interval": 150 * 10**6,
         "mark": True,
     }
 
@@ -71,7 +72,7 @@ def test_auto_follows_the_link() -> None:
     assert iio_threshold(Rhcc(iio_threshold=12.5), 400 * GBPS) == 12.5
     hostcc = hostcc_plan(host(hostcc={"enabled": True}), 25 * GBPS)
     assert hostcc is not None
-    assert hostcc["pcie_threshold_bps"] == 21 * GBPS
+    assert hostcc["pcie_threshold"] == 21 * GBPS
     shown = show(load("first-flow"))
     assert "39.0625 lines" in shown
     assert "here 84Gbps" in shown

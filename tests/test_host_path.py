@@ -42,17 +42,20 @@ def test_three_lines_are_a_whole_path() -> None:
     # 2 * 10 ns + 2.01728 us + 300 ns at 12.5 B/ns are 29,216 B; with 84 B and a packet 7 packets and 4,136 B.
     xoff = 262_144 - 9 * (4194 - 20) - (4136 - 20)
     assert plan["nics"][0]["host_path"] == {
+        "receive_buffer": {
+            "lossless_size": 262_144,
+            "lossy_size": 262_144,
+            "cnp_threshold": 131_072,
+        },
         "receive_buffers": [
             {
-                "bytes": 262_144,
                 "xoff_bytes": None,
                 "xon_bytes": None,
                 "priorities": [0, 1, 2, 4, 5, 6, 7],
             },
-            {"bytes": 262_144, "xoff_bytes": xoff, "xon_bytes": xoff - 10_000, "priorities": [3]},
+            {"xoff_bytes": xoff, "xon_bytes": xoff - 10_000, "priorities": [3]},
         ],
         "pause": {"quanta": 65_535, "response_delay": 2_017_280},
-        "cnp_threshold": 131_072,
         "path": {
             "rate": 123_510_153_718,
             "max_payload": 256,
@@ -125,10 +128,10 @@ def test_memory_loads_name_each_host() -> None:
     )["memory_loads"]
     assert [load["host"] for load in loads_of] == ["h0", "h1"]
     assert loads_of[0] == {
-        "name": "memory0",
+        "item": "memory0",
         "host": "h0",
-        "start_ps": 10**6,
-        "stop_ps": 10**9,
+        "start": 10**6,
+        "stop": 10**9,
         "cores": 4,
         "lines_per_core": 10,
         "read_share": 0.5,

@@ -24,6 +24,27 @@ def test_it_is_the_same_value(value: Any, levels: int) -> None:
     assert json.loads(in_lines(value, levels)) == value
 
 
+def by_hand(value: Any, levels: int, indent: str = "") -> str:
+    """Entry by entry."""
+    if not levels or not value or not isinstance(value, (dict, list)):
+        return json.dumps(value, sort_keys=True)
+    inner = indent + " "
+    below = levels - 1
+    if isinstance(value, dict):
+        entries = [f"{json.dumps(key)}: {by_hand(value[key], below, inner)}" for key in sorted(value)]
+        return f"{{\n{inner}" + f",\n{inner}".join(entries) + f"\n{indent}}}"
+    entries = [by_hand(entry, below, inner) for entry in value]
+    return f"[\n{inner}" + f",\n{inner}".join(entries) + f"\n{indent}]"
+
+
+rows = st.lists(st.lists(st.one_of(st.integers(), st.lists(st.integers(), max_size=2)), max_size=3))
+
+
+@given(st.one_of(values, rows, st.dictionaries(st.text(), values)), st.integers(0, 4))
+def test_entries_written_at_once_are_as_one_by_one(value: Any, levels: int) -> None:
+    assert in_lines(value, levels) == by_hand(value, levels) + "\n"
+
+
 def test_lines() -> None:
     value = {"b": [[1, 2], [3, 4]], "a": {"x": {"z": 1, "y": {}}}, "empty": []}
     expected = (

@@ -62,20 +62,20 @@ def writer(name: str, src: str, dst: str, **fields: Any) -> dict[str, Any]:
     defaults = {
         "code_point": 0,
         "qps": 1,
-        "message_bytes": 65536,
-        "tx_depth": 128,
+        "message": 65536,
+        "depth": 128,
         "messages": None,
-        "start_ps": 0,
-        "start_spread_ps": 0,
-        "stop_ps": None,
+        "start": 0,
+        "start_spread": 0,
+        "stop": None,
     }
-    return {"name": name, "src": src, "dst": dst, **defaults, **fields}
+    return {"item": name, "src": src, "dst": dst, **defaults, **fields}
 
 
 def test_everything_set() -> None:
-    first = {"code_point": 1, "qps": 2, "message_bytes": 4000, "tx_depth": 3, "messages": 9}
-    second = {"start_ps": 10**9, "start_spread_ps": 5 * 10**8, "stop_ps": 2 * 10**9}
-    link = {"rate_bps": 25 * 10**9, "delay_ps": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
+    first = {"code_point": 1, "qps": 2, "message": 4000, "depth": 3, "messages": 9}
+    second = {"start": 10**9, "start_spread": 5 * 10**8, "stop": 2 * 10**9}
+    link = {"rate": 25 * 10**9, "delay": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
     assert make_plan(loads(TEXT)) == {
         "name": "two",
         "seed": 7,
@@ -83,8 +83,8 @@ def test_everything_set() -> None:
         "hosts": [{"name": f"h{i}", "nic": 0, "congestion": 0} for i in range(3)],
         "nics": [
             {
-                "mtu_bytes": 4096,
-                "rx_latency_ps": 0,
+                "mtu": 4096,
+                "rx_latency": 0,
                 "class_of": [3, 4, 5],
                 "ect": True,
                 "cnp_code_point": 2,
@@ -108,9 +108,9 @@ def test_everything_set() -> None:
         "switches": [{"name": "sw0", "model": 0}],
         "switch_models": [
             {
-                "buffer_bytes": 4_000_000,
+                "buffer": 4_000_000,
                 "shared_bytes": 3_000_000,
-                "latency_ps": 100_000,
+                "latency": 100_000,
                 "class_of": [3, 4, 5],
                 "lossless": [3, 4],
                 "strict": [],
@@ -141,7 +141,7 @@ def test_everything_set() -> None:
             writer("write1", "h1", "h0", **second),
         ],
         "tcp_connections": [],
-        "flows": {"tags": [], "congestion": [], "list": []},
+        "flows": {"items": [], "congestion": [], "list": []},
         "memory_loads": [],
         "link_events": [],
         "record": {"max_bins": 64, "qps": 5},
@@ -155,8 +155,8 @@ def test_defaults() -> None:
         {
             "rate_bps": None,
             "priorities": [0, 1, 2, 3, 4, 5, 7],
-            "k_min_bytes": 150_000,
-            "k_max_bytes": 1_500_000,
+            "k_min": 150_000,
+            "k_max": 1_500_000,
             "p_max": 1.0,
         }
     ]
@@ -174,13 +174,13 @@ def test_shared_is_what_headroom_leaves() -> None:
 def test_senders_start_one_after_the_other() -> None:
     sets = ["traffic.0.start_interval=10us", "traffic.0.start=1ms", "traffic.0.from=[h0, h3, h2]"]
     writers = make_plan(load("roce-incast-lossless", sets=sets))["writers"]
-    assert [(w["src"], w["start_ps"]) for w in writers] == [
+    assert [(w["src"], w["start"]) for w in writers] == [
         ("h0", 10**9),
         ("h3", 10**9 + 10**7),
         ("h2", 10**9 + 2 * 10**7),
     ]
     both = make_plan(load("roce-incast-lossless", sets=[*sets, "traffic.0.bidirectional=true"]))["writers"]
-    assert [w["start_ps"] for w in both if w["src"] == "h16"] == [10**9, 10**9 + 10**7, 10**9 + 2 * 10**7]
+    assert [w["start"] for w in both if w["src"] == "h16"] == [10**9, 10**9 + 10**7, 10**9 + 2 * 10**7]
 
 
 def test_a_short_timeout_does_not_adapt() -> None:
@@ -246,15 +246,15 @@ traffic: [{kind: write, from: h0, to: h1}]
         {
             "rate_bps": 25_000_000_000,
             "priorities": unstrict,
-            "k_min_bytes": 100_000,
-            "k_max_bytes": 800_000,
+            "k_min": 100_000,
+            "k_max": 800_000,
             "p_max": 1.0,
         },
         {
             "rate_bps": 100_000_000_000,
             "priorities": unstrict,
-            "k_min_bytes": 400_000,
-            "k_max_bytes": 800_000,
+            "k_min": 400_000,
+            "k_max": 800_000,
             "p_max": 0.2,
         },
     ]

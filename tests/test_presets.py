@@ -31,11 +31,11 @@ def test_a_preset_is_in_proportion_to_its_rate(name: str) -> None:
     scenario = load({**INCAST, "preset": name})
     plan = make_plan(scenario)
     model, link = plan["switch_models"][0], plan["links"][0]
-    assert link["rate_bps"] == gbps * 10**9
-    assert (model["ecn"][0]["k_min_bytes"], model["ecn"][0]["k_max_bytes"]) == (1500 * gbps, 15000 * gbps)
+    assert link["rate"] == gbps * 10**9
+    assert (model["ecn"][0]["k_min"], model["ecn"][0]["k_max"]) == (1500 * gbps, 15000 * gbps)
     control = plan["nics"][0]["congestion"][0]["dcqcn"]
     assert (control["rpg_ai_rate"], control["rpg_hai_rate"]) == (gbps // 5, gbps * 2)
-    assert plan["nics"][0]["mtu_bytes"] == 4096
+    assert plan["nics"][0]["mtu"] == 4096
     # 905 quanta of 512 bits at 400 Gbit/s.
     if name == "400g":
         assert model["pause"]["response_delay"] == 1_158_400
@@ -50,8 +50,8 @@ def test_what_the_file_gives_wins_and_the_preset_is_named() -> None:
     assert {"k_min", "rate", "response_delay", "rpg_ai_rate"} <= set(lines)
     assert not {"k_max", "buffer", "mtu"} & set(lines)
     model = make_plan(scenario)["switch_models"][0]
-    assert (model["buffer_bytes"], model["ecn"][0]["k_max_bytes"]) == (20_000_000, 2_000_000)
-    assert model["ecn"][0]["k_min_bytes"] == 600_000, "before the setup of classes"
+    assert (model["buffer"], model["ecn"][0]["k_max"]) == (20_000_000, 2_000_000)
+    assert model["ecn"][0]["k_min"] == 600_000, "before the setup of classes"
     # What is shown loads again, and a change of the preset moves what it had filled in.
     assert make_plan(tailback.scenario.loads(shown)) == make_plan(scenario)
     assert load(scenario, sets=["preset=800g"]).topology.link.rate == 800 * 10**9
@@ -59,17 +59,14 @@ def test_what_the_file_gives_wins_and_the_preset_is_named() -> None:
 
 def test_the_first_of_several_counts_and_other_profiles_stay() -> None:
     model = make_plan(load({**INCAST, "preset": ["spectrum-2", "400g"]}))["switch_models"][0]
-    assert (model["buffer_bytes"], model["ecn"][0]["k_min_bytes"]) == (42_000_000, 600_000)
+    assert (model["buffer"], model["ecn"][0]["k_min"]) == (42_000_000, 600_000)
     own = load({**INCAST, "preset": "400g", "host": {"dcqcn": {"profile": "sigcomm15"}}})
     assert make_plan(own)["nics"][0]["congestion"][0]["dcqcn"]["rpg_ai_rate"] == 40
 
 
 def test_networks_without_one_link_take_the_rest() -> None:
     graph = {"kind": "graph", "switches": ["s"], "links": ["h0..h2 s 400Gbps"]}
-    assert (
-        make_plan(load({**INCAST, "topology": graph, "preset": "400g"}))["links"][0]["rate_bps"]
-        == 400 * 10**9
-    )
+    assert make_plan(load({**INCAST, "topology": graph, "preset": "400g"}))["links"][0]["rate"] == 400 * 10**9
 
 
 @pytest.mark.parametrize("value", ["500g", 7, ["400g", "x"], None])

@@ -62,7 +62,7 @@ def test_shares_pools_thresholds_and_watchdog() -> None:
     assert model["weights"] == [30, 0, 0, 70, 0, 0, 0, 0]
     assert made["nics"][0]["weights"] == [100, 0, 0, 0, 0, 0, 0, 0]
     assert model["pools"] == {"lossless_bytes": 4_000_000, "lossy_bytes": 2_000_000}
-    assert [(ecn["priorities"], ecn["k_min_bytes"]) for ecn in model["ecn"]] == [
+    assert [(ecn["priorities"], ecn["k_min"]) for ecn in model["ecn"]] == [
         ([3], 150_000),
         ([0, 1], 30_000),
     ]

@@ -14,15 +14,18 @@ import pyarrow as pa
 import pytest
 import tailback
 from synthetic import entities, incast, plan, result_of
+from tailback import text
 from tailback.findings import findings
 from tailback.report import figures, render
 from tailback.report.figures import Labels, View, pack
+from tailback.report.links import links, sides
 from tailback.report.moments import moments
 from tailback.report.page import scale_key
-from tailback.report.plots import all_plots
+from tailback.report.plots import all_plots, fullest_queue
 from tailback.report.queues import LEVELS, QueueStore
+from tailback.report.senders import in_ranges, senders
 from tailback.report.shares import fairness, items, queue_pairs
-from tailback.report.tables import MOST_DROPS, drops
+from tailback.report.tables import MOST_DROPS, drops, pauses
 from tailback.report.tailback_chart import MOST_ROWS, choose, tailback_chart
 from tailback.report.themes import DARK, DARK_PAPER
 from tailback.report.tracked import _spans, _while_running
@@ -385,3 +388,99 @@ def test_many_drops_end_in_one_row() -> None:
     assert len(rows) == MOST_DROPS + 1
     rest = sum(1000 - i for i in range(MOST_DROPS, 100))
     assert rows[-1] == ["76 others", "", f"{rest:,}", "760 B"]
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Result:
+    """Two leaves of four hosts, two spines: 2:1, so that an all-to-all is bound by the links between."""
+    topology = {
+        "kind": "leaf-spine",
+        "leaves": 2,
+        "spines": 2,
+        "hosts_per_leaf": 4,
+        "link": {"rate": "100Gbps"},
+        "fabric": {"rate": "100Gbps"},
+    }
+    traffic = [{"kind": "all-to-all", "message": "256KB"}]
+    return tailback.run({"name": "x", "run": {"duration": "5ms"}, "topology": topology, "traffic": traffic})
+
+
+def test_a_job_against_the_bound_of_its_links(fabric: Result) -> None:
+    [job] = fabric.summary["jobs"]
+    assert (job["messages"], job["left"], job["hosts"]) == (56, 0, 8)
+    payload = tailback.measures.ideal_payload_share(fabric)
+    # Each leaf's four hosts send to four others, 16 messages, over two links up.
+    bound = 16 * 256e3 * 8 / (2 * 100e9 * payload)
+    assert job["bound_s"] == pytest.approx(bound)
+    assert job["bound_at"] == "the links above leaf0 and 1 other like it"
+    assert bound < job["time_s"] < 3 * bound
+    # As nccl-tests have it: of a buffer of 8 parts each host keeps one.
+    assert job["algorithm_bps"] == pytest.approx(8 * 256e3 * 8 / job["time_s"])
+    assert job["bus_bps"] == pytest.approx(job["algorithm_bps"] * 7 / 8)
+    assert job["of_bound"] == pytest.approx(bound / job["time_s"])
+    words = {finding.what: finding.words for finding in findings(fabric)}
+    assert "Slowdown" not in words
+    assert "bus bandwidth" in words["Job"]
+
+
+def test_a_job_that_is_not_done_has_no_time(fabric: Result) -> None:
+    data = tailback.run("rail-all-to-all", sets=["run.duration=20us"])
+    [job] = data.summary["jobs"]
+    assert job["time_s"] is None
+    assert job["left"] > 0
+    found = next(finding for finding in findings(data) if finding.what == "Job")
+    assert found.figure == f"{job['left']:,} left"
+
+
+def test_arrivals_at_random_are_no_job() -> None:
+    assert tailback.run("leaf-spine-websearch", sets=["run.duration=200us"]).summary["jobs"] == []
+
+
+def test_links_by_tier_and_heat(fabric: Result) -> None:
+    every, _ = sides(fabric)
+    assert [(side.tier, side.direction, len(side.uses)) for side in every] == [
+        ("hosts", "up", 8),
+        ("hosts", "down", 8),
+        ("leaf-spine", "up", 4),
+        ("leaf-spine", "down", 4),
+    ]
+    up = every[2]
+    uses = up.uses
+    node, ratio = up.imbalance or ("", 0)
+    mine = [use for (switch, _), use in uses.items() if switch == node]
+    assert ratio == pytest.approx(max(mine) / (sum(mine) / 2))
+    [heat], table = links(fabric)
+    assert [figure.heading for figure in heat.figures] == ["leaf-spine, up", "leaf-spine, down"]
+    values = np.frombuffer(base64.b64decode(heat.figures[0].data[0]["z"]["bdata"]), "<f4").reshape(2, 2)
+    assert values[1, 0] == pytest.approx(uses["leaf1", "spine0"] * 100, rel=1e-5)
+    assert len(table.rows) == 4
+
+
+def test_senders_alike_are_one_row(fabric: Result, lossless: Result) -> None:
+    for row in senders(fabric).rows:
+        assert row[2].startswith("all-to-all0 · to 7 hosts")
+    assert sum(int(row[1]) for row in senders(fabric).rows) == 8
+    rows = senders(lossless).rows
+    assert len(rows) < 16
+    assert "to h16 · at sw0" in rows[0][2]
+    assert in_ranges(["h0", "h1", "h2", "h7", "leaf1", "x"]) == "h0..h2, h7, leaf1, x"
+
+
+def test_pauses_are_shares_of_the_run_beside_the_worst_second(lossless: Result) -> None:
+    table = pauses(lossless)
+    run, second = (table.columns.index(name) for name in ("Of the run", "Of the worst second"))
+    assert all(row[run].endswith("%") and row[second].endswith("%") for row in table.rows)
+    longest = max(pause["paused_ps"] for pause in lossless.meta["pauses"]) / 1e12 / lossless.bins.end_s
+    found = next(finding for finding in findings(lossless) if finding.what == "Pauses")
+    assert found.figure == text.share(longest)
+
+
+def test_where_no_port_has_a_queue_the_fullest_of_others_is_drawn(lossless: Result) -> None:
+    result = run(senders=2, bins=200)
+    name, kind = fullest_queue(result)
+    assert (name, kind) == ("sw0:h2/tc3", "egress queue")
+    result.meta["queues"] = [queue for queue in result.meta["queues"] if queue["kind"] != "egress"]
+    name, kind = fullest_queue(result)
+    assert kind == "queue"
+    assert name.startswith("sw0:h")
+    assert f'data-first="{name}"' in render(result)

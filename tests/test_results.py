@@ -171,7 +171,7 @@ def test_every_series_belongs_to_an_entity_of_a_kind() -> None:
             row = rows[queue["queue"]]
             assert (row["kind"], row["node"]) == (queue["kind"], queue["node"])
     items = {row["item"]: row for row in rows.values() if row["kind"] == "item"}
-    assert set(items) == set(result.flows.column("writer").unique().to_pylist())
+    assert set(items) == set(result.flows.column("item").unique().to_pylist())
     pairs = {(row["node"], row["peer"]) for row in rows.values() if row["kind"] == "queue-pair"}
     assert pairs <= set(zip(*(result.flows.column(end).to_pylist() for end in ("src", "dst")), strict=True))
     assert pairs

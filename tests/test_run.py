@@ -184,6 +184,17 @@ def test_a_fault_is_told_though_nobody_reads_the_table() -> None:
     assert "fault: lossless_drop" in done.stderr
 
 
+def test_a_report_later(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert cli.main(["run", "first-flow", "--out", str(out), "--no-report"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(out)
+    assert not (out / "report.html").exists()
+    assert cli.main(["report", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out / 'report.html'}\n"
+    assert "Where it is stuck" in (out / "report.html").read_text()
+    assert cli.main(["report", str(tmp_path)]) == 2
+
+
 def test_one_ctrl_c_while_results_are_written_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

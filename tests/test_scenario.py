@@ -80,9 +80,9 @@ traffic:
         'x.yaml:12: traffic.0.from: found "h5..h2", expected a range from the lower number to the higher',
         "x.yaml:11: traffic.0.to: found nothing, "
         "expected a value: receiving hosts: h0, h0..h15, all, or a list of these",
-        "x.yaml:13: traffic.0.retries: found an unknown field, expected one of kind, from, to, priority, "
-        "dscp, congestion, qps, message, depth, messages, start, start_interval, start_spread, stop, "
-        "bidirectional",
+        "x.yaml:13: traffic.0.retries: found an unknown field, expected one of kind, from, to, "
+        "start_interval, priority, dscp, congestion, qps, message, depth, messages, start, start_spread, "
+        "stop, bidirectional",
         'x.yaml:14: traffic.1.kind: found "read", expected one of write, write-latency, churn, tcp, flows, '
         "poisson, incast, permutation, all-to-all, udp-flood, ping, xdp-frames",
     ]

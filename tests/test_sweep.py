@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 from collections.abc import Callable
@@ -309,3 +310,33 @@ def test_the_front_has_what_no_other_beats() -> None:
     )
     assert done.front == [2]
     assert "no other beats in both" in done.page()
+
+
+def test_a_disk_that_fills_up_loses_nothing_that_was_said(
+    undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "x"
+    calls = 0
+
+    def full(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    told: list[dict[str, Any]] = []
+
+    class Told(Progress):
+        def ended(self, row: dict[str, Any]) -> None:
+            told.append(row)
+
+    monkeypatch.setattr("tailback.sweeps.journal.os.fsync", full)
+    with monkeypatch.context() as patched:
+        patched.setattr("tailback.sweeps.carry_out.replace_file", lambda path, data: path.write_bytes(data))
+        with pytest.raises(OSError, match=r"No space left on device.*journal\.jsonl"):
+            sweep(ASKED, out=out, executor=Threads(1), progress=Told())
+    monkeypatch.undo()
+    rest = Counting()
+    sweep(out=out, resume=True, executor=rest)
+    assert rest.count <= 12 - len(told) < 12
+    assert files(out) == files(undisturbed)

@@ -45,7 +45,7 @@ def test_a_finite_connection_ends_with_its_bytes() -> None:
     assert [(row["state"], row["bytes_delivered"], row["protocol"]) for row in rows] == [
         ("done", 3_000_000, "tcp")
     ] * 2
-    assert result.flows.column("writer").unique().to_pylist() == ["tcp0"]
+    assert result.flows.column("item").unique().to_pylist() == ["tcp0"]
     assert result.summary["fct"] is None  # slowdown is of single messages
 
 

@@ -77,16 +77,16 @@ def test_connections_are_a_pair_each() -> None:
         "connections": 4,
         "bytes": 10**6,
         "code_point": 0,
-        "start_spread_ps": 3 * 10**6,
-        "stop_ps": None,
+        "start_spread": 3 * 10**6,
+        "stop": None,
     }
     one, two = 10**9, 10**9 + 2 * 10**6
     assert make_plan(scenario(traffic=traffic))["tcp_connections"] == [
-        {"name": "tcp0", "src": "h0", "dst": "h2", "start_ps": one, **fields},
-        {"name": "tcp0", "src": "h1", "dst": "h2", "start_ps": two, **fields},
+        {"item": "tcp0", "src": "h0", "dst": "h2", "start": one, **fields},
+        {"item": "tcp0", "src": "h1", "dst": "h2", "start": two, **fields},
     ]
     both = make_plan(scenario(traffic=f"{traffic}, bidirectional: true, stop: 5ms"))["tcp_connections"]
-    assert [(one["src"], one["dst"], one["start_ps"], one["stop_ps"]) for one in both] == [
+    assert [(one["src"], one["dst"], one["start"], one["stop"]) for one in both] == [
         ("h0", "h2", one_start := one, 5 * 10**9),
         ("h2", "h0", one_start, 5 * 10**9),
         ("h1", "h2", two, 5 * 10**9),

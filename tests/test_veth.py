@@ -253,4 +253,4 @@ def test_published_rows(tmp_path: Path) -> None:
         limits = ["Byte queue limits"] if key.endswith("v7") else []
         pictures = ["The dark buffer", "What a ping sees of it", *limits, "Tailback chart"]
         assert re.findall("<h3>(.*)</h3>", section) == pictures
-        assert f'id="{key}-dark-buffer-whole"' in section
+        assert f'id="{key}-dark-buffer-plot"' in section

@@ -388,13 +388,13 @@ def test_messages_in_the_plan() -> None:
         )
     )
     assert plan["flows"] == {
-        "tags": ["flows1", "permutation2"],
+        "items": ["flows1", "permutation2"],
         "congestion": [None, None],
         "list": [[2, 3, 0, 0, 5, 10**6], [0, 1, 1, 1, 1000, 0], [1, 0, 1, 1, 1000, 0]],
     }
     # Priorities 3 and 4, and 6 of CNPs.
     assert [point["pcp"] for point in plan["code_points"]] == [3, 4, 6]
-    assert [writer["name"] for writer in plan["writers"]] == ["write0"]
+    assert [writer["item"] for writer in plan["writers"]] == ["write0"]
 
 
 def test_a_seed_gives_the_same_plan_everywhere() -> None:
@@ -407,11 +407,11 @@ def test_a_seed_gives_the_same_plan_everywhere() -> None:
     # With the priorities themselves: which numbers their code points have is another matter.
     priority = [point["pcp"] for point in plan["code_points"]]
     rows = [[*row[:3], priority[row[3]], *row[4:]] for row in plan["flows"]["list"]]
-    text = plan_json({"tags": plan["flows"]["tags"], "list": rows})
+    text = plan_json({"items": plan["flows"]["items"], "list": rows})
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == DIGEST
 
 
-DIGEST = "aff466fec373299f"
+DIGEST = "1a9e4fad6f577b4d"
 
 
 def test_a_large_fabric_is_planned_in_seconds() -> None:
@@ -487,12 +487,12 @@ def test_churn_is_the_same_for_a_seed_and_goes_on_in_a_longer_run() -> None:
 def test_churn_in_the_plan() -> None:
     writers = make_plan(scenario({**CHURN, "message": "1KiB", "depth": 16, "senders": 1}))["writers"]
     assert len(writers) == 20
-    assert {writer["name"] for writer in writers} == {"churn0"}
+    assert {writer["item"] for writer in writers} == {"churn0"}
     for writer, connection in zip(writers, churned(senders=1), strict=True):
         assert (writer["src"], writer["dst"]) == (connection.src, connection.dst)
-        assert (writer["start_ps"], writer["stop_ps"]) == (connection.start, connection.stop)
-        assert (writer["qps"], writer["message_bytes"], writer["tx_depth"]) == (1, 1024, 16)
-        assert (writer["start_spread_ps"], writer["messages"]) == (0, None)
+        assert (writer["start"], writer["stop"]) == (connection.start, connection.stop)
+        assert (writer["qps"], writer["message"], writer["depth"]) == (1, 1024, 16)
+        assert (writer["start_spread"], writer["messages"]) == (0, None)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tailback.scenario.classes import CnpPriority, Numbered
 from tailback.scenario.controllers import ABOUT, Controllers, Dcqcn
 from tailback.scenario.host_control import Rhcc
 from tailback.scenario.hosts import HostSet
-from tailback.scenario.model import PATH_MTUS, Scenario, _path_mtu
+from tailback.scenario.model import Scenario
 from tailback.scenario.profiles import Names, parameters, profiles_of
 from tailback.units import Quantity, format_size
 
@@ -222,8 +222,6 @@ def takes(field: FieldInfo, key: str) -> str:
 def kind(annotation: Any, limits: list[Any], key: str) -> str:
     """The type in words, without null."""
     quantity = next((rule for rule in limits if isinstance(rule, Quantity)), None)
-    if key == "mtu" and any(getattr(rule, "func", None) is _path_mtu for rule in limits):
-        return f"size: {', '.join(f'`{mtu}B`' for mtu in PATH_MTUS)}"
     if by_rate := next((rule for rule in limits if isinstance(rule, ByRate)), None):
         what = by_rate.expected.removeprefix("a ")
         return f"{what}; or a mapping of rates to such: `{{25Gbps: ..., 100Gbps: ...}}`"
@@ -294,6 +292,8 @@ def quantity_in_words(quantity: Quantity) -> str:
     """A quantity with its unit and bounds, and the words that may stand in its place."""
     top = "" if quantity.maximum == 2**63 - 1 else quantity.format(quantity.maximum)
     words = quantity.noun
+    if quantity.choices:
+        return f"{words}: {', '.join(f'`{choice}`' for choice in quantity.choices_in_words())}"
     if quantity.minimum <= 1 < quantity.maximum:
         words += ", above 0" if quantity.minimum == 1 else ""
         words += f", up to {top}" if top else ""

@@ -30,6 +30,8 @@ QUANTITIES: dict[str, tuple[str, Quantity]] = {
     "size": ("SIZE", SIZE),
     "frequency": ("FREQUENCY", FREQUENCY),
 }
+BY_RATE = {("size", None, None): "SizeByRate", ("number", 0.0, 1.0): "ShareByRate"}
+"""Types of settings that may depend on a link's rate, by quantity and bounds."""
 AUTO = (
     "auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its "
     "ACK back, rounded up to 100 ns."
@@ -69,7 +71,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tailback.scenario.fields import Declared, setting
+from tailback.scenario.by_rate import ShareByRate, SizeByRate
+from tailback.scenario.fields import Declared, falling, setting
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE
 
 '''
@@ -152,19 +155,27 @@ def section(control: dict[str, Any], name: str, base: str = "Part") -> str:
             f"setting({profiles[0]['name']!r}, {about!r}, 'the NIC as it is shipped')\n"
         )
     for parameter in control["parameters"]:
-        declaration = field(parameter, of_profile=bool(profiles))
+        declaration = field(parameter, of_profile=bool(profiles), by_rate=control.get("by_rate", False))
         # Drivers take the flags of controllers as 0 and 1, too.
         declaration = declaration.replace("Flag =", "bool =", 1) if base == "Declared" else declaration
         text += f"    {parameter['name']}: {declaration}\n"
     return text + "\n\n"
 
 
-def field(parameter: dict[str, Any], *, of_profile: bool) -> str:
-    """The type and the declaration of a field."""
+def field(parameter: dict[str, Any], *, of_profile: bool, by_rate: bool) -> str:
+    """The type and the declaration of a field; `by_rate`: one value for all rates, or one for each."""
     quantity, optional = parameter["quantity"], parameter["optional"] or of_profile
     least, most, help_text = parameter["least"], parameter["most"], parameter["help"]
     default, rules = repr(parameter["default"]), ""
-    if quantity in QUANTITIES:
+    if by_rate:
+        kind = BY_RATE[quantity, least, most]
+        default = f"SIZE.parse({SIZE.format(parameter['default'])!r})" if quantity == "size" else default
+    elif quantity in QUANTITIES and parameter["choices"]:
+        name, unit = QUANTITIES[quantity]
+        default = f"{name}.parse({unit.format(parameter['default'])!r})"
+        choices = ", ".join(f"'{choice}{next(iter(unit.units))}'" for choice in parameter["choices"])
+        kind = f"Annotated[int, {name}.one_of({choices})]"
+    elif quantity in QUANTITIES:
         name, unit = QUANTITIES[quantity]
         bounds = [f"{unit.format(least)!r}"] if least else []
         bounds += [f"maximum={unit.format(most)!r}"] if most is not None else []
@@ -178,7 +189,11 @@ def field(parameter: dict[str, Any], *, of_profile: bool) -> str:
             default = f"{name}.parse({unit.format(parameter['default'])!r})"
         elif parameter["default"] == "auto" and quantity != "round-trip":
             kind = f"Annotated[int | Literal['auto'], {rule}.or_word('auto')]"
-    elif quantity == "choice":
+    elif quantity == "falling rates":
+        each = f"RATE.between({RATE.format(least)!r}, maximum={RATE.format(most)!r})"
+        kind = f"Annotated[list[Annotated[int, {each}]], falling({parameter['longest']})]"
+        default = f"[{', '.join(f'RATE.parse({RATE.format(rate)!r})' for rate in parameter['default'])}]"
+    elif parameter["choices"]:
         kind = f"Literal[{', '.join(map(repr, parameter['choices']))}]"
     elif quantity == "flag":
         kind = "Flag"

@@ -273,7 +273,7 @@ def of_plan(plan: Mapping[str, Any]) -> Network:
             [Wire(names[a], names[b], rate, delay * 1000, loss) for a, b, rate, delay, loss in plan["links"]],
         )
     wires = [
-        Wire(link["a"], link["b"], link["rate_bps"], link["delay_ps"], link.get("loss", 0.0))
+        Wire(link["a"], link["b"], link["rate"], link["delay"], link.get("loss", 0.0))
         for link in plan["links"]
     ]
     return Network(

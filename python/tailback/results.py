@@ -7,9 +7,12 @@ from typing import Any
 
 from rich.table import Table
 
-from tailback import run_folder
+from tailback import run_folder, text
+from tailback.explain import Page, page_of
 from tailback.files.out_folder import OutFolder
+from tailback.findings import findings
 from tailback.findings.table import closing_table
+from tailback.notebook import as_html, as_text
 from tailback.recorded.run import Recorded
 from tailback.summary import summarise
 
@@ -25,6 +28,19 @@ class Result(Recorded):
     def closing_table(self) -> Table:
         """What the terminal shows at the end of a run."""
         return closing_table(self)
+
+    def explain(self) -> Page:
+        """Where the run is stuck, and what shows it, see `tailback.explain`."""
+        return page_of(self)
+
+    def __repr__(self) -> str:
+        """In a line: what ran, for how long, and the first finding."""
+        first = findings(self)[0]
+        duration = text.duration(self.bins.end_s)
+        return f"<Result {self.name}, seed {self.meta['seed']}, {duration}: {first.what} {first.figure}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(as_text(self.closing_table()))
 
     def write(self, out_dir: str | Path | OutFolder, report: bool = True) -> Path:
         """Write the folder of the run and give its path, see `tailback.run_folder.write`."""

@@ -104,7 +104,7 @@ def _write_files(result: Recorded, folder: Path, report: bool) -> None:
         write_file(folder / name, data)
     if (folder / INPUTS).is_dir():
         sync(folder / INPUTS)
-    counters = {"names": result.counter_names, "nodes": _nested(result.counters)}
+    counters = {"names": result.counter_names, "nodes": result.counters_by_node}
     write_file(folder / "counters.json", in_lines(counters).encode())
     write_file(folder / "timing.json", in_lines(_timing(result)).encode())
     write_file(folder / "flows.parquet", _as_parquet(result.flows))
@@ -219,14 +219,6 @@ def _read_parquet(path: Path) -> pa.Table:
         return read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
     except (ValueError, OSError) as error:  # which do not say which file it is
         raise ValueError(f"{path.name}: {error}") from None
-
-
-def _nested(counters: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
-    nodes: dict[str, dict[str, dict[str, int]]] = {}
-    columns = (counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
-    for node, port, counter, value in zip(*columns, strict=True):
-        nodes.setdefault(node, {}).setdefault(port, {})[counter] = value
-    return nodes
 
 
 def _flat(nodes: dict[str, dict[str, dict[str, int]]]) -> pa.Table:

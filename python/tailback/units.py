@@ -41,8 +41,8 @@ class Quantity:
     """A kind of quantity: its units by name, in multiples of the base unit, smallest first.
 
     It is also what pydantic asks for the rules of a field (`Annotated[int, QUANTITY]`). `minimum` and
-    `maximum` are in the base unit and included; `words` are accepted in place of a quantity and kept as they
-    are.
+    `maximum` are in the base unit and included; where there are `choices`, it is one of these; `words` are
+    accepted in place of a quantity and kept as they are.
     """
 
     noun: str
@@ -53,6 +53,7 @@ class Quantity:
     minimum: int = 0
     maximum: int = I64_MAX
     words: tuple[str, ...] = ()
+    choices: tuple[int, ...] = ()
 
     def between(self, minimum: str | None = None, maximum: str | None = None) -> Quantity:
         """The same quantity in a narrower range."""
@@ -61,6 +62,14 @@ class Quantity:
             minimum=self.minimum if minimum is None else self.parse(minimum),
             maximum=self.maximum if maximum is None else self.parse(maximum),
         )
+
+    def one_of(self, *choices: str) -> Quantity:
+        """The same quantity, one of these."""
+        return replace(self, choices=tuple(map(self.parse, choices)))
+
+    def choices_in_words(self) -> list[str]:
+        """The choices in the base unit, as documents have them: 1024B."""
+        return [f"{choice}{next(iter(self.units))}" for choice in self.choices]
 
     def or_word(self, *words: str) -> Quantity:
         """The same quantity, or one of these words."""
@@ -75,6 +84,8 @@ class Quantity:
         value = self._exact(text)
         if not self.minimum <= value <= self.maximum:
             raise UnitError(text, self._range_in_words())
+        if self.choices and value not in self.choices:
+            raise UnitError(text, f"one of {', '.join(self.choices_in_words())}")
         return value
 
     def _exact(self, text: object) -> int:

@@ -47,7 +47,7 @@ impl std::fmt::Display for Refused {
 pub fn in_words<V: Value>(value: V) -> String {
     let units = match V::QUANTITY {
         "duration" | "round-trip" => ["ps", "ns", "us", "ms", "s"],
-        "rate" => ["bps", "Kbps", "Mbps", "Gbps", "Tbps"],
+        "rate" | "falling rates" => ["bps", "Kbps", "Mbps", "Gbps", "Tbps"],
         "size" => ["B", "KB", "MB", "GB", "TB"],
         "frequency" => ["Hz", "kHz", "MHz", "GHz", "THz"],
         _ => [""; 5],
@@ -62,6 +62,7 @@ pub fn in_words<V: Value>(value: V) -> String {
         Plain::Flag(flag) => flag.to_string(),
         Plain::Word(word) => word.to_string(),
         Plain::Null => "null".to_string(),
+        Plain::List(values) => format!("{values:?}"),
     }
 }
 
@@ -83,8 +84,14 @@ pub fn bounds_in_words<B: Value>(bounds: &impl RangeBounds<B>) -> String {
     }
 }
 
+/// Choices as scenarios have them: `one of 256B, 512B`.
+pub fn choices_in_words<V: Value>(choices: &[V]) -> String {
+    let words: Vec<String> = choices.iter().map(|&choice| in_words(choice)).collect();
+    format!("one of {}", words.join(", "))
+}
+
 /// A value in base units.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[allow(missing_docs)]
 pub enum Plain {
@@ -93,6 +100,7 @@ pub enum Plain {
     Whole(u64),
     Number(f64),
     Word(&'static str),
+    List(Vec<u64>),
 }
 
 /// A type that a parameter may have.
@@ -103,6 +111,8 @@ pub trait Value: Copy {
     const QUANTITY: &'static str;
     /// Whether there may be none.
     const OPTIONAL: bool = false;
+    /// Of a list: how many it may have.
+    const LONGEST: Option<usize> = None;
     /// In base units.
     fn plain(self) -> Plain;
     /// Whether it lies in these bounds; what is absent does.
@@ -133,6 +143,7 @@ value! {
     u8: "count", |value| Plain::Whole(value as u64);
     u16: "count", |value| Plain::Whole(value as u64);
     u32: "count", |value| Plain::Whole(value as u64);
+    u64: "count", |value| Plain::Whole(value);
     f64: "number", Plain::Number;
     bool: "flag", Plain::Flag;
 }
@@ -146,6 +157,65 @@ impl<T: Value> Value for Option<T> {
     }
     fn is_within(&self, bounds: &impl RangeBounds<T::Bound>) -> bool {
         self.as_ref().is_none_or(|value| value.is_within(bounds))
+    }
+}
+
+/// One to sixteen rates, each below the one before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "Vec<Rate>", try_from = "Vec<Rate>"))]
+pub struct FallingRates {
+    rates: [Rate; FallingRates::LONGEST],
+    count: usize,
+}
+
+impl FallingRates {
+    const LONGEST: usize = 16;
+}
+
+impl std::ops::Deref for FallingRates {
+    type Target = [Rate];
+    fn deref(&self) -> &[Rate] {
+        &self.rates[..self.count]
+    }
+}
+
+impl TryFrom<Vec<Rate>> for FallingRates {
+    type Error = String;
+    fn try_from(given: Vec<Rate>) -> Result<Self, String> {
+        let fall = given.windows(2).all(|pair| pair[0] > pair[1]);
+        if given.is_empty() || given.len() > FallingRates::LONGEST || !fall {
+            return Err(format!("expected 1 to {} rates, each below the one before", FallingRates::LONGEST));
+        }
+        let mut rates = [Rate(0); FallingRates::LONGEST];
+        rates[..given.len()].copy_from_slice(&given);
+        Ok(FallingRates { rates, count: given.len() })
+    }
+}
+
+impl<const N: usize> From<[Rate; N]> for FallingRates {
+    /// # Panics
+    /// They do not fall, or they are too many: what is written in a source is right.
+    fn from(rates: [Rate; N]) -> Self {
+        FallingRates::try_from(rates.to_vec()).expect("they fall")
+    }
+}
+
+impl From<FallingRates> for Vec<Rate> {
+    fn from(rates: FallingRates) -> Self {
+        rates.to_vec()
+    }
+}
+
+impl Value for FallingRates {
+    type Bound = Rate;
+    const QUANTITY: &'static str = "falling rates";
+    const LONGEST: Option<usize> = Some(FallingRates::LONGEST);
+    fn plain(self) -> Plain {
+        Plain::List(self.iter().map(|rate| rate.0).collect())
+    }
+    fn is_within(&self, bounds: &impl RangeBounds<Rate>) -> bool {
+        self.iter().all(|rate| bounds.contains(rate))
     }
 }
 
@@ -181,12 +251,14 @@ pub struct Parameter {
     /// Name in scenarios and plans.
     pub name: &'static str,
     /// What it measures: `duration`, `round-trip` (a time, or auto), `rate`, `size` and `frequency` in ps, bit/s, bytes
-    /// and Hz; `count`, `number`, `flag` or `choice`.
+    /// and Hz; `falling rates`, a list of these; `count`, `number`, `flag`, or `choice` of words.
     pub quantity: &'static str,
     /// Whether scenarios must give it: it has no default.
     pub required: bool,
     /// Whether it may be absent.
     pub optional: bool,
+    /// Of a list: how many it may have. Bounds are those of each.
+    pub longest: Option<usize>,
     /// Default, in base units; the word `auto` or null where scenarios leave it to be worked out from others.
     pub default: Plain,
     /// Smallest value, if there is one.
@@ -213,6 +285,7 @@ impl Parameter {
             quantity: V::QUANTITY,
             required: true,
             optional: V::OPTIONAL,
+            longest: V::LONGEST,
             default: Plain::Null,
             least: None,
             least_is_excluded: false,
@@ -279,6 +352,8 @@ pub struct Section {
     pub kind: Option<&'static str>,
     /// What it is about.
     pub about: &'static str,
+    /// Whether scenarios may give each for all rates of links, or by their rates.
+    pub by_rate: bool,
     /// What can be set.
     pub parameters: Vec<Parameter>,
 }
@@ -286,7 +361,12 @@ pub struct Section {
 impl Section {
     /// Of what is declared.
     pub fn of<D: Declared>(name: &'static str) -> Self {
-        Section { name, kind: None, about: D::ABOUT.trim(), parameters: D::describe() }
+        Section { name, kind: None, about: D::ABOUT.trim(), by_rate: false, parameters: D::describe() }
+    }
+
+    /// What may depend on a link's rate; a plan has one for each rate.
+    pub fn by_rate<D: Declared>(name: &'static str) -> Self {
+        Section { by_rate: true, ..Section::of::<D>(name) }
     }
 
     /// One of several, chosen by its kind.
@@ -417,6 +497,9 @@ macro_rules! in_plans {
 ///
 /// In place of a default, `or null` or `or auto` says that scenarios may leave the value to whoever makes the plan, and with
 /// neither they must give it. Such a section has no [`Default`].
+///
+/// A section of a plan may hold more than scenarios set. What is worked out stands in a second block, `worked out { ... }`, with
+/// plain fields; such a section has no [`Default`] either, and is not [`Copy`].
 #[macro_export]
 macro_rules! parameters {
     (
@@ -442,6 +525,64 @@ macro_rules! parameters {
 
         $crate::default_of! { $Name { $( $field $(= $default)?; )* } }
 
+        $crate::declared! {
+            $(#[doc = $about])+
+            $Name {
+                $( $(#[doc = $help])+ $field: $type $(= $default)? $(, or $word)? $(, in $range)? $(, of $choices)? $(, source $source)?; )*
+            }
+        }
+    };
+    (
+        $(#[doc = $about:literal])+
+        pub struct $Name:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident: $type:ty $(= $default:expr)?
+                $(, or $word:ident)?
+                $(, in $range:expr)?
+                $(, of $choices:expr)?
+                $(, source $source:expr)?;
+            )*
+        }
+        worked out {
+            $( $(#[$meta:meta])+ $other:ident: $other_type:ty; )*
+        }
+    ) => {
+        $crate::in_plans! {
+            $(#[doc = $about])+
+            #[derive(Clone, Debug)]
+            pub struct $Name {
+                $( $(#[doc = $help])+ pub $field: $type, )*
+                $( $(#[$meta])+ pub $other: $other_type, )*
+            }
+        }
+
+        $crate::declared! {
+            $(#[doc = $about])+
+            $Name {
+                $( $(#[doc = $help])+ $field: $type $(= $default)? $(, or $word)? $(, in $range)? $(, of $choices)? $(, source $source)?; )*
+            }
+        }
+    };
+}
+
+/// [`Declared`](crate::parameters::Declared) of a section.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! declared {
+    (
+        $(#[doc = $about:literal])+
+        $Name:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident: $type:ty $(= $default:expr)?
+                $(, or $word:ident)?
+                $(, in $range:expr)?
+                $(, of $choices:expr)?
+                $(, source $source:expr)?;
+            )*
+        }
+    ) => {
         impl $crate::parameters::Declared for $Name {
             const ABOUT: &'static str = concat!($($about),+);
 
@@ -455,7 +596,6 @@ macro_rules! parameters {
                     $( parameter = parameter.worked_out(stringify!($word)); )?
                     $( parameter = parameter.within::<<$type as Value>::Bound>(&$range); )?
                     $(
-                        parameter.quantity = "choice";
                         let choices: &[$type] = &$choices;
                         parameter.choices = choices.iter().map(|choice| choice.plain()).collect();
                     )?
@@ -469,7 +609,10 @@ macro_rules! parameters {
                 use $crate::parameters::{Refused, Value};
                 $(
                     $( Refused::unless(self.$field.is_within(&$range), stringify!($field), $crate::parameters::bounds_in_words::<<$type as Value>::Bound>(&$range))?; )?
-                    $( Refused::unless($choices.contains(&self.$field), stringify!($field), "one of its choices")?; )?
+                    $(
+                        let choices: &[$type] = &$choices;
+                        Refused::unless(choices.contains(&self.$field), stringify!($field), $crate::parameters::choices_in_words(choices))?;
+                    )?
                 )*
                 Ok(())
             }

@@ -1,10 +1,10 @@
 //! RHCC against its paper: worked examples with the arithmetic shown, bounds under any input, and a closed loop.
 
 use proptest::prelude::*;
-use tailback_proto::congestion::host::LadderParameters;
 use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
 use tailback_proto::congestion::rhcc::sender::{Law, RhccParameters, Sender, SenderParameters};
 use tailback_proto::congestion::{Controller, Link};
+use tailback_proto::parameters::{Declared, FallingRates};
 use tailback_proto::units::{Bytes, Rate, Time};
 
 const LINE: Rate = Rate::from_gbps(100);
@@ -155,14 +155,13 @@ fn impossible_parameters_are_named() {
 /// The IIO's clock of a Cascade Lake (hostCC's module), the paper's levels, a threshold of its own.
 fn receiver_parameters() -> ReceiverParameters {
     ReceiverParameters {
-        clock_hz: 500_000_000,
-        threshold: 39.0,
-        ladder: LadderParameters {
-            // 33.2, 26.5, 20, 15 and 10 GB/s.
-            levels: [265_600, 212_000, 160_000, 120_000, 80_000].map(Rate::from_mbps).to_vec(),
-            write_time: Time::ZERO,
-            raise_interval: Time::from_us(10),
-        },
+        sample_interval: Time::from_us(1),
+        iio_clock_mhz: 500,
+        iio_threshold: 39.0,
+        // 33.2, 26.5, 20, 15 and 10 GB/s.
+        levels: [265_600, 212_000, 160_000, 120_000, 80_000].map(Rate::from_mbps).into(),
+        write_time: Time::ZERO,
+        raise_interval: Time::from_us(10),
     }
 }
 
@@ -216,7 +215,7 @@ fn levels_fall_under_congestion_and_rise_after_it() {
 #[test]
 fn a_level_takes_effect_when_it_is_written() {
     let mut p = receiver_parameters();
-    p.ladder.write_time = Time::from_us(3);
+    p.write_time = Time::from_us(3);
     let mut host = Host::new(p);
     // Decided at 1, 4 and 7 us, in effect 3 us later; what is seen meanwhile decides nothing.
     let seen: Vec<_> = (0..8).map(|_| host.sample(90)).collect();
@@ -224,24 +223,19 @@ fn a_level_takes_effect_when_it_is_written() {
 }
 
 #[test]
-fn impossible_ladders_are_named() {
-    let p = receiver_parameters();
-    let refused = |levels: &[u64]| {
-        let mut p = receiver_parameters();
-        p.ladder.levels = levels.iter().map(|&gbps| Rate::from_gbps(gbps)).collect();
-        p.check().unwrap_err()
+fn impossible_levels_are_refused() {
+    let refused = |gbps: &[u64]| {
+        let rates: Vec<Rate> = gbps.iter().map(|&gbps| Rate::from_gbps(gbps)).collect();
+        FallingRates::try_from(rates).is_err()
     };
+    assert!(refused(&[]) && refused(&[10; 17]) && refused(&[10, 20]) && refused(&[10, 10]));
+    assert!(!refused(&[10]) && !refused(&[20, 10]));
+    let p = receiver_parameters();
     assert_eq!(p.check(), Ok(()));
-    assert!(refused(&[]).contains("levels"));
-    assert!(refused(&[10; 17]).contains("levels"));
-    assert!(refused(&[10, 0]).contains("levels"));
-    assert!(refused(&[10, 20]).contains("levels do not fall"));
-    assert!(ReceiverParameters { clock_hz: 0, ..receiver_parameters() }
-        .check()
-        .unwrap_err()
-        .contains("clock_hz"));
-    let p = ReceiverParameters { threshold: f64::NAN, ..receiver_parameters() };
-    assert!(p.check().unwrap_err().contains("threshold"));
+    let refused = |p: ReceiverParameters| p.check().unwrap_err().field;
+    assert_eq!(refused(ReceiverParameters { levels: [Rate(1), Rate(0)].into(), ..p }), "levels");
+    assert_eq!(refused(ReceiverParameters { iio_clock_mhz: 0, ..p }), "iio_clock_mhz");
+    assert_eq!(refused(ReceiverParameters { iio_threshold: f64::NAN, ..p }), "iio_threshold");
 }
 
 /// A receiving host in simulated time: the data path holds what its credits allow, a line in it waits for those before
@@ -391,9 +385,9 @@ proptest! {
         lines in prop::collection::vec(0..100u64, 1..300), write_us in 0..5u64, raise_us in 1..20u64,
     ) {
         let mut p = receiver_parameters();
-        p.ladder.write_time = Time::from_us(write_us);
-        p.ladder.raise_interval = Time::from_us(raise_us);
-        let levels = p.ladder.levels.clone();
+        p.write_time = Time::from_us(write_us);
+        p.raise_interval = Time::from_us(raise_us);
+        let levels = p.levels;
         let mut host = Host::new(p);
         let (mut level, mut changed_at) = (0usize, None::<Time>);
         let mut congested: Vec<Time> = Vec::new();

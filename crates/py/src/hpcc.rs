@@ -1,8 +1,8 @@
 //! The profile of the HPCC ns-3 simulator.
 
-use arrow::array::{ArrayRef, Int64Array, UInt32Array, UInt64Array, UInt8Array};
-use arrow::pyarrow::ToPyArrow;
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, Int64Array, UInt32Array, UInt64Array, UInt8Array};
+use arrow_pyarrow::ToPyArrow;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;

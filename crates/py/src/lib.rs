@@ -5,8 +5,8 @@ mod hpcc;
 mod memory;
 mod tables;
 
-use arrow::pyarrow::ToPyArrow;
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
+use arrow_pyarrow::ToPyArrow;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tailback_proto::units::{Rate, Time};

@@ -1,11 +1,11 @@
 //! A recording as Arrow tables.
 
-use arrow::array::{
+use arrow_array::types::Int32Type;
+use arrow_array::RecordBatch;
+use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, UInt32Array, UInt8Array,
 };
-use arrow::datatypes::Int32Type;
-use arrow::error::ArrowError;
-use arrow::record_batch::RecordBatch;
+use arrow_schema::ArrowError;
 use std::sync::Arc;
 use tailback_sim::record::{Counter, Entity, Flow, Read, Series, COLUMNS};
 

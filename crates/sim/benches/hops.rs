@@ -8,7 +8,7 @@ mod common;
 use common::fabric::{permutation, web_search, FatTree};
 use common::tcp::tcp_incast;
 use common::{incast, star, MS};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Time};
 use tailback_sim::engine::EventQueue;
 use tailback_sim::plan::{Plan, WriterPlan};
 use tailback_sim::record::Recording;
@@ -117,10 +117,10 @@ fn peak_mib() -> f64 {
 fn published_incast(mtu: u32) -> Plan {
     let mut plan = incast(64);
     plan.duration_ps = 400 * MS;
-    plan.nics[0].mtu_bytes = mtu;
+    plan.nics[0].mtu = Bytes(mtu as u64);
     for (index, writer) in plan.writers.iter_mut().enumerate() {
-        writer.message_bytes = mtu as u64;
-        writer.start_ps = index as u64 * 5 * MS;
+        writer.message = Bytes(mtu as u64);
+        writer.start = Time(index as u64 * 5 * MS);
     }
     plan
 }
@@ -130,8 +130,8 @@ fn incast_16() -> Plan {
     let mut plan = incast(1);
     plan.duration_ps = 200 * MS;
     for writer in &mut plan.writers {
-        writer.message_bytes = 1 << 20;
-        writer.tx_depth = 4;
+        writer.message = Bytes(1 << 20);
+        writer.depth = 4;
     }
     plan
 }
@@ -154,8 +154,8 @@ fn tcp_incast_16() -> Plan {
 }
 
 fn permutation_on(mut plan: Plan, mtu: u32, bytes: u64) -> Plan {
-    plan.nics[0].mtu_bytes = mtu;
-    plan.flows.tags = vec!["flows".into()];
+    plan.nics[0].mtu = Bytes(mtu as u64);
+    plan.flows.items = vec!["flows".into()];
     plan.flows.list = permutation(plan.hosts.len(), bytes);
     plan.duration_ps = 1000 * MS;
     plan
@@ -166,7 +166,7 @@ fn queue_pairs_on(mut plan: Plan, qps: u32) -> Plan {
     let hosts = plan.hosts.len();
     let writer = common::incast(1).writers.remove(0);
     let between = |src: usize| WriterPlan {
-        name: "write0".into(),
+        item: "write0".into(),
         src: plan.hosts[src].name.clone(),
         dst: plan.hosts[(src + hosts / 2) % hosts].name.clone(),
         qps,

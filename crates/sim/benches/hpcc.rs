@@ -16,6 +16,10 @@ use tailback_sim::compat::hpcc::HpccSimulation;
 use tailback_sim::Progress;
 
 const FAT_TREE: &str = "fatk4_16h_ws50_10ms";
+const HPCC: &str = "modes/hpcc_fatk4_16h_ws50_10ms";
+const TIMELY: &str = "modes/timely_fatk4_16h_ws50_10ms";
+const DCTCP: &str = "modes/dctcp_fatk4_16h_ws50_10ms";
+const PINT: &str = "modes/pint_fatk4_16h_ws50_10ms";
 /// How often each case runs; the fastest counts.
 const REPEATS: usize = 3;
 
@@ -69,7 +73,7 @@ fn web_search_on(tree: &FatTree, span_ps: u64) -> HpccPlan {
         nodes: ids.len() as u32,
         switches: (hosts..ids.len() as u32).collect(),
         links: links
-            .map(|link| Link(ids[&link.a], ids[&link.b], link.rate_bps, link.delay_ps / 1000, 0.0))
+            .map(|link| Link(ids[&link.a], ids[&link.b], link.rate.0, link.delay.0 / 1000, 0.0))
             .collect(),
         flows,
         stop_ns: start + 1_000_000_000,
@@ -80,9 +84,25 @@ fn web_search_on(tree: &FatTree, span_ps: u64) -> HpccPlan {
 type Case = (&'static str, fn() -> HpccPlan, Option<&'static str>);
 
 /// Name, plan, and the case of that simulator which says how fast it was.
-const CASES: [Case; 3] = [
+const CASES: [Case; 11] = [
     ("fatk4_16h_ws50_10ms", || hpcc::plan(FAT_TREE), Some(FAT_TREE)),
     ("incast16_4MB_pfconly", || hpcc::plan("incast16_4MB_pfconly"), Some("incast16_4MB_pfconly")),
+    ("modes/hpcc_fatk4_16h_ws50_10ms", || hpcc::plan(HPCC), Some(HPCC)),
+    ("modes/timely_fatk4_16h_ws50_10ms", || hpcc::plan(TIMELY), Some(TIMELY)),
+    ("modes/dctcp_fatk4_16h_ws50_10ms", || hpcc::plan(DCTCP), Some(DCTCP)),
+    ("modes/pint_fatk4_16h_ws50_10ms", || hpcc::plan(PINT), Some(PINT)),
+    ("modes/hpcc_incast16_4MB", || hpcc::plan("modes/hpcc_incast16_4MB"), Some("modes/hpcc_incast16_4MB")),
+    (
+        "modes/timely_incast16_4MB",
+        || hpcc::plan("modes/timely_incast16_4MB"),
+        Some("modes/timely_incast16_4MB"),
+    ),
+    (
+        "modes/dctcp_nowin_incast16_4MB",
+        || hpcc::plan("modes/dctcp_nowin_incast16_4MB"),
+        Some("modes/dctcp_nowin_incast16_4MB"),
+    ),
+    ("modes/pint_incast16_4MB", || hpcc::plan("modes/pint_incast16_4MB"), Some("modes/pint_incast16_4MB")),
     ("WebSearch 50 %, 320 hosts", || web_search_on(&FatTree::hosts_320(), 2 * MS), None),
 ];
 
@@ -96,7 +116,8 @@ fn main() {
         let plan = plan();
         let (hops, events, seconds, set_up) =
             (0..REPEATS).map(|_| measure(&plan)).min_by(|a, b| a.2.total_cmp(&b.2)).expect("it ran");
-        let theirs = counted.map(|case| hpcc::counted(case, "hops_per_cpu_s") as f64 / 1e6);
+        let theirs = counted
+            .map(|case| hpcc::counted(case, "packet_hops_total") as f64 / hpcc::recorded_seconds(case) / 1e6);
         println!(
             "  {:<34}{:>8.1}{:>14.1}{:>13.2}{:>8.2} s{:>18}",
             name,

@@ -71,10 +71,10 @@ fn memory() {
             }
             path.path.iio_lines = env("CREDITS", 93) as u32;
             if !lossless {
-                path.cnp_threshold = Some(Bytes(env("CNP", 131072)));
+                path.receive_buffer.cnp_threshold = Some(Bytes(env("CNP", 131072)));
             }
-            plan.writers[0].tx_depth = env("DEPTH", 128) as u32;
-            plan.nics.iter_mut().for_each(|nic| nic.mtu_bytes = env("MTU", 4096) as u32);
+            plan.writers[0].depth = env("DEPTH", 128) as u32;
+            plan.nics.iter_mut().for_each(|nic| nic.mtu = Bytes(env("MTU", 4096)));
             for nic in &mut plan.nics {
                 if let tailback_sim::plan::CongestionPlan::Dcqcn(dcqcn) = &mut nic.congestion[0] {
                     dcqcn.byte_reset_unit_bytes = env("UNIT", 1) as u32;

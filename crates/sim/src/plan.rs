@@ -6,15 +6,17 @@ use tailback_proto::parameters::{Declared, Refused};
 use tailback_proto::units::Time;
 
 use crate::engine::EventQueue;
-use crate::fabric::lanes::CLASSES;
 
 mod bridge;
 mod check;
+mod fabric;
 mod host;
 mod host_control;
 mod host_path;
 mod limits;
+mod nic;
 mod qdisc;
+mod traffic;
 mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
 pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
@@ -26,10 +28,12 @@ pub use crate::host::cpu::CpuParameters;
 pub use crate::record::RecordParameters;
 
 pub use bridge::*;
-pub use host::*;
+pub use fabric::*;
 pub use host_control::*;
 pub use host_path::*;
+pub use nic::*;
 pub use qdisc::*;
+pub use traffic::*;
 pub use veth::*;
 
 /// Why a plan cannot run: one line.
@@ -124,227 +128,12 @@ pub struct CodePointPlan {
     pub pcp: u8,
 }
 
-/// A kind of NIC.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NicPlan {
-    /// RoCE path MTU: payload of a full packet.
-    pub mtu_bytes: u32,
-    /// From the last bit on the wire to the transport.
-    pub rx_latency_ps: u64,
-    /// Class of each code point, for what arrives and for what is sent.
-    pub class_of: Vec<u8>,
-    /// Whether data packets say ECT(0), so that queues may mark them instead of dropping them.
-    pub ect: bool,
-    /// Code point of CNPs; none: that of the packet that was marked.
-    pub cnp_code_point: Option<u8>,
-    /// Classes with strict priority, highest number first.
-    pub strict: Vec<u8>,
-    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
-    pub weights: Option<[u32; CLASSES]>,
-    /// Reliable connections.
-    pub transport: TransportParameters,
-    /// The congestion controls that queue pairs from here or to here may run, by index; the same ones in each NIC.
-    pub congestion: Vec<CongestionPlan>,
-    /// RHCC, beside the congestion control; none: off.
-    pub rhcc: Option<RhccPlan>,
-    /// hostCC; none: off.
-    pub hostcc: Option<HostCcPlan>,
-    /// What lies between its port and memory; none: memory takes every byte at once.
-    pub host_path: Option<HostPathPlan>,
-    /// TCP stack of the host behind it; none: it has none.
-    pub tcp: Option<TcpSettings>,
-    /// CPU of the host behind it; none: what it costs is not modelled.
-    pub cpu: Option<CpuParameters>,
-}
-
-/// A switch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchPlan {
-    /// Unique name.
-    pub name: String,
-    /// Index into [`Plan::switch_models`].
-    pub model: usize,
-}
-
-/// A kind of switch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchModelPlan {
-    /// Packet memory.
-    pub buffer_bytes: u64,
-    /// What all queues share of it; it and the headroom of all lossless groups fit the buffer.
-    pub shared_bytes: u64,
-    /// From the last bit on the wire to the egress queue.
-    pub latency_ps: u64,
-    /// Class of each code point.
-    pub class_of: Vec<u8>,
-    /// Priorities under PFC.
-    pub lossless: Vec<u8>,
-    /// Classes with strict priority, highest number first.
-    pub strict: Vec<u8>,
-    /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
-    pub weights: Option<[u32; CLASSES]>,
-    /// Two pools, of lossless and of lossy priorities; none: one for all.
-    pub pools: Option<PoolsPlan>,
-    /// Marking: each class of a port has the entry of its rate, else that without a rate, else none.
-    pub ecn: Vec<EcnPlan>,
-    /// An ingress priority group may hold this many times the free shared buffer.
-    pub ingress_alpha: f64,
-    /// A lossy egress queue may hold this many times the free shared buffer.
-    pub egress_alpha: f64,
-    /// Priority flow control.
-    pub pfc: PfcParameters,
-    /// The pauses that it asks for.
-    pub pause: PauseParameters,
-    /// The PFC watchdog of lossless priorities.
-    pub watchdog: Option<WatchdogParameters>,
-}
-
-/// How the shared buffer is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct PoolsPlan {
-    pub lossless_bytes: u64,
-    pub lossy_bytes: u64,
-}
-
-/// ECN thresholds of some priorities, at the ports of one rate or of all.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct EcnPlan {
-    /// None: of all ports whose rate has no entry.
-    pub rate_bps: Option<u64>,
-    /// Priorities that it is for.
-    pub priorities: Vec<u8>,
-    pub k_min_bytes: u64,
-    pub k_max_bytes: u64,
-    pub p_max: f64,
-}
-
-/// A full-duplex link.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinkPlan {
-    /// Name of one end.
-    pub a: String,
-    /// Name of the other end.
-    pub b: String,
-    /// Rate of each direction.
-    pub rate_bps: u64,
-    /// Propagation.
-    pub delay_ps: u64,
-    /// Probability that a packet is lost, each way; PFC frames never are.
-    pub loss: f64,
-    /// Headroom of each lossless priority group at the switch ends.
-    pub headroom_bytes: u64,
-}
-
-/// Writers from one host to another: `ib_write_bw` with `qps` queue pairs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WriterPlan {
-    /// Name of the traffic item.
-    pub name: String,
-    /// Sending host.
-    pub src: String,
-    /// Receiving host.
-    pub dst: String,
-    /// Code point of data and ACKs.
-    pub code_point: u8,
-    /// Its own congestion control; none: the sending host's.
-    #[serde(default)]
-    pub congestion: Option<usize>,
-    /// Queue pairs.
-    pub qps: u32,
-    /// Message size.
-    pub message_bytes: u64,
-    /// Messages outstanding on a queue pair.
-    pub tx_depth: u32,
-    /// Messages on a queue pair; none: until stopped.
-    pub messages: Option<u64>,
-    /// Earliest start.
-    pub start_ps: u64,
-    /// The start is drawn uniformly from this span after `start_ps`.
-    pub start_spread_ps: u64,
-    /// No message is posted from here on.
-    pub stop_ps: Option<u64>,
-    /// A latency test: its other side; none: no message waits for another.
-    pub partner: Option<PartnerPlan>,
-}
-
-/// The other side of a latency test, `ib_write_lat`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartnerPlan {
-    /// Writer of the answers to this one, back from its receiver.
-    pub writer: usize,
-    /// Whether it sends the first message.
-    pub begins: bool,
-}
-
-/// Single messages, each on a queue pair of its own. There may be very many, so they are rows of numbers.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlowsPlan {
-    /// Names of the traffic items that they belong to.
-    pub tags: Vec<String>,
-    /// By traffic item: its own congestion control; none: the sending host's. What is missing has none.
-    #[serde(default)]
-    pub congestion: Vec<Option<usize>>,
-    /// The messages.
-    pub list: Vec<FlowPlan>,
-}
-
-/// A message: `[src, dst, tag, code_point, bytes, start_ps]` in JSON; hosts, tag and code point by index.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct FlowPlan(pub u32, pub u32, pub u32, pub u8, pub u64, pub u64);
-
-impl FlowPlan {
-    /// Sending host.
-    pub fn src(&self) -> usize {
-        self.0 as usize
-    }
-
-    /// Receiving host.
-    pub fn dst(&self) -> usize {
-        self.1 as usize
-    }
-
-    /// Index into [`FlowsPlan::tags`].
-    pub fn tag(&self) -> usize {
-        self.2 as usize
-    }
-
-    /// Code point of data and ACKs.
-    pub fn code_point(&self) -> u8 {
-        self.3
-    }
-
-    /// Size of the message.
-    pub fn bytes(&self) -> u64 {
-        self.4
-    }
-
-    /// When it is posted.
-    pub fn start(&self) -> Time {
-        Time(self.5)
-    }
-}
-
 /// A link fails or is repaired: `[at_ps, link, up]` in JSON.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LinkEventPlan(pub u64, pub usize, pub bool);
 
-/// Longest message of an RDMA WRITE (IB specification 9.7.6).
-const MAX_MESSAGE_BYTES: u64 = 1 << 31;
 /// Most code points of a plan.
 pub const MAX_CODE_POINTS: usize = 64;
-/// RoCE path MTUs (IB specification 9.6.3: 256 to 4096 in powers of two).
-pub const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 impl Plan {
     /// Reads and checks a plan.

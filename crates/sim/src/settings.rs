@@ -6,6 +6,8 @@ use tailback_proto::aqm::fq_codel::FqCodelParameters;
 use tailback_proto::aqm::red::RedArguments;
 use tailback_proto::aqm::sfq::SfqParameters;
 use tailback_proto::aqm::tbf::TbfParameters;
+use tailback_proto::congestion::hostcc::HostCcParameters;
+use tailback_proto::congestion::rhcc::receiver::ReceiverParameters;
 use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::Section;
@@ -15,21 +17,31 @@ use tailback_proto::transport::tcp::TcpSettings;
 use crate::host::cpu::CpuParameters;
 use crate::host::path::ddio::DdioParameters;
 use crate::host::path::settings::{
-    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, StallsParameters,
+    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, ReceiveBufferParameters,
+    StallsParameters,
 };
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
+use crate::plan::{DatagramsPlan, EcnPlan, FramesPlan, LinkPlan, MemoryLoadPlan, NicPlan, PingsPlan};
+use crate::plan::{SwitchModelPlan, TcpConnectionPlan, WriterPlan};
 use crate::record::RecordParameters;
 
 /// All sections.
 pub fn sections() -> Vec<Section> {
     vec![
+        Section::of::<LinkPlan>("Link"),
+        Section::of::<NicPlan>("Nic"),
+        Section::of::<SwitchModelPlan>("Switch"),
+        Section::by_rate::<EcnPlan>("Thresholds"),
         Section::of::<PfcParameters>("Pfc"),
         Section::of::<PauseParameters>("Pause"),
         Section::of::<WatchdogParameters>("Watchdog"),
         Section::of::<RecordParameters>("Record"),
+        Section::of::<ReceiverParameters>("RhccReceiver"),
+        Section::of::<HostCcParameters>("HostCc"),
         Section::of::<PathParameters>("HostPath"),
+        Section::of::<ReceiveBufferParameters>("ReceiveBuffer"),
         Section::of::<MemoryParameters>("Memory"),
         Section::of::<GpuParameters>("Gpu"),
         Section::of::<StallsParameters>("Stalls"),
@@ -44,6 +56,12 @@ pub fn sections() -> Vec<Section> {
         Section::of::<BridgeParameters>("Bridge"),
         Section::of::<VethSettings>("Veth"),
         Section::of::<ConsumerParameters>("Consumer"),
+        Section::of::<WriterPlan>("Write"),
+        Section::of::<TcpConnectionPlan>("TcpConnections"),
+        Section::of::<MemoryLoadPlan>("MemoryLoad"),
+        Section::of::<DatagramsPlan>("Datagrams"),
+        Section::of::<PingsPlan>("Pings"),
+        Section::of::<FramesPlan>("Frames"),
         Section::of_kind::<PfifoParameters>("Pfifo", "pfifo"),
         Section::of_kind::<BfifoParameters>("Bfifo", "bfifo"),
         Section::of_kind::<RedArguments>("Red", "red"),

@@ -70,20 +70,19 @@ impl World {
         }
 
         let mut nic_models = Vec::new();
-        let mut model_of: HashMap<(usize, u64), u32> = HashMap::new();
+        let mut model_of: HashMap<(usize, Rate), u32> = HashMap::new();
         let mut nics = Vec::with_capacity(hosts);
         let mut paths: Vec<HostPath> = Vec::new();
         for (index, host) in plan.hosts.iter().enumerate() {
             let port = wiring.first_port[index];
-            let rate = plan.links[wiring.ends[port].link].rate_bps;
+            let rate = plan.links[wiring.ends[port].link].rate;
             let model = match model_of.get(&(host.nic, rate)) {
                 Some(&model) => model,
                 None => {
-                    let model = nic_model(&plan.nics[host.nic], Rate(rate), controls).map_err(
-                        |(part, problem)| {
+                    let model =
+                        nic_model(&plan.nics[host.nic], rate, controls).map_err(|(part, problem)| {
                             impossible(&format!("nics[{}].{part}", host.nic), problem.to_string())
-                        },
-                    )?;
+                        })?;
                     nic_models.push(model);
                     model_of.insert((host.nic, rate), nic_models.len() as u32 - 1);
                     nic_models.len() as u32 - 1
@@ -120,12 +119,12 @@ impl World {
         let new_port = |end: &End| {
             let link = &plan.links[end.link];
             let peer_node = wiring.ends[end.peer].node;
-            let latency_ps = match peer_node.checked_sub(hosts) {
+            let latency = match peer_node.checked_sub(hosts) {
                 Some(_) if peer_node >= first_bridge => {
-                    plan.bridge_models[plan.bridges[peer_node - first_bridge].model].host.rx_latency.0
+                    plan.bridge_models[plan.bridges[peer_node - first_bridge].model].host.rx_latency
                 }
-                Some(switch) => plan.switch_models[plan.switches[switch].model].latency_ps,
-                None => plan.nics[plan.hosts[peer_node].nic].rx_latency_ps,
+                Some(switch) => plan.switch_models[plan.switches[switch].model].latency,
+                None => plan.nics[plan.hosts[peer_node].nic].rx_latency,
             };
             let (strict, weights) = match end.node.checked_sub(hosts) {
                 Some(_) if end.node >= first_bridge => (0, None),
@@ -148,20 +147,20 @@ impl World {
                 owner: end.node,
                 peer: end.peer,
                 stream: end.stream,
-                rate: Rate(link.rate_bps),
-                delay: Time(link.delay_ps),
-                latency: Time(latency_ps),
+                rate: link.rate,
+                delay: link.delay,
+                latency,
                 loss: link.loss,
                 headroom_bytes: link.headroom_bytes,
                 strict,
                 weights,
                 pfc_response_delay,
                 pfc_quanta,
-                ecn: std::array::from_fn(|class| switch?.ecn_of(link.rate_bps, class as u8)),
+                ecn: std::array::from_fn(|class| switch?.ecn_of(link.rate, class as u8)),
             }
         };
         let new_ports = wiring.ends.iter().map(new_port).collect();
-        let slowest = plan.links.iter().map(|link| Rate(link.rate_bps).serialization(4200)).max();
+        let slowest = plan.links.iter().map(|link| link.rate.serialization(4200)).max();
         let used = |congestion: &Congestion| congestion.uses().telemetry || congestion.uses().hop_count;
         let needs_hops = |model: &NicModel| model.congestion.iter().any(used);
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
@@ -185,7 +184,7 @@ impl World {
         world.add_receivers(plan);
         world.fabric.run.active_flows = world.nics.send_qps.len();
         world.add_latency_tests(plan);
-        world.agents = agents(plan, &mut world.fabric.run, &world.nics)?;
+        world.agents = agents(plan, &mut world.fabric.run, &world.nics);
         world.add_memory_loads(plan, &names);
         world.tcp.add_connections(&mut world.fabric, &mut world.nics, plan, &names)?;
         if let Some(veth) = &plan.veth {
@@ -244,7 +243,7 @@ fn nic_model(
     rate: Rate,
     controls: &Controls,
 ) -> Result<NicModel, (&'static str, Refused)> {
-    let link = SendersLink { rate, mtu_bytes: plan.mtu_bytes };
+    let link = SendersLink { rate, mtu_bytes: plan.mtu.0 as u32 };
     let on_link = |settings: &Settings| {
         let mut congestion = settings.on(link)?;
         congestion.install(controls)?;

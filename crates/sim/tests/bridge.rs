@@ -114,7 +114,7 @@ fn bql_keeps_the_transmit_ring_short() {
         // The core outruns a link of 10 Gbit/s.
         let qdisc = QdiscPlan::Pfifo(PfifoParameters { limit: 5000 });
         let mut plan = bridged(BridgeModelPlan { bql, qdisc, multiqueue, ..model() });
-        plan.links[1].rate_bps = 10_000_000_000;
+        plan.links[1].rate = Rate(10_000_000_000);
         plan.duration_ps = 60 * MS;
         plan.writers = vec![write_bw()];
         run(plan)
@@ -138,9 +138,9 @@ fn bql_keeps_the_transmit_ring_short() {
 #[test]
 fn red_marks_where_the_link_is_the_bottleneck_and_every_mark_is_a_cnp() {
     let mut plan = bridged(BridgeModelPlan { qdisc: QdiscPlan::Red(RED), multiqueue: false, ..model() });
-    plan.links[1].rate_bps = 10_000_000_000;
+    plan.links[1].rate = Rate(10_000_000_000);
     plan.duration_ps = 200 * MS; // the first CNPs cut deep: what is posted takes its time
-    plan.writers = vec![WriterPlan { stop_ps: Some(40 * MS), ..write_bw() }];
+    plan.writers = vec![WriterPlan { stop: Some(Time(40 * MS)), ..write_bw() }];
     let recording = run(plan);
     assert_eq!(recording.flows[0].state, "done", "nothing is on its way");
     let marked = at(&recording, "br0:h1", "red_marked");
@@ -155,7 +155,7 @@ fn red_marks_where_the_link_is_the_bottleneck_and_every_mark_is_a_cnp() {
 fn a_short_queueing_discipline_drops_and_says_so() {
     let mut plan =
         bridged(BridgeModelPlan { qdisc: QdiscPlan::Pfifo(PfifoParameters { limit: 8 }), ..model() });
-    plan.links[1].rate_bps = 5_000_000_000;
+    plan.links[1].rate = Rate(5_000_000_000);
     plan.duration_ps = 20 * MS;
     plan.writers = vec![write_bw()];
     let recording = run(plan);
@@ -255,7 +255,7 @@ fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
         plan.duration_ps = 100 * MS;
         plan.nics[0].transport.ack_every = 32;
         plan.writers =
-            vec![WriterPlan { message_bytes: 32 * 4096, tx_depth: 1, messages: Some(100), ..write_bw() }];
+            vec![WriterPlan { message: Bytes(32 * 4096), depth: 1, messages: Some(100), ..write_bw() }];
         let recording = run(plan);
         let end = recording.flows[0].end_ps.expect("it is done");
         end / 100

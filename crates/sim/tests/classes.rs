@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
+use tailback_proto::units::{Bytes, Rate};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -55,7 +56,7 @@ fn weights() -> impl Strategy<Value = ([u32; 8], Vec<u8>)> {
 
 /// Enough messages outstanding to fill the link whatever their size is.
 fn saturating(src: usize, dst: usize) -> WriterPlan {
-    WriterPlan { tx_depth: 4096, ..writer(src, dst, 2) }
+    WriterPlan { depth: 4096, ..writer(src, dst, 2) }
 }
 
 /// MTU and message size of each class: frames of any size.
@@ -72,12 +73,12 @@ proptest! {
         let mut plan = star_of_own_nics(9);
         let model = &mut plan.switch_models[0];
         (model.weights, model.strict, model.lossless) = (Some(weights), strict, (0..8).collect());
-        (model.buffer_bytes, model.shared_bytes) = (32_000_000, 20_000_000);
+        (model.buffer, model.shared_bytes) = (Bytes(32_000_000), 20_000_000);
         for class in (0..8).filter(|&class| weights[class] > 0) {
-            plan.nics[class].mtu_bytes = sizes[class].0;
+            plan.nics[class].mtu = Bytes(sizes[class].0 as u64);
             let code_point = class as u8;
-            let message_bytes = sizes[class].1;
-            plan.writers.push(WriterPlan { message_bytes, code_point, ..saturating(class, 8) });
+            let message = Bytes(sizes[class].1);
+            plan.writers.push(WriterPlan { message, code_point, ..saturating(class, 8) });
         }
         let recording = run(plan);
         check_shares(wire_bytes(&recording, "sw0", "sw0:h8"), weights)?;
@@ -88,11 +89,11 @@ proptest! {
     fn a_nic_divides_as_its_weights_say((weights, strict) in weights(), sizes in sizes()) {
         let mut plan = star_of_own_nics(9);
         (plan.nics[8].weights, plan.nics[8].strict) = (Some(weights), strict);
-        plan.nics[8].mtu_bytes = sizes[0].0;
+        plan.nics[8].mtu = Bytes(sizes[0].0 as u64);
         for class in (0..8).filter(|&class| weights[class] > 0) {
             let code_point = class as u8;
-            let message_bytes = sizes[class].1;
-            plan.writers.push(WriterPlan { message_bytes, code_point, ..saturating(8, class) });
+            let message = Bytes(sizes[class].1);
+            plan.writers.push(WriterPlan { message, code_point, ..saturating(8, class) });
         }
         let recording = run(plan);
         check_shares(wire_bytes(&recording, "h8", ""), weights)?;
@@ -115,16 +116,16 @@ proptest! {
         prop_assume!(!others.is_empty());
         let mut plan = star(6);
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-        plan.nics[0].mtu_bytes = mtu;
+        plan.nics[0].mtu = Bytes(mtu as u64);
         plan.switches.push(SwitchPlan { name: "sw1".into(), model: 0 });
         // h0 to h2 at sw0, h3 to h5 at sw1; h3 is slow, so that all ports on the way to it are paused.
         for link in &mut plan.links[3..] {
             link.b = "sw1".into();
         }
-        plan.links[3].rate_bps = 5 * GBPS;
+        plan.links[3].rate = Rate(5 * GBPS);
         plan.links.push(LinkPlan { a: "sw0".into(), b: "sw1".into(), ..plan.links[0].clone() });
         let model = &mut plan.switch_models[0];
-        (model.lossless, model.buffer_bytes, model.shared_bytes) = (others.clone(), 2_000_000, 400_000);
+        (model.lossless, model.buffer, model.shared_bytes) = (others.clone(), Bytes(2_000_000), 400_000);
         let strict_classes = if strict { vec![probe] } else { vec![] };
         let weights = shares.then(|| std::array::from_fn(|_| 12));
         (model.strict, model.weights) = (strict_classes.clone(), weights);
@@ -132,7 +133,7 @@ proptest! {
         for &code_point in &others {
             plan.writers.extend((0..2).map(|src| WriterPlan { code_point, ..writer(src, 3, 2) }));
         }
-        plan.flows.tags = vec!["probe".into()];
+        plan.flows.items = vec!["probe".into()];
         plan.flows.list = (1..100).map(|at| FlowPlan(0, 5, 0, probe, bytes, at * 10 * US)).collect();
         plan.duration_ps = 2 * MS;
         let recording = run(plan);
@@ -167,7 +168,7 @@ proptest! {
     ) {
         let mut plan = star(4);
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-        plan.nics[0].mtu_bytes = mtu;
+        plan.nics[0].mtu = Bytes(mtu as u64);
         plan.switches.push(SwitchPlan { name: "sw1".into(), model: 0 });
         plan.links[3].b = "sw1".into();
         plan.links.push(LinkPlan { a: "sw0".into(), b: "sw1".into(), ..plan.links[0].clone() });
@@ -180,7 +181,7 @@ proptest! {
             // The link between the switches is fuller than that of h0.
             plan.writers.extend((0..3).map(|src| WriterPlan { code_point, ..saturating(src, 3) }));
         }
-        plan.flows.tags = vec!["probe".into()];
+        plan.flows.items = vec!["probe".into()];
         plan.flows.list = (0..150).map(|at| FlowPlan(0, 3, 0, probe, bytes, (200 + 7 * at) * US)).collect();
         plan.duration_ps = 2 * MS;
         let recording = run(plan);
@@ -230,7 +231,7 @@ proptest! {
 
 /// Where the single messages begin in the flow table: after the queue pairs of writers.
 fn plan_flows(recording: &Recording) -> usize {
-    recording.flows.iter().position(|flow| flow.writer == "probe").expect("there are probes")
+    recording.flows.iter().position(|flow| flow.item == "probe").expect("there are probes")
 }
 
 /// What the NIC has in one class the switch may have in another. Its pauses then name a class in which the NIC has

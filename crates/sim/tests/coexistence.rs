@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use tailback_proto::congestion::hpcc::HpccParameters;
 use tailback_proto::congestion::parameters::RoundTrip;
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -22,7 +22,7 @@ fn three_kinds() -> Plan {
     plan.writers = vec![writer(0, 3, 1), writer(1, 3, 1), writer(2, 3, 1)];
     plan.writers[2].congestion = Some(2);
     for writer in &mut plan.writers {
-        (writer.message_bytes, writer.tx_depth) = (1 << 20, 4);
+        (writer.message, writer.depth) = (Bytes(1 << 20), 4);
     }
     plan.duration_ps = 5 * MS;
     plan
@@ -55,7 +55,7 @@ fn a_single_message_takes_that_of_its_item() {
     let mut plan = three_kinds();
     plan.writers.clear();
     plan.flows = FlowsPlan {
-        tags: vec!["plain".into(), "own".into()],
+        items: vec!["plain".into(), "own".into()],
         congestion: vec![None, Some(2)],
         list: vec![FlowPlan(1, 3, 0, 0, 1 << 20, 0), FlowPlan(1, 3, 1, 0, 1 << 20, 0)],
     };

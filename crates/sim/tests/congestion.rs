@@ -31,9 +31,9 @@ fn long_incast(senders: usize, congestion: CongestionPlan) -> Plan {
     let mut plan = star(senders + 1);
     plan.writers = (0..senders).map(|src| writer(src, senders, 1)).collect();
     for (index, writer) in plan.writers.iter_mut().enumerate() {
-        writer.message_bytes = 1 << 20;
-        writer.tx_depth = 4;
-        writer.start_ps = index as u64 * US;
+        writer.message = Bytes(1 << 20);
+        writer.depth = 4;
+        writer.start = Time(index as u64 * US);
     }
     plan.nics[0].transport.ack_every = 1;
     plan.nics[0].congestion = vec![congestion];
@@ -101,7 +101,7 @@ fn timely_incast(gbps: u64, segment_bytes: u64, duration_ps: u64) -> TimelySeen 
     let mut plan = long_incast(16, CongestionPlan::Timely(settings));
     plan.nics[0].transport.ack_every = 16;
     for link in &mut plan.links {
-        link.rate_bps = gbps * 1_000_000_000;
+        link.rate = Rate(gbps * 1_000_000_000);
     }
     plan.duration_ps = duration_ps;
     let recording = run(plan);
@@ -172,7 +172,7 @@ fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
     plan.nics[0].congestion =
         vec![CongestionPlan::Timely(TimelyParameters { segment: Bytes(4096), ..timely() })];
     plan.writers = vec![writer(0, 1, 1)];
-    (plan.writers[0].message_bytes, plan.writers[0].tx_depth) = (1 << 20, 1);
+    (plan.writers[0].message, plan.writers[0].depth) = (Bytes(1 << 20), 1);
     plan.duration_ps = MS;
     let recording = run(plan);
     let rtts = &recording.series.columns.iter().find(|(_, name, _)| *name == "rtt_ps").unwrap().2;
@@ -215,7 +215,7 @@ fn hpcc_hears_of_every_switch_on_the_path() {
     // Six links of 1 us and five switches, there and back, take 16 us: T must not be below.
     plan.nics[0].congestion =
         vec![CongestionPlan::Hpcc(HpccParameters { base_rtt: RoundTrip(Time(18 * US)), ..hpcc() })];
-    plan.flows.tags = vec!["alone".into()];
+    plan.flows.items = vec!["alone".into()];
     plan.flows.list = vec![serde_json::from_str("[0, 15, 0, 3, 10000000, 0]").unwrap()];
     plan.duration_ps = 100 * MS;
     let sender = plan.hosts[0].name.clone();
@@ -224,7 +224,7 @@ fn hpcc_hears_of_every_switch_on_the_path() {
     for slow in [None].into_iter().chain((0..plan.links.len()).map(Some)) {
         let mut slowed = plan.clone();
         if let Some(slow) = slow {
-            slowed.links[slow].rate_bps /= 4;
+            slowed.links[slow].rate.0 /= 4;
         }
         let recording = run(slowed);
         let flow = &recording.flows[0];
@@ -244,7 +244,7 @@ fn telemetry_takes_its_bytes_on_the_wire() {
     let mut plan = star(2);
     plan.nics[0].transport.ack_every = 1;
     plan.nics[0].congestion = vec![CongestionPlan::Hpcc(hpcc())];
-    plan.flows.tags = vec!["one".into()];
+    plan.flows.items = vec!["one".into()];
     plan.flows.list = vec![serde_json::from_str("[0, 1, 0, 3, 1024, 0]").unwrap()];
     let recording = run(plan);
     // 1,024 + 98 + 42 B of data and 86 + 42 B of ACK, each over two links: 1,164 and 128 B at 80 ps.
@@ -293,7 +293,7 @@ proptest! {
             link.loss = loss;
         }
         for writer in &mut plan.writers {
-            (writer.message_bytes, writer.messages) = (bytes, Some(6));
+            (writer.message, writer.messages) = (Bytes(bytes), Some(6));
         }
         plan.duration_ps = 60_000 * MS;
         let first = run(plan.clone());

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ecn, run, star, total, MS, US};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Rate, Time};
 use tailback_sim::plan::*;
 
 /// `leaves` x `hosts` hosts, every leaf linked to every spine. Fabric links are `fabric_gbps` fast.
@@ -23,11 +23,11 @@ fn leaf_spine(leaves: usize, hosts: usize, spines: usize, fabric_gbps: u64) -> P
         plan.links.push(LinkPlan {
             a: leaf(at / spines),
             b: format!("spine{}", at % spines),
-            rate_bps: fabric_gbps * 1_000_000_000,
+            rate: Rate(fabric_gbps * 1_000_000_000),
             ..template.clone()
         });
     }
-    plan.flows.tags = vec!["flows".into()];
+    plan.flows.items = vec!["flows".into()];
     plan.duration_ps = 100 * MS;
     plan
 }
@@ -44,7 +44,7 @@ fn a_message_alone_takes_its_ideal_time() {
     ] {
         let mut plan = leaf_spine(2, 2, 2, fabric_gbps);
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-        plan.links[0].rate_bps = host_gbps * 1_000_000_000;
+        plan.links[0].rate = Rate(host_gbps * 1_000_000_000);
         plan.flows.list = vec![FlowPlan(0, 3, 0, 3, bytes, 7 * US), FlowPlan(2, 3, 0, 3, bytes, 50 * MS)];
         let recording = run(plan);
         for flow in &recording.flows {
@@ -139,7 +139,7 @@ fn impossible_flows_are_refused() {
     };
     assert_eq!(refused(FlowPlan(0, 2, 0, 3, 1, 0)), "flows[0]: src or dst is not a host");
     assert_eq!(refused(FlowPlan(1, 1, 0, 3, 1, 0)), "flows[0]: src and dst are the same host");
-    assert_eq!(refused(FlowPlan(0, 1, 1, 3, 1, 0)), "flows[0]: its tag is not in tags");
+    assert_eq!(refused(FlowPlan(0, 1, 1, 3, 1, 0)), "flows[0]: its item is not in items");
     assert_eq!(refused(FlowPlan(0, 1, 0, 8, 1, 0)), "flows[0]: its code_point is not in code_points");
     assert!(refused(FlowPlan(0, 1, 0, 3, 0, 0)).contains("bytes is not in 1 to 2^31"));
 }
@@ -151,9 +151,9 @@ fn ecn_thresholds_follow_the_rate_of_the_port() {
         let mut plan = star(5);
         plan.switch_models[0].lossless.clear();
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-        plan.links[4].rate_bps = 25_000_000_000;
+        plan.links[4].rate = Rate(25_000_000_000);
         plan.switch_models[0].ecn = entries;
-        plan.flows.tags = vec!["flows".into()];
+        plan.flows.items = vec!["flows".into()];
         // Two to one at a port of 100 Gbit/s, and one to a port of 25 Gbit/s: queues of at most 150 and 450 packets.
         let flow = |src, dst, packets: u64| FlowPlan(src, dst, 0, 3, packets * 1024, 0);
         plan.flows.list = vec![flow(0, 3, 300), flow(1, 3, 300), flow(2, 4, 600)];
@@ -235,8 +235,8 @@ fn goodput_of_a_failed_flow_is_at_most_its_link() {
     plan.nics[0].transport.ack_timeout = Time(20 * US);
     plan.nics[0].transport.adaptive_timeout = None;
     plan.nics[0].transport.retry_count = 0;
-    plan.links[4].rate_bps = 10_000_000_000;
-    plan.flows.tags = vec!["flows".into()];
+    plan.links[4].rate = Rate(10_000_000_000);
+    plan.flows.items = vec!["flows".into()];
     plan.flows.list = (0..4).map(|src| FlowPlan(src, 4, 0, 3, 1_000_000, 0)).collect();
     plan.flows.list.push(FlowPlan(0, 1, 0, 3, 1000, 4 * MS)); // until then the run goes on
     let recording = run(plan);

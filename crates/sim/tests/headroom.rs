@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::host::{buffers, point_to_point};
+use common::host::{buffers, point_to_point, sizes};
 use common::{star, US};
 use tailback_proto::flow_control::pfc::headroom_bytes;
 use tailback_proto::units::{Bytes, Rate, Time, BIT_PS_PER_BYTE};
@@ -105,11 +105,12 @@ impl Case {
             Shape::NicToNic => {
                 let mut plan = point_to_point();
                 plan.writers.clear();
-                (plan.links[0].rate_bps, plan.links[0].delay_ps) = (link.rate.0, link.delay);
+                (plan.links[0].rate, plan.links[0].delay) = (link.rate, Time(link.delay));
                 plan.nics[0].host_path = None;
-                plan.nics[1].rx_latency_ps = link.latency;
+                plan.nics[1].rx_latency = Time(link.latency);
                 let path = plan.nics[1].host_path.as_mut().unwrap();
-                path.receive_buffers = buffers(&[3], self.xoff - 1 + headroom, self.xoff, 0, 100_000);
+                path.receive_buffer = sizes(self.xoff - 1 + headroom, 100_000, None);
+                path.receive_buffers = buffers(&[3], self.xoff, 0);
                 path.pause.response_delay = Time(link.response);
                 path.path.rate = Rate(1_000_000_000); // the first packet takes 2 us
                 plan.flows.list = data(0, 1, START);
@@ -119,23 +120,23 @@ impl Case {
             Shape::NicToSwitch | Shape::SwitchToSwitch => {
                 let mut plan = star(3);
                 let model = &mut plan.switch_models[0];
-                model.latency_ps = link.latency;
+                model.latency = Time(link.latency);
                 model.pfc.xoff = Some(Bytes(self.xoff));
                 model.pause.response_delay = Time(link.response);
                 for (own, rate) in plan.links.iter_mut().zip([link.rate.0, 1_000_000, link.rate.0]) {
-                    (own.rate_bps, own.delay_ps, own.headroom_bytes) = (rate, 0, headroom);
+                    (own.rate, own.delay, own.headroom_bytes) = (Rate(rate), Time::ZERO, headroom);
                 }
-                plan.links[0].delay_ps = link.delay;
+                plan.links[0].delay = Time(link.delay);
                 let mut begin = START;
                 if link.shape == Shape::SwitchToSwitch {
                     // Another switch on the way, which forwards at the link's rate what it gets ten times as fast.
                     let mut model = plan.switch_models[0].clone();
-                    (model.latency_ps, model.pfc.xoff) = (FAR, None);
+                    (model.latency, model.pfc.xoff) = (Time(FAR), None);
                     plan.switch_models.push(model);
                     plan.switches.push(SwitchPlan { name: "sw1".into(), model: 1 });
                     let mut own = plan.links[0].clone();
-                    (own.b, own.rate_bps, own.delay_ps) = ("sw1".into(), 10 * link.rate.0, 0);
-                    begin += FAR + Rate(own.rate_bps).serialization(self.packets[0] as u64).0;
+                    (own.b, own.rate, own.delay) = ("sw1".into(), Rate(10 * link.rate.0), Time::ZERO);
+                    begin += FAR + own.rate.serialization(self.packets[0] as u64).0;
                     let between = std::mem::replace(&mut plan.links[0], own);
                     plan.links.push(LinkPlan { a: "sw1".into(), b: "sw0".into(), ..between });
                 }
@@ -147,11 +148,11 @@ impl Case {
             }
         };
         for nic in &mut plan.nics {
-            (nic.mtu_bytes, nic.congestion, nic.strict) =
-                (MTU, vec![CongestionPlan::None(Default::default())], vec![]);
+            (nic.mtu, nic.congestion, nic.strict) =
+                (Bytes(MTU as u64), vec![CongestionPlan::None(Default::default())], vec![]);
         }
-        plan.nics[0].rx_latency_ps = FAR;
-        plan.flows.tags = vec!["packets".into()];
+        plan.nics[0].rx_latency = Time(FAR);
+        plan.flows.items = vec!["packets".into()];
         plan.record = RecordParameters { max_bins: 16, qps: 0 };
         plan.duration_ps = START + 2 * FAR + US;
         plan

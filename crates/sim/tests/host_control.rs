@@ -8,13 +8,13 @@ use proptest::prelude::*;
 use tailback_proto::congestion::dctcp::DctcpParameters;
 use tailback_proto::congestion::hpcc::HpccParameters;
 use tailback_proto::congestion::parameters::RoundTrip;
-use tailback_proto::congestion::rhcc::sender::{LawName, RhccParameters};
+use tailback_proto::congestion::rhcc::sender::LawName;
 use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
 /// Two hosts of Wan et al., section 2.2, with four queue pairs: their buffers are far more than DDIO holds.
-fn loaded(cores: u32, rhcc: Option<RhccPlan>, hostcc: Option<HostCcPlan>) -> Plan {
+fn loaded(cores: u32, rhcc: Option<RhccPlan>, hostcc: Option<HostCcParameters>) -> Plan {
     let mut plan = memory_pair(true, 65_536, 4, 0);
     plan.nics.remove(0);
     plan.hosts[1].nic = 0;
@@ -23,10 +23,10 @@ fn loaded(cores: u32, rhcc: Option<RhccPlan>, hostcc: Option<HostCcPlan>) -> Pla
     plan.duration_ps = 20 * MS;
     if cores > 0 {
         plan.memory_loads = vec![MemoryLoadPlan {
-            name: "mlc".into(),
+            item: "mlc".into(),
             host: "h1".into(),
-            start_ps: MS,
-            stop_ps: None,
+            start: Time(MS),
+            stop: None,
             cores,
             lines_per_core: 10,
             read_share: 0.5,
@@ -35,42 +35,12 @@ fn loaded(cores: u32, rhcc: Option<RhccPlan>, hostcc: Option<HostCcPlan>) -> Pla
     plan
 }
 
-fn ladder() -> LadderPlan {
-    LadderPlan {
-        levels_bps: vec![265_600_000_000, 212_000_000_000, 160_000_000_000, 120_000_000_000, 80_000_000_000],
-        write_time_ps: 20 * US,
-        raise_interval_ps: 150 * US,
-    }
-}
-
 fn sender() -> RhccParameters {
     RhccParameters::default()
 }
 
-fn receiver() -> RhccReceiverPlan {
-    RhccReceiverPlan {
-        sample_interval_ps: US,
-        iio_clock_hz: 500_000_000,
-        iio_threshold_lines: 39.0,
-        ladder: ladder(),
-    }
-}
-
-fn hostcc() -> HostCcPlan {
-    HostCcPlan {
-        sample_interval_ps: US,
-        iio_clock_hz: 500_000_000,
-        iio_threshold_lines: 70.0,
-        iio_weight: 0.125,
-        pcie_threshold_bps: 84_000_000_000,
-        pcie_weight: 1.0 / 256.0,
-        ladder: ladder(),
-        mark: true,
-    }
-}
-
 fn halves(send: bool, receive: bool) -> Option<RhccPlan> {
-    Some(RhccPlan { sender: send.then(sender), receiver: receive.then(receiver) })
+    Some(RhccPlan { sender: send.then(sender), receiver: receive.then(|| receiver(39.0)) })
 }
 
 fn goodput_gbps(recording: &Recording) -> f64 {
@@ -143,7 +113,7 @@ fn the_receiver_half_takes_bandwidth_from_cores() {
     assert!(goodput_gbps(&with) > 1.5 * goodput_gbps(&without));
     assert!(of_h1(&with, "mba_level", 0.5) >= 1.0);
     assert!(mean(&with, "h1/memory", "memory_cpu_bps", 0.5) <= 212e9);
-    plan.memory_loads[0].stop_ps = Some(10 * MS);
+    plan.memory_loads[0].stop = Some(Time(10 * MS));
     let after = run(plan);
     // 150 us a level.
     let left = of_h1(&after, "mba_level", 0.6);
@@ -174,7 +144,7 @@ fn the_sender_half_slows_down_and_comes_back() {
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         let slow = run(plan.clone());
         assert!(receiver_rate_gbps(&slow, 0.5) < 50.0, "{}", receiver_rate_gbps(&slow, 0.5));
-        plan.memory_loads[0].stop_ps = Some(5 * MS);
+        plan.memory_loads[0].stop = Some(Time(5 * MS));
         plan.duration_ps = 300 * MS;
         let recording = run(plan);
         let allowed = receiver_rate_gbps(&recording, 0.9);
@@ -189,14 +159,14 @@ fn the_sender_half_slows_down_and_comes_back() {
 /// hostCC's marks reach the notification point as if a switch had made them, and DCQCN acts on them.
 #[test]
 fn hostcc_marks_what_the_transport_sees() {
-    let low = HostCcPlan { iio_threshold_lines: 1.0, ..hostcc() };
-    let marked = run(loaded(0, None, Some(low.clone())));
+    let low = HostCcParameters { iio_threshold: 1.0, ..hostcc() };
+    let marked = run(loaded(0, None, Some(low)));
     let [delivered, marks] =
         ["rx_prio3_packets", "np_ecn_marked_roce_packets"].map(|name| counter(&marked, "h1", name));
     println!("hostCC at 1 line: {marks} of {delivered} marked, {:.1} Gbit/s", goodput_gbps(&marked));
     assert!(counter(&marked, "h0", "rp_cnp_handled") > 0);
     assert!(goodput_gbps(&marked) < 90.0);
-    let silent = run(loaded(0, None, Some(HostCcPlan { mark: false, ..low })));
+    let silent = run(loaded(0, None, Some(HostCcParameters { mark: false, ..low })));
     assert_eq!(total(&silent, "np_ecn_marked_roce_packets"), 0);
     // Its own threshold is not reached on an idle host.
     let idle = run(loaded(0, None, Some(hostcc())));
@@ -213,21 +183,19 @@ fn impossible_settings_name_their_place() {
     };
     assert!(refuse(|nic| nic.hostcc = Some(hostcc())).contains("rhcc.receiver and hostcc"));
     assert!(refuse(|nic| nic.host_path = None).contains("needs host_path"));
-    fn half(nic: &mut NicPlan) -> (&mut RhccParameters, &mut RhccReceiverPlan) {
+    fn half(nic: &mut NicPlan) -> (&mut RhccParameters, &mut RhccReceiverParameters) {
         let RhccPlan { sender, receiver } = nic.rhcc.as_mut().unwrap();
         (sender.as_mut().unwrap(), receiver.as_mut().unwrap())
     }
     assert!(refuse(|nic| half(nic).0.floor = Rate(0)).contains("nics[0].rhcc.sender: floor"));
-    assert!(
-        refuse(|nic| half(nic).1.sample_interval_ps = 1).contains("nics[0].rhcc.receiver: sample_interval")
-    );
-    assert!(refuse(|nic| half(nic).1.ladder.levels_bps.push(1 << 50)).contains("levels do not fall"));
-    assert!(refuse(|nic| half(nic).1.ladder.levels_bps.push(0)).contains("level"));
+    assert!(refuse(|nic| half(nic).1.sample_interval = Time(1))
+        .contains("nics[0].rhcc.receiver.sample_interval: expected 10ns to 1s"));
+    assert!(refuse(|nic| half(nic).1.levels = [Rate(0)].into()).contains("nics[0].rhcc.receiver.levels"));
     assert!(refuse(|nic| {
         nic.rhcc = None;
-        nic.hostcc = Some(HostCcPlan { iio_weight: 0.0, ..hostcc() });
+        nic.hostcc = Some(HostCcParameters { iio_weight: 0.0, ..hostcc() });
     })
-    .contains("nics[0].hostcc: iio_weight"));
+    .contains("nics[0].hostcc.iio_weight"));
 }
 
 fn congestion(kind: usize) -> CongestionPlan {
@@ -256,8 +224,8 @@ proptest! {
         idle in prop_oneof![Just(None), (10u64..1000).prop_map(|us| Some(us * US))],
         lines in 0.0..100.0f64, write_us in 0u64..40, raise_us in 0u64..200, interval_ns in 200u64..5_000,
     ) {
-        let ladder = LadderPlan { write_time_ps: write_us * US, raise_interval_ps: raise_us * US, ..ladder() };
-        let interval = interval_ns * 1_000;
+        let (write_time, raise_interval) = (Time(write_us * US), Time(raise_us * US));
+        let (sample_interval, iio_threshold) = (Time::from_ns(interval_ns), lines);
         let law = match aimd {
             true => LawName::Aimd,
             false => LawName::Pid,
@@ -266,19 +234,19 @@ proptest! {
             sender: send.then(|| RhccParameters {
                 probe_bytes: Bytes(probe_bytes), idle_probe: idle.map(Time), law, ..sender()
             }),
-            receiver: (agent == 1).then(|| RhccReceiverPlan {
-                sample_interval_ps: interval, iio_threshold_lines: lines, ladder: ladder.clone(), ..receiver()
+            receiver: (agent == 1).then(|| RhccReceiverParameters {
+                sample_interval, write_time, raise_interval, ..receiver(iio_threshold)
             }),
         };
-        let hostcc = (agent == 2).then(|| HostCcPlan {
-            sample_interval_ps: interval, iio_threshold_lines: lines, ladder: ladder.clone(), ..hostcc()
+        let hostcc = (agent == 2).then(|| HostCcParameters {
+            sample_interval, iio_threshold, write_time, raise_interval, ..hostcc()
         });
         let mut plan = loaded(cores, Some(rhcc), hostcc);
         plan.nics[0].congestion = vec![congestion(kind)];
         plan.nics[0].transport.ack_every = 1;
         plan.links.iter_mut().for_each(|link| link.loss = loss);
         plan.writers[0].messages = Some(4);
-        plan.memory_loads.iter_mut().for_each(|load| load.start_ps = 0);
+        plan.memory_loads.iter_mut().for_each(|load| load.start = Time(0));
         plan.seed = seed;
         plan.duration_ps = 60_000 * MS;
         let first = run(plan.clone());

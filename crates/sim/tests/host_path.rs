@@ -180,7 +180,7 @@ fn too_little_headroom_is_a_fault_that_names_the_buffer() {
 #[test]
 fn a_load_that_ends_is_over() {
     let mut plan = memory_pair(true, 65_536, 1, 78);
-    plan.memory_loads[0].stop_ps = Some(5 * MS);
+    plan.memory_loads[0].stop = Some(Time(5 * MS));
     plan.nics.iter_mut().for_each(|nic| nic.congestion = vec![CongestionPlan::None(Default::default())]);
     let recording = run_for(plan, 10);
     let late = mean(&recording, "h1", "goodput_rx_bps", 0.6);
@@ -268,7 +268,7 @@ proptest! {
         plan.seed = seed;
         plan.duration_ps = MS / 2;
         for nic in &mut plan.nics {
-            nic.mtu_bytes = [256, 1024, 4096][mtu];
+            nic.mtu = Bytes([256, 1024, 4096][mtu] as u64);
             nic.congestion = vec![CongestionPlan::None(Default::default())];
         }
         let path = plan.nics[1].host_path.as_mut().unwrap();
@@ -280,7 +280,7 @@ proptest! {
         buffer.xoff_bytes = Some(xoff);
         buffer.xon_bytes = Some(xoff / 2);
         // Until the switch is quiet: a packet in transmission each way, the way there and back, the response.
-        buffer.bytes = xoff + 2 * 4200 + 12_500 * (2 * 10 + 300 + 300) / 1000 + 4200;
+        path.receive_buffer.lossless_size = Bytes(xoff + 2 * 4200 + 12_500 * (2 * 10 + 300 + 300) / 1000 + 4200);
         if let TargetPlan::Memory(memory) = &mut path.target {
             let own = &mut memory.own;
             (own.write_wait, own.write_queue, own.read_spread) = (wait, queue, spread);
@@ -300,10 +300,10 @@ proptest! {
             plan.memory_loads = loads
                 .iter()
                 .map(|&(lines_per_core, start, span)| MemoryLoadPlan {
-                    name: "load".into(),
+                    item: "load".into(),
                     host: "h1".into(),
-                    start_ps: start * US,
-                    stop_ps: Some((start + span) * US),
+                    start: Time(start * US),
+                    stop: Some(Time((start + span) * US)),
                     cores: 2,
                     lines_per_core,
                     read_share: 0.5,

@@ -4,6 +4,7 @@ mod common;
 
 use common::tcp::*;
 use common::*;
+use tailback_proto::units::{Bytes, Time};
 use tailback_sim::plan::{FlowPlan, Plan};
 use tailback_sim::record::{Flow, Recording, Series};
 
@@ -36,12 +37,12 @@ fn mixed() -> Plan {
     plan.duration_ps = 2 * MS;
     for (item, src, qps) in [(0, 0, 2), (0, 1, 1), (1, 1, 3)] {
         let mut one = writer(src, 3, qps);
-        one.name = format!("write{item}");
+        one.item = format!("write{item}");
         plan.writers.push(one);
     }
-    plan.writers[2].start_ps = MS / 2;
-    plan.writers[2].stop_ps = Some(MS);
-    plan.flows.tags.push("flows2".into());
+    plan.writers[2].start = Time(MS / 2);
+    plan.writers[2].stop = Some(Time(MS));
+    plan.flows.items.push("flows2".into());
     plan.flows.list.push(FlowPlan(2, 3, 0, 3, 50_000, MS / 4));
     plan
 }
@@ -53,12 +54,12 @@ fn every_byte_delivered_is_in_the_series_of_its_item() {
         recording.flows.iter().filter(|flow| wanted(flow)).map(|flow| flow.bytes_delivered).sum()
     };
     for name in ["write0", "write1", "flows2"] {
-        let expected = delivered(&|flow| flow.writer == name);
+        let expected = delivered(&|flow| flow.item == name);
         assert!(expected > 0, "{name} delivered nothing");
         near(bytes(&recording, &format!("item:{name}"), "goodput_rx_bps"), expected);
     }
     for (host, item) in [("h0", "write0"), ("h1", "write0"), ("h1", "write1"), ("h2", "flows2")] {
-        let expected = delivered(&|flow| flow.src == host && flow.writer == item);
+        let expected = delivered(&|flow| flow.src == host && flow.item == item);
         near(bytes(&recording, &format!("{host}/{item}"), "goodput_tx_bps"), expected);
     }
     assert!(column(&recording.series, "h0/write1", "goodput_tx_bps").is_none());
@@ -119,14 +120,14 @@ fn tcp_connections_are_items_like_others() {
     plan.duration_ps = 20 * MS;
     plan.writers = vec![writer(0, 3, 2)];
     let mut both = vec![connections(0, 3, 2), connections(1, 3, 1)];
-    both[1].bytes = Some(1_000_000);
+    both[1].bytes = Some(Bytes(1_000_000));
     for item in &mut both {
-        item.name = "tcp1".into();
+        item.item = "tcp1".into();
     }
     plan.tcp_connections = both;
     let recording = run(plan);
     let delivered = |src: &str| -> u64 {
-        let mine = |flow: &&Flow| flow.writer == "tcp1" && flow.src == src;
+        let mine = |flow: &&Flow| flow.item == "tcp1" && flow.src == src;
         recording.flows.iter().filter(mine).map(|flow| flow.bytes_delivered).sum()
     };
     assert_eq!(delivered("h1"), 1_000_000);
@@ -134,6 +135,6 @@ fn tcp_connections_are_items_like_others() {
     for src in ["h0", "h1"] {
         near(bytes(&recording, &format!("{src}/tcp1"), "goodput_tx_bps"), delivered(src));
     }
-    let first = recording.flows.iter().find(|flow| flow.writer == "tcp1").unwrap();
+    let first = recording.flows.iter().find(|flow| flow.item == "tcp1").unwrap();
     near(bytes(&recording, "h0-h3/tcp0", "goodput_bps"), first.bytes_delivered);
 }

@@ -10,6 +10,7 @@ use common::host::memory_pair;
 use common::tcp::{connections, cpu, tcp};
 use common::{ecn, run_with_faults, star, writer, US};
 use proptest::prelude::*;
+use tailback_proto::units::Bytes;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -117,11 +118,11 @@ fn assert_alone_as_beside(plan: &Plan, other: &Plan, turns: &[bool]) {
 fn star_with(hosts: usize, writers: &[(usize, usize, bool, u32)], mtu: u32) -> Plan {
     let mut plan = star(hosts);
     plan.duration_ps = 120 * US;
-    plan.nics[0].mtu_bytes = mtu;
+    plan.nics[0].mtu = Bytes(mtu as u64);
     plan.record.qps = 1000;
     // A step draws no random numbers; little buffer makes pauses and drops.
     plan.switch_models[0].ecn = vec![ecn(None, 20_000)];
-    (plan.switch_models[0].buffer_bytes, plan.switch_models[0].shared_bytes) = (1_000_000, 100_000);
+    (plan.switch_models[0].buffer, plan.switch_models[0].shared_bytes) = (Bytes(1_000_000), 100_000);
     plan.writers = (writers.iter())
         .map(|&(src, dst, lossless, qps)| WriterPlan {
             code_point: if lossless { 3 } else { 5 },
@@ -172,7 +173,7 @@ proptest! {
         let traffic = star_with(16, &writers, 1024);
         (plan.seed, plan.duration_ps, plan.writers) = (seed, traffic.duration_ps, traffic.writers);
         (plan.record, plan.flows) = (traffic.record, traffic.flows);
-        plan.switch_models[0].ecn = vec![EcnPlan { k_max_bytes: 60_000, p_max: 0.5, ..ecn(None, 5_000) }];
+        plan.switch_models[0].ecn = vec![EcnPlan { k_max: Bytes(60_000), p_max: 0.5, ..ecn(None, 5_000) }];
         plan.links.iter_mut().for_each(|link| link.loss = 1e-3);
         assert_alone_as_beside(&plan, &other, &[]);
     }

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use tailback_proto::congestion::dcqcn::CnpInterval;
-use tailback_proto::units::{Bytes, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 use tailback_sim::plan::{CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogParameters, WriterPlan};
 
@@ -15,12 +15,12 @@ fn goodput_is_the_payload_share_of_the_line_rate() {
     for mtu in [1024, 4096] {
         for gbps in [25u64, 100, 400] {
             let mut plan = star(2);
-            plan.nics[0].mtu_bytes = mtu;
+            plan.nics[0].mtu = Bytes(mtu as u64);
             for link in &mut plan.links {
-                link.rate_bps = gbps * 1_000_000_000;
+                link.rate = Rate(gbps * 1_000_000_000);
             }
             plan.writers = vec![writer(0, 1, 1)];
-            plan.writers[0].message_bytes = 65536;
+            plan.writers[0].message = Bytes(65536);
             plan.duration_ps = 20 * MS;
             let recording = run(plan);
             // 65,536 B are 64 or 16 packets, the first with a RETH.
@@ -138,7 +138,7 @@ fn ring() -> Plan {
     let mut plan = star(5);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.switches = (0..5).map(|i| SwitchPlan { name: format!("sw{i}"), model: 0 }).collect();
-    plan.switch_models[0].buffer_bytes = 600_000;
+    plan.switch_models[0].buffer = Bytes(600_000);
     plan.switch_models[0].shared_bytes = 300_000;
     for (i, link) in plan.links.iter_mut().enumerate() {
         link.b = format!("sw{i}");
@@ -185,7 +185,7 @@ fn a_cycle_follows_the_packets() {
     plan.writers.extend((0..5).map(|i| writer(i, (i + 3) % 5, 4)));
     // Fast enough to fill the ring both ways.
     for link in &mut plan.links[..5] {
-        (link.rate_bps, link.headroom_bytes) = (link.rate_bps * 4, 100_000);
+        (link.rate.0, link.headroom_bytes) = (link.rate.0 * 4, 100_000);
     }
     let recording = run_with_faults(plan);
     let text = &recording.meta.faults.first().expect("a deadlock").text;
@@ -198,7 +198,7 @@ fn a_cycle_follows_the_packets() {
 fn a_long_tree_of_pauses_is_no_deadlock() {
     let mut plan = incast(4);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-    plan.links[16].rate_bps = 10_000_000;
+    plan.links[16].rate = Rate(10_000_000);
     plan.switch_models[0].shared_bytes = 300_000;
     plan.duration_ps = 200 * MS;
     let recording = run(plan);
@@ -280,7 +280,7 @@ fn random_loss_delivers_every_message() {
         plan.duration_ps = 2_000 * MS;
         plan.writers = vec![writer(0, 2, 3), writer(1, 2, 3), writer(2, 0, 2)];
         for writer in &mut plan.writers {
-            writer.message_bytes = 5_000; // five packets, the last short
+            writer.message = Bytes(5_000); // five packets, the last short
             writer.messages = Some(200);
         }
         let recording = run(plan);
@@ -331,8 +331,8 @@ fn cnps_keep_their_least_time_for_a_queue_pair_a_destination_or_the_port() {
 fn stop_ends_posting_and_drains() {
     let mut plan = star(2);
     plan.writers = vec![writer(0, 1, 2)];
-    plan.writers[0].start_ps = MS;
-    plan.writers[0].stop_ps = Some(2 * MS);
+    plan.writers[0].start = Time(MS);
+    plan.writers[0].stop = Some(Time(2 * MS));
     let recording = run(plan);
     assert!(recording.meta.complete && recording.meta.end_ps < 3 * MS);
     for flow in &recording.flows {
@@ -346,7 +346,7 @@ fn the_same_seed_gives_the_same_recording_and_another_does_not() {
     let recording = |seed| {
         let mut plan = incast(8);
         plan.seed = seed;
-        plan.writers.iter_mut().for_each(|writer| writer.start_spread_ps = MS);
+        plan.writers.iter_mut().for_each(|writer| writer.start_spread = Time(MS));
         format!("{:?}", run(plan))
     };
     let first = recording(1);
@@ -426,27 +426,27 @@ proptest! {
         let mut plan = star(5);
         plan.seed = seed;
         plan.duration_ps = MS / 2;
-        plan.nics[0].mtu_bytes = [256, 1024, 4096][mtu];
+        plan.nics[0].mtu = Bytes([256, 1024, 4096][mtu] as u64);
         if !dcqcn {
             plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         }
         let model = &mut plan.switch_models[0];
         model.shared_bytes = shared;
         (model.ingress_alpha, model.egress_alpha) = alphas;
-        model.ecn[0].k_min_bytes = k.0;
-        model.ecn[0].k_max_bytes = k.0 + k.1;
+        model.ecn[0].k_min = Bytes(k.0);
+        model.ecn[0].k_max = Bytes(k.0 + k.1);
         if !lossless {
             model.lossless.clear();
         }
         for (index, link) in plan.links.iter_mut().enumerate() {
-            link.rate_bps = 25_000_000_000 * if index < 2 { rates.0 } else { rates.1 };
+            link.rate = Rate(25_000_000_000 * if index < 2 { rates.0 } else { rates.1 });
             link.loss = loss.unwrap_or(0.0);
             link.headroom_bytes = 60_000;
         }
         plan.writers = vec![writer(0, 4, 5), writer(1, 4, 3), writer(2, 4, 2), writer(3, 0, 2), writer(4, 3, 1)];
         for writer in &mut plan.writers {
-            writer.message_bytes = message;
-            writer.tx_depth = depth;
+            writer.message = Bytes(message);
+            writer.depth = depth;
         }
         let recording = run_with_faults(plan);
         if lossless {

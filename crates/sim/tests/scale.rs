@@ -4,6 +4,7 @@ mod common;
 
 use common::fabric::{permutation, random, FatTree};
 use common::{run, star, writer, MS, US};
+use tailback_proto::units::Bytes;
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -66,7 +67,7 @@ fn ten_thousand_queue_pairs_on_one_nic() {
     let span = 5 * MS;
     plan.duration_ps = span;
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-    plan.writers = vec![WriterPlan { qps: QPS, message_bytes: 1024, ..writer(0, 1, 1) }];
+    plan.writers = vec![WriterPlan { qps: QPS, message: Bytes(1024), ..writer(0, 1, 1) }];
     let recording = run(plan);
     assert_the_books(&recording);
     assert_eq!(recording.flows.len(), QPS as usize);

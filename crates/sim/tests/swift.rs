@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use tailback_proto::congestion::swift::{Swift, SwiftLaw, SwiftParameters};
 use tailback_proto::congestion::{AckInfo, Controller, Link, Loss};
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -154,9 +154,9 @@ fn incast_of(parameters: SwiftParameters, senders: usize, flows: u32, ms: u64) -
     plan.nics[0].congestion = vec![CongestionPlan::Swift(parameters)];
     plan.writers = (0..senders).map(|src| writer(src, senders, flows)).collect();
     for (index, writer) in plan.writers.iter_mut().enumerate() {
-        writer.message_bytes = 1 << 20;
-        writer.tx_depth = 4;
-        writer.start_ps = index as u64 * 10 * US;
+        writer.message = Bytes(1 << 20);
+        writer.depth = 4;
+        writer.start = Time(index as u64 * 10 * US);
     }
     plan.duration_ps = ms * MS;
     run(plan)
@@ -248,7 +248,7 @@ fn beside_dcqcn_it_gets_its_packets_through() {
     plan.writers = vec![writer(0, 2, 1), writer(1, 2, 1)];
     plan.writers[1].congestion = Some(1);
     for writer in &mut plan.writers {
-        (writer.message_bytes, writer.tx_depth) = (1 << 20, 4);
+        (writer.message, writer.depth) = (Bytes(1 << 20), 4);
     }
     plan.duration_ps = 10 * MS;
     let recording = run(plan);

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use std::collections::BTreeSet;
-use tailback_proto::units::Bytes;
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -106,7 +106,7 @@ fn what_passes_an_idle_port_counts_as_one_packet() {
 #[test]
 fn a_port_drains_all_eight_classes() {
     let mut plan = plain_star(9, |_| {});
-    plan.flows.tags = vec!["flows".into()];
+    plan.flows.items = vec!["flows".into()];
     plan.flows.list = (0..8).map(|class| FlowPlan(class, 8, 0, class as u8, 20_000, 0)).collect();
     let recording = run(plan);
     assert!(recording.flows.iter().all(|flow| flow.state == "done"));
@@ -127,7 +127,7 @@ fn only_packets_that_may_be_marked_are() {
 #[test]
 fn a_resume_waits_for_the_packet_that_makes_room() {
     let mut plan = plain_star(3, |model| {
-        (model.lossless, model.shared_bytes, model.buffer_bytes) = (vec![1], 2_000_000, 40_000_000);
+        (model.lossless, model.shared_bytes, model.buffer) = (vec![1], 2_000_000, Bytes(40_000_000));
         model.pfc.xoff = Some(Bytes(30_000));
     });
     // h0 at sw0, h1 at sw2, h2 at sw1; sw0-sw1-sw2 is shorter than sw0-sw3-sw4-sw2.
@@ -135,8 +135,8 @@ fn a_resume_waits_for_the_packet_that_makes_room() {
     plan.switches.extend((1..5).map(|at| SwitchPlan { name: format!("sw{at}"), ..model.clone() }));
     (plan.links[1].b, plan.links[2].b) = ("sw2".into(), "sw1".into());
     for (a, b) in [(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)] {
-        let (a, b, delay_ps) = (format!("sw{a}"), format!("sw{b}"), 10 * US);
-        plan.links.push(LinkPlan { a, b, delay_ps, headroom_bytes: 1_000_000, ..plan.links[0].clone() });
+        let (a, b, delay) = (format!("sw{a}"), format!("sw{b}"), Time(10 * US));
+        plan.links.push(LinkPlan { a, b, delay, headroom_bytes: 1_000_000, ..plan.links[0].clone() });
     }
     plan.writers = [in_class_1(0, 1), in_class_1(2, 0)].map(|writer| WriterPlan { qps: 16, ..writer }).into();
     plan.link_events = vec![LinkEventPlan(300 * US, 4, false)];
@@ -196,9 +196,9 @@ fn a_link_that_comes_back_is_paused_until_it_is_told() {
         let mut plan = two_to_one(|model| {
             (model.lossless, model.pfc.xoff, model.pause.quanta) = (vec![1], Some(Bytes(xoff)), quanta);
         });
-        (plan.links[0].delay_ps, plan.links[0].headroom_bytes) = (10 * US, 400_000);
-        plan.links[2].rate_bps = 1_000_000_000; // what waits for it keeps the pause
-        plan.writers[0].tx_depth = 4096;
+        (plan.links[0].delay, plan.links[0].headroom_bytes) = (Time(10 * US), 400_000);
+        plan.links[2].rate = Rate(1_000_000_000); // what waits for it keeps the pause
+        plan.writers[0].depth = 4096;
         plan.link_events = vec![LinkEventPlan(300 * US, 0, false), LinkEventPlan(310 * US, 0, true)];
         plan.duration_ps = 310 * US + after_repair;
         let recording = run_with_faults(plan);
@@ -221,9 +221,9 @@ fn a_pause_lapses_with_its_quanta() {
         let mut plan = two_to_one(|model| {
             (model.lossless, model.pfc.xoff, model.pause.quanta) = (vec![1], Some(Bytes(30_000)), quanta);
         });
-        plan.links[2].rate_bps = 1_000_000_000;
+        plan.links[2].rate = Rate(1_000_000_000);
         plan.writers = vec![in_class_1(0, 2), in_class_1(1, 0)];
-        plan.writers[0].tx_depth = 4096;
+        plan.writers[0].depth = 4096;
         let recording = run_with_faults(plan);
         let pauses = counter(&recording, "h0", "", "rx_prio1_pause_transition");
         assert_eq!(pauses > 1000, lapse, "{pauses} pauses of {quanta} quanta");

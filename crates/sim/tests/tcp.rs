@@ -5,7 +5,7 @@ mod common;
 use common::tcp::*;
 use common::*;
 use proptest::prelude::*;
-use tailback_proto::units::{Bytes, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::{CpuParameters, LinkEventPlan, NicPlan, Plan, TcpControl};
 use tailback_sim::record::Recording;
 
@@ -34,10 +34,10 @@ fn goodput_is_the_payload_share_of_the_line_rate() {
         tcp.mtu = Bytes(mtu);
         plan.nics[0].cpu = Some(free_cpu());
         for link in &mut plan.links {
-            link.rate_bps = gbps * 1_000_000_000;
+            link.rate = Rate(gbps * 1_000_000_000);
         }
         let mut connection = connections(0, 1, 1);
-        connection.bytes = Some(gbps * 10_000_000);
+        connection.bytes = Some(Bytes(gbps * 10_000_000));
         plan.tcp_connections = vec![connection];
         plan.duration_ps = 200 * MS;
         let recording = run(plan);
@@ -91,7 +91,7 @@ fn a_full_receive_ring_drops_and_tcp_recovers() {
     slow.cycles_per_packet = 2000.0;
     slow.cycles_per_segment = 3000.0;
     let mut plan = pair(free_cpu(), slow);
-    plan.tcp_connections[0].bytes = Some(100_000_000);
+    plan.tcp_connections[0].bytes = Some(Bytes(100_000_000));
     plan.duration_ps = 5_000 * MS;
     let recording = run(plan);
     let flow = &recording.flows[0];
@@ -122,7 +122,7 @@ fn two_segments_take_exactly_their_path_and_the_interrupts() {
         let mut cpu = free_cpu();
         cpu.interrupt_packets = packets;
         let mut plan = pair(cpu, cpu);
-        plan.tcp_connections[0].bytes = Some(2 * 1448);
+        plan.tcp_connections[0].bytes = Some(Bytes(2 * 1448));
         let recording = run(plan);
         assert_eq!(recording.flows[0].fct_ps, Some(expected), "interrupts each {packets} packets");
         assert_eq!(recording.meta.packet_hops, 6);
@@ -175,7 +175,7 @@ fn rings_and_queue_pairs_take_turns() {
     plan.writers = vec![writer(0, 1, 1), writer(0, 2, 1)];
     for writer in &mut plan.writers {
         writer.code_point = 0;
-        writer.message_bytes = 65536;
+        writer.message = Bytes(65536);
     }
     plan.tcp_connections = vec![connections(0, 3, 1)];
     plan.duration_ps = 50 * MS;
@@ -199,7 +199,7 @@ fn rdma_to_a_host_whose_cpu_is_full_keeps_its_rate() {
         plan.nics.iter_mut().for_each(|nic| nic.tcp.as_mut().unwrap().receive_buffer = Bytes(256 << 10));
         plan.hosts[2].nic = 1;
         plan.writers = vec![writer(0, 2, 4)];
-        plan.writers[0].message_bytes = 65536;
+        plan.writers[0].message = Bytes(65536);
         if with_tcp {
             plan.tcp_connections = vec![connections(1, 2, 4)];
         }
@@ -243,10 +243,10 @@ fn dctcp_keeps_the_queue_near_k() {
         let tcp = plan.nics[0].tcp.as_mut().unwrap();
         (tcp.control, tcp.ecn) = (control, ecn);
         for link in &mut plan.links {
-            link.rate_bps = 10_000_000_000;
+            link.rate = Rate(10_000_000_000);
         }
         let ecn = &mut plan.switch_models[0].ecn[0];
-        (ecn.k_min_bytes, ecn.k_max_bytes, ecn.p_max) = (K, K, 1.0);
+        (ecn.k_min, ecn.k_max, ecn.p_max) = (Bytes(K), Bytes(K), 1.0);
         plan.switch_models[0].shared_bytes = 2_000_000;
         plan.tcp_connections = vec![connections(0, 2, 1), connections(1, 2, 1)];
         plan.duration_ps = 400 * MS;
@@ -298,7 +298,7 @@ fn a_connection_outlives_a_link_failure_and_losses() {
     plan.links[0].loss = 1e-4;
     plan.link_events = vec![LinkEventPlan(3 * MS, 1, false), LinkEventPlan(20 * MS, 1, true)];
     plan.tcp_connections = vec![connections(0, 1, 4)];
-    plan.tcp_connections[0].bytes = Some(30_000_000);
+    plan.tcp_connections[0].bytes = Some(Bytes(30_000_000));
     plan.duration_ps = 20_000 * MS;
     let recording = run(plan);
     assert!(recording.meta.complete);
@@ -310,10 +310,10 @@ fn a_connection_outlives_a_link_failure_and_losses() {
 fn applications_that_stop_writing_end_their_connections() {
     let mut plan = tcp_star(2);
     plan.tcp_connections = vec![connections(0, 1, 2), connections(0, 1, 1)];
-    plan.tcp_connections[0].stop_ps = Some(2 * MS);
+    plan.tcp_connections[0].stop = Some(Time(2 * MS));
     // This one is stopped before its spread lets it start, if it is drawn late.
-    plan.tcp_connections[1].start_spread_ps = 2 * MS;
-    plan.tcp_connections[1].stop_ps = Some(1);
+    plan.tcp_connections[1].start_spread = Time(2 * MS);
+    plan.tcp_connections[1].stop = Some(Time(1));
     let recording = run(plan);
     assert!(recording.meta.complete && recording.meta.end_ps < 5 * MS);
     assert!(recording.flows.iter().all(|flow| flow.state == "done"), "{:?}", recording.flows);
@@ -329,7 +329,7 @@ fn a_seed_gives_the_same_bytes_and_another_one_others() {
         plan.switch_models[0].shared_bytes = 1_000_000;
         plan.duration_ps = 10 * MS;
         for connection in &mut plan.tcp_connections {
-            connection.start_spread_ps = MS;
+            connection.start_spread = Time(MS);
         }
         format!("{:?}", run(plan))
     };
@@ -350,10 +350,11 @@ fn impossible_plans_are_refused_with_the_place() {
     assert_eq!(refuse(&|p| p.nics[0].cpu = None), format!("{item}h0 has no tcp or no cpu"));
     assert_eq!(refuse(&|p| p.tcp_connections[0].dst = "sw0".into()), format!("{item}sw0 is not a host"));
     assert!(refuse(&|p| p.tcp_connections[0].dst = "h0".into()).contains("the same host"));
-    assert!(refuse(&|p| p.tcp_connections[0].connections = 0).contains("above 0"));
+    assert!(refuse(&|p| p.tcp_connections[0].connections = 0)
+        .contains("tcp_connections[0].connections: expected 1 to 65536"));
     assert!(refuse(&|p| p.tcp_connections[0].code_point = 8).contains("code_points"));
-    assert!(refuse(&|p| p.tcp_connections[0].bytes = Some(0)).contains("bytes"));
-    assert!(refuse(&|p| p.tcp_connections[0].stop_ps = Some(0)).contains("stop_ps"));
+    assert!(refuse(&|p| p.tcp_connections[0].bytes = Some(Bytes(0))).contains("bytes"));
+    assert!(refuse(&|p| p.tcp_connections[0].stop = Some(Time(0))).contains("stop"));
     assert!(refuse(&|p| p.nics[0].tcp.as_mut().unwrap().mtu = Bytes(60)).starts_with("nics[0].tcp.mtu"));
     assert!(refuse(&|p| p.nics[0].tcp.as_mut().unwrap().control = TcpControl::Dctcp).contains("ecn"));
     assert!(refuse(&|p| p.nics[0].cpu.as_mut().unwrap().cores = 0).starts_with("nics[0].cpu.cores"));
@@ -438,8 +439,8 @@ proptest! {
         }
         plan.tcp_connections = vec![connections(0, 3, 3), connections(1, 3, 2), connections(3, 0, 2)];
         for item in &mut plan.tcp_connections {
-            item.bytes = bytes;
-            item.start_spread_ps = MS;
+            item.bytes = bytes.map(Bytes);
+            item.start_spread = Time(MS);
         }
         plan.writers = vec![writer(2, 3, 2)];
         plan.writers[0].messages = Some(50);

@@ -65,26 +65,26 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
             qdisc,
         }],
         datagrams: vec![DatagramsPlan {
-            name: "flood".into(),
+            item: "flood".into(),
             src: "a".into(),
             dst: "b".into(),
             frame_bytes: 1442,
-            send_ps: 1_500 * NS,
-            interval_ps: 0,
-            sndbuf_bytes: 2 << 20,
-            blocks: false,
-            start_ps: 0,
-            stop_ps: None,
+            send: Time(1_500 * NS),
+            interval: Time(0),
+            sndbuf: Bytes(2 << 20),
+            blocking: false,
+            start: Time(0),
+            stop: None,
         }],
         pings: vec![PingsPlan {
-            name: "ping".into(),
+            item: "ping".into(),
             src: "a".into(),
             dst: "b".into(),
             frame_bytes: 98,
-            interval_ps: 51 * MS,
-            spread_ps: 4 * MS,
-            start_ps: 100 * MS,
-            stop_ps: None,
+            interval: Time(51 * MS),
+            spread: Time(4 * MS),
+            start: Time(100 * MS),
+            stop: None,
         }],
         frames: vec![],
     };
@@ -175,8 +175,8 @@ fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog()
     let mut old = plan(fq_codel(false), VethBql::Off, 0);
     network(&mut old).veths[0].veth.kernel = Kernel::Frees;
     // 100,000 packets a second for a consumer of 10,000: nine of ten find the ring full.
-    network(&mut old).datagrams[0].interval_ps = 10 * US;
-    network(&mut old).pings[0].interval_ps = 5 * MS;
+    network(&mut old).datagrams[0].interval = Time(10 * US);
+    network(&mut old).pings[0].interval = Time(5 * MS);
     let recording = run(&old);
     let ping = ping(&recording);
     assert!(ping.lost as f64 > 0.8 * ping.sent as f64, "{} of {}", ping.lost, ping.sent);
@@ -192,7 +192,7 @@ fn the_old_codel_loses_pings_and_the_new_one_does_not() {
     let lost = |old| {
         let mut plan = plan(fq_codel(old), VethBql::Off, 0);
         plan.duration_ps = 30_000 * MS;
-        network(&mut plan).pings[0].interval_ps = 200 * MS;
+        network(&mut plan).pings[0].interval = Time(200 * MS);
         // A poll takes 7.1 ms, 2.1 ms longer than CoDel's target.
         network(&mut plan).namespaces[1].costs.rule = Time(8_500);
         ping(&run(&plan)).lost
@@ -209,7 +209,7 @@ fn a_shaper_lets_go_at_its_rate() {
         let mut plan = plan(tbf(20_000_000, None), VethBql::Packets, 0);
         let network = network(&mut plan);
         network.pings.clear();
-        network.datagrams[0].sndbuf_bytes = 100_000;
+        network.datagrams[0].sndbuf = Bytes(100_000);
         network.namespaces.iter_mut().for_each(|space| space.costs.napi = polling(threaded));
         let recording = run(&plan);
         let counters = &end(&recording).counters;
@@ -231,14 +231,14 @@ fn a_small_ring_drops_xdp_frames() {
         network.datagrams.clear();
         network.namespaces[1].costs.rules = 0;
         network.frames.push(FramesPlan {
-            name: "xdp".into(),
+            item: "xdp".into(),
             src: "a".into(),
             dst: "b".into(),
             frame_bytes: 60,
             batch: 64,
-            interval_ps: MS,
-            start_ps: 0,
-            stop_ps: None,
+            interval: Time(MS),
+            start: Time(0),
+            stop: None,
         });
         let recording = run(&plan);
         let sender = &recording.meta.veth.as_ref().expect("recorded").senders[0];
@@ -309,19 +309,19 @@ proptest! {
         }
         network.namespaces[1].costs.rules = rules;
         let flood = &mut network.datagrams[0];
-        (flood.send_ps, flood.sndbuf_bytes, flood.blocks) = (send_ns * NS, sndbuf, blocks);
-        network.pings[0].start_ps = MS;
-        network.pings[0].interval_ps = MS;
-        network.pings[0].spread_ps = 0;
+        (flood.send, flood.sndbuf, flood.blocking) = (Time(send_ns * NS), Bytes(sndbuf), blocks);
+        network.pings[0].start = Time(MS);
+        network.pings[0].interval = Time(MS);
+        network.pings[0].spread = Time(0);
         network.frames.push(FramesPlan {
-            name: "xdp".into(),
+            item: "xdp".into(),
             src: "a".into(),
             dst: "b".into(),
             frame_bytes: 60,
             batch: 16,
-            interval_ps: 7 * MS,
-            start_ps: 0,
-            stop_ps: None,
+            interval: Time(7 * MS),
+            start: Time(0),
+            stop: None,
         });
         let recording = run(&plan);
         let end = end(&recording);

@@ -11,6 +11,7 @@ use tailback_proto::congestion::parameters::{Parameter, Plain};
 use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
 use tailback_proto::congestion::rhcc::sender::{RhccParameters, Sender};
 use tailback_proto::congestion::{AckInfo, Controller, HopTelemetry, Link, Loss};
+use tailback_proto::parameters::{Declared, FallingRates};
 use tailback_proto::units::{Rate, Time};
 
 /// A link of 1 Mbit/s to 100 Tbit/s: what a plan takes.
@@ -271,15 +272,12 @@ struct Levels {
 }
 
 impl Levels {
-    fn parameters(&self) -> LadderParameters {
+    /// None: there are no levels, or too many.
+    fn rates(&self) -> Option<FallingRates> {
         let mut levels: Vec<Rate> = self.levels.iter().map(|level| Rate(level.get())).collect();
         levels.sort_by(|a, b| b.cmp(a));
         levels.dedup();
-        LadderParameters {
-            levels,
-            write_time: self.write_time.time(),
-            raise_interval: self.raise_interval.time(),
-        }
+        levels.try_into().ok()
     }
 }
 
@@ -287,7 +285,7 @@ impl Levels {
 type Readings = Vec<(Span, u64, u64)>;
 
 /// A level at a time, and the bandwidth that is told is that of the level.
-fn assert_step(p: &LadderParameters, before: usize, after: usize, told: Option<Rate>) {
+fn assert_step(p: LadderParameters, before: usize, after: usize, told: Option<Rate>) {
     assert!(after < p.levels.len());
     // A write that ends and one that takes no time may fall on one reading.
     let most = if p.write_time == Time::ZERO { 2 } else { 1 };
@@ -297,10 +295,17 @@ fn assert_step(p: &LadderParameters, before: usize, after: usize, told: Option<R
 
 #[test]
 fn rhcc_receiver() {
-    check!().with_type::<(Magnitude<40>, Magnitude<20>, Levels, Readings)>().for_each(
-        |(clock_hz, threshold, levels, readings)| {
-            let (threshold, ladder) = (threshold.get() as f64, levels.parameters());
-            let p = ReceiverParameters { clock_hz: clock_hz.get(), threshold, ladder };
+    check!().with_type::<(Magnitude<17>, Magnitude<20>, Levels, Readings)>().for_each(
+        |(clock_mhz, threshold, levels, readings)| {
+            let Some(rates) = levels.rates() else { return };
+            let p = ReceiverParameters {
+                sample_interval: Time::from_us(1),
+                iio_clock_mhz: clock_mhz.get() as u32,
+                iio_threshold: threshold.get() as f64,
+                levels: rates,
+                write_time: levels.write_time.time(),
+                raise_interval: levels.raise_interval.time(),
+            };
             if p.check().is_err() {
                 return;
             }
@@ -310,7 +315,7 @@ fn rhcc_receiver() {
                 let before = receiver.level();
                 let told = receiver.on_sample(&p, clock.pass(span), counter);
                 assert!(receiver.occupancy() >= 0.0 && receiver.occupancy().is_finite());
-                assert_step(&p.ladder, before, receiver.level(), told);
+                assert_step(p.ladder(), before, receiver.level(), told);
             }
         },
     );
@@ -319,15 +324,19 @@ fn rhcc_receiver() {
 #[test]
 fn hostcc() {
     type Weights = (Share, Share, Magnitude<47>, bool);
-    check!().with_type::<(Magnitude<40>, Magnitude<20>, Weights, Levels, Readings)>().for_each(
-        |(clock_hz, threshold, weights, levels, readings)| {
+    check!().with_type::<(Magnitude<17>, Magnitude<20>, Weights, Levels, Readings)>().for_each(
+        |(clock_mhz, threshold, weights, levels, readings)| {
+            let Some(rates) = levels.rates() else { return };
             let p = HostCcParameters {
-                clock_hz: clock_hz.get(),
+                sample_interval: Time::from_us(1),
+                iio_clock_mhz: clock_mhz.get() as u32,
                 iio_threshold: threshold.get() as f64,
                 iio_weight: weights.0.get(),
                 pcie_threshold: Rate(weights.2.get()),
                 pcie_weight: weights.1.get(),
-                ladder: levels.parameters(),
+                levels: rates,
+                write_time: levels.write_time.time(),
+                raise_interval: levels.raise_interval.time(),
                 mark: weights.3,
             };
             if p.check().is_err() {
@@ -342,7 +351,7 @@ fn hostcc() {
                     assert!(average >= 0.0 && average.is_finite(), "an average of {average}");
                 }
                 assert_eq!(host.marks(), p.mark && host.occupancy() > p.iio_threshold);
-                assert_step(&p.ladder, before, host.level(), told);
+                assert_step(p.ladder(), before, host.level(), told);
             }
         },
     );

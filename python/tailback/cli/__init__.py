@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -23,11 +24,13 @@ from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
-    "sweep": "Run a scenario at many points with several seeds, and say which differences are noise.",
+    "report": "Write the report of a run.",
+    "sweep": "Run a scenario at many points and seeds, and say what is noise.",
     "explain": "Say where a run is stuck, and what shows it.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of a run as a tool on its hosts would.",
+    "import": "Print a scenario with the switch of a configuration.",
     "list": "List the built-in scenarios and the published experiments.",
     "schema": "Print the JSON Schema of scenario files.",
     "reproduce": "Repeat a published experiment, or all, and check its claims.",
@@ -41,7 +44,8 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
-            command = get_command(import_module(f"tailback.cli.{name}").app)
+            module = f"{name}_" if iskeyword(name or "") else name
+            command = get_command(import_module(f"tailback.cli.{module}").app)
             ctx.with_resource(signals.interrupting())  # until here a signal ends the process at once
         return name, command, rest
 
@@ -50,7 +54,6 @@ app = typer.Typer(
     cls=_Commands,
     name="tailback",
     help="A simulator of RDMA networks (RoCEv2).",
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from tailback import signals
+from tailback.cli import complete
 from tailback.cli.status import BAD_INPUT, silence_stdout
 from tailback.files.out_folder import LAST, Occupied, OutFolder
 from tailback.running import claimed
@@ -24,11 +25,20 @@ if TYPE_CHECKING:
 
 ScenarioName = Annotated[
     str,
-    typer.Argument(metavar="NAME|FILE", help="A built-in scenario, a YAML file, or - for standard input."),
+    typer.Argument(
+        metavar="NAME|FILE",
+        help="A built-in scenario, a YAML file, or - for standard input.",
+        autocompletion=complete.scenarios,
+    ),
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Set a value, such as traffic.0.qps=512; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Set a value, such as traffic.0.qps=512; repeatable.",
+        autocompletion=complete.settings,
+    ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers; replaces run.seed.")]
 Out = Annotated[
@@ -37,8 +47,11 @@ Out = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
 ]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="No report.html; `tailback report` writes it later.")
+]
 
-_PIPED_WIDTH = 10_000
+PIPED_WIDTH = 10_000
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
@@ -103,7 +116,7 @@ def say(tables: Sequence[RenderableType], where: str = "") -> None:
 
     try:
         # What reads a pipe finds each row on a line of its own.
-        console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
+        console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
         for table in tables:
             with console.capture() as shown:
                 console.print(table)

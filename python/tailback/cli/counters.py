@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,8 @@ import typer
 from tailback.cli.command import command_app
 from tailback.cli.common import Seed, Sets, bad_input
 from tailback.cli.progress import of_time, progress_bar
-from tailback.counters import STYLES, as_tool
+from tailback.counters import STYLES, as_data, as_tool
+from tailback.recorded.run import Recorded
 from tailback.run_folder import read_run, reading
 from tailback.running import run_checked
 from tailback.scenario import load
@@ -24,7 +26,9 @@ def counters(
         str,
         typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run."),
     ],
-    tool: Annotated[str, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")],
+    tool: Annotated[
+        str | None, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option("--host", metavar="HOST", help="This host, switch, or port of a switch (sw0:h3) only."),
@@ -32,22 +36,33 @@ def counters(
     sets: Sets = None,
     seed: Seed = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print them as JSON, under the engine's own names.")
+    ] = False,
 ) -> None:
     """Print the counters of a run as a tool on its hosts and switches would.
 
     Without --host every one of them has its part, after a heading. Of a scenario nothing is written.
     """
+    if (tool is None) is not as_json:
+        raise typer.BadParameter("expected one of --as TOOL and --json")
     folder = Path(run)
     if folder.is_dir() and (sets or seed is not None):
         raise typer.BadParameter("--set and --seed are for a scenario; this is the folder of a run")
     with bad_input():
         if folder.is_dir():
             with reading(folder):
-                words = as_tool(read_run(folder), tool, host)
+                words = _words(read_run(folder), tool, host)
         else:
             scenario = load(run, sets=sets or (), seed=seed)
             with progress_bar(quiet) as bar:
                 steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
                 result = run_checked(scenario, None, steps)
-            words = as_tool(result, tool, host)
+            words = _words(result, tool, host)
         typer.echo(words, nl=False)
+
+
+def _words(result: Recorded, tool: str | None, host: str | None) -> str:
+    if tool is not None:
+        return as_tool(result, tool, host)
+    return json.dumps(as_data(result, host), indent=2) + "\n"

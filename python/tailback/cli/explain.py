@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from tailback import explain as explaining
 from tailback.cli.command import command_app
-from tailback.cli.common import bad_input
+from tailback.cli.common import PIPED_WIDTH, bad_input
 from tailback.run_folder import read_run, reading
 
 app = command_app()
@@ -34,5 +35,5 @@ def explain(
                 key = explaining.explain(result).key
                 words = json.dumps(explaining.as_data(page, key), indent=2, ensure_ascii=False) + "\n"
             else:
-                words = explaining.as_text(page)
+                words = explaining.as_text(page, *() if sys.stdout.isatty() else (PIPED_WIDTH,))
     typer.echo(words, nl=False)

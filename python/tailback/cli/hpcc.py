@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailback.cli.command import command_app
-from tailback.cli.common import Out, Quiet, bad_input, result_folder
+from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.hpcc.inputs import load_inputs
@@ -22,6 +22,7 @@ app = command_app()
 def hpcc(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="That simulator's config file.")],
     out: Out = None,
+    no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the files of the HPCC ns-3 simulator as they are.
@@ -36,5 +37,5 @@ def hpcc(
             typer.echo(warning, err=True)
         with result_folder(out, inputs.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, inputs.name, *span_ps(inputs)) if bar else None
-            result = even_in_part(lambda: run_hpcc(inputs, out=folder, progress=steps))
+            result = even_in_part(lambda: run_hpcc(inputs, out=folder, progress=steps, report=not no_report))
     raise typer.Exit(conclude(result, folder.given, quiet))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Annotated
+
 import typer
 
 from tailback import library
@@ -11,8 +14,14 @@ app = command_app()
 
 
 @app.command(name="list")
-def list_() -> None:
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+) -> None:
     """List the built-in scenarios and the published experiments."""
+    if as_json:
+        found = {"scenarios": library.scenarios(), "experiments": library.published()}
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return
     rows = [
         ("Scenarios (tailback run NAME)", library.scenarios()),
         ("Published experiments (tailback reproduce NAME)", library.published()),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tailback import signals
-from tailback.cli.common import say
+from tailback.cli.common import say, say_json
 from tailback.cli.status import DONE, FAULT
 from tailback.running import Interrupted
 
@@ -25,12 +25,16 @@ def even_in_part(run: Callable[[], Result]) -> Result:
         return interrupted.result
 
 
-def conclude(result: Result, folder: Path, quiet: bool) -> int:
+def conclude(result: Result, folder: Path, quiet: bool, as_json: bool = False) -> int:
     """Prints what a run came to. Gives the exit status."""
     for fault in result.faults:
         typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.
     interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
-    where = str(folder) if quiet else f"\n{folder / 'report.html'}"
+    if as_json:
+        say_json({"folder": str(folder), **result.summary})
+        return signals.status() if interrupted else FAULT if result.faults else DONE
+    report = folder / "report.html"
+    where = str(folder) if quiet else f"\n{report if report.is_file() else folder}"
     say([] if quiet else [result.closing_table()], where)
     return signals.status() if interrupted else FAULT if result.faults else DONE

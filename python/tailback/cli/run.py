@@ -9,7 +9,20 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import Out, Quiet, ScenarioName, Seed, Sets, bad_input, cores, result_folder, say
+from tailback.cli.common import (
+    AsJson,
+    NoReport,
+    Out,
+    Quiet,
+    ScenarioName,
+    Seed,
+    Sets,
+    bad_input,
+    cores,
+    result_folder,
+    say,
+    say_json,
+)
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
@@ -42,26 +55,28 @@ def run(
             "nothing names it, all hosts run it. Again for more.",
         ),
     ] = None,
+    no_report: NoReport = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a scenario and write its result: report, tables, counters.
 
     Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated. With
     --seeds there is a folder seed-N in it for each run, as many run at a time as there are CPUs, and Ctrl-C
-    keeps the runs that are complete.
+    keeps the runs that are complete. --json prints the summary, or those of all seeds, and the folder.
     """
     with bad_input():
         own = _by_class(controllers or [])
     if seeds is not None:
-        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, own)
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, as_json, own, not no_report)
     if jobs is not None:
         raise typer.BadParameter("--jobs needs --seeds")
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
-            result = even_in_part(lambda: run_checked(scenario, folder, steps))
-    raise typer.Exit(conclude(result, folder.given, quiet))
+            result = even_in_part(lambda: run_checked(scenario, folder, steps, not no_report))
+    raise typer.Exit(conclude(result, folder.given, quiet, as_json))
 
 
 def _by_class(texts: list[str]) -> dict[str, str]:
@@ -88,7 +103,9 @@ def _run_seeds(
     given: str,
     jobs: int | None,
     quiet: bool,
+    as_json: bool,
     controllers: dict[str, str],
+    report: bool,
 ) -> NoReturn:
     """`run` with several seeds."""
     if seed is not None:
@@ -107,6 +124,7 @@ def _run_seeds(
                 jobs=jobs or cores(),
                 progress=tell,
                 controllers=controllers,
+                report=report,
             )
     for one, fault in done.faults:
         typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
@@ -114,8 +132,10 @@ def _run_seeds(
         typer.echo(
             f"tailback: interrupted; {len(done.summaries)} of {len(seeds)} runs are complete", err=True
         )
-    if done.summaries:
+    if as_json:
+        say_json({"folder": str(folder.given), "seeds": done.summaries})
+    elif done.summaries:
         first = folder.given / f"seed-{min(done.summaries)}"
-        where = str(folder.given) if quiet else f"\n{first / 'report.html'} and others"
+        where = str(folder.given) if quiet else f"\n{first / 'report.html' if report else first} and others"
         say([] if quiet else [done.table()], where)
     raise typer.Exit(signals.status() if done.interrupted else FAULT if done.faults else DONE)

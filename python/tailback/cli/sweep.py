@@ -77,9 +77,13 @@ def sweep_(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", help="Runs at a time; default: a core each.", min=1, max=256)
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario at many points with several seeds, and say which differences are noise.
+    """Run a scenario at many points and seeds, and say what is noise.
 
     Without --out the folder is runs/NAME-sweep-TIME. A run that fails is a row with its message, and the
     others go on. Ctrl-C keeps what is complete, and --resume goes on from there.
@@ -91,13 +95,13 @@ def sweep_(
         with _shown(quiet) as progress:
             if resume is not None:
                 place = resume
-                result = sweep(asked, out=resume, resume=True, jobs=jobs, progress=progress)
+                result = sweep(asked, out=resume, resume=True, jobs=jobs, on=on, progress=progress)
             elif asked is None:
                 raise typer.BadParameter("expected FILE, --scenario or --resume")
             else:
                 with result_folder(out, asked.name) as folder:
                     place = folder.given
-                    result = sweep(asked, out=folder, jobs=jobs, progress=progress)
+                    result = sweep(asked, out=folder, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, quiet))
 
 

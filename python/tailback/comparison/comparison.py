@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tailback.comparison import terminal
 from tailback.comparison.compared import Compared
+from tailback.notebook import as_html, as_text
 
 
 class Comparison(Compared):
@@ -24,7 +25,7 @@ class Comparison(Compared):
 
     def __repr__(self) -> str:
         """As in the terminal, without colours."""
-        return terminal.as_text(self)
+        return as_text(terminal.rendered(self))
 
     def _repr_html_(self) -> str:
-        return terminal.as_html(self)
+        return as_html(repr(self))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ from tailback.findings import findings
 from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
+from tailback.scenario.flat import flat
 from tailback.summary import summarise
 from tailback.summary.figures import FIGURES, value_at
 
@@ -55,25 +56,11 @@ def _section(settings: Mapping[str, str], name: str) -> str:
 
 def _settings(result: Recorded) -> Iterator[tuple[str, str]]:
     if isinstance(result.setup, ScenarioSetup):
-        yield from _flat(result.setup.scenario, "")
+        yield from ((name, _plain(value)) for name, value in flat(result.setup.scenario))
     elif isinstance(result.setup, HpccSetup):
         yield from ((key, str(value)) for key, value in result.setup.inputs.config.values.items())
         for name in ("topology.txt", "flow.txt"):
             yield name, f"{len(result.setup.files[name])} B"
-
-
-def _flat(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Every value below, by its dotted path; lists of plain values are one value."""
-    entries: Iterable[tuple[Any, Any]] | None = None
-    if isinstance(value, Mapping) and value:
-        entries = value.items()
-    elif isinstance(value, list) and any(isinstance(one, (Mapping, list)) for one in value):
-        entries = enumerate(value)
-    if entries is None:
-        yield name, _plain(value)
-        return
-    for key, one in entries:
-        yield from _flat(one, f"{name}.{key}" if name else str(key))
 
 
 def _plain(value: Any) -> str:
@@ -220,12 +207,12 @@ def _paired(seed: int | None, runs: Sequence[Recorded]) -> pa.Table:
 def _of_run(result: Recorded, number: int) -> pa.Table:
     seen: dict[tuple[str, str, str], int] = {}
     index = []
-    ends = (result.flows.column(name).to_pylist() for name in ("writer", "src", "dst"))
+    ends = (result.flows.column(name).to_pylist() for name in ("item", "src", "dst"))
     for ends_of_one in zip(*ends, strict=True):
         seen[ends_of_one] = seen.get(ends_of_one, -1) + 1
         index.append(seen[ends_of_one])
     columns = {
-        "item": result.flows.column("writer"),
+        "item": result.flows.column("item"),
         "src": result.flows.column("src"),
         "dst": result.flows.column("dst"),
         "index": pa.array(index, pa.int64()),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import html
-import io
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -19,7 +17,6 @@ from tailback.comparison.differences import Figure, FlowChanges
 from tailback.summary.figures import in_words
 
 MOST_SETTINGS = 20
-WIDTH = 110
 STYLES = {"differs": "bold", "noise": "dim", "same": "dim"}
 
 
@@ -177,15 +174,3 @@ def flow_in_words(flow: dict[str, Any], measure: str) -> str:
     seed = "" if flow["seed"] is None else f", seed {flow['seed']}"
     name = f"{flow['item']}, {flow['src']} to {flow['dst']}, number {flow['index']}{seed}"
     return f"{name}: {say(flow['first'])}, here {say(flow['here'])} ({text.significant(flow['ratio'])} x)"
-
-
-def as_text(comparison: Compared) -> str:
-    """Without colours."""
-    file = io.StringIO()
-    Console(file=file, width=WIDTH, color_system=None).print(rendered(comparison))
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
-
-
-def as_html(comparison: Compared) -> str:
-    """For a notebook."""
-    return f"<pre>{html.escape(as_text(comparison))}</pre>"

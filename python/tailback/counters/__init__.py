@@ -20,7 +20,21 @@ STYLES: dict[str, Style] = {
 }
 """The tools, by the name after `--as`."""
 
-__all__ = ["STYLES", "Style", "as_tool"]
+__all__ = ["STYLES", "Style", "as_data", "as_tool"]
+
+
+def as_data(result: Recorded, host: str | None = None) -> dict[str, dict[str, dict[str, int]]]:
+    """All counters that are not zero by node, port and name, under the engine's own names.
+
+    Raises:
+        ScenarioError: no such host.
+    """
+    nodes = result.counters_by_node
+    if host is None:
+        return nodes
+    if host not in {*nodes, *result.setup.network.hosts}:
+        raise _problem("--host", f"found {found(host)}, expected one of the run's nodes")
+    return {host: nodes.get(host, {})}
 
 
 def as_tool(result: Recorded, tool: str, host: str | None = None) -> str:

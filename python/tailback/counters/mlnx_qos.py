@@ -67,14 +67,14 @@ def _trust(result: Recorded) -> list[str]:
 
 def _buffers(path: Mapping[str, Any]) -> tuple[str, list[str], list[str]]:
     """Sizes in one line, the buffer of each priority, and the file buffer_size."""
-    parts: list[dict[str, Any]] = [{"bytes": 0}] * BUFFERS
+    parts: list[dict[str, Any]] = [{}] * BUFFERS
+    sizes = [0] * BUFFERS
     buffer_of = ["0"] * 8
     for part in path["receive_buffers"]:
-        number = 0 if part["xoff_bytes"] is None else 1
-        parts[number] = part
+        number, key = (0, "lossy_size") if part["xoff_bytes"] is None else (1, "lossless_size")
+        parts[number], sizes[number] = part, path["receive_buffer"][key]
         for priority in part["priorities"]:
             buffer_of[priority] = str(number)
-    sizes = [part["bytes"] for part in parts]
     total = sum(sizes)
     rows = [
         "",
@@ -82,9 +82,9 @@ def _buffers(path: Mapping[str, Any]) -> tuple[str, list[str], list[str]]:
         "Spare buffer size = 0",
         "Buffer  Size      xoff_threshold  xon_threshold",
     ]
-    for number, part in enumerate(parts):
+    for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         xoff, xon = part.get("xoff_bytes") or 0, part.get("xon_bytes") or 0
-        rows.append(f"{number:<7} {part['bytes']:<9} {xoff:<15} {xon}")
+        rows.append(f"{number:<7} {size:<9} {xoff:<15} {xon}")
     return f"{','.join(map(str, sizes))},max_buffer_size={total}", buffer_of, rows
 
 

@@ -22,7 +22,7 @@ Place = tuple[str, frozenset[str]]
 
 def place(stage: Stage) -> Place:
     """Where a stage is, whichever way round."""
-    return stage.kind, frozenset(stage.where.split(":") if stage.kind == "link" else [stage.where])
+    return stage.kind, frozenset(stage.ends if stage.kind == "link" else [stage.where])
 
 
 class Groups:
@@ -31,6 +31,7 @@ class Groups:
     def __init__(self, seen: Observed) -> None:
         """Of this network."""
         self.seen = seen
+        self._everywhere: dict[str, frozenset[Place]] = {}
 
     def name(self, stage: Stage) -> str:
         """The group of a stage: of a link its tier, of all else the kind."""
@@ -42,15 +43,16 @@ class Groups:
                 if stage.kind in AT_SENDERS
                 else "receivers"
             )
-        return self.tier[frozenset(stage.where.split(":"))]
+        return self.tier[frozenset(stage.ends)]
 
     def places(self, stage: Stage) -> frozenset[Place]:
         """All places of a stage's group."""
-        name = self.name(stage)
         if stage.kind == "link":
-            return self._places[name]
-        hosts = self.seen.network.hosts
-        return frozenset((stage.kind, frozenset([where])) for where in (*hosts, *self.seen.bridges))
+            return self._places[self.name(stage)]
+        if stage.kind not in self._everywhere:  # a thousand hosts have thousands of stages
+            nodes = (*self.seen.network.hosts, *self.seen.bridges)
+            self._everywhere[stage.kind] = frozenset((stage.kind, frozenset([node])) for node in nodes)
+        return self._everywhere[stage.kind]
 
     @cached_property
     def _places(self) -> dict[str, frozenset[Place]]:

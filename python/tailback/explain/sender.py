@@ -197,17 +197,19 @@ class Senders:
             return None
         sent = Figure(f"{pair.src} packets_retransmitted", text.share(again), "0 where nothing is lost")
         # A fault names the port that packets came in by.
-        short = {stage.where: ":".join(reversed(stage.port)) for stage in links}
         for link in links:
-            for where in (short[link.where], link.where):
+            node, peer = link.ends
+            for port in ((peer, node), (node, peer)):
+                where = ":".join(port)
                 if where in self.without_headroom:
-                    return Stage("headroom", where, again, True, [sent], again)
-        lost = {stage.where: self.seen.lost_on_wire[stage.port] for stage in links}
-        worst = max(lost, key=lambda where: lost[where])
+                    return Stage("headroom", where, again, True, [sent], again, port=port)
+        lost = {link.ends: self.seen.lost_on_wire[link.ends] for link in links}
+        worst = max(lost, key=lambda port: lost[port])
         if not lost[worst]:
             return None
-        figures = [Figure(f"{worst} lost on the link", text.count(lost[worst]), "0 on a good cable"), sent]
-        return Stage("loss", worst, again, True, figures, again)
+        where = ":".join(worst)
+        figures = [Figure(f"{where} lost on the link", text.count(lost[worst]), "0 on a good cable"), sent]
+        return Stage("loss", where, again, True, figures, again, port=worst)
 
     @cached_property
     def without_headroom(self) -> dict[str, str]:

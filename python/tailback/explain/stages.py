@@ -44,6 +44,8 @@ class Stage:
     """The part of `use` that doubling it would halve; 0: all of it."""
     shared: bool = False
     """Whether it is one of several links that ECMP shares flows among."""
+    port: Port | None = None
+    """Of a link, and of what is lost at one, its port."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -51,10 +53,9 @@ class Stage:
         return self.kind, self.where
 
     @property
-    def port(self) -> Port:
-        """Of a link, its port."""
-        node, _, peer = self.where.partition(":")
-        return node, peer
+    def ends(self) -> Port:
+        """Node and peer of its port; of what has none, where it is and nothing."""
+        return self.port or (self.where, "")
 
 
 FULL = 0.9
@@ -121,7 +122,7 @@ class Stages:
                     Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full")
                 )
             need = min(use, seen.need(port))
-            return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits)
+            return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits, port=port)
         mean = seen.port_sum(port, "queue_mean_bytes")
         paused = seen.port_sum(port, "paused_share")
         marked = seen.port_total(port, "ecn_marked")
@@ -146,16 +147,14 @@ class Stages:
         holds = use >= FULL or signals
         # What a bridge drops, its queueing disciplines and rings drop.
         drops = dropped > 0 and port[0] not in seen.bridges
-        return Stage("link", name, use, holds, figures, need, told, stands, drops=drops, shared=shared)
+        return Stage(
+            "link", name, use, holds, figures, need, told, stands, drops=drops, shared=shared, port=port
+        )
 
     def part(self, stage: Stage, pair: Pair) -> float:
         """What of a stage's traffic is this pair's."""
         seen = self.seen
-        if stage.kind == "link":
-            node, peer = stage.where.split(":")
-            through = seen.through[node, peer]
-        else:
-            through = seen.taken[pair.dst]
+        through = seen.through[stage.ends] if stage.kind == "link" else seen.taken[pair.dst]
         return pair.share / through if through > pair.share else 1.0
 
     # Receiver

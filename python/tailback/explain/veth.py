@@ -111,12 +111,12 @@ def _of_threads(result: Recorded) -> dict[tuple[str, str], float]:
     senders = {one["name"]: one for one in result.meta["veth"]["senders"]}
     found = {}
     for item in result.plan["veth"]["datagrams"]:
-        sender = senders[item["name"]]
-        stop_ps = min(result.meta["end_ps"], item["stop_ps"] or result.meta["end_ps"])
-        sends_ps = sender["sent"] * item["send_ps"]
-        as_fast_as_it_can = not item["interval_ps"] and not sender["waits"]
-        if share and as_fast_as_it_can and sends_ps >= _BUSY * (stop_ps - item["start_ps"]):
-            found["flood", item["name"]] = min(1.0, max(0.0, 1 / share - 1))
+        sender = senders[item["item"]]
+        stop_ps = min(result.meta["end_ps"], item["stop"] or result.meta["end_ps"])
+        sends_ps = sender["sent"] * item["send"]
+        as_fast_as_it_can = not item["interval"] and not sender["waits"]
+        if share and as_fast_as_it_can and sends_ps >= _BUSY * (stop_ps - item["start"]):
+            found["flood", item["item"]] = min(1.0, max(0.0, 1 / share - 1))
     return found
 
 

@@ -11,6 +11,7 @@ from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
 from tailback.explain.stages import FULL, RING_BYTES, SOME, Figure
 from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
+from tailback.notebook import as_html
 
 WIDTH = 100
 MUCH = 0.2
@@ -141,7 +142,7 @@ def kind_of(verdict: Verdict, one: Candidate) -> Kind:
     name = one.stage.kind
     if name == "link" and one.group:
         name = "tier"
-    elif name == "link" and one.stage.port[0] in verdict.seen.network.host_number:
+    elif name == "link" and one.stage.ends[0] in verdict.seen.network.host_number:
         name = "own link"
     if name == "window" and verdict.seen.has_tcp:
         name = "receive window"
@@ -153,7 +154,7 @@ def kind_of(verdict: Verdict, one: Candidate) -> Kind:
 
 def _called(verdict: Verdict, one: Candidate, words: str) -> str:
     stage = one.stage
-    host, _, peer = stage.where.partition(":")
+    host, peer = stage.ends
     where = stage.where
     if one.group and stage.kind == "link":
         where = _tier(one.group)
@@ -171,7 +172,7 @@ def _tier(name: str) -> str:
     return f"the links between {low} and {high} switches" if low != high else "the links between switches"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Page:
     """What there is to say. `headline` is where the bottleneck is, `reasons` are sentences, `evidence` the
     figures that they rest on.
@@ -183,6 +184,13 @@ class Page:
     next: str
     sure: str
     second: str
+
+    def __repr__(self) -> str:
+        """As `tailback explain` prints it."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(as_text(self))
 
 
 def page(verdict: Verdict) -> Page:
@@ -349,10 +357,10 @@ def _second(verdict: Verdict) -> str:
     return f"What comes next: {name}, of which this traffic needs {text.share(after.need)}."
 
 
-def as_text(page: Page) -> str:
-    """For the terminal."""
+def as_text(page: Page, width: int = WIDTH) -> str:
+    """For the terminal, in lines of at most `width` but for figures."""
     lines = [page.headline, ""]
-    lines += textwrap.wrap(" ".join(page.reasons), WIDTH)
+    lines += textwrap.wrap(" ".join(page.reasons), width)
     if page.evidence:
         lines += ["", "Evidence"]
         name = max(len(figure.name) for figure in page.evidence)
@@ -361,7 +369,7 @@ def as_text(page: Page) -> str:
             otherwise = f"  (else {figure.otherwise})" if figure.otherwise else ""
             lines.append(f"  {figure.name:<{name}}  {figure.value:<{value}}{otherwise}".rstrip())
     for words in (page.next, page.sure, page.second):
-        lines += ["", *textwrap.wrap(words, WIDTH)]
+        lines += ["", *textwrap.wrap(words, width)]
     return "\n".join(lines) + "\n"
 
 

@@ -28,12 +28,30 @@ def _lines(value: Any, levels: int, indent: str) -> str:
     if not levels or not value or not isinstance(value, (dict, list)):
         return _one_line(value)
     inner = indent + " "
+    if levels == 1 and (text := _at_once(value, indent, inner)):
+        return text
     if isinstance(value, dict):
         entries = [f"{_one_line(key)}: {_lines(value[key], levels - 1, inner)}" for key in sorted(value)]
     else:
         entries = [_lines(entry, levels - 1, inner) for entry in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return f"{opening}\n{inner}" + f",\n{inner}".join(entries) + f"\n{indent}{closing}"
+
+
+def _at_once(value: Any, indent: str, inner: str) -> str:
+    """The same of entries that are all mappings, all lists, or all plain; empty: they are not.
+
+    Large fabrics have very many entries, and each call of the encoder takes as long as several values. What
+    stands between two entries is there once less than there are entries: if it is found no more often, no
+    entry has it inside.
+    """
+    kinds = {type(entry) for entry in (value.values() if isinstance(value, dict) else value)}
+    between = "}, " if kinds == {dict} else "], " if kinds == {list} else ", "
+    text = _one_line(value)
+    if text.count(between) != len(value) - 1:
+        return ""
+    lines = text[1:-1].replace(between, f"{between[:-1]}\n{inner}")
+    return f"{text[0]}\n{inner}{lines}\n{indent}{text[-1]}"
 
 
 def number(value: float) -> float | None:

@@ -26,9 +26,10 @@ def findings(result: Recorded) -> list[Finding]:
     found.extend(_faults(summary))
     if summary["veth"] is not None:
         return [*found, *veth.findings(summary["veth"])]
+    found += [_job(job) for job in summary["jobs"]]
     fct = summary["fct"]
     if fct is not None:
-        found += _completion(fct)
+        found += _completion(fct, sum(job["messages"] - job["left"] for job in summary["jobs"]))
     found.append(_throughput(summary))
     # Senders of single messages send what they drew: that they differ says nothing of the network.
     if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
@@ -66,10 +67,33 @@ def _faults(summary: dict[str, Any]) -> list[Finding]:
     return [Finding("Faults", text.count(len(summary["faults"])), words, "fault")]
 
 
-def _completion(fct: dict[str, Any]) -> list[Finding]:
-    """Slowdown of the flows that are done, and how many are not."""
+def _job(job: dict[str, Any]) -> Finding:
+    """When all of its messages were done, and what more the network could have done."""
+    least = (
+        f"{text.duration(job['bound_s'])} is the least that {job['bound_at']} allow"
+        f"{'s' if job['bound_at'].startswith('the link ') else ''}"
+    )
+    about = (
+        f"{text.count(job['messages'])} messages of {job['item']}, {text.size(job['payload_bytes'])} in all"
+    )
+    if job["time_s"] is None:
+        words = f"of {about}, were not done at the end, so it has no time; {least}."
+        return Finding("Job", f"{text.count(job['left'])} left", words, "warning")
+    words = (
+        f"until all {about} between {text.plural(job['hosts'], 'host')}, were done; {least}: "
+        f"{text.share(job['of_bound'])} of that was reached. Algorithm bandwidth "
+        f"{text.rate(job['algorithm_bps'])}, bus bandwidth {text.rate(job['bus_bps'])} of at most "
+        f"{text.rate(job['bound_bus_bps'])}."
+    )
+    return Finding("Job", text.duration(job["time_s"]), words)
+
+
+def _completion(fct: dict[str, Any], in_jobs: int) -> list[Finding]:
+    """Slowdown of the flows that are done, unless all are `in_jobs`, of which the last one counts; and how
+    many are not.
+    """
     found = []
-    if fct["all"] is not None:
+    if fct["all"] is not None and fct["finished"] > in_jobs:
         slowdown, times = fct["all"]["slowdown"], fct["all"]["fct_s"]
         words = (
             f"is the median slowdown of {text.plural(fct['finished'], 'flow')}, completion time over that in "
@@ -159,16 +183,15 @@ def _pauses(summary: dict[str, Any]) -> Finding:
         if not pauses["lossless_priorities"]:
             return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
         return Finding("Pauses", "none", "PFC was never needed.")
-    worst = pauses["most_paused"]
-    share, ran = pauses["largest_share_of_a_second"], summary["simulated_s"]
-    # Of a short run most of that second is missing.
-    whole = f"; {text.share(share / ran)} of the run" if 0 < ran < 1 else ""
+    longest = pauses["paused_longest"]
+    second = text.share(pauses["largest_share_of_a_second"])
     words = (
-        f"of the worst second at {worst['port']}, the port that was paused longest{whole}. "
+        f"of the run at {longest['port']}, the port that was paused longest; {second} of the worst second "
+        "of any port. "
         f"{text.plural(pauses['frames'], 'PFC frame')} reached {text.plural(pauses['ports'], 'port')}; "
         f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
     )
-    return Finding("Pauses", text.share(share), words)
+    return Finding("Pauses", text.share(longest["share_of_run"]), words)
 
 
 def _storms(summary: dict[str, Any]) -> list[Finding]:

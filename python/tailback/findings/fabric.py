@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailback import text
 from tailback.findings.finding import Finding
 from tailback.recorded.run import Recorded
+from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.presets import FABRICS
 from tailback.units import SIZE
 
@@ -15,12 +16,11 @@ OTHER = 2
 def of_another_rate(result: Recorded) -> list[Finding]:
     """ECN thresholds and buffers of a preset, or of none, at ports of another rate."""
     plan = result.plan
-    # The plan of another simulator's files has thresholds of its own form.
-    models = [model for model in plan.get("switch_models", []) if isinstance(model.get("ecn"), list)]
-    rates = sorted({link["rate_bps"] for link in plan.get("links", [])})
-    if not models or not rates:
+    models = plan.get("switch_models", [])
+    # The plan of another simulator's files has a form of its own.
+    if not models or not isinstance(result.setup, ScenarioSetup):
         return []
-    fastest = rates[-1]
+    fastest = max(link["rate"] for link in plan["links"])
     words = []
     for fabric in FABRICS.values():
         low, high = fabric.thresholds
@@ -28,7 +28,7 @@ def of_another_rate(result: Recorded) -> list[Finding]:
             entry["rate_bps"] or fastest
             for model in models
             for entry in model["ecn"]
-            if (entry["k_min_bytes"], entry["k_max_bytes"]) == (low, high)
+            if (entry["k_min"], entry["k_max"]) == (low, high)
         }
         away = [rate for rate in marked if _is_other(rate, fabric.gbps)]
         if away:
@@ -39,7 +39,7 @@ def of_another_rate(result: Recorded) -> list[Finding]:
                 f"{text.duration(high * 8e-9 / fabric.gbps)}"
             )
         size = int(SIZE.parse(fabric.buffer))
-        if fastest >= OTHER * fabric.gbps * 1e9 and any(model["buffer_bytes"] == size for model in models):
+        if fastest >= OTHER * fabric.gbps * 1e9 and any(model["buffer"] == size for model in models):
             words.append(
                 f"the switch has the {text.size(size)} of one for {fabric.gbps} Gbit/s ports, and ports of "
                 f"{text.rate(fastest)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailback.hpcc.keys import KEYS, Key
+from tailback.hpcc.keys import ASTRA_SIM, KEYS, Key
 from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
 from tailback.hpcc.tokens import U32_MAX, U64_MAX, InputError, Tokens
 from tailback.scenario.errors import nearest, plain
@@ -57,6 +57,8 @@ class Config:
             idle = value == key.off or (key.only_if and self[key.only_if[0]] != key.only_if[1])
             if key.effect == "not honoured" and not idle:
                 found[name] = key.note
+        if self["TAILBACK_VARIANT"] == ASTRA_SIM and "QLEN_MON_FILE" in self:
+            found["QLEN_MON_FILE"] = "no qlen.txt is written for astra-sim, whose samples never end"
         return found
 
 

@@ -46,13 +46,15 @@ class Key:
     low: float = 0
     high: float = 2**32 - 1
     off: Any = None
-    only_if: tuple[str, int] | None = None
+    only_if: tuple[str, Any] | None = None
 
 
 def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as there", **more: Any) -> Key:
     return Key(name, kind, default, effect, note, **more)
 
 
+HPCC_VARIANT, ASTRA_SIM = b"hpcc", b"astra-sim"
+"""Values of TAILBACK_VARIANT."""
 _NO_TRACE = "no packet trace is written"
 _TRACED = ("ENABLE_TRACE", 1)
 _OWN_NAME = "the file is always {} in the output folder"
@@ -68,7 +70,8 @@ _ALL = (
          off=b"fct.txt"),
     _key("PFC_OUTPUT_FILE", "path", b"pfc.txt", _OWN_NAME.format("pfc.txt"), "not honoured",
          off=b"pfc.txt"),
-    _key("SIMULATOR_STOP_TIME", "number", 3.01, "simulated time of the end, in seconds", low=0, high=36000),
+    _key("SIMULATOR_STOP_TIME", "number", 3.01, "time of the end, in seconds; 36,000 if it is more", low=0,
+         high=1e15),
     _key("PACKET_PAYLOAD_SIZE", "count", 1000, "payload bytes of a data packet", low=1, high=65000),
     _key("CC_MODE", "count", 1, "congestion control: 1 DCQCN, 3 HPCC, 7 TIMELY, 8 DCTCP, 10 HPCC-PINT; "
          "any other: none, hosts send at line rate"),
@@ -115,6 +118,10 @@ _ALL = (
          "whole tenths of a second", high=2**64 - 1),
     _key("USE_DYNAMIC_PFC_THRESHOLD", "flag", 1, "the threshold is always dynamic", "none there either"),
     _key("PAUSE_TIME", "us", 5, "written into PFC frames; a pause lasts until its resume, 0 is a resume"),
+    _key("TAILBACK_VARIANT", "word", HPCC_VARIANT, "whose figures the network has: hpcc, or astra-sim for "
+         "the fork that ASTRA-sim and SimAI carry; that simulator skips the key"),
+    _key("HEADROOM_FACTOR", "count", 3, "headroom of a port, in what its link holds in flight one way; only "
+         "astra-sim has this key", "not honoured", off=3, only_if=("TAILBACK_VARIANT", HPCC_VARIANT)),
     _key("DATA_RATE", "word", b"", "read and not used", "none there either"),
     _key("LINK_DELAY", "word", b"", "read and not used", "none there either"),
 )  # fmt: skip

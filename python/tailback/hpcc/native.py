@@ -53,8 +53,8 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
             {
                 "a": name[link.a],
                 "b": name[link.b],
-                "rate_bps": link.rate_bps,
-                "delay_ps": link.delay_ns * PS,
+                "rate": link.rate_bps,
+                "delay": link.delay_ns * PS,
                 "loss": link.error_rate or inputs.config["ERROR_RATE_PER_LINK"],
                 "headroom_bytes": _headroom(link.rate_bps, link.delay_ns),
             }
@@ -64,7 +64,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
         "writers": [],
         "tcp_connections": [],
         "flows": {
-            "tags": ["flow"],
+            "items": ["flow"],
             "list": [
                 [number[src], number[dst], 0, marks.index(pg), size, (start - first) * PS]
                 for src, dst, pg, _, size, start in inputs.flows
@@ -97,8 +97,8 @@ def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
     payload = config["PACKET_PAYLOAD_SIZE"]
     return {
         # The nearest path MTU of RoCE.
-        "mtu_bytes": min(MTUS, key=lambda mtu: abs(mtu - payload)),
-        "rx_latency_ps": 0,
+        "mtu": min(MTUS, key=lambda mtu: abs(mtu - payload)),
+        "rx_latency": 0,
         "class_of": marks,
         "ect": True,
         "cnp_code_point": marks.index(CNP_PRIORITY),
@@ -162,8 +162,8 @@ def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
         {
             "rate_bps": rate,
             "priorities": [priority for priority in range(8) if priority != CNP_PRIORITY],
-            "k_min_bytes": maps[0][rate] * 1000,
-            "k_max_bytes": maps[1][rate] * 1000,
+            "k_min": maps[0][rate] * 1000,
+            "k_max": maps[1][rate] * 1000,
             "p_max": maps[2][rate],
         }
         for rate in rates
@@ -178,9 +178,9 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[in
     lossless = [priority for priority in priorities if priority > 0]
     kept = sum(_headroom(link.rate_bps, link.delay_ns) for link in ports) * max(1, len(lossless))
     return {
-        "buffer_bytes": buffer,
+        "buffer": buffer,
         "shared_bytes": max(1, buffer - kept - RESERVE_BYTES * len(ports)),
-        "latency_ps": 0,
+        "latency": 0,
         "class_of": marks,
         "lossless": lossless,
         "strict": [CNP_PRIORITY],

@@ -8,6 +8,7 @@ from typing import Any
 
 from tailback.hpcc.config import CONTROLLERS, DCQCN, DCTCP, HPCC, PINT, TIMELY, Config
 from tailback.hpcc.inputs import HpccInputs
+from tailback.hpcc.keys import ASTRA_SIM, HPCC_VARIANT
 from tailback.hpcc.quantities import nanoseconds
 from tailback.hpcc.topology import Topology
 from tailback.scenario import declared
@@ -17,6 +18,7 @@ HPCC_LINE_RATES = {rate * 10**9 for rate in (25, 50, 100, 200, 400)}
 TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8, PINT: 2}
 """In-band telemetry in each packet by CC_MODE; other modes have none."""
 RESERVE_BYTES = 4096
+LATEST_END_NS = 36_000 * 10**9
 LINK_DOWN_AFTER_NS = 2_000_000_000
 
 
@@ -33,6 +35,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
     return {
         "name": inputs.name,
         "seed": 1,
+        "variant": _variant(config).decode(),
         "nodes": topology.nodes,
         "switches": topology.switches,
         "links": [[link.a, link.b, link.rate_bps, link.delay_ns, link.error_rate] for link in topology.links],
@@ -53,6 +56,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "back_to_zero": bool(config["L2_BACK_TO_ZERO"]),
         "ecn": {"enabled": bool(config["ENABLE_QCN"]), "thresholds": _thresholds(config, topology)},
         "buffer_mib": config["BUFFER_SIZE"],
+        "headroom_factor": headroom_factor(config),
         "pause_time_us": config["PAUSE_TIME"],
         "link_down": _link_down(config, topology),
         "queue_monitor": _queue_monitor(config),
@@ -65,8 +69,25 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
 
 def span_ps(inputs: HpccInputs) -> tuple[int, int]:
     """The first flow's start, which results count their times from, and the end."""
-    end = nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]) * 1000
+    end = min(nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]), LATEST_END_NS) * 1000
     return min(inputs.flows[0][5] * 1000 if inputs.flows else 0, end - 1), end
+
+
+def _variant(config: Config) -> bytes:
+    variant: bytes = config["TAILBACK_VARIANT"]
+    if variant not in (HPCC_VARIANT, ASTRA_SIM):
+        raise config.refuse("TAILBACK_VARIANT", "expected hpcc or astra-sim")
+    return variant
+
+
+def header_bytes(config: Config) -> int:
+    """Header bytes of a data packet, without telemetry: the fork has a link header of 2 B in place of 14."""
+    return 36 if _variant(config) == ASTRA_SIM else 48
+
+
+def headroom_factor(config: Config) -> int:
+    """A port's headroom, in what its link holds in flight one way."""
+    return int(config["HEADROOM_FACTOR"]) if _variant(config) == ASTRA_SIM else 3
 
 
 def _congestion_control(config: Config) -> dict[str, Any]:
@@ -149,8 +170,8 @@ def _link_down(config: Config, topology: Topology) -> list[int] | None:
 
 
 def _queue_monitor(config: Config) -> list[int] | None:
-    """`[start_ns, end_ns]` of the samples; there is none without a file."""
-    if not config["QLEN_MON_FILE"]:
+    """`[start_ns, end_ns]` of the samples: none without a file, or in the fork, where they never end."""
+    if not config["QLEN_MON_FILE"] or _variant(config) == ASTRA_SIM:
         return None
     return [config["QLEN_MON_START"], config["QLEN_MON_END"]]
 
@@ -185,8 +206,8 @@ def warnings(inputs: HpccInputs) -> list[str]:
         found.append(f"{config.file}: warning: no flow starts before SIMULATOR_STOP_TIME")
     reserved: dict[int, int] = dict.fromkeys(topology.switches, 0)
     for link in topology.links:
-        # A port keeps back three times what its link holds in flight one way, and 4096 B.
-        headroom = link.rate_bps * link.delay_ns // 8 // 10**9 * 3
+        # A port keeps back some times what its link holds in flight one way, and 4096 B.
+        headroom = link.rate_bps * link.delay_ns // 8 // 10**9 * headroom_factor(config)
         for node in (link.a, link.b):
             if node in reserved:
                 reserved[node] += headroom + RESERVE_BYTES

@@ -9,13 +9,11 @@ from typing import Any
 
 from tailback import text
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
-from tailback.hpcc.plan import TELEMETRY_BYTES, make_plan, span_ps
+from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
 from tailback.recorded.setup import Shown
 from tailback.scenario.network import Network, Wire
 
 FILES = (CONFIG, "topology.txt", "flow.txt")
-HEADER_BYTES = 48
-"""Ethernet 14, IPv4 20, UDP 8, sequence number and priority 6: that simulator counts nothing else."""
 MOST_SHOWN = 20_000
 
 
@@ -67,7 +65,7 @@ class HpccSetup:
         return 0
 
     @property
-    def tags(self) -> list[str]:
+    def listed_items(self) -> list[str]:
         """One for each destination port: by convention 100 is normal traffic, 200 incast."""
         return [f"port {port}" for port in sorted({flow[3] for flow in self.inputs.flows})]
 
@@ -107,7 +105,7 @@ class HpccSetup:
         del src, protocol  # all hosts are alike, and none speaks TCP
         packet = int(self.plan["payload_bytes"])
         payload = packet if message_bytes is None else message_bytes
-        overhead = HEADER_BYTES + TELEMETRY_BYTES.get(self.inputs.config["CC_MODE"], 0)
+        overhead = header_bytes(self.inputs.config) + TELEMETRY_BYTES.get(self.inputs.config["CC_MODE"], 0)
         return payload, payload + -(-payload // packet) * overhead
 
     @classmethod

@@ -23,8 +23,8 @@ def sender_goodputs(
     if begin != begin:
         return {}
     rows = {host: sent(result, host, item, protocol) for host in sending(result, item, protocol)}
-    found = {host: result.bins.mean(row, begin, end) for host, row in rows.items() if row is not None}
-    return found if len(found) == len(rows) else {}
+    told = {host: row for host, row in rows.items() if row is not None}
+    return result.bins.means(told, begin, end) if len(told) == len(rows) else {}
 
 
 def jain(values: list[float]) -> float:
@@ -49,8 +49,12 @@ def min_max_ratio(
     result: Recorded, since: Since = "convergence", item: str | None = None, protocol: str | None = None
 ) -> float:
     """Goodput of the slowest sender divided by that of the fastest."""
-    goodputs = sender_goodputs(result, since, item, protocol).values()
-    return min(goodputs) / max(goodputs) if goodputs and max(goodputs) > 0 else NAN
+    return min_max(list(sender_goodputs(result, since, item, protocol).values()))
+
+
+def min_max(values: list[float]) -> float:
+    """The smallest divided by the largest."""
+    return min(values) / max(values) if values and max(values) > 0 else NAN
 
 
 @measure("index")

@@ -74,11 +74,11 @@ def message_latency(result: Recorded, since: Since = "start") -> float:
     if begin != begin or "message_bytes" not in flows.column_names:
         return NAN
     writers = result.plan.get("writers", [])
-    depth = {str(writer["name"]): int(writer["tx_depth"]) for writer in writers if "tx_depth" in writer}
-    rows = flows.select(["writer", "message_bytes"]).to_pylist()
+    depth = {str(writer["item"]): int(writer["depth"]) for writer in writers if "depth" in writer}
+    rows = flows.select(["item", "message_bytes"]).to_pylist()
     sizes = {row["message_bytes"] for row in rows}
-    if not rows or len(sizes) != 1 or any(row["writer"] not in depth for row in rows):
+    if not rows or len(sizes) != 1 or any(row["item"] not in depth for row in rows):
         return NAN
-    outstanding = sum(depth[row["writer"]] for row in rows)
+    outstanding = sum(depth[row["item"]] for row in rows)
     rate = result.bins.mean(result.bins.total("goodput_rx_bps"), begin, end) / 8 / sizes.pop()
     return outstanding / rate if rate else NAN

@@ -108,15 +108,15 @@ def _bucket(low: int, high: int, slowdown: Array) -> Bucket:
     return Bucket(low, high, len(slowdown), float(slowdown.mean()), *figures)
 
 
-def finished(result: Recorded, tag: str | None = None) -> Finished:
-    """The flows of a run that are done and have one message; `tag` keeps those of one traffic item."""
+def finished(result: Recorded, item: str | None = None) -> Finished:
+    """The flows of a run that are done and have one message; `item` keeps those of one traffic item."""
     flows = result.flows
     if "fct_ps" not in flows.column_names:
         nothing = np.zeros(0, dtype=np.int64)
         return Finished(nothing, nothing, nothing)
     keep = pc.and_(pc.is_valid(flows.column("fct_ps")), pc.is_valid(flows.column("ideal_fct_ps")))
-    if tag is not None:
-        keep = pc.and_(keep, pc.equal(flows.column("writer"), tag))
+    if item is not None:
+        keep = pc.and_(keep, pc.equal(flows.column("item"), item))
     done = flows.filter(keep)
     # A flow of several messages has the bytes of all.
     sizes = pc.multiply(done.column("message_bytes"), done.column("messages_completed"))
@@ -154,7 +154,7 @@ def summarise(result: Recorded) -> dict[str, Any] | None:
     left = unfinished(result)
     if not len(done.sizes) and not left:
         return None
-    names = result.setup.tags
+    names = result.setup.listed_items
     return {
         "finished": len(done.sizes),
         "unfinished": left,

@@ -61,7 +61,7 @@ def _lasting(result: Recorded) -> Any:
     flows = result.flows
     passing = pa.array([name for name, stays in _writers(result).items() if not stays], pa.string())
     if len(passing) and any(_writers(result).values()):
-        flows = flows.filter(pc.invert(pc.is_in(flows.column("writer"), passing)))
+        flows = flows.filter(pc.invert(pc.is_in(flows.column("item"), passing)))
     if not result.setup.writer_qps or "ideal_fct_ps" not in flows.column_names:
         return flows
     return flows.filter(pc.is_null(flows.column("ideal_fct_ps")))
@@ -70,7 +70,7 @@ def _lasting(result: Recorded) -> Any:
 def _writers(result: Recorded) -> dict[str, bool]:
     """The traffic items with writers, and whether their connections stay."""
     return {
-        str(writer["name"]): not str(writer["name"]).startswith("churn") and not writer.get("partner")
+        str(writer["item"]): not str(writer["item"]).startswith("churn") and not writer.get("partner")
         for writer in result.plan.get("writers", [])
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tailback.plan.bridge import bridge_plans
@@ -66,7 +66,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     pools = shared(scenario)
     models = list(dict.fromkeys(pools.values()))
     model_of = {pool: number for number, pool in enumerate(models)}
-    marks, order = code_points(scenario), kinds(scenario)
+    points, order = code_points(scenario), kinds(scenario)
     bridges, bridge_models = bridge_plans(scenario)
     return {
         "name": scenario.name,
@@ -76,31 +76,26 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
             for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)
         ],
-        "nics": [_nic(scenario, marks, *nics[kind], round_trip) for kind in nic_of],
+        "nics": [_nic(scenario, points, *nics[kind], round_trip) for kind in nic_of],
         "switches": [{"name": name, "model": model_of[pool]} for name, pool in pools.items()],
-        "switch_models": [_switch(scenario.switch, marks, pool, link_rates) for pool in models],
+        "switch_models": [_switch(scenario.switch, points, pool, link_rates) for pool in models],
         "bridges": bridges,
         "bridge_models": bridge_models,
         "links": [
             {
                 "a": wire.a,
                 "b": wire.b,
-                "rate_bps": wire.rate,
-                "delay_ps": wire.delay,
+                "rate": wire.rate,
+                "delay": wire.delay,
                 "loss": wire.loss,
                 "headroom_bytes": headroom,
             }
             for wire, headroom in zip(network.wires, headrooms(scenario), strict=True)
         ],
-        "code_points": [mark._asdict() for mark in marks],
-        "writers": _all_writers(scenario, marks),
-        "tcp_connections": [
-            entry
-            for index, item in enumerate(scenario.traffic)
-            if isinstance(item, TcpStreams)
-            for entry in _connections(item, index, network.hosts, marks)
-        ],
-        "flows": _flows(scenario, marks),
+        "code_points": [point._asdict() for point in points],
+        "writers": _writers(scenario, points),
+        "tcp_connections": _connections(scenario, points),
+        "flows": _flows(scenario, points),
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "veth": veth_plan(scenario),
@@ -114,17 +109,15 @@ def plan_json(plan: dict[str, Any]) -> str:
 
 
 def _nic(
-    scenario: Scenario, marks: list[CodePoint], wire: Wire, path: HostPath | None, round_trip: int | None
+    scenario: Scenario, points: list[CodePoint], wire: Wire, path: HostPath | None, round_trip: int | None
 ) -> dict[str, Any]:
     host, rate_bps = scenario.host, wire.rate
     of_cnps = cnp_code_point(host)
     first, full = host.transport.adaptive_timeout, host.transport.ack_timeout
     return {
-        "mtu_bytes": host.mtu,
-        "rx_latency_ps": host.rx_latency,
-        "class_of": classes(marks, host.qos),
-        "ect": host.ect,
-        "cnp_code_point": None if of_cnps is None else marks.index(of_cnps),
+        **host.plan(declared.Nic),
+        "class_of": classes(points, host.qos),
+        "cnp_code_point": None if of_cnps is None else points.index(of_cnps),
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),
         "transport": host.transport.plan(
@@ -149,153 +142,95 @@ def _tcp(tcp: Tcp) -> dict[str, Any]:
 
 
 def _switch(
-    switch: Switch, marks: list[CodePoint], shared_bytes: int, rates: Iterable[int]
+    switch: Switch, points: list[CodePoint], shared_bytes: int, rates: Iterable[int]
 ) -> dict[str, Any]:
     return {
-        "buffer_bytes": switch.buffer,
+        **switch.plan(declared.Switch),
         "shared_bytes": shared_bytes,
-        "latency_ps": switch.latency,
-        "class_of": classes(marks, switch.qos),
+        "class_of": classes(points, switch.qos),
         "lossless": list(switch.lossless),
         "strict": list(switch.strict),
         "weights": weights_plan(switch.weights),
         "pools": pools_plan(switch, shared_bytes),
         "ecn": ecn_plan(switch, rates),
-        "ingress_alpha": switch.ingress_alpha,
-        "egress_alpha": switch.egress_alpha,
         "pfc": switch.pfc.plan(declared.Pfc),
         "pause": switch.pfc.plan(declared.Pause),
         "watchdog": None if switch.watchdog is None else switch.watchdog.plan(),
     }
 
 
-def _all_writers(scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+def _writers(scenario: Scenario, points: list[CodePoint]) -> list[dict[str, Any]]:
     """Item by item; the two sides of a latency test name each other."""
     writers: list[dict[str, Any]] = []
     for index, item in enumerate(scenario.traffic):
+        added: Iterable[dict[str, Any]]
         if isinstance(item, WriteLatency):
-            added = _latency_test(item, index, len(writers), scenario.network.hosts, marks)
+            added = _latency_test(item, scenario.network.hosts, len(writers))
+        elif isinstance(item, Write):
+            added = _pairs(item, scenario.network.hosts)
+        elif isinstance(item, Churn):
+            added = _churn(item, index, scenario)
         else:
-            added = _writers_of(scenario, index, marks)
+            continue
+        common = _item(item, index, points)
         if (kind := own(item)) is not None:
-            number = kinds(scenario).index(kind)
-            added = [{**one, "congestion": number} for one in added]
-        writers += added
+            common["congestion"] = kinds(scenario).index(kind)
+        writers += [{**common, **one} for one in added]
     return writers
 
 
-def _latency_test(
-    item: WriteLatency, index: int, first: int, every: list[str], marks: list[CodePoint]
-) -> list[dict[str, Any]]:
+def _connections(scenario: Scenario, points: list[CodePoint]) -> list[dict[str, Any]]:
+    return [
+        {**_item(item, index, points), **one}
+        for index, item in enumerate(scenario.traffic)
+        if isinstance(item, TcpStreams)
+        for one in _pairs(item, scenario.network.hosts)
+    ]
+
+
+def _item(
+    item: Write | WriteLatency | Churn | TcpStreams, index: int, points: list[CodePoint]
+) -> dict[str, Any]:
+    """What all writers or connections of a traffic item share."""
+    point = points.index(code_point(item.priority, item.dscp))
+    return {"item": f"{item.kind}{index}", "code_point": point}
+
+
+def _pairs(item: Write | TcpStreams, every: list[str]) -> Iterator[dict[str, Any]]:
+    """A writer, or connections, for each pair of hosts. Both directions of a pair start together."""
+    turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
+    for source, to in pairs(item, every):
+        start = item.start + item.start_interval * turns.get(source, turns.get(to, 0))
+        yield item.plan(src=source, dst=to, start=start)
+
+
+def _latency_test(item: WriteLatency, every: list[str], first: int) -> Iterator[dict[str, Any]]:
     """For each pair of hosts the side that begins and the side that answers; `first`: number of the first."""
-    writers: list[dict[str, Any]] = []
-    for source, to in one_way(item, every):
-        number = first + len(writers)
-        writers += [
-            {
-                "name": f"{item.kind}{index}",
-                "src": src,
-                "dst": dst,
-                "code_point": marks.index(code_point(item.priority, item.dscp)),
-                "qps": 1,
-                "message_bytes": item.message,
-                "tx_depth": 1,
-                "messages": item.iterations,
-                "start_ps": item.start,
-                "start_spread_ps": 0,
-                "stop_ps": None,
-                "partner": {"writer": number + (1 if begins else 0), "begins": begins},
-            }
-            for src, dst, begins in ((source, to, True), (to, source, False))
-        ]
-    return writers
+    one = declared.Write.model_construct(
+        message=item.message, depth=1, messages=item.iterations, start=item.start
+    )
+    for number, (source, to) in enumerate(one_way(item, every)):
+        sides = first + 2 * number, first + 2 * number + 1
+        yield one.plan(src=source, dst=to, partner={"writer": sides[1], "begins": True})
+        yield one.plan(src=to, dst=source, partner={"writer": sides[0], "begins": False})
 
 
-def _writers_of(scenario: Scenario, index: int, marks: list[CodePoint]) -> list[dict[str, Any]]:
-    item = scenario.traffic[index]
-    if isinstance(item, Write):
-        return _writers(item, index, scenario.network.hosts, marks)
-    if isinstance(item, Churn):
-        return _churn(item, index, scenario, marks)
-    return []
-
-
-def _churn(item: Churn, index: int, scenario: Scenario, marks: list[CodePoint]) -> list[dict[str, Any]]:
+def _churn(item: Churn, index: int, scenario: Scenario) -> Iterator[dict[str, Any]]:
     """A writer for each connection."""
     from tailback.workload.churn import connections  # NumPy takes a while to load, and writers do not need it
 
     run = scenario.run
-    drawn = connections(item, scenario.network.hosts, run.seed, index, run.duration)
-    return [
-        {
-            "name": f"{item.kind}{index}",
-            "src": connection.src,
-            "dst": connection.dst,
-            "code_point": marks.index(code_point(item.priority, item.dscp)),
-            "qps": 1,
-            "message_bytes": item.message,
-            "tx_depth": item.depth,
-            "messages": None,
-            "start_ps": connection.start,
-            "start_spread_ps": 0,
-            "stop_ps": connection.stop,
-        }
-        for connection in drawn
-    ]
+    one = declared.Write.model_construct(message=item.message, depth=item.depth)
+    for connection in connections(item, scenario.network.hosts, run.seed, index, run.duration):
+        yield one.plan(src=connection.src, dst=connection.dst, start=connection.start, stop=connection.stop)
 
 
-def _starts(item: Write | TcpStreams, every: list[str]) -> Callable[[str, str], int]:
-    """When a pair of hosts starts; the opposite direction of a bidirectional pair starts with it."""
-    turns = {host: turn for turn, host in enumerate(names(item.from_, every))}
-    return lambda source, to: item.start + item.start_interval * turns.get(source, turns.get(to, 0))
-
-
-def _writers(item: Write, index: int, every: list[str], marks: list[CodePoint]) -> list[dict[str, Any]]:
-    start = _starts(item, every)
-    return [
-        {
-            "name": f"{item.kind}{index}",
-            "src": source,
-            "dst": to,
-            "code_point": marks.index(code_point(item.priority, item.dscp)),
-            "qps": item.qps,
-            "message_bytes": item.message,
-            "tx_depth": item.depth,
-            "messages": item.messages,
-            "start_ps": start(source, to),
-            "start_spread_ps": item.start_spread,
-            "stop_ps": item.stop,
-        }
-        for source, to in pairs(item, every)
-    ]
-
-
-def _connections(
-    item: TcpStreams, index: int, every: list[str], marks: list[CodePoint]
-) -> list[dict[str, Any]]:
-    start = _starts(item, every)
-    return [
-        {
-            "name": f"{item.kind}{index}",
-            "src": source,
-            "dst": to,
-            "code_point": marks.index(code_point(item.priority, item.dscp)),
-            "connections": item.connections,
-            "bytes": item.bytes,
-            "start_ps": start(source, to),
-            "start_spread_ps": item.start_spread,
-            "stop_ps": item.stop,
-        }
-        for source, to in pairs(item, every)
-    ]
-
-
-def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
-    """Single messages, item by item, each by start: rows of src, dst, tag, code point, bytes, start."""
-    tags: list[str] = []
+def _flows(scenario: Scenario, points: list[CodePoint]) -> dict[str, Any]:
+    """Single messages, item by item, each by start: rows of src, dst, item, code point, bytes, start."""
+    items: list[str] = []
     congestion: list[int | None] = []
     rows: list[list[int]] = []
-    number = {mark: number for number, mark in enumerate(marks)}
+    number = {point: number for number, point in enumerate(points)}
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
             continue
@@ -305,14 +240,14 @@ def _flows(scenario: Scenario, marks: list[CodePoint]) -> dict[str, Any]:
 
         table = messages_of(scenario, index)
         assert table is not None
-        tag = np.full(len(table), len(tags))
-        mark_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
-        columns = (table.src, table.dst, tag, mark_of[table.priority], table.size, table.start)
+        number_of_item = np.full(len(table), len(items))
+        point_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
+        columns = (table.src, table.dst, number_of_item, point_of[table.priority], table.size, table.start)
         rows += np.column_stack(columns).tolist()
-        tags.append(f"{item.kind}{index}")
+        items.append(f"{item.kind}{index}")
         kind = own(item)
         congestion.append(None if kind is None else kinds(scenario).index(kind))
-    return {"tags": tags, "congestion": congestion, "list": rows}
+    return {"items": items, "congestion": congestion, "list": rows}
 
 
 def _link_events(scenario: Scenario) -> list[list[Any]]:

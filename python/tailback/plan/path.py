@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tailback.scenario import declared
 from tailback.scenario.host_path import TLP_OVERHEAD_BYTES, Gpu, HostPath, Memory
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
@@ -21,23 +22,20 @@ def path_plan(scenario: Scenario, given: HostPath | None, wire: Wire) -> dict[st
     parts: list[dict[str, Any]] = []
     if len(lossless) < 8:
         others = [priority for priority in range(8) if priority not in lossless]
-        parts.append(
-            {"bytes": buffer.lossy_size, "xoff_bytes": None, "xon_bytes": None, "priorities": others}
-        )
+        parts.append({"xoff_bytes": None, "xon_bytes": None, "priorities": others})
     if lossless:
         xoff, xon = thresholds(scenario, buffer, wire)
         parts.append(
             {
-                "bytes": buffer.lossless_size,
                 "xoff_bytes": xoff,
                 "xon_bytes": xon,
                 "priorities": sorted(lossless),
             }
         )
     return {
+        "receive_buffer": buffer.plan(declared.ReceiveBuffer),
         "receive_buffers": parts,
-        "pause": buffer.plan(),
-        "cnp_threshold": buffer.cnp_threshold,
+        "pause": buffer.plan(declared.Pause),
         "path": path.plan(),
         "tlp_overhead_bytes": TLP_OVERHEAD_BYTES,
         "target": {path.target: _memory(path.memory) if path.target == "memory" else _gpu(path.gpu)},
@@ -57,13 +55,9 @@ def memory_loads(scenario: Scenario) -> list[dict[str, Any]]:
     """Memory traffic, item by item and host by host."""
     return [
         {
-            "name": f"memory{index}",
+            "item": f"memory{index}",
             "host": host,
-            "start_ps": item.start,
-            "stop_ps": item.stop,
-            "cores": item.cores,
-            "lines_per_core": item.lines_per_core,
-            "read_share": item.read_share,
+            **item.plan(),
         }
         for index, item in enumerate(scenario.memory_load)
         for host in names(item.host, scenario.network.hosts)

@@ -19,14 +19,13 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
         return None
     items = list(enumerate(scenario.traffic))
 
-    def common(index: int, item: UdpFlood | Ping | XdpFrames, frame: int) -> dict[str, Any]:
+    def sends(index: int, item: UdpFlood | Ping | XdpFrames, frame: int) -> dict[str, Any]:
         return {
-            "name": f"{item.kind}{index}",
+            **item.plan(),
+            "item": f"{item.kind}{index}",
             "src": item.from_,
             "dst": item.to,
             "frame_bytes": frame,
-            "start_ps": item.start,
-            "stop_ps": item.stop,
         }
 
     return {
@@ -44,28 +43,14 @@ def veth_plan(scenario: Scenario) -> dict[str, Any] | None:
             }
         ],
         "datagrams": [
-            {
-                **common(index, item, item.payload + _UDP_HEADERS + ETHERNET_HEADER_BYTES),
-                "send_ps": item.send,
-                "interval_ps": item.interval,
-                "sndbuf_bytes": item.sndbuf,
-                "blocks": item.blocking,
-            }
+            sends(index, item, item.payload + _UDP_HEADERS + ETHERNET_HEADER_BYTES)
             for index, item in items
             if isinstance(item, UdpFlood)
         ],
         "pings": [
-            {
-                **common(index, item, item.payload + _UDP_HEADERS + ETHERNET_HEADER_BYTES),
-                "interval_ps": item.interval,
-                "spread_ps": item.spread,
-            }
+            sends(index, item, item.payload + _UDP_HEADERS + ETHERNET_HEADER_BYTES)
             for index, item in items
             if isinstance(item, Ping)
         ],
-        "frames": [
-            {**common(index, item, item.frame), "batch": item.batch, "interval_ps": item.interval}
-            for index, item in items
-            if isinstance(item, XdpFrames)
-        ],
+        "frames": [sends(index, item, item.frame) for index, item in items if isinstance(item, XdpFrames)],
     }

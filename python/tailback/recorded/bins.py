@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -153,6 +155,14 @@ class Bins:
         kept = self.within(since_s, until_s)
         weight = float(self.width_s[kept].sum())
         return float((values * self.width_s)[kept].sum()) / weight if weight > 0 else float("nan")
+
+    def means(self, rows: Mapping[str, Array], since_s: float, until_s: float) -> dict[str, float]:
+        """The same of many rows, by name."""
+        kept = self.within(since_s, until_s)
+        weight = float(self.width_s[kept].sum())
+        if not weight > 0:
+            return dict.fromkeys(rows, float("nan"))
+        return {name: float((row * self.width_s)[kept].sum()) / weight for name, row in rows.items()}
 
     def within(self, since_s: float = 0.0, until_s: float | None = None) -> npt.NDArray[np.bool_]:
         """Which bins start in [since_s, until_s)."""

@@ -16,17 +16,17 @@ from tailback.text import natural
 def items(result: Recorded) -> dict[str, str]:
     """The traffic items of a run, in natural order, with the protocol of each."""
     flows = result.flows
-    if "writer" not in flows.column_names:
+    if "item" not in flows.column_names:
         return {}
     if "protocol" not in flows.column_names:
-        return dict.fromkeys(sorted(flows.column("writer").unique().to_pylist(), key=natural), ROCE)
+        return dict.fromkeys(sorted(flows.column("item").unique().to_pylist(), key=natural), ROCE)
     pairs = (
-        flows.select(["writer", "protocol"])
-        .group_by(["writer", "protocol"], use_threads=False)
+        flows.select(["item", "protocol"])
+        .group_by(["item", "protocol"], use_threads=False)
         .aggregate([])
         .to_pylist()
     )
-    return {row["writer"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["writer"]))}
+    return {row["item"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["item"]))}
 
 
 def selected(result: Recorded, item: str | None, protocol: str | None) -> list[str] | None:
@@ -57,7 +57,7 @@ def bulk_goodput(result: Recorded) -> Array:
 
     All of it where the time series do not tell the parts apart.
     """
-    bulk = result.bulk.column("writer").unique().to_pylist() if "writer" in result.bulk.column_names else []
+    bulk = result.bulk.column("item").unique().to_pylist() if "item" in result.bulk.column_names else []
     found = None if len(bulk) == len(items(result)) else _of_items(result, bulk)
     return result.bins.total("goodput_rx_bps") if found is None else found
 
@@ -79,14 +79,11 @@ def _items_of(result: Recorded) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))
     pairs = (
-        begun.select(["src", "writer"])
-        .group_by(["src", "writer"], use_threads=False)
-        .aggregate([])
-        .to_pylist()
+        begun.select(["src", "item"]).group_by(["src", "item"], use_threads=False).aggregate([]).to_pylist()
     )
     found: dict[str, set[str]] = {}
     for row in sorted(pairs, key=lambda row: natural(row["src"])):
-        found.setdefault(row["src"], set()).add(row["writer"])
+        found.setdefault(row["src"], set()).add(row["item"])
     return found
 
 

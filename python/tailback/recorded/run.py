@@ -196,7 +196,7 @@ class Recorded:
     @cached_property
     def latency_tests(self) -> set[str]:
         """The traffic items that are latency tests."""
-        return {writer["name"] for writer in self.plan.get("writers", []) if writer.get("partner")}
+        return {writer["item"] for writer in self.plan.get("writers", []) if writer.get("partner")}
 
     @cached_property
     def bulk(self) -> pa.Table:
@@ -204,7 +204,7 @@ class Recorded:
         if not self.latency_tests:
             return self.flows
         tests = pa.array(sorted(self.latency_tests))
-        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("writer"), tests)))
+        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("item"), tests)))
         return others if others.num_rows else self.flows
 
     @cached_property
@@ -217,6 +217,15 @@ class Recorded:
     def receivers(self) -> list[str]:
         """Hosts that messages go to, in natural order."""
         return sorted(self.bulk.column("dst").unique().to_pylist(), key=natural)
+
+    @property
+    def counters_by_node(self) -> dict[str, dict[str, dict[str, int]]]:
+        """The counters by node, port and name."""
+        nodes: dict[str, dict[str, dict[str, int]]] = {}
+        columns = (self.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+        for node, port, counter, value in zip(*columns, strict=True):
+            nodes.setdefault(node, {}).setdefault(port, {})[counter] = value
+        return nodes
 
     @property
     def hops_per_cpu_s(self) -> float:

@@ -66,7 +66,7 @@ class Setup(Protocol):
         """Queue pairs that are no single messages, and TCP connections."""
 
     @property
-    def tags(self) -> list[str]:
+    def listed_items(self) -> list[str]:
         """Traffic items of single messages."""
 
     @property
@@ -143,9 +143,9 @@ class ScenarioSetup:
         return int(qps + sum(entry["connections"] for entry in self.plan.get("tcp_connections", [])))
 
     @property
-    def tags(self) -> list[str]:
+    def listed_items(self) -> list[str]:
         """In the order of the scenario."""
-        return [str(tag) for tag in self.plan.get("flows", {}).get("tags", [])]
+        return [str(item) for item in self.plan.get("flows", {}).get("items", [])]
 
     @property
     def link_events(self) -> int:
@@ -184,8 +184,8 @@ class ScenarioSetup:
             segment = nic["tcp"]["mtu"] - HEADERS_BYTES
             payload = segment if message_bytes is None else message_bytes
             return payload, payload + -(-payload // segment) * (HEADERS_BYTES + ETHERNET_BYTES)
-        payload = message_bytes or nic["mtu_bytes"]
-        return payload, payload + -(-payload // nic["mtu_bytes"]) * PACKET_OVERHEAD_BYTES + RETH_BYTES
+        payload = message_bytes or nic["mtu"]
+        return payload, payload + -(-payload // nic["mtu"]) * PACKET_OVERHEAD_BYTES + RETH_BYTES
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> ScenarioSetup:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tailback import text
 from tailback.measures import slowdown
+from tailback.measures.jobs import jobs
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
@@ -46,13 +47,15 @@ def completion(result: Recorded) -> list[Plot]:
         return []
     rows = slowdown.table(done.sizes, done.fct_ps, done.ideal_fct_ps)
     view = View(result)
-    figures = [_by_size(view, rows), _distribution(view, done)]
-    of = "all flows" if len(rows) == 1 else f"{_share(rows)} of all flows, at its largest size"
-    caption = (
-        f"Of {text.plural(len(done.sizes), 'flow')} that are done: completion time over that in an empty "
-        f"network. Distribution: of both times. By size: each point is {of}; a percentile of fewer "
-        "than a hundred flows is nearly their slowest one."
-    )
+    figures = [_distribution(view, done)]
+    flows = text.plural(len(done.sizes), "flow")
+    caption = f"Completion times of {flows} that are done, and of the same in an empty network."
+    if len(rows) > 1:  # of one size, slowdown is the same curve again
+        figures.insert(0, _by_size(view, rows))
+        caption += (
+            f" By size: one time over the other; each point is {_share(rows)} of all flows, at its largest "
+            "size; a percentile of fewer than a hundred flows is nearly their slowest one."
+        )
     left = slowdown.unfinished(result)
     if left:
         caption += f" {text.plural(sum(left.values()), 'flow')} not done at the end left out."
@@ -175,10 +178,56 @@ def _look(view: View, x_title: str, y_title: str, labels: Labels) -> Json:
     return look
 
 
+def jobs_table(result: Recorded) -> TextTable:
+    """A row a job: how long all of its messages took, against the least that its links allow."""
+    rows = [
+        [
+            job.item,
+            text.count(job.messages),
+            text.count(job.hosts),
+            text.size(job.payload_bytes),
+            text.MISSING if job.time_s is None else text.duration(job.time_s),
+            text.MISSING if job.algorithm_bps is None else text.rate(job.algorithm_bps),
+            text.MISSING if job.bus_bps is None else text.rate(job.bus_bps),
+            text.rate(job.bound_bus_bps),
+            text.MISSING if job.of_bound is None else text.share(job.of_bound),
+            f"{text.duration(job.bound_s)}: {job.bound_at}",
+            text.count(job.left),
+        ]
+        for job in jobs(result)
+    ]
+    return TextTable(
+        "jobs",
+        "Jobs",
+        "Messages that belong together, from the first start to the last end. Bandwidths are payload, as "
+        "nccl-tests define them: algorithm bandwidth is the size of the operation over its time, bus "
+        "bandwidth what of that the busiest host sends or takes over the network. The bound is the least "
+        "time that the links out of any part of the network allow, headers counted, however the traffic is "
+        "spread.",
+        [
+            "Job",
+            "Messages",
+            "Hosts",
+            "Payload",
+            "Time",
+            "Algorithm bandwidth",
+            "Bus bandwidth",
+            "Bound",
+            "Of the bound",
+            "Bound by",
+            "Not done",
+        ],
+        rows,
+        [False] + [True] * 8 + [False, True],
+    )
+
+
 def completion_table(result: Recorded) -> TextTable:
     """A row a bucket of sizes, with as many flows in each, and one for all."""
     fct = summarise(result)["fct"]
     buckets = [] if fct is None else fct["by_size"]
+    if fct is not None and fct["finished"] == sum(job.messages - job.left for job in jobs(result)):
+        buckets = []  # of jobs the last message counts
     rows = [_row(_sizes(row), row) for row in buckets]
     if rows:
         rows.append(_row("all", fct["all"]["slowdown"]))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tailback import drawing, explain, measures, text
+from tailback import drawing, explain, text
 from tailback.findings import findings
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
-from tailback.report.completion import completion_table
+from tailback.report.completion import completion_table, jobs_table
 from tailback.report.figures import POINTS, View
 from tailback.report.frame import environment, for_script
 from tailback.report.hosts import cpu_table, tcp_table
+from tailback.report.links import links
 from tailback.report.moments import moments
 from tailback.report.plot import Plot
+from tailback.report.plots import fullest_queue
 from tailback.report.queues import QueueStore
+from tailback.report.senders import senders
 from tailback.report.shares import with_shares
 from tailback.report.tailback_chart import (
     COLORS,
@@ -35,13 +38,16 @@ def render(result: Recorded) -> str:
     """The report of a run as HTML. The same result gives the same text."""
     chosen, store = choose(result), QueueStore()
     below = veth.plots(result) or with_shares(result)
-    plots = [_tailback(result, chosen, store), *below]
+    heat, links_table = links(result)
+    plots = [_tailback(result, chosen, store), *heat, *below]
     left_out = store.add_others(result)
     figures = [figure for plot in plots for figure in plot.figures]
     made = [
         veth.table(result),
+        jobs_table(result),
         completion_table(result),
-        tables.senders(result),
+        links_table,
+        senders(result),
         tables.by_congestion(result),
         tcp_table(result),
         cpu_table(result),
@@ -72,7 +78,7 @@ def render(result: Recorded) -> str:
         moments=_close_ups(result),
         time_unit=View(result).unit[0] if figures else "",
         time_shown=f"0 to {text.duration(result.bins.end_s)}",
-        fullest=fullest.queue if (fullest := measures.standing_queue(result, "start")) else "",
+        fullest=fullest_queue(result)[0],
         figures_json=for_script(figures),
         queues=store.for_script(),
         queues_left_out=left_out,
@@ -84,6 +90,7 @@ def render(result: Recorded) -> str:
 
 
 _LINKS = {
+    "Job": "jobs",
     "Throughput": "throughput",
     "Fairness": "fairness",
     "Drops": "drops",

@@ -153,21 +153,36 @@ def per_sender(result: Recorded) -> Plot:
     return Plot("senders", "Throughput of each sender", caption, figures)
 
 
-def queue_depth(result: Recorded) -> Plot:
-    """The fullest egress queue, its mean and its peak, with the ECN thresholds drawn in."""
-    view = View(result)
+EGRESS = "egress queue"
+
+
+def fullest_queue(result: Recorded) -> tuple[str, str]:
+    """Name of the fullest egress queue, or where nothing waits in one, as on a cable, of the fullest queue
+    that is not a sender's; and which of both. Empty where nothing waits.
+    """
     standing = measures.standing_queue(result, "start")
-    if standing is None:
+    if standing is not None:
+        return standing.queue, EGRESS
+    bins = result.bins
+    names = sorted({queue["queue"] for queue in result.meta["queues"] if queue["kind"] != "send"})
+    name = max(names, key=lambda one: bins.mean(bins.values(one, "queue_mean_bytes")), default="")
+    return (name, "queue") if name and bins.values(name, "queue_max_bytes").any() else ("", "")
+
+
+def queue_depth(result: Recorded) -> Plot:
+    """The fullest queue, its mean and its peak, with the ECN thresholds drawn in."""
+    view = View(result)
+    name, kind = fullest_queue(result)
+    if not name:
         why = "No packet ever waited in an egress queue."
         if not result.records_queues:
             why = f"Of this run only {result.recorded} are recorded."
         return Plot("queue", "Queue depth", why)
-    name = standing.queue
     about = next(queue for queue in result.meta["queues"] if queue["queue"] == name)
     mean, peak = result.bins.values(name, "queue_mean_bytes"), result.bins.values(name, "queue_max_bytes")
     unit, scale = ("MB", 1e6) if peak.max() >= 2e6 else ("KB", 1e3)
     thresholds = [
-        (key, about[f"{key}_bytes"]) for key in ("k_min", "k_max") if about[f"{key}_bytes"] is not None
+        (key, about[f"{key}_bytes"]) for key in ("k_min", "k_max") if about.get(f"{key}_bytes") is not None
     ]
     top = round_top(max([float(peak.max()), *(value * 1.1 for _, value in thresholds)]) / scale * 1.02)
     labels = Labels(top)
@@ -188,7 +203,7 @@ def queue_depth(result: Recorded) -> Plot:
         line(view, peaks, POINTS, name="peak", unit=unit, color=SKY, width=1, format=".4~f"),
         line(view, means, POINTS, name="mean", unit=unit, color=BLUE, width=1.8, format=".4~f"),
     ]
-    caption = f"{name}, the fullest egress queue: time-weighted mean and largest depth in each "
+    caption = f"{name}, the fullest {kind}: time-weighted mean and largest depth in each "
     caption += f"{view.sampling(POINTS)}. "
     if thresholds:
         low, high = about["k_min_bytes"], about["k_max_bytes"]
@@ -196,7 +211,7 @@ def queue_depth(result: Recorded) -> Plot:
             f"Packets are marked CE with a probability that rises from 0 at k_min ({text.size(low)}) "
             f"to its highest at k_max ({text.size(high)})."
         )
-    else:
+    elif kind == EGRESS:
         caption += "ECN is off here."
     return Plot(
         "queue", "Queue depth", caption, [figure("queue", view, f"Queue depth of {name}", data, look)]

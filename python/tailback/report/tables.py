@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback import measures, text
-from tailback.recorded import parts
+from tailback import text
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
 from tailback.summary import summarise
@@ -44,78 +43,14 @@ def all_tables(result: Recorded) -> list[TextTable]:
     ]
 
 
-def senders(result: Recorded) -> TextTable:
-    """A row a sender of RoCE: what its queue pairs got, over the whole of their time."""
-    flows = result.flows
-    both = len(summarise(result)["protocols"]) > 1
-    if "protocol" in flows.column_names:
-        flows = flows.filter(pc.equal(flows.column("protocol"), ROCE))
-    sums = (
-        "packets_sent",
-        "packets_retransmitted",
-        "packet_seq_err",
-        "rp_cnp_handled",
-        "local_ack_timeout_err",
-    )
-    wanted = ("messages_completed", *sums)
-    since = "start" if summarise(result)["convergence_s"] is None else "convergence"
-    goodputs = measures.sender_goodputs(result, since, protocol=ROCE if both else None)
-    begun = parts.sending(result, protocol=ROCE) if flows.num_rows else []
-    shown = _most(begun, goodputs)
-    source = flows.column("src").combine_chunks().dictionary_encode()
-    codes = source.indices.to_numpy(zero_copy_only=False)
-    code_of = {name: code for code, name in enumerate(source.dictionary.to_pylist())}
-    order = np.argsort(codes, kind="stable")
-    edges = np.searchsorted(codes[order], np.arange(len(code_of) + 1))
-    rates = flows.column("goodput_bps").to_numpy()[order]
-    columns = {name: flows.column(name).to_numpy()[order] for name in wanted}
-    rows = []
-    for host in shown:
-        mine = slice(int(edges[code_of[host]]), int(edges[code_of[host] + 1]))
-        rows.append(
-            [
-                host,
-                text.rate(goodputs.get(host, float("nan"))),
-                text.count(mine.stop - mine.start),
-                *(text.rate(float(np.quantile(rates[mine], q))) for q in (0, 0.5, 1)),
-                *(text.count(int(columns[name][mine].sum())) for name in wanted),
-            ]
-        )
-    left_out = len(begun) - len(shown)
-    return TextTable(
-        "flows",
-        "Flows, by sender",
-        "Goodput of the sender as in the findings; of its queue pairs (QPs), least, median and most, each "
-        "over its own time. flows.parquet has a row a queue pair."
-        + (f" The {len(shown) // 2} slowest and the {len(shown) // 2} fastest senders." if left_out else ""),
-        [
-            "Sender",
-            "Goodput",
-            "QPs",
-            "Least QP",
-            "Median QP",
-            "Most QP",
-            "Messages",
-            "Packets sent",
-            "Retransmitted",
-            "NAKs",
-            "CNPs",
-            "ACK timeouts",
-        ],
-        rows,
-        [False] + [True] * 11,
-        folded=bool(left_out),
-    )
-
-
 def by_congestion(result: Recorded) -> TextTable:
     """A row a congestion control and traffic item, where a run has several of the former."""
     flows, rows = result.flows, []
     if "congestion" in flows.column_names:
         flows = flows.filter(pc.is_valid(flows.column("congestion")))
-        keys = ["congestion", "writer"]
+        keys = ["congestion", "item"]
         parts_of = flows.select(keys).group_by(keys, use_threads=False).aggregate([]).to_pylist()
-        for key in sorted(parts_of, key=lambda key: (key["congestion"], text.natural(key["writer"]))):
+        for key in sorted(parts_of, key=lambda key: (key["congestion"], text.natural(key["item"]))):
             mine = flows.filter(
                 pc.and_(*(pc.equal(flows.column(name), value) for name, value in key.items()))
             )
@@ -127,7 +62,7 @@ def by_congestion(result: Recorded) -> TextTable:
             rows.append(
                 [
                     key["congestion"],
-                    key["writer"],
+                    key["item"],
                     text.count(len(mine.column("src").unique())),
                     text.count(mine.num_rows),
                     text.size(sums.pop("bytes_delivered")),
@@ -156,15 +91,6 @@ def by_congestion(result: Recorded) -> TextTable:
         rows,
         [False, False] + [True] * 9,
     )
-
-
-def _most(hosts: list[str], goodputs: dict[str, float]) -> list[str]:
-    """All hosts, or the slowest and the fastest where there are too many for a table."""
-    if len(hosts) <= MOST_ROWS:
-        return hosts
-    ordered = sorted(hosts, key=lambda host: goodputs.get(host, 0.0))
-    half = MOST_ROWS // 2
-    return sorted([*ordered[:half], *ordered[-half:]], key=text.natural)
 
 
 def drops(result: Recorded) -> TextTable:
@@ -225,6 +151,7 @@ def pauses(result: Recorded) -> TextTable:
             text.count(pause["rx_frames"]),
             text.count(pause["transitions"]),
             text.duration(pause["paused_ps"] / 1e12),
+            text.share(pause["paused_ps"] / 1e12 / result.bins.end_s),
             text.share(pause["max_share_of_a_second"]),
             text.duration(pause["last_pause_ps"] / 1e12),
         ]
@@ -233,15 +160,25 @@ def pauses(result: Recorded) -> TextTable:
     return TextTable(
         "pause-table",
         "Pauses, by port",
-        "Ports that received PFC frames. A transition is a change from paused to running."
+        "Ports that received PFC frames. A transition is a change from paused to running. A run shorter than "
+        "a second counts as a second of which the rest is not paused."
         + (
             f" The {len(longest)} paused longest; {text.count(more)} others are in summary.json."
             if more
             else ""
         ),
-        ["Port", "Priority", "PFC frames", "Transitions", "Time paused", "Worst second", "Last pause ended"],
+        [
+            "Port",
+            "Priority",
+            "PFC frames",
+            "Transitions",
+            "Time paused",
+            "Of the run",
+            "Of the worst second",
+            "Last pause ended",
+        ],
         rows,
-        [False] + [True] * 6,
+        [False] + [True] * 7,
     )
 
 

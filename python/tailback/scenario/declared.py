@@ -12,8 +12,103 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tailback.scenario.fields import Declared, setting
+from tailback.scenario.by_rate import ShareByRate, SizeByRate
+from tailback.scenario.fields import Declared, falling, setting
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE
+
+
+class Link(Declared):
+    """A full-duplex link."""
+
+    rate: Annotated[int, RATE.between("1Mbps", maximum="100Tbps")] = setting(
+        RATE.parse("100Gbps"),
+        "Rate of each direction.",
+        'assumption: "RoCE Rocks without PFC" gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s',
+    )
+    delay: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("500ns"),
+        "Propagation, one way.",
+        "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks",
+    )
+    loss: float = setting(
+        0.0,
+        "Probability that a packet is lost on the link, each way. PFC frames never are.",
+        "assumption: a clean link",
+        ge=0.0,
+        lt=1.0,
+        allow_inf_nan=False,
+    )
+
+
+class Nic(Declared):
+    """The NIC of every host."""
+
+    mtu: Annotated[int, SIZE.one_of("256B", "512B", "1024B", "2048B", "4096B")] = setting(
+        SIZE.parse("1KiB"),
+        "RoCE path MTU: payload of a full packet.",
+        "the largest path MTU of the IB specification that fits into an Ethernet MTU of 1500 B",
+    )
+    rx_latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("300ns"),
+        "From a packet's last bit on the wire to the transport.",
+        "assumption: no vendor document says; the same order as a switch",
+    )
+    ect: bool = setting(
+        True,
+        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of soft-RoCE without a traffic class; RED drops what it would mark.",
+        "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)",
+    )
+
+
+class Switch(Declared):
+    """The switch: output queues behind one shared buffer."""
+
+    buffer: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] = setting(
+        SIZE.parse("16MB"),
+        "Packet memory, headroom included.",
+        'assumption: "RoCE Rocks without PFC" gives none; Spectrum (SN2700) has 16 MB',
+    )
+    latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("300ns"),
+        "From a packet's last bit at the ingress to the egress queue.",
+        "assumption: no document separates it; the order of a data centre switch's port-to-port latency",
+    )
+    ingress_alpha: float = setting(
+        1.0,
+        "An ingress priority group may hold this many times the free buffer.",
+        "Linux mlxsw spectrum_buffers.c, Spectrum-1: ingress threshold 8 = alpha 1",
+        gt=0.0,
+        le=1024.0,
+        allow_inf_nan=False,
+    )
+    egress_alpha: float = setting(
+        2.0,
+        "A lossy egress queue may hold this many times the free buffer.",
+        "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2",
+        gt=0.0,
+        le=1024.0,
+        allow_inf_nan=False,
+    )
+
+
+class Thresholds(Declared):
+    """Thresholds of ECN marking."""
+
+    k_min: SizeByRate = setting(
+        SIZE.parse("150KB"),
+        "No marks up to this queue; for all ports, or by the port's rate.",
+        '"RoCE Rocks without PFC", section 3.1',
+    )
+    k_max: SizeByRate = setting(
+        SIZE.parse("1.5MB"),
+        "Every packet is marked above this queue; for all ports, or by the port's rate.",
+        '"RoCE Rocks without PFC", section 3.1',
+    )
+    p_max: ShareByRate = setting(
+        1.0,
+        "Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by the port's rate.",
+        "Mellanox community DOC-2500: always marked above the maximum, linear between",
+    )
 
 
 class Pfc(Declared):
@@ -87,6 +182,125 @@ class Record(Declared):
     )
 
 
+class RhccReceiver(Declared):
+    """RHCC's receiver: it takes memory bandwidth from its CPUs."""
+
+    sample_interval: Annotated[int, DURATION.between("10ns", maximum="1s")] = setting(
+        DURATION.parse("1us"),
+        "Time between two readings of the counters.",
+        "assumption: below a round trip; hostCC's module polls its registers without a pause",
+    )
+    iio_clock_mhz: int = setting(
+        500,
+        "Clock of the IIO in MHz: its counter grows by the occupancy at every cycle.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): Intel Cascade Lake",
+        ge=1,
+        le=100000,
+    )
+    iio_threshold: Annotated[float, Field(ge=0.0, le=1000000.0, allow_inf_nan=False)] | Literal["auto"] = (
+        setting(
+            "auto",
+            "I_thr in cache lines of 64 B. auto: what the link's rate keeps in the IIO at threshold_delay.",
+            "assumption: the paper names no value; by Little's law the same congestion as D_thr",
+        )
+    )
+    levels: Annotated[list[Annotated[int, RATE.between("1bps", maximum="100Tbps")]], falling(16)] = setting(
+        [
+            RATE.parse("265.6Gbps"),
+            RATE.parse("212Gbps"),
+            RATE.parse("160Gbps"),
+            RATE.parse("120Gbps"),
+            RATE.parse("80Gbps"),
+        ],
+        "Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.",
+        "Wan et al. (RHCC), APNet 2024, section 3.2: 33.2, 26.5, 20, 15 and 10 GB/s",
+    )
+    write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("20us"),
+        "What writing a level takes; it has its effect then, and nothing else is decided meanwhile.",
+        "assumption: no source gives it; registers of other cores are written through interrupts to them",
+    )
+    raise_interval: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("150us"),
+        "Time without congestion before the bandwidth goes up a level, and from there to the next level.",
+        "assumption: the paper does not say when; hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): 150 us between two levels up",
+    )
+
+
+class HostCc(Declared):
+    """HostCC: the receiver sets its CPUs' memory bandwidth and marks packets before the transport."""
+
+    sample_interval: Annotated[int, DURATION.between("10ns", maximum="1s")] = setting(
+        DURATION.parse("1us"),
+        "Time between two readings of the counters.",
+        "assumption: below a round trip; hostCC's module polls its registers without a pause",
+    )
+    iio_clock_mhz: int = setting(
+        500,
+        "Clock of the IIO in MHz: its counter grows by the occupancy at every cycle.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): Intel Cascade Lake",
+        ge=1,
+        le=100000,
+    )
+    iio_threshold: float = setting(
+        70.0,
+        "I_T in cache lines of 64 B.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): target_iio_thresh",
+        ge=0.0,
+        le=1000000.0,
+        allow_inf_nan=False,
+    )
+    iio_weight: float = setting(
+        0.125,
+        "Weight of the newest occupancy in its average.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): 1/8",
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    pcie_threshold: Annotated[
+        int | Literal["auto"], RATE.between("1bps", maximum="100Tbps").or_word("auto")
+    ] = setting(
+        "auto",
+        "B_T: PCIe bandwidth promised to the network. auto: 84 % of the link's rate.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): 84 Gbit/s at 100 Gbit/s",
+    )
+    pcie_weight: float = setting(
+        0.00390625,
+        "Weight of the newest bandwidth in its average.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): 1/256",
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    levels: Annotated[list[Annotated[int, RATE.between("1bps", maximum="100Tbps")]], falling(16)] = setting(
+        [
+            RATE.parse("265.6Gbps"),
+            RATE.parse("185.9Gbps"),
+            RATE.parse("106.2Gbps"),
+            RATE.parse("26.6Gbps"),
+            RATE.parse("1Mbps"),
+        ],
+        "Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.",
+        "assumption: hostCC's kernel module (github.com/Terabit-Ethernet/hostCC) throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of the 33.2 GB/s that Wan et al. measured",
+    )
+    write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("20us"),
+        "What writing a level takes; it has its effect then, and nothing else is decided meanwhile.",
+        "assumption: no source gives it; registers of other cores are written through interrupts to them",
+    )
+    raise_interval: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("150us"),
+        "Least time between two levels up.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): REDUCTION_TIMEOUT_US",
+    )
+    mark: bool = setting(
+        True,
+        "Whether packets are marked CE while the occupancy is above iio_threshold.",
+        "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC)",
+    )
+
+
 class HostPath(Declared):
     """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
 
@@ -123,6 +337,24 @@ class HostPath(Declared):
         DURATION.parse("113ns"),
         "From a write's last bit on PCIe to its end, with nothing in its way.",
         "assumption: calibrated on the 120 ns of an idle receiver in Wan et al. (RHCC), APNet 2024, section 4",
+    )
+
+
+class ReceiveBuffer(Declared):
+    """The NIC's receive buffer: a part for its lossless priorities, and one for all others."""
+
+    lossless_size: Annotated[int, SIZE.between("9KiB", maximum="1GiB")] = setting(
+        SIZE.parse("256KiB"),
+        "Size of the part of the lossless priorities.",
+        "assumption: about the 262,016 B that mlnx_qos shows of a ConnectX at 25 Gbit/s",
+    )
+    lossy_size: Annotated[int, SIZE.between("9KiB", maximum="1GiB")] = setting(
+        SIZE.parse("256KiB"), "Size of the part of all others.", "assumption: as large as the lossless part"
+    )
+    cnp_threshold: Annotated[int, SIZE.between("1B", maximum="1GiB")] | None = setting(
+        SIZE.parse("128KiB"),
+        "Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.",
+        "assumption: half of lossy_size; Wan et al. (RHCC), APNet 2024, section 2.2, sees such CNPs and gives no threshold",
     )
 
 
@@ -611,6 +843,150 @@ class Consumer(Declared):
         "Linux net/core: sysctl net.core.gro_normal_batch",
         ge=1,
         le=64,
+    )
+
+
+class Write(Declared):
+    """RDMA WRITEs from one host to another, as `ib_write_bw` posts them."""
+
+    qps: int = setting(1, "Queue pairs of each pair of hosts.", "perftest, ib_write_bw -q", ge=1, le=1000000)
+    message: Annotated[int, SIZE.between("1B", maximum="2GiB")] = setting(
+        SIZE.parse("64KiB"), "Size of a message.", "perftest, ib_write_bw -s"
+    )
+    depth: int = setting(
+        128, "Messages outstanding on a queue pair.", "perftest, ib_write_bw -t (tx-depth)", ge=1, le=1048576
+    )
+    messages: int | None = setting(
+        None,
+        "Messages of each queue pair; null: until stop or the end of the run.",
+        "perftest, ib_write_bw -D: for a duration",
+        ge=1,
+        le=1099511627776,
+    )
+    start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"), "Earliest time of the first message.", "assumption: at once"
+    )
+    start_spread: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"),
+        "Each pair of hosts also draws a delay of its own, uniformly from 0 to this.",
+        "assumption: none",
+    )
+    stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
+        None, "No message is posted from here on; null: until the end of the run.", "assumption: never"
+    )
+
+
+class TcpConnections(Declared):
+    """TCP connections from one host to another, as `iperf3` has them."""
+
+    connections: int = setting(1, "Connections of each pair of hosts.", "iperf3 -P", ge=1, le=65536)
+    bytes: Annotated[int, SIZE.between("1B", maximum="1048576TiB")] | None = setting(
+        None,
+        "What each connection sends; null: until stop or the end of the run.",
+        "iperf3 -t: for a duration",
+    )
+    start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"), "Earliest time of the first byte.", "assumption: at once"
+    )
+    start_spread: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"),
+        "Each connection also draws a delay of its own, uniformly from 0 to this.",
+        "assumption: none",
+    )
+    stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
+        None,
+        "The application writes nothing from here on; null: until the end of the run.",
+        "assumption: never",
+    )
+
+
+class MemoryLoad(Declared):
+    """Traffic of cores to memory, as Intel MLC makes it: each core keeps cache lines outstanding."""
+
+    cores: int = Field(description="Cores that do so.", ge=1, le=4096)
+    lines_per_core: int = setting(
+        10,
+        "Cache lines of 64 B that each keeps outstanding.",
+        "assumption: the line fill buffers of an Intel core before Ice Lake",
+        ge=1,
+        le=4096,
+    )
+    read_share: float = setting(
+        0.5,
+        "Share of the traffic that is read.",
+        "Wan et al. (RHCC), APNet 2024, section 2.2: reads and writes 1:1",
+        ge=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+    )
+    stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
+        None, "When it ends; null: with the run.", "assumption: never"
+    )
+
+
+class Datagrams(Declared):
+    """UDP datagrams through one socket, as fast as a thread can call sendto, or at a rate."""
+
+    send: Annotated[int, DURATION.between("1ps", maximum="10s")] = setting(
+        DURATION.parse("1.5us"),
+        "A call of sendto, down to the device.",
+        "assumption: about 0.7 million calls a second of one core, of datagrams of 1400 B",
+    )
+    interval: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"), "Time between two calls; 0us: as fast as it can.", "assumption: a flood"
+    )
+    sndbuf: Annotated[int, SIZE.between("1B", maximum="1TiB")] = setting(
+        SIZE.parse("208KiB"),
+        "Memory that the socket's packets may take until the receiver has them, as the kernel counts it: twice what setsockopt is given.",
+        "Linux net/core/sock.c: sysctl net.core.wmem_default",
+    )
+    blocking: bool = setting(
+        True,
+        "A sender that finds no room sleeps until half of it is free; false: it tries again at once (MSG_DONTWAIT in a loop).",
+        "POSIX: a socket blocks",
+    )
+    start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+    )
+    stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
+        None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
+    )
+
+
+class Pings(Declared):
+    """ICMP echo requests at regular intervals, and the round trips of their answers."""
+
+    interval: Annotated[int, DURATION.between("1ps", maximum="36000s")] = setting(
+        DURATION.parse("200ms"), "Time between two requests.", "the authors' veth_bql_test.sh: ping -i 0.2"
+    )
+    spread: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("4ms"),
+        "Each request is sent up to this much later, drawn uniformly; less than interval.",
+        "iputils: ping sleeps in recvmsg with SO_RCVTIMEO, which counts in jiffies; assumption: HZ is 250",
+    )
+    start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+    )
+    stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
+        None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
+    )
+
+
+class Frames(Declared):
+    """XDP frames that are redirected to the sender's device in batches: past its qdisc and its limit."""
+
+    batch: int = setting(64, "Frames of a batch.", "v7 of the series: batches of 16 to 64", ge=1, le=4096)
+    interval: Annotated[int, DURATION.between("1ps", maximum="36000s")] = Field(
+        description="Time between two batches."
+    )
+    start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+    )
+    stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
+        None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
     )
 
 

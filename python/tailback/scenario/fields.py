@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from tailback.units import DURATION, format_duration
+from tailback.units import DURATION, format_duration, format_rate
 
 LONGEST = "36000s"
 """Ten hours: half of what the engine's event queue can schedule."""
@@ -45,6 +46,19 @@ class Declared(Part):
         """As the engine takes them, under the same names in base units; `of`: which section of several."""
         of = of or next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
         return {name: getattr(self, name) for name in of.__annotations__ if name != "kind"} | worked_out
+
+
+def falling(longest: int) -> AfterValidator:
+    """The rule of a list of rates, each below the one before."""
+
+    def check(rates: list[int]) -> list[int]:
+        if not 1 <= len(rates) <= longest or any(low >= high for high, low in pairwise(rates)):
+            found = "[" + ", ".join(map(format_rate, rates)) + "]"
+            expected = f"1 to {longest} rates, each below the one before"
+            raise PydanticCustomError("found_expected", "{expected}", {"found": found, "expected": expected})
+        return rates
+
+    return AfterValidator(check)
 
 
 def stop_after_start(start: int, stop: int | None) -> None:

@@ -14,14 +14,12 @@ from tailback.scenario import declared
 from tailback.scenario.classes import Priorities
 from tailback.scenario.fields import (
     Part,
-    RunTime,
-    Start,
     refuse,
     setting,
     stop_after_start,
 )
 from tailback.scenario.hosts import HostSet
-from tailback.units import SIZE, format_size, rate, size
+from tailback.units import SIZE, format_size, rate
 
 _WAN = "Wan et al. (RHCC), APNet 2024"
 
@@ -37,7 +35,6 @@ CELL_BYTES = 128
 XON_OFFSET_BYTES = 10_000
 """How far below xoff a pause ends, where xon is auto."""
 
-_Buffer = Annotated[int, SIZE.between("9216B", "1GiB")]
 _Threshold = Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")]
 
 
@@ -75,18 +72,13 @@ guide (327043-001), WPQ_OCCUPANCY grows by at most 32 a cycle."""
 
 
 class _Parts(Part):
-    """Sizes and thresholds."""
+    """Priorities and thresholds."""
 
     lossless: Priorities | None = setting(
         None,
         "Priorities for which the NIC asks its peer for pauses; null: those of switch.lossless, at its "
         "default where there is no switch.",
         "assumption: NIC and switch are set up alike",
-    )
-    lossless_size: _Buffer = setting(
-        size("256KiB"),
-        "Size of the part of the lossless priorities.",
-        "assumption: about the 262,016 B that mlnx_qos shows of a ConnectX at 25 Gbit/s",
     )
     xoff: _Threshold = setting(
         "auto",
@@ -116,17 +108,9 @@ class _Parts(Part):
         "fits into, or host.tcp.mtu with TCP.",
         "assumption: set no larger than RoCE needs",
     )
-    lossy_size: _Buffer = setting(
-        size("256KiB"), "Size of the part of all others.", "assumption: as large as the lossless part"
-    )
-    cnp_threshold: Annotated[int, SIZE.between("1B", "1GiB")] | None = setting(
-        size("128KiB"),
-        "Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.",
-        f"assumption: half of lossy_size; {_WAN}, section 2.2, sees such CNPs and gives no threshold",
-    )
 
 
-class ReceiveBuffer(declared.Pause, _Parts):
+class ReceiveBuffer(declared.Pause, _Parts, declared.ReceiveBuffer):
     """The NIC's receive buffer: a part for its lossless priorities, and one for all others."""
 
     @model_validator(mode="after")
@@ -223,28 +207,12 @@ class PathOfHosts(HostPath):
     hosts: HostSet = Field(description="The hosts: h0, h0..h15, or a list of these.")
 
 
-class MemoryLoad(Part):
-    """Traffic of cores to memory, as Intel MLC makes it: each core keeps cache lines outstanding."""
-
+class _At(Part):
     host: HostSet = Field(description="Hosts, each with such cores: h0, h0..h15, or a list of these.")
-    cores: int = Field(description="Cores that do so.", ge=1, le=4096)
-    lines_per_core: int = setting(
-        10,
-        "Cache lines of 64 B that each keeps outstanding.",
-        "assumption: the line fill buffers of an Intel core before Ice Lake",
-        ge=1,
-        le=4096,
-    )
-    read_share: float = setting(
-        0.5,
-        "Share of the traffic that is read.",
-        f"{_WAN}, section 2.2: reads and writes 1:1",
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
-    )
-    start: Start = setting(0, "When it begins.", "assumption: at once")
-    stop: RunTime | None = setting(None, "When it ends; null: with the run.", "assumption: never")
+
+
+class MemoryLoad(declared.MemoryLoad, _At):
+    """Traffic of cores to memory, as Intel MLC makes it: each core keeps cache lines outstanding."""
 
     @model_validator(mode="after")
     def _ordered(self) -> MemoryLoad:

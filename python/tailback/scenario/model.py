@@ -10,8 +10,7 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tailback.controller import Checked, Factory
 from tailback.files import FileRefusedError, read_file
@@ -26,7 +25,6 @@ from tailback.scenario.classes import (
 from tailback.scenario.controllers import Controllers, Kind
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import (
-    Delay,
     Part,
     RunTime,
     Start,
@@ -44,20 +42,8 @@ from tailback.scenario.traffic import TcpStreams, Traffic
 from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
 from tailback.units import (
     I64_MAX,
-    DataSize,
-    duration,
     format_duration,
-    size,
 )
-
-PATH_MTUS: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
-
-
-def _path_mtu(value: int) -> int:
-    if value not in PATH_MTUS:
-        expected = f"one of {', '.join(f'{mtu}B' for mtu in PATH_MTUS)}"
-        raise PydanticCustomError("found_expected", "{expected}", {"expected": expected})
-    return value
 
 
 class Run(Part):
@@ -91,27 +77,11 @@ class Transport(declared.Transport):
         return self
 
 
-class Nic(Part):
+class Nic(declared.Nic):
     """The NIC of every host."""
 
-    mtu: Annotated[DataSize, AfterValidator(_path_mtu)] = setting(
-        size("1024B"),
-        "RoCE path MTU: payload of a full packet.",
-        "the largest path MTU of the IB specification that fits into an Ethernet MTU of 1500 B",
-    )
-    rx_latency: Delay = setting(
-        duration("300ns"),
-        "From a packet's last bit on the wire to the transport.",
-        "assumption: no vendor document says; the same order as a switch",
-    )
     qos: Classification = Field(
         default_factory=Classification, description="Classes of what the NIC sends and receives."
-    )
-    ect: bool = setting(
-        True,
-        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of "
-        "soft-RoCE without a traffic class; RED drops what it would mark.",
-        "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)",
     )
     cnp_priority: CnpPriority = setting(
         6,

@@ -19,17 +19,17 @@ class CodePoint(NamedTuple):
 
 
 def code_point(priority: int, dscp: int | None = None) -> CodePoint:
-    """The marks of a priority; without a DSCP its class selector (RFC 2474, section 4.2.2)."""
+    """The code point of a priority; without a DSCP its class selector (RFC 2474, section 4.2.2)."""
     return CodePoint(8 * priority if dscp is None else dscp, priority)
 
 
 def cnp_code_point(host: Host) -> CodePoint | None:
-    """The marks of CNPs; None: those of the packets that they answer."""
+    """The code point of CNPs; None: that of the packets that they answer."""
     return None if isinstance(host.cnp_priority, str) else code_point(host.cnp_priority)
 
 
 def code_points(scenario: Scenario) -> list[CodePoint]:
-    """All marks that packets of a run carry, each once, lowest first."""
+    """All code points that packets of a run carry, each once, lowest first."""
     from tailback.workload import messages_of
 
     of_cnps = cnp_code_point(scenario.host)
@@ -43,17 +43,17 @@ def code_points(scenario: Scenario) -> list[CodePoint]:
     return sorted(found)
 
 
-def classes(marks: list[CodePoint], classification: Classification) -> list[int]:
+def classes(points: list[CodePoint], classification: Classification) -> list[int]:
     """The class of each."""
-    return [classification.class_of(*mark) for mark in marks]
+    return [classification.class_of(*point) for point in points]
 
 
 def strict_of(host: Host) -> list[int]:
     """Classes of the NIC with strict priority."""
     if host.strict is not None:
         return list(host.strict)
-    mark = cnp_code_point(host)
-    return [] if mark is None else [host.qos.class_of(*mark)]
+    point = cnp_code_point(host)
+    return [] if point is None else [host.qos.class_of(*point)]
 
 
 def weights_plan(weights: dict[int, int] | None) -> list[int] | None:
@@ -80,7 +80,7 @@ def ecn_plan(switch: Switch, rates: Iterable[int]) -> list[dict[str, Any]]:
         marked = every if switch.ecn.priorities is None else switch.ecn.priorities
         entries.insert(0, (switch.ecn, [priority for priority in marked if priority not in own]))
     return [
-        {"rate_bps": rate, "priorities": priorities, "k_min_bytes": low, "k_max_bytes": high, "p_max": most}
+        {"rate_bps": rate, "priorities": priorities, "k_min": low, "k_max": high, "p_max": most}
         for ecn, priorities in entries
         if priorities
         for rate in (sorted(set(rates)) if ecn.by_rate else [None])

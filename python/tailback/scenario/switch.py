@@ -7,35 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.by_rate import ShareByRate, SizeByRate, at_rate, rates_of
+from tailback.scenario.by_rate import at_rate, rates_of
 from tailback.scenario.classes import Classification, Pools, Priorities, Weights
-from tailback.scenario.fields import Delay, Part, refuse, setting
-from tailback.units import SIZE, duration, format_rate, format_size, size
+from tailback.scenario.fields import Part, refuse, setting
+from tailback.units import SIZE, format_rate, format_size
 
-_Buffer = Annotated[int, SIZE.between("1B", "4294967295B")]
 _Headroom = Annotated[int | Literal["auto"], SIZE.or_word("auto")]
 _Shared = Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")]
 
 
-class Thresholds(Part):
+class Thresholds(declared.Thresholds):
     """Thresholds of ECN marking."""
-
-    k_min: SizeByRate = setting(
-        size("150KB"),
-        "No marks up to this queue; for all ports, or by the port's rate.",
-        '"RoCE Rocks without PFC", section 3.1',
-    )
-    k_max: SizeByRate = setting(
-        size("1500KB"),
-        "Every packet is marked above this queue; for all ports, or by the port's rate.",
-        '"RoCE Rocks without PFC", section 3.1',
-    )
-    p_max: ShareByRate = setting(
-        1.0,
-        "Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by "
-        "the port's rate.",
-        "Mellanox community DOC-2500: always marked above the maximum, linear between",
-    )
 
     @property
     def settings(self) -> tuple[int | dict[int, int], int | dict[int, int], float | dict[int, float]]:
@@ -108,26 +90,16 @@ class Pfc(declared.Pause, declared.Pfc, _Kept):
         return self
 
 
-class Switch(Part):
+class Switch(declared.Switch):
     """The switch: output queues behind one shared buffer."""
 
     qos: Classification = Field(
         default_factory=Classification, description="Classes of the packets that arrive."
     )
-    buffer: _Buffer = setting(
-        size("16MB"),
-        "Packet memory, headroom included.",
-        'assumption: "RoCE Rocks without PFC" gives none; Spectrum (SN2700) has 16 MB',
-    )
     shared: _Shared = setting(
         "auto",
         "What all queues share of the buffer. auto: all that headroom leaves.",
         "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
-    )
-    latency: Delay = setting(
-        duration("300ns"),
-        "From a packet's last bit at the ingress to the egress queue.",
-        "assumption: no document separates it; the order of a data centre switch's port-to-port latency",
     )
     lossless: Priorities = setting(
         [3],
@@ -155,22 +127,6 @@ class Switch(Part):
     )
     ecn_by_priority: list[EcnOfPriorities] = setting(
         [], "Other thresholds for some priorities.", "assumption: the same for all", max_length=8
-    )
-    ingress_alpha: float = setting(
-        1.0,
-        "An ingress priority group may hold this many times the free buffer.",
-        "Linux mlxsw spectrum_buffers.c, Spectrum-1: ingress threshold 8 = alpha 1",
-        gt=0.0,
-        le=1024.0,
-        allow_inf_nan=False,
-    )
-    egress_alpha: float = setting(
-        2.0,
-        "A lossy egress queue may hold this many times the free buffer.",
-        "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2",
-        gt=0.0,
-        le=1024.0,
-        allow_inf_nan=False,
     )
     pfc: Pfc = Field(default_factory=Pfc, description="Priority flow control of the lossless priorities.")
     watchdog: declared.Watchdog | None = setting(

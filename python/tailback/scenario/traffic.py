@@ -8,17 +8,18 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tailback.scenario import declared
 from tailback.scenario.controllers import Kind
 from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL, HostSet
-from tailback.scenario.tcp import MOST_CONNECTIONS
 from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
-from tailback.units import SIZE, duration, format_duration, size
+from tailback.units import duration, format_duration, size
 
 PERFTEST = "perftest, ib_write_bw"
 _PERFTEST_LAT = "perftest, ib_write_lat"
 IPERF = "iperf3"
-Message = Annotated[int, SIZE.between("1B", "2GiB")]
+Message = Annotated[int, declared.Write.model_fields["message"].metadata[0]]
+"""A size of a message, as writers have it."""
 _PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
 _ROCKS = '"RoCE Rocks without PFC", section'
 _PRIORITY_TEXT = "Priority (PCP) of data and ACKs."
@@ -29,44 +30,34 @@ _CONGESTION = "host.congestion, host.congestion_by_host"
 _HOSTS = "assumption: the whole network takes part"
 
 
-class Write(Part):
-    """RDMA WRITEs as ib_write_bw posts them, from every host in from to every other host in to."""
+class _Ends(Part):
+    """Between which hosts, and in which class."""
 
     # from is a keyword of Python; Arrow tables and the plan say src and dst.
     model_config = ConfigDict(populate_by_name=False)
 
-    kind: Literal["write"] = Field(description="The kind of traffic.")
+    kind: str
     from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, all, or a list of these.")
     to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
-    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
-    qps: int = setting(1, "Queue pairs of each pair of hosts.", f"{PERFTEST} -q", ge=1, le=1_000_000)
-    message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
-    depth: int = setting(
-        128, "Messages outstanding on a queue pair.", f"{PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
-    )
-    messages: int | None = setting(
-        None,
-        "Messages of each queue pair; null: until stop or the end of the run.",
-        f"{PERFTEST} -D: for a duration",
-        ge=1,
-        le=2**40,
-    )
-    start: Start = setting(0, "Earliest time of the first message.", "assumption: at once")
     start_interval: Start = setting(
         0,
         "Each sending host starts this much after the one before, in the order of from.",
         "assumption: all at the same time",
     )
-    start_spread: Start = setting(
-        0,
-        "Each pair of hosts also draws a delay of its own, uniformly from 0 to this.",
-        "assumption: none",
-    )
-    stop: RunTime | None = setting(
-        None, "No message is posted from here on; null: until the end of the run.", "assumption: never"
-    )
+
+
+class _Controlled(_Ends):
+    """As RoCE has it."""
+
+    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
+    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+
+
+class Write(declared.Write, _Controlled):
+    """RDMA WRITEs as ib_write_bw posts them, from every host in from to every other host in to."""
+
+    kind: Literal["write"] = Field(description="The kind of traffic.")
     bidirectional: bool = setting(
         False, "Every pair has as many queue pairs in the opposite direction.", f"{PERFTEST} -b: off"
     )
@@ -101,40 +92,12 @@ class WriteLatency(Part):
     start: Start = setting(0, "Time of the first message.", "assumption: at once")
 
 
-class TcpStreams(Part):
+class TcpStreams(declared.TcpConnections, _Ends):
     """TCP connections as iperf3 has them, from every host in from to every other host in to."""
 
-    model_config = ConfigDict(populate_by_name=False)
-
     kind: Literal["tcp"] = Field(description="The kind of traffic.")
-    from_: HostSet = Field(alias="from", description="Sending hosts: h0, h0..h15, all, or a list of these.")
-    to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
     priority: Priority = setting(0, "Priority of data and ACKs.", "IEEE 802.1Q: best effort, unless marked")
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    connections: int = setting(
-        1, "Connections of each pair of hosts.", f"{IPERF} -P", ge=1, le=MOST_CONNECTIONS
-    )
-    bytes: Annotated[int, SIZE.between("1B")] | None = setting(
-        None,
-        "What each connection sends; null: until stop or the end of the run.",
-        f"{IPERF} -t: for a duration",
-    )
-    start: Start = setting(0, "Earliest time of the first byte.", "assumption: at once")
-    start_interval: Start = setting(
-        0,
-        "Each sending host starts this much after the one before, in the order of from.",
-        "assumption: all at the same time",
-    )
-    start_spread: Start = setting(
-        0,
-        "Each connection also draws a delay of its own, uniformly from 0 to this.",
-        "assumption: none",
-    )
-    stop: RunTime | None = setting(
-        None,
-        "The application writes nothing from here on; null: until the end of the run.",
-        "assumption: never",
-    )
     bidirectional: bool = setting(
         False, "Every pair has as many connections in the opposite direction.", f"{IPERF} --bidir: off"
     )

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.fields import Part, RunTime, Start, refuse, setting, stop_after_start
+from tailback.scenario.fields import Part, refuse, setting, stop_after_start
 from tailback.scenario.network import Network
 from tailback.scenario.qdisc import Noqueue, Qdisc
-from tailback.units import DURATION, SIZE, duration, format_duration, size
+from tailback.units import SIZE, duration, format_duration, size
 
 PRODUCER, CONSUMER = "producer", "consumer"
 """The two namespaces."""
@@ -25,7 +25,6 @@ _SWEEP = "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt)"
 
 LONGEST_TX_USECS = duration("8s")
 """Half of the watchdog of 64 packets at 250 ms each: v7 of the series, patch 5."""
-_Work = Annotated[int, DURATION.between("1ps", "10s")]
 _Payload = Annotated[int, SIZE.between("1B", "1472B")]
 
 
@@ -67,6 +66,7 @@ class Veth(declared.Veth):
 
 
 class _Between(Part):
+    kind: str
     from_: Namespace = Field(
         "producer",
         alias="from",
@@ -74,75 +74,54 @@ class _Between(Part):
         json_schema_extra={"source": "assumption: towards the consumer"},
     )
     to: Namespace = setting("consumer", "Receiving namespace.", "assumption: towards the consumer")
-    start: Start = setting(0, "When it begins.", "assumption: at once")
-    stop: RunTime | None = setting(
-        None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
-    )
-
     model_config = ConfigDict(populate_by_name=False)
 
     @model_validator(mode="after")
     def _ordered(self) -> _Between:
         if self.from_ == self.to:
             raise refuse("to", f'"{self.to}"', "the other namespace")
-        stop_after_start(self.start, self.stop)
         return self
 
 
-class UdpFlood(_Between):
+class UdpFlood(declared.Datagrams, _Between):
     """UDP datagrams through one socket, as fast as a thread can call sendto, or at a rate."""
 
     kind: Literal["udp-flood"] = Field(description="The kind of traffic.")
     payload: _Payload = setting(size("1400B"), "Payload of a datagram.", f"{_TEST}: PKT_SIZE")
-    send: _Work = setting(
-        duration("1.5us"),
-        "A call of sendto, down to the device.",
-        "assumption: about 0.7 million calls a second of one core, of datagrams of 1400 B",
-    )
-    interval: Start = setting(0, "Time between two calls; 0us: as fast as it can.", "assumption: a flood")
-    sndbuf: Annotated[int, SIZE.between("1B")] = setting(
-        size("212992B"),
-        "Memory that the socket's packets may take until the receiver has them, as the kernel counts it: "
-        "twice what setsockopt is given.",
-        "Linux net/core/sock.c: sysctl net.core.wmem_default",
-    )
-    blocking: bool = setting(
-        True,
-        "A sender that finds no room sleeps until half of it is free; false: it tries again at once "
-        "(MSG_DONTWAIT in a loop).",
-        "POSIX: a socket blocks",
-    )
+
+    @model_validator(mode="after")
+    def _begins(self) -> UdpFlood:
+        stop_after_start(self.start, self.stop)
+        return self
 
 
-class Ping(_Between):
+class Ping(declared.Pings, _Between):
     """ICMP echo requests at regular intervals, and the round trips of their answers."""
 
     kind: Literal["ping"] = Field(description="The kind of traffic.")
-    interval: RunTime = setting(duration("200ms"), "Time between two requests.", f"{_TEST}: ping -i 0.2")
-    spread: Start = setting(
-        duration("4ms"),
-        "Each request is sent up to this much later, drawn uniformly; less than interval.",
-        "iputils: ping sleeps in recvmsg with SO_RCVTIMEO, which counts in jiffies; assumption: HZ is 250",
-    )
     payload: _Payload = setting(size("56B"), "Payload of a request.", "iputils ping -s")
 
     @model_validator(mode="after")
     def _spread(self) -> Ping:
+        stop_after_start(self.start, self.stop)
         if self.spread >= self.interval:
             most = f"less than interval, {format_duration(self.interval)}"
             raise refuse("spread", format_duration(self.spread), most)
         return self
 
 
-class XdpFrames(_Between):
+class XdpFrames(declared.Frames, _Between):
     """XDP frames that are redirected to the sender's device in batches: past its qdisc and its limit."""
 
     kind: Literal["xdp-frames"] = Field(description="The kind of traffic.")
-    batch: int = setting(64, "Frames of a batch.", "v7 of the series: batches of 16 to 64", ge=1, le=4096)
-    interval: RunTime = Field(description="Time between two batches.")
     frame: Annotated[int, SIZE.between("34B", "1514B")] = setting(
         size("60B"), "An Ethernet frame without FCS.", "IEEE 802.3: the shortest"
     )
+
+    @model_validator(mode="after")
+    def _begins(self) -> XdpFrames:
+        stop_after_start(self.start, self.stop)
+        return self
 
 
 BETWEEN_NAMESPACES = (UdpFlood, Ping, XdpFrames)

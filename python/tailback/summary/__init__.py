@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import slowdown
+from tailback.measures.fairness import jain, min_max
+from tailback.measures.jobs import jobs
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded
@@ -58,6 +60,7 @@ def summarise(result: Recorded) -> dict[str, Any]:
         "standing_queue": _standing(result, since),
         "faults": result.faults,
         "fct": slowdown.summarise(result),
+        "jobs": [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
         "link_events": result.setup.link_events,
         "flows": {
             "all": result.flows.num_rows,
@@ -88,8 +91,8 @@ def _fairness(result: Recorded, since: measures.Since) -> dict[str, Any]:
     fastest = max(goodputs, key=lambda host: goodputs[host], default=None)
     return {
         "senders": len(result.senders),
-        "jain": number(measures.jain_index(result, since)),
-        "min_max_ratio": number(measures.min_max_ratio(result, since)),
+        "jain": number(jain(list(goodputs.values()))),
+        "min_max_ratio": number(min_max(list(goodputs.values()))),
         "slowest": None if slowest is None else {"host": slowest, "bps": number(goodputs[slowest])},
         "fastest": None if fastest is None else {"host": fastest, "bps": number(goodputs[fastest])},
         "variation_100ms": number(measures.sender_variation(result, since)),
@@ -130,12 +133,15 @@ def _losses(result: Recorded) -> dict[str, Any]:
 def _pauses(result: Recorded) -> dict[str, Any]:
     pauses = [pause for pause in result.meta["pauses"] if pause["rx_frames"] or pause["paused_ps"]]
     worst = max(pauses, key=lambda pause: pause["max_share_of_a_second"], default=None)
+    longest = max(pauses, key=lambda pause: pause["paused_ps"], default=None)
+    share = longest["paused_ps"] / PS_PER_S / result.bins.end_s if longest and result.bins.end_s else 0.0
     return {
         "lossless_priorities": result.setup.lossless,
         "frames": int(measures.pause_frames(result)),
         "transitions": sum(pause["transitions"] for pause in pauses),
         "ports": len(pauses),
         "largest_share_of_a_second": measures.largest_pause_share(result),
+        "paused_longest": None if longest is None else {"port": longest["port"], "share_of_run": share},
         "most_paused": None if worst is None else {"port": worst["port"], "priority": worst["priority"]},
         "last_pause_s": measures.last_pause(result),
     }

@@ -59,6 +59,7 @@ def sweep(
     resume: bool = False,
     jobs: int | None = None,
     executor: Executor | None = None,
+    on: str | None = None,
     progress: Progress | None = None,
     **design: Any,
 ) -> SweepResult:
@@ -76,6 +77,7 @@ def sweep(
         jobs: Runs at a time; default: as many as there are cores.
         executor: Where the runs are carried out; default: in processes of this machine. Any
             `concurrent.futures.Executor` will do that can import tailback where it works; it is shut down.
+        on: `ray`, the Ray cluster of this machine, or `ray://host:10001`, in place of an executor.
         progress: Told what happens.
         design: See `source`.
 
@@ -93,13 +95,16 @@ def sweep(
             source if isinstance(source, Design) else read_design(design if source is None else source)
         )
         planned = _plan(asked)
+        if on is not None:
+            from tailback.executors.ray import RayTasks
+
+            executor = stack.enter_context(RayTasks(on))
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
             replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
-        rows, interrupted = _run_all(
-            asked, planned, folder, jobs or _cores(), executor, progress or Progress()
-        )
+        jobs = jobs or getattr(executor, "jobs", None) or _cores()
+        rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or Progress())
         result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
         if folder is not None:
             with signals.noted():

@@ -6,14 +6,13 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tailback.executors import tell
 from tailback.running import run_checked
 from tailback.scenario import Scenario, load
 from tailback.sweeps.shown import Shown
+from tailback.version import build
 
 _REPORT_S = 0.25
 """Time between two reports of a run's progress."""
@@ -21,18 +20,6 @@ _REPORT_S = 0.25
 
 class Changed(RuntimeError):  # noqa: N818  it is what was found
     """A scenario is not any more what it was when the sweep began."""
-
-
-@cache
-def build() -> str:
-    """What runs here: a hash of all files of the installed package, engine and measures among them."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parents[1]
-    for file in sorted(package.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            digest.update(f"{file.relative_to(package)}\0".encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def digest_of(scenario: Scenario) -> str:

@@ -1,11 +1,22 @@
 //! What controllers inside a host share: how they read the IIO's counter, and how they hold back the CPUs' memory traffic.
 
+use std::ops::RangeInclusive;
+
+use super::parameters::FallingRates;
 use crate::units::{Rate, Time};
 
 /// Size of a cache line, which occupancies are counted in.
 pub const CACHE_LINE_BYTES: u64 = 64;
-/// Most levels of memory bandwidth.
-pub const MAX_LEVELS: usize = 16;
+/// Between two readings of the counters: an agent that read them more often would take most of a run's events.
+pub(super) const INTERVALS: RangeInclusive<Time> = Time::from_ns(10)..=Time::from_ms(1000);
+/// Of the IIO, in MHz.
+pub(super) const CLOCKS: RangeInclusive<u32> = 1..=100_000;
+/// Occupancies, in cache lines.
+pub(super) const LINES: RangeInclusive<f64> = 0.0..=1e6;
+/// Where levels of RHCC's paper come from.
+pub(super) const WAN: &str = "Wan et al. (RHCC), APNet 2024";
+/// Where constants of hostCC come from.
+pub(super) const MODULE: &str = "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC)";
 
 /// A cumulative counter, read now and then.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,43 +50,15 @@ impl OccupancyMeter {
     }
 }
 
-/// Whether an occupancy can be measured and compared so.
-pub(super) fn check_occupancy(clock_hz: u64, threshold: f64) -> Result<(), String> {
-    if clock_hz == 0 {
-        return Err("clock_hz must be above 0".into());
-    }
-    if !(threshold >= 0.0 && threshold.is_finite()) {
-        return Err("threshold is below 0".into());
-    }
-    Ok(())
-}
-
 /// Levels of the memory bandwidth that is left to CPUs, as Intel's Memory Bandwidth Allocation sets them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LadderParameters {
-    /// Bandwidth of each level, falling.
-    pub levels: Vec<Rate>,
+    /// Bandwidth of each level.
+    pub levels: FallingRates,
     /// What writing a level's register takes. It has its effect then, and no other is written meanwhile.
     pub write_time: Time,
     /// Least time between the effect of a level and the next one up.
     pub raise_interval: Time,
-}
-
-impl LadderParameters {
-    /// # Errors
-    /// One line naming the parameter that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
-        if self.levels.is_empty() || self.levels.len() > MAX_LEVELS {
-            return Err(format!("levels: {} are not 1 to {MAX_LEVELS}", self.levels.len()));
-        }
-        if self.levels.contains(&Rate(0)) {
-            return Err("levels: a level of 0 would never end what a core waits for".into());
-        }
-        if self.levels.windows(2).any(|pair| pair[0] <= pair[1]) {
-            return Err("levels do not fall".into());
-        }
-        Ok(())
-    }
 }
 
 /// A host's place on its ladder of levels.

@@ -14,39 +14,49 @@
 //! 150 Gbit/s, as wrong readings (its average of I so stays where it was on a host that falls silent); that its two threads
 //! poll at intervals of their own (here one agent reads both counters).
 
-use super::host::{check_occupancy, Counter, Ladder, LadderParameters, OccupancyMeter};
+use super::host::{Counter, Ladder, LadderParameters, OccupancyMeter, CLOCKS, INTERVALS, LINES, MODULE};
+use super::parameters::{FallingRates, DELAY, POSITIVE_RATE, SHARE};
 use crate::units::{Rate, Time};
 
-/// Parameters of a host.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostCcParameters {
-    /// The IIO's clock: its counter grows by the occupancy at every cycle.
-    pub clock_hz: u64,
-    /// I_T, cache lines.
-    pub iio_threshold: f64,
-    /// Weight of the newest occupancy in its average.
-    pub iio_weight: f64,
-    /// B_T.
-    pub pcie_threshold: Rate,
-    /// Weight of the newest bandwidth in its average.
-    pub pcie_weight: f64,
-    /// The levels and how they are written.
-    pub ladder: LadderParameters,
-    /// Whether packets are marked.
-    pub mark: bool,
+crate::parameters! {
+    /// HostCC: the receiver sets its CPUs' memory bandwidth and marks packets before the transport.
+    pub struct HostCcParameters {
+        /// Time between two readings of the counters.
+        sample_interval: Time = Time::from_us(1), in INTERVALS,
+            source "assumption: below a round trip; hostCC's module polls its registers without a pause";
+        /// Clock of the IIO in MHz: its counter grows by the occupancy at every cycle.
+        iio_clock_mhz: u32 = 500, in CLOCKS, source format!("{MODULE}: Intel Cascade Lake");
+        /// I_T in cache lines of 64 B.
+        iio_threshold: f64 = 70.0, in LINES, source format!("{MODULE}: target_iio_thresh");
+        /// Weight of the newest occupancy in its average.
+        iio_weight: f64 = 0.125, in SHARE, source format!("{MODULE}: 1/8");
+        /// B_T: PCIe bandwidth promised to the network. auto: 84 % of the link's rate.
+        pcie_threshold: Rate, or auto, in POSITIVE_RATE, source format!("{MODULE}: 84 Gbit/s at 100 Gbit/s");
+        /// Weight of the newest bandwidth in its average.
+        pcie_weight: f64 = 0.00390625, in SHARE, source format!("{MODULE}: 1/256");
+        /// Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.
+        levels: FallingRates = [265_600, 185_900, 106_200, 26_600, 1].map(Rate::from_mbps).into(), in POSITIVE_RATE,
+            source format!("assumption: {MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of the 33.2 GB/s that Wan et al. measured");
+        /// What writing a level takes; it has its effect then, and nothing else is decided meanwhile.
+        write_time: Time = Time::from_us(20), in DELAY,
+            source "assumption: no source gives it; registers of other cores are written through interrupts to them";
+        /// Least time between two levels up.
+        raise_interval: Time = Time::from_us(150), in DELAY, source format!("{MODULE}: REDUCTION_TIMEOUT_US");
+        /// Whether packets are marked CE while the occupancy is above iio_threshold.
+        mark: bool = true, source MODULE;
+    }
 }
 
 impl HostCcParameters {
-    /// # Errors
-    /// One line naming the parameter that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
-        check_occupancy(self.clock_hz, self.iio_threshold)?;
-        for (name, weight) in [("iio_weight", self.iio_weight), ("pcie_weight", self.pcie_weight)] {
-            if !(weight > 0.0 && weight <= 1.0) {
-                return Err(format!("{name} is not above 0 and up to 1"));
-            }
-        }
-        self.ladder.check()
+    /// The levels and how they are written.
+    pub fn ladder(&self) -> LadderParameters {
+        let HostCcParameters { levels, write_time, raise_interval, .. } = *self;
+        LadderParameters { levels, write_time, raise_interval }
+    }
+
+    /// Cycles of the IIO in a second.
+    pub fn clock_hz(&self) -> u64 {
+        self.iio_clock_mhz as u64 * 1_000_000
     }
 }
 
@@ -91,17 +101,18 @@ impl HostCc {
         iio_counter: u64,
         pcie_bytes: u64,
     ) -> Option<Rate> {
-        let written = self.ladder.on_time(&p.ladder, now);
-        let readings = (self.meter.sample(now, iio_counter, p.clock_hz), self.pcie.sample(now, pcie_bytes));
+        let ladder = p.ladder();
+        let written = self.ladder.on_time(&ladder, now);
+        let readings = (self.meter.sample(now, iio_counter, p.clock_hz()), self.pcie.sample(now, pcie_bytes));
         let (Some(occupancy), Some(bytes_per_second)) = readings else { return written };
         self.occupancy += p.iio_weight * (occupancy - self.occupancy);
         self.bandwidth += p.pcie_weight * (bytes_per_second * 8.0 - self.bandwidth);
         self.marks = p.mark && self.occupancy > p.iio_threshold;
         let promised = p.pcie_threshold.0 as f64;
         let changed = if self.bandwidth < promised && self.occupancy > p.iio_threshold {
-            self.ladder.lower(&p.ladder, now)
+            self.ladder.lower(&ladder, now)
         } else if self.bandwidth > promised && self.occupancy < p.iio_threshold {
-            self.ladder.raise(&p.ladder, now)
+            self.ladder.raise(&ladder, now)
         } else {
             None
         };

@@ -6,7 +6,7 @@ use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
 use super::classes::Classes;
-use super::drops::Drops;
+use super::drops::DropsByLane;
 use super::lanes::{Lanes, CLASSES};
 use super::packet::{Arena, DataTally, Fifo, KINDS};
 use super::pause::{PauseFrames, Pausing};
@@ -129,7 +129,7 @@ impl Fabric {
             groups: Lanes::new(count, IngressGroup::EMPTY),
             pausing: Lanes::new(count, Pausing::IDLE),
             pauses: Lanes::new(count, PauseSink::default()),
-            drops: Lanes::new(count, Drops::default()),
+            drops: DropsByLane::default(),
             dropped: Lanes::new(count, [0; 2]),
             pause_logs: BTreeMap::new(),
             pause_frames: PauseFrames::default(),

@@ -1,5 +1,7 @@
 //! Why packets are dropped, and how many were.
 
+use std::collections::BTreeMap;
+
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -93,3 +95,34 @@ pub(crate) struct Tally {
 }
 
 pub(crate) type Drops = [Tally; DropReason::ALL.len()];
+
+/// Drops by lane, of those lanes that dropped anything: of very many ports most never do.
+#[derive(Debug, Default)]
+pub(crate) struct DropsByLane(BTreeMap<usize, Drops>);
+
+static NO_DROPS: Drops = [Tally { packets: 0, bytes: 0 }; DropReason::ALL.len()];
+
+impl DropsByLane {
+    /// Of a lane, if it dropped anything.
+    pub fn get(&self, lane: usize) -> Option<&Drops> {
+        self.0.get(&lane)
+    }
+
+    /// Lanes that dropped anything, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Drops)> {
+        self.0.iter().map(|(&lane, drops)| (lane, drops))
+    }
+}
+
+impl std::ops::Index<usize> for DropsByLane {
+    type Output = Drops;
+    fn index(&self, lane: usize) -> &Drops {
+        self.0.get(&lane).unwrap_or(&NO_DROPS)
+    }
+}
+
+impl std::ops::IndexMut<usize> for DropsByLane {
+    fn index_mut(&mut self, lane: usize) -> &mut Drops {
+        self.0.entry(lane).or_default()
+    }
+}

@@ -29,6 +29,11 @@ impl<T> Lanes<T> {
         (0..self.len()).map(|lane| &self[lane])
     }
 
+    /// All ports of a class.
+    pub fn of_class(&self, class: u8) -> &[T] {
+        &self.0[class as usize]
+    }
+
     /// All classes of a port.
     pub fn of_port(&self, port: usize) -> impl Iterator<Item = &T> {
         self.0.iter().map(move |entries| &entries[port])

@@ -35,7 +35,7 @@ use tailback_proto::units::Time;
 use crate::engine::Stream;
 use crate::run::Run;
 use classes::Classes;
-use drops::Drops;
+use drops::DropsByLane;
 use lanes::Lanes;
 use packet::{Arena, DataTally, KINDS};
 use pause::{PauseFrames, PauseLogs, Pausing};
@@ -72,7 +72,7 @@ pub(crate) struct Fabric {
     pub groups: Lanes<IngressGroup>,
     pub pausing: Lanes<Pausing>,
     pub pauses: Lanes<PauseSink>,
-    pub drops: Lanes<Drops>,
+    pub drops: DropsByLane,
     /// By lane: packets dropped by its egress queue and by its ingress group.
     pub dropped: Lanes<[u64; 2]>,
     pub pause_logs: PauseLogs,
@@ -117,6 +117,23 @@ impl Fabric {
     /// Whether a port is a bridge's.
     pub fn is_bridge(&self, port: usize) -> bool {
         self.ports[port].owner as usize >= self.hosts + self.switches.len()
+    }
+
+    /// Classes that any port ever had a packet or a pause of, or counts anything of.
+    pub fn classes_in_use(&self) -> [bool; CLASSES] {
+        let mut used: [bool; CLASSES] = std::array::from_fn(|class| {
+            let class = class as u8;
+            self.queues.of_class(class).iter().any(|queue| !queue.is_untouched())
+                || self
+                    .groups
+                    .of_class(class)
+                    .iter()
+                    .any(|group| group.rx_packets | group.rx_bytes | group.bytes() as u64 > 0)
+                || self.pauses.of_class(class).iter().any(|pause| pause.frames > 0)
+                || self.pausing.of_class(class).iter().any(|pausing| pausing.frames > 0)
+        });
+        self.drops.iter().for_each(|(lane, _)| used[port_and_class(lane).1 as usize] = true);
+        used
     }
 
     /// Packets put on a link so far, of any kind.

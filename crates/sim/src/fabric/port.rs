@@ -122,6 +122,12 @@ impl ClassQueue {
         tx_bytes: 0,
     };
 
+    /// Whether nothing ever was in it, or is counted of it.
+    pub fn is_untouched(&self) -> bool {
+        let counted = self.rx_packets | self.rx_bytes | self.tx_packets | self.tx_bytes | self.bytes as u64;
+        counted == 0 && self.fifo.is_empty()
+    }
+
     /// A packet comes in and leaves at once.
     #[inline]
     pub fn pass(&mut self, bytes: u32) {

@@ -143,8 +143,8 @@ impl Marking {
     /// Adds the next lane; refuses more than 255 different thresholds.
     pub fn add(&mut self, ecn: Option<&EcnPlan>) -> Result<(), &'static str> {
         let thresholds = ecn.map_or(Marking::NEVER, |ecn| EcnThresholds {
-            k_min_bytes: ecn.k_min_bytes,
-            k_max_bytes: ecn.k_max_bytes,
+            k_min_bytes: ecn.k_min.0,
+            k_max_bytes: ecn.k_max.0,
             p_max: ecn.p_max,
         });
         let known = self.kinds.iter().position(|kind| *kind == thresholds);

@@ -1,7 +1,7 @@
 //! Fabrics without a run around them: a switch alone, driven by its events.
 
 use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::units::{Bytes, Rate, Time};
 
 use super::build::NewPort;
 use super::classes::{Classes, ONE_CLASS};
@@ -60,9 +60,9 @@ pub(crate) fn packet(dst: u16, number: u32, wire_bytes: u16) -> Packet {
 /// Hosts at the ports of a switch whose class is lossless.
 fn star(hosts: usize, shared_bytes: u64) -> Fabric {
     let model = SwitchModelPlan {
-        buffer_bytes: 1 << 20,
+        buffer: Bytes(1 << 20),
         shared_bytes,
-        latency_ps: 0,
+        latency: Time::ZERO,
         class_of: vec![0],
         lossless: vec![0],
         strict: vec![],

@@ -6,7 +6,7 @@ use tailback_proto::units::Time;
 use super::drops::DropReason;
 use super::packet::Packet;
 use super::port::{LOSSY, RECLASSIFIES};
-use super::{Arrived, Fabric};
+use super::{lane, Arrived, Fabric};
 use crate::engine::uniform;
 use crate::event::Event;
 
@@ -177,7 +177,7 @@ impl Fabric {
     /// behind.
     pub fn drop_packet(&mut self, port: usize, index: u32, reason: DropReason) {
         let Packet { kind, class, .. } = self.packets[index];
-        let tally = &mut self.drops[(port, class)][reason as usize];
+        let tally = &mut self.drops[lane(port, class)][reason as usize];
         tally.packets += 1;
         tally.bytes += self.packets[index].frame_bytes() as u64;
         self.dropped[(port, class)][reason.is_ingress() as usize] += 1;

@@ -11,7 +11,7 @@ use tailback_proto::units::Time;
 
 use crate::event::Event;
 use crate::nic::Nics;
-use crate::plan::{NicPlan, Plan, PlanError};
+use crate::plan::{NicPlan, Plan};
 use crate::run::Run;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -26,8 +26,8 @@ pub(crate) enum Control {
 impl Control {
     fn clock_hz(&self) -> u64 {
         match self {
-            Control::Rhcc(p, _) => p.clock_hz,
-            Control::HostCc(p, _) => p.clock_hz,
+            Control::Rhcc(p, _) => p.clock_hz(),
+            Control::HostCc(p, _) => p.clock_hz(),
         }
     }
 }
@@ -81,22 +81,16 @@ impl Agent {
 }
 
 /// Puts an agent on each host that receives and is to have one.
-pub(crate) fn agents(plan: &Plan, run: &mut Run, nics: &Nics) -> Result<Vec<Agent>, PlanError> {
+pub(crate) fn agents(plan: &Plan, run: &mut Run, nics: &Nics) -> Vec<Agent> {
     let receiving: BTreeSet<u16> = nics.send_qps.iter().map(|s| s.dst).collect();
     let mut agents = Vec::new();
     for host in receiving {
         let nic = plan.hosts[host as usize].nic;
-        let (interval_ps, control) = match agent_control(&plan.nics[nic]) {
-            Ok(None) => continue,
-            Ok(Some(found)) => found,
-            Err((part, problem)) => {
-                return Err(PlanError::Impossible { place: format!("nics[{nic}].{part}"), problem })
-            }
-        };
+        let Some((interval, control)) = agent_control(&plan.nics[nic]) else { continue };
         run.schedule(Time::ZERO, Event::AgentSample(agents.len() as u32));
-        agents.push(Agent { host: host as u32, interval: Time(interval_ps), control, level_changes: 0 });
+        agents.push(Agent { host: host as u32, interval, control, level_changes: 0 });
     }
-    Ok(agents)
+    agents
 }
 
 /// The IIO's counter, which adds the lines in its buffer at every cycle, from the integral of its bytes over picoseconds.
@@ -104,15 +98,12 @@ fn iio_cycles(byte_ps: u128, clock_hz: u64) -> u64 {
     (byte_ps * clock_hz as u128 / (CACHE_LINE_BYTES as u128 * PS_PER_S)) as u64
 }
 
-/// What watches the counters of a host with such a NIC, and how often. Errors name the part of the plan.
-fn agent_control(plan: &NicPlan) -> Result<Option<(u64, Control)>, (&'static str, String)> {
-    if let Some(receiver) = plan.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref()) {
-        let parameters = receiver.parameters().map_err(|problem| ("rhcc.receiver", problem))?;
-        return Ok(Some((receiver.sample_interval_ps, Control::Rhcc(parameters, Default::default()))));
+/// What watches the counters of a host with such a NIC, and how often.
+fn agent_control(plan: &NicPlan) -> Option<(Time, Control)> {
+    if let Some(receiver) = plan.rhcc.as_ref().and_then(|rhcc| rhcc.receiver) {
+        return Some((receiver.sample_interval, Control::Rhcc(receiver, Default::default())));
     }
-    let Some(hostcc) = &plan.hostcc else { return Ok(None) };
-    let parameters = hostcc.parameters().map_err(|problem| ("hostcc", problem))?;
-    Ok(Some((hostcc.sample_interval_ps, Control::HostCc(parameters, Default::default()))))
+    plan.hostcc.map(|hostcc| (hostcc.sample_interval, Control::HostCc(hostcc, Default::default())))
 }
 
 #[cfg(test)]

@@ -45,7 +45,11 @@ impl Tcp {
                     problem: format!("no path from {} to {}", item.src, item.dst),
                 });
             }
-            self.sockets.items.push(Item { first, connections: item.connections, bytes: item.bytes });
+            self.sockets.items.push(Item {
+                first,
+                connections: item.connections,
+                bytes: item.bytes.map(|bytes| bytes.0),
+            });
             for connection in first..first + item.connections {
                 let cores = ends.map(|host| self.cpus.rss(host, plan.seed, connection as u64));
                 let classes = ends.map(|host| fabric.classes.of(host)[item.code_point as usize]);
@@ -95,11 +99,11 @@ impl Tcp {
 pub(crate) fn schedule(run: &mut Run, plan: &Plan) {
     for (index, item) in plan.tcp_connections.iter().enumerate() {
         let mut stream = crate::engine::stream(plan.seed, "tcp start", index as u64);
-        let offset = crate::engine::uniform(&mut stream) * item.start_spread_ps as f64;
-        let start = Time(item.start_ps + offset as u64);
+        let offset = crate::engine::uniform(&mut stream) * item.start_spread.0 as f64;
+        let start = item.start + Time(offset as u64);
         run.schedule(start, Event::TcpStart(index as u32));
-        if let Some(stop) = item.stop_ps {
-            run.schedule(Time(stop.max(start.0 + 1)), Event::TcpStop(index as u32));
+        if let Some(stop) = item.stop {
+            run.schedule(stop.max(start + Time(1)), Event::TcpStop(index as u32));
         }
     }
 }

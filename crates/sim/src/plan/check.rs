@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use super::host::check_stack;
+use super::traffic::MESSAGES;
+use super::MAX_CODE_POINTS;
 use super::{impossible, in_bounds, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
 use super::{SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan};
-use super::{MAX_CODE_POINTS, MAX_MESSAGE_BYTES, PATH_MTUS};
 use crate::fabric::lanes::CLASSES;
+use tailback_proto::units::{Bytes, Rate};
 
 /// Refuses a classification that does not name a class for every code point.
 fn check_classes(place: &str, class_of: &[u8], marks: usize) -> Result<(), PlanError> {
@@ -31,12 +33,7 @@ fn check_weights(place: &str, weights: Option<[u32; CLASSES]>) -> Result<(), Pla
 
 impl NicPlan {
     pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
-        if !PATH_MTUS.contains(&self.mtu_bytes) {
-            return Err(impossible(
-                place,
-                format!("mtu_bytes is {}, not one of {PATH_MTUS:?}", self.mtu_bytes),
-            ));
-        }
+        in_bounds(place, self)?;
         check_classes(place, &self.class_of, marks)?;
         if self.cnp_code_point.is_some_and(|mark| mark as usize >= marks) {
             return Err(impossible(place, "cnp_code_point is not in code_points"));
@@ -60,6 +57,12 @@ impl NicPlan {
             return Err(impossible(format!("{place}.host_path"), problem));
         }
         let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
+        if let Some(receiver) = receiver {
+            in_bounds(&format!("{place}.rhcc.receiver"), receiver)?;
+        }
+        if let Some(hostcc) = &self.hostcc {
+            in_bounds(&format!("{place}.hostcc"), hostcc)?;
+        }
         if (receiver.is_some() || self.hostcc.is_some()) && self.host_path.is_none() {
             return Err(impossible(
                 place,
@@ -81,16 +84,16 @@ impl NicPlan {
 
 impl SwitchModelPlan {
     /// ECN thresholds of a class of a port.
-    pub fn ecn_of(&self, rate_bps: u64, class: u8) -> Option<&EcnPlan> {
-        let with = |rate| self.ecn.iter().find(|ecn| ecn.rate_bps == rate && ecn.priorities.contains(&class));
-        with(Some(rate_bps)).or_else(|| with(None))
+    pub fn ecn_of(&self, rate: Rate, class: u8) -> Option<&EcnPlan> {
+        let with = |rate: Option<u64>| {
+            self.ecn.iter().find(|ecn| ecn.rate_bps == rate && ecn.priorities.contains(&class))
+        };
+        with(Some(rate.0)).or_else(|| with(None))
     }
 
     pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
+        in_bounds(place, self)?;
         check_classes(place, &self.class_of, marks)?;
-        if self.buffer_bytes > u32::MAX as u64 {
-            return Err(impossible(place, "buffer_bytes is above 4 GiB"));
-        }
         let marked = self.ecn.iter().flat_map(|ecn| &ecn.priorities);
         if self.lossless.iter().chain(&self.strict).chain(marked).any(|&priority| priority > 7) {
             return Err(impossible(place, "a priority is above 7"));
@@ -103,16 +106,9 @@ impl SwitchModelPlan {
             if self.ecn[..index].iter().any(same) {
                 return Err(impossible(place, "two entries of ecn have the same rate_bps and priority"));
             }
-            if ecn.k_min_bytes > ecn.k_max_bytes {
-                return Err(impossible(place, "k_min_bytes is above k_max_bytes"));
-            }
-            if !(0.0..=1.0).contains(&ecn.p_max) {
-                return Err(impossible(place, "p_max is not in 0 to 1"));
-            }
-        }
-        for (name, alpha) in [("ingress_alpha", self.ingress_alpha), ("egress_alpha", self.egress_alpha)] {
-            if !(alpha > 0.0 && alpha <= 1024.0) {
-                return Err(impossible(place, format!("{name} is not above 0 and up to 1024")));
+            in_bounds(&format!("{place}.ecn[{index}]"), ecn)?;
+            if ecn.k_min > ecn.k_max {
+                return Err(impossible(place, "k_min is above k_max"));
             }
         }
         if let (Some(xoff), Some(xon)) = (self.pfc.xoff, self.pfc.xon) {
@@ -135,20 +131,15 @@ impl SwitchModelPlan {
 
 impl WriterPlan {
     pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
+        in_bounds(place, self)?;
         if self.src == self.dst {
             return Err(impossible(place, "src and dst are the same host"));
         }
         if self.code_point as usize >= marks {
             return Err(impossible(place, "its code_point is not in code_points"));
         }
-        if self.qps == 0 || self.tx_depth == 0 {
-            return Err(impossible(place, "qps and tx_depth must be above 0"));
-        }
-        if self.message_bytes == 0 || self.message_bytes > MAX_MESSAGE_BYTES {
-            return Err(impossible(place, "message_bytes is not in 1 to 2^31 (IB specification 9.7.6)"));
-        }
-        if self.stop_ps.is_some_and(|stop| stop <= self.start_ps) {
-            return Err(impossible(place, "stop_ps is not after start_ps"));
+        if self.stop.is_some_and(|stop| stop <= self.start) {
+            return Err(impossible(place, "stop is not after start"));
         }
         Ok(())
     }
@@ -176,8 +167,9 @@ impl Plan {
             if !path.is_some_and(|path| matches!(path.target, TargetPlan::Memory(_))) {
                 return Err(impossible(place(), format!("{} has no host_path to memory", load.host)));
             }
-            if let Some(problem) = load.problem() {
-                return Err(impossible(place(), problem));
+            in_bounds(&place(), load)?;
+            if load.stop.is_some_and(|stop| stop <= load.start) {
+                return Err(impossible(place(), "stop is not after start"));
             }
         }
         Ok(())
@@ -226,11 +218,11 @@ impl Plan {
                 "src or dst is not a host"
             } else if flow.src() == flow.dst() {
                 "src and dst are the same host"
-            } else if flow.tag() >= self.flows.tags.len() {
-                "its tag is not in tags"
+            } else if flow.item() >= self.flows.items.len() {
+                "its item is not in items"
             } else if flow.code_point() as usize >= self.code_points.len() {
                 "its code_point is not in code_points"
-            } else if flow.bytes() == 0 || flow.bytes() > MAX_MESSAGE_BYTES {
+            } else if !MESSAGES.contains(&Bytes(flow.bytes())) {
                 "bytes is not in 1 to 2^31 (IB specification 9.7.6)"
             } else {
                 continue;
@@ -254,12 +246,7 @@ impl Plan {
             if link.a == link.b {
                 return Err(impossible(place, format!("both ends are {}", link.a)));
             }
-            if link.rate_bps < 1_000_000 || link.rate_bps > 100_000_000_000_000 {
-                return Err(impossible(place, "rate_bps is not in 1e6 to 1e14"));
-            }
-            if !(0.0..1.0).contains(&link.loss) {
-                return Err(impossible(place, "loss is not in 0 to below 1"));
-            }
+            in_bounds(&place, link)?;
         }
         if let Some(host) = (0..self.hosts.len()).find(|&node| ports[node] != 1) {
             return Err(impossible(&self.hosts[host].name, "a host has exactly one link"));
@@ -304,12 +291,12 @@ impl Plan {
         for (switch, kept) in self.switches.iter().zip(&kept[self.hosts.len()..]) {
             let model = &self.switch_models[switch.model];
             let headroom = kept.saturating_mul(model.lossless.len() as u64);
-            if model.shared_bytes == 0 || headroom.saturating_add(model.shared_bytes) > model.buffer_bytes {
+            if model.shared_bytes == 0 || headroom.saturating_add(model.shared_bytes) > model.buffer.0 {
                 return Err(impossible(
                     &switch.name,
                     format!(
                         "headroom of {headroom} B over all ports and lossless priorities and {} B shared do not fit its buffer of {} B",
-                        model.shared_bytes, model.buffer_bytes
+                        model.shared_bytes, model.buffer.0
                     ),
                 ));
             }

@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
-use tailback_proto::units::Bytes;
 
 use super::{in_bounds, PauseParameters, PlanError};
 use crate::fabric::lanes::CLASSES;
 pub use crate::host::path::ddio::DdioParameters;
 use crate::host::path::ddio::LINE_BYTES;
 pub use crate::host::path::settings::{
-    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, StallsParameters,
+    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, ReceiveBufferParameters,
+    StallsParameters,
 };
 
 /// What lies between a NIC's port and memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPathPlan {
-    /// Parts of the NIC's receive buffer.
+    /// Sizes of the NIC's receive buffer.
+    pub receive_buffer: ReceiveBufferParameters,
+    /// Its parts: those with an xoff have the size of the lossless part, those without one that of the lossy part.
     pub receive_buffers: Vec<ReceiveBufferPlan>,
     /// The pauses that the NIC asks for.
     pub pause: PauseParameters,
-    /// A lossy receive buffer that holds more has the NIC send CNPs of its own; none: it never does.
-    pub cnp_threshold: Option<Bytes>,
     /// The link between the NIC and the root port, and its buffer there.
     pub path: PathParameters,
     /// What a write takes beside its payload: framing, sequence number, header, LCRC.
@@ -36,8 +36,6 @@ pub struct HostPathPlan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiveBufferPlan {
-    /// Size.
-    pub bytes: u64,
     /// A pause is asked for from this fill on; none: the buffer is lossy.
     pub xoff_bytes: Option<u64>,
     /// The pause ends at this fill.
@@ -76,29 +74,10 @@ pub struct GpuPlan {
     pub stalls: Option<StallsParameters>,
 }
 
-/// A generator of memory traffic: cores that keep a number of cache lines outstanding, as Intel MLC does.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MemoryLoadPlan {
-    /// Name of the traffic item.
-    pub name: String,
-    /// Host.
-    pub host: String,
-    /// When it begins.
-    pub start_ps: u64,
-    /// When it ends; none: with the run.
-    pub stop_ps: Option<u64>,
-    /// Cores.
-    pub cores: u32,
-    /// Cache lines that each keeps outstanding.
-    pub lines_per_core: u32,
-    /// Share of its traffic that is read.
-    pub read_share: f64,
-}
-
 impl HostPathPlan {
     /// Refuses settings outside of their bounds.
     pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
+        in_bounds(&format!("{place}.receive_buffer"), &self.receive_buffer)?;
         in_bounds(&format!("{place}.pause"), &self.pause)?;
         in_bounds(&format!("{place}.path"), &self.path)?;
         if let Some(reads) = &self.reads {
@@ -134,13 +113,12 @@ impl HostPathPlan {
                 }
                 seen |= 1 << priority;
             }
-            if !buffer.priorities.is_empty() && !(9216..=1 << 30).contains(&buffer.bytes) {
-                return Some(format!("{place}: bytes is not in 9216 (a jumbo frame) to 2^30"));
-            }
             match (buffer.xoff_bytes, buffer.xon_bytes) {
                 (None, None) => {}
-                (Some(xoff), Some(xon)) if xon < xoff && xoff <= buffer.bytes => {}
-                (Some(_), Some(_)) => return Some(format!("{place}: xon below xoff up to bytes is needed")),
+                (Some(xoff), Some(xon)) if xon < xoff && xoff <= self.receive_buffer.lossless_size.0 => {}
+                (Some(_), Some(_)) => {
+                    return Some(format!("{place}: xon below xoff up to lossless_size is needed"))
+                }
                 _ => return Some(format!("{place}: xoff_bytes and xon_bytes go together")),
             }
         }
@@ -171,24 +149,5 @@ impl HostPathPlan {
             TargetPlan::Gpu(gpu) => buffer.min(gpu.own.outstanding.0),
         };
         bytes / DATA_CREDIT_BYTES
-    }
-}
-
-impl MemoryLoadPlan {
-    /// What is wrong with it, if anything.
-    pub(super) fn problem(&self) -> Option<&'static str> {
-        if self.stop_ps.is_some_and(|stop| stop <= self.start_ps) {
-            Some("stop_ps is not after start_ps")
-        } else if self.cores == 0
-            || self.lines_per_core == 0
-            || self.cores > 4096
-            || self.lines_per_core > 4096
-        {
-            Some("cores and lines_per_core are not in 1 to 4096")
-        } else if !(0.0..=1.0).contains(&self.read_share) {
-            Some("read_share is not in 0 to 1")
-        } else {
-            None
-        }
     }
 }

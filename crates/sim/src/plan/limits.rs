@@ -4,21 +4,13 @@
 //! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
 //! declared.
 
-use super::{impossible, NicPlan, Plan, PlanError, SwitchModelPlan, WriterPlan};
-use super::{LadderPlan, TcpConnectionPlan, VethNetworkPlan};
+use super::{impossible, Plan, PlanError};
 use crate::engine::EventQueue;
 
 /// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
 const LONGEST_PS: u64 = EventQueue::HORIZON.0 / 2;
-/// Longest latency, and longest piece of work: what passes it has a mistaken unit.
-const LATENCY_PS: u64 = 100_000_000_000_000;
 /// Most queue pairs of all writers, and as many TCP connections: each takes about a kilobyte.
 const MOST_CONNECTIONS: u64 = 1 << 20;
-/// Most packets that one interrupt, poll or batch is for.
-const MOST_AT_ONCE: u64 = 1 << 16;
-/// Most bytes of a threshold or of what is on its way in a host: 1 TiB.
-const MOST_BYTES: u64 = 1 << 40;
-
 /// Refuses numbers above `most`.
 fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanError> {
     match numbers.iter().find(|(_, number)| *number > most) {
@@ -27,37 +19,16 @@ fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanErro
     }
 }
 
-/// Refuses times of traffic: from when to when, and one between.
-fn check_span(
-    place: &str,
-    between: (&str, u64),
-    start_ps: u64,
-    stop_ps: Option<u64>,
-) -> Result<(), PlanError> {
-    check(place, LONGEST_PS, &[("start_ps", start_ps), between, ("stop_ps", stop_ps.unwrap_or(0))])
-}
-
 impl Plan {
     /// Refuses numbers that are too large for any run.
     pub(super) fn check_limits(&self) -> Result<(), PlanError> {
-        for (index, nic) in self.nics.iter().enumerate() {
-            nic.check_limits(&format!("nics[{index}]"))?;
-        }
-        for (index, model) in self.switch_models.iter().enumerate() {
-            model.check_limits(&format!("switch_models[{index}]"))?;
-        }
-        for (index, link) in self.links.iter().enumerate() {
-            check(&format!("links[{index}]"), LATENCY_PS, &[("delay_ps", link.delay_ps)])?;
-        }
         let mut qps = 0u64;
-        for (index, writer) in self.writers.iter().enumerate() {
-            writer.check_limits(&format!("writers[{index}]"))?;
+        for writer in &self.writers {
             qps += writer.qps as u64;
             check("writers", MOST_CONNECTIONS, &[("sum of qps", qps)])?;
         }
         let mut connections = 0u64;
-        for (index, item) in self.tcp_connections.iter().enumerate() {
-            item.check_limits(&format!("tcp_connections[{index}]"))?;
+        for item in &self.tcp_connections {
             connections += item.connections as u64;
             check("tcp_connections", MOST_CONNECTIONS, &[("sum of connections", connections)])?;
         }
@@ -66,74 +37,6 @@ impl Plan {
         }
         for (index, event) in self.link_events.iter().enumerate() {
             check(&format!("link_events[{index}]"), LONGEST_PS, &[("at_ps", event.0)])?;
-        }
-        for (index, load) in self.memory_loads.iter().enumerate() {
-            let times = [("start_ps", load.start_ps), ("stop_ps", load.stop_ps.unwrap_or(0))];
-            check(&format!("memory_loads[{index}]"), LONGEST_PS, &times)?;
-        }
-        self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check_limits)
-    }
-}
-
-impl NicPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check(place, LATENCY_PS, &[("rx_latency_ps", self.rx_latency_ps)])?;
-        if let Some(rhcc) = &self.rhcc {
-            let at = format!("{place}.rhcc");
-            if let Some(receiver) = &rhcc.receiver {
-                check(&at, LONGEST_PS, &[("sample_interval_ps", receiver.sample_interval_ps)])?;
-                receiver.ladder.check_limits(&at)?;
-            }
-        }
-        if let Some(hostcc) = &self.hostcc {
-            let at = format!("{place}.hostcc");
-            check(&at, LONGEST_PS, &[("sample_interval_ps", hostcc.sample_interval_ps)])?;
-            hostcc.ladder.check_limits(&at)?;
-        }
-        Ok(())
-    }
-}
-
-impl LadderPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        let times = [("write_time_ps", self.write_time_ps), ("raise_interval_ps", self.raise_interval_ps)];
-        check(&format!("{place}.ladder"), LONGEST_PS, &times)
-    }
-}
-
-impl SwitchModelPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check(place, LATENCY_PS, &[("latency_ps", self.latency_ps)])
-    }
-}
-
-impl WriterPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check_span(place, ("start_spread_ps", self.start_spread_ps), self.start_ps, self.stop_ps)
-    }
-}
-
-impl TcpConnectionPlan {
-    fn check_limits(&self, place: &str) -> Result<(), PlanError> {
-        check_span(place, ("start_spread_ps", self.start_spread_ps), self.start_ps, self.stop_ps)
-    }
-}
-
-impl VethNetworkPlan {
-    fn check_limits(&self) -> Result<(), PlanError> {
-        for (index, item) in self.datagrams.iter().enumerate() {
-            let place = format!("veth.datagrams[{index}]");
-            check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;
-            check(&place, MOST_BYTES, &[("sndbuf_bytes", item.sndbuf_bytes)])?;
-        }
-        for (index, item) in self.pings.iter().enumerate() {
-            let place = format!("veth.pings[{index}]");
-            check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;
-        }
-        for (index, item) in self.frames.iter().enumerate() {
-            let place = format!("veth.frames[{index}]");
-            check_span(&place, ("interval_ps", item.interval_ps), item.start_ps, item.stop_ps)?;
-            check(&place, MOST_AT_ONCE, &[("batch", item.batch as u64)])?;
         }
         Ok(())
     }

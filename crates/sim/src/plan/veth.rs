@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use tailback_proto::flow_control::veth_queue::MAX_TX_USECS;
+use tailback_proto::units::{Bytes, Time};
 
 pub use crate::linux::veth::settings::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
 
+use super::traffic::{ENDS, INSTANTS};
 use super::{impossible, in_bounds, PlanError, QdiscPlan};
 
 /// Namespaces of one machine, the veth pairs between them, and what is sent over these.
@@ -50,76 +52,87 @@ pub struct VethPlan {
     pub qdisc: QdiscPlan,
 }
 
-/// A thread that sends UDP datagrams as fast as it can, or at a rate, through one socket.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DatagramsPlan {
-    /// Name of the traffic item.
-    pub name: String,
-    /// Sending namespace.
-    pub src: String,
-    /// Receiving namespace.
-    pub dst: String,
-    /// Ethernet frame without FCS.
-    pub frame_bytes: u32,
-    /// A call of `sendto`, down to the device.
-    pub send_ps: u64,
-    /// Time between two calls; 0: at once.
-    pub interval_ps: u64,
-    /// Memory that packets of the socket may take until the receiver has them (`sk_sndbuf`).
-    pub sndbuf_bytes: u64,
-    /// A sender that may not go on waits for half of that (a socket that blocks); else it tries again and again.
-    pub blocks: bool,
-    /// First datagram.
-    pub start_ps: u64,
-    /// No datagram from here on.
-    pub stop_ps: Option<u64>,
+tailback_proto::parameters! {
+    /// UDP datagrams through one socket, as fast as a thread can call sendto, or at a rate.
+    pub struct DatagramsPlan {
+        /// A call of sendto, down to the device.
+        send: Time = Time::from_ns(1500), in Time(1)..=Time::from_ms(10_000),
+            source "assumption: about 0.7 million calls a second of one core, of datagrams of 1400 B";
+        /// Time between two calls; 0us: as fast as it can.
+        interval: Time = Time::ZERO, in INSTANTS, source "assumption: a flood";
+        /// Memory that the socket's packets may take until the receiver has them, as the kernel counts it: twice what
+        /// setsockopt is given.
+        sndbuf: Bytes = Bytes(212_992), in Bytes(1)..=Bytes(1 << 40),
+            source "Linux net/core/sock.c: sysctl net.core.wmem_default";
+        /// A sender that finds no room sleeps until half of it is free; false: it tries again at once (MSG_DONTWAIT in a loop).
+        blocking: bool = true, source "POSIX: a socket blocks";
+        /// When it begins.
+        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
+        /// When it ends; null: with the run.
+        stop: Option<Time> = None, in ENDS, source "assumption: it lasts as long as the run";
+    }
+    worked out {
+        /// Its traffic item.
+        item: String;
+        /// Sending namespace.
+        src: String;
+        /// Receiving namespace.
+        dst: String;
+        /// Ethernet frame without FCS.
+        frame_bytes: u32;
+    }
 }
 
-/// ICMP echo requests at regular intervals.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PingsPlan {
-    /// Name of the traffic item.
-    pub name: String,
-    /// Who asks.
-    pub src: String,
-    /// Who answers.
-    pub dst: String,
-    /// Ethernet frame without FCS.
-    pub frame_bytes: u32,
-    /// Time between two requests.
-    pub interval_ps: u64,
-    /// Each is sent up to this much later, drawn uniformly.
-    pub spread_ps: u64,
-    /// First request.
-    pub start_ps: u64,
-    /// No request from here on.
-    pub stop_ps: Option<u64>,
+tailback_proto::parameters! {
+    /// ICMP echo requests at regular intervals, and the round trips of their answers.
+    pub struct PingsPlan {
+        /// Time between two requests.
+        interval: Time = Time::from_ms(200), in ENDS, source format!("{TEST}: ping -i 0.2");
+        /// Each request is sent up to this much later, drawn uniformly; less than interval.
+        spread: Time = Time::from_ms(4), in INSTANTS,
+            source "iputils: ping sleeps in recvmsg with SO_RCVTIMEO, which counts in jiffies; assumption: HZ is 250";
+        /// When it begins.
+        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
+        /// When it ends; null: with the run.
+        stop: Option<Time> = None, in ENDS, source "assumption: it lasts as long as the run";
+    }
+    worked out {
+        /// Its traffic item.
+        item: String;
+        /// Who asks.
+        src: String;
+        /// Who answers.
+        dst: String;
+        /// Ethernet frame without FCS.
+        frame_bytes: u32;
+    }
 }
 
-/// XDP frames that are redirected to a veth device (`ndo_xdp_xmit`), in batches.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FramesPlan {
-    /// Name of the traffic item.
-    pub name: String,
-    /// Namespace of the device that they are redirected to.
-    pub src: String,
-    /// Receiving namespace.
-    pub dst: String,
-    /// Ethernet frame without FCS.
-    pub frame_bytes: u32,
-    /// Frames of a batch.
-    pub batch: u32,
-    /// Time between two batches.
-    pub interval_ps: u64,
-    /// First batch.
-    pub start_ps: u64,
-    /// No batch from here on.
-    pub stop_ps: Option<u64>,
+tailback_proto::parameters! {
+    /// XDP frames that are redirected to the sender's device in batches: past its qdisc and its limit.
+    pub struct FramesPlan {
+        /// Frames of a batch.
+        batch: u32 = 64, in 1..=4096, source "v7 of the series: batches of 16 to 64";
+        /// Time between two batches.
+        interval: Time, in ENDS;
+        /// When it begins.
+        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
+        /// When it ends; null: with the run.
+        stop: Option<Time> = None, in ENDS, source "assumption: it lasts as long as the run";
+    }
+    worked out {
+        /// Its traffic item.
+        item: String;
+        /// Namespace of the device that they are redirected to.
+        src: String;
+        /// Receiving namespace.
+        dst: String;
+        /// Ethernet frame without FCS.
+        frame_bytes: u32;
+    }
 }
 
+const TEST: &str = "the authors' veth_bql_test.sh";
 /// An Ethernet frame without FCS: header and IP header at least, at most what a packet's length can say.
 const FRAME_BYTES: std::ops::RangeInclusive<u32> = 34..=65_535;
 /// Longest time of a piece of work: the engine's horizon is far beyond.
@@ -153,7 +166,7 @@ impl VethNetworkPlan {
         let joined = |src: &str, dst: &str| {
             self.veths.iter().any(|v| (v.a == src && v.b == dst) || (v.b == src && v.a == dst))
         };
-        let check = |place: String, src: &str, dst: &str, bytes: u32, start: u64, stop: Option<u64>| {
+        let check = |place: String, src: &str, dst: &str, bytes: u32, start: Time, stop: Option<Time>| {
             if !joined(src, dst) {
                 return Err(impossible(place, format!("no veth joins {src} and {dst}")));
             }
@@ -161,30 +174,27 @@ impl VethNetworkPlan {
                 return Err(impossible(place, format!("frame_bytes is {bytes}, not in {FRAME_BYTES:?}")));
             }
             if stop.is_some_and(|stop| stop <= start) {
-                return Err(impossible(place, "stop_ps is not after start_ps"));
+                return Err(impossible(place, "stop is not after start"));
             }
             Ok(())
         };
-        for (index, item) in self.datagrams.iter().enumerate() {
+        for (index, one) in self.datagrams.iter().enumerate() {
             let place = format!("veth.datagrams[{index}]");
-            if item.send_ps == 0 || item.send_ps > MAX_WORK_PS || item.sndbuf_bytes == 0 {
-                return Err(impossible(place, "send_ps and sndbuf_bytes must be above 0"));
-            }
-            check(place, &item.src, &item.dst, item.frame_bytes, item.start_ps, item.stop_ps)?;
+            in_bounds(&place, one)?;
+            check(place, &one.src, &one.dst, one.frame_bytes, one.start, one.stop)?;
         }
-        for (index, item) in self.pings.iter().enumerate() {
+        for (index, one) in self.pings.iter().enumerate() {
             let place = format!("veth.pings[{index}]");
-            if item.interval_ps == 0 || item.spread_ps >= item.interval_ps {
-                return Err(impossible(place, "interval_ps is not above spread_ps"));
+            in_bounds(&place, one)?;
+            if one.spread >= one.interval {
+                return Err(impossible(place, "interval is not above spread"));
             }
-            check(place, &item.src, &item.dst, item.frame_bytes, item.start_ps, item.stop_ps)?;
+            check(place, &one.src, &one.dst, one.frame_bytes, one.start, one.stop)?;
         }
-        for (index, item) in self.frames.iter().enumerate() {
+        for (index, one) in self.frames.iter().enumerate() {
             let place = format!("veth.frames[{index}]");
-            if item.interval_ps == 0 || item.batch == 0 {
-                return Err(impossible(place, "interval_ps and batch must be above 0"));
-            }
-            check(place, &item.src, &item.dst, item.frame_bytes, item.start_ps, item.stop_ps)?;
+            in_bounds(&place, one)?;
+            check(place, &one.src, &one.dst, one.frame_bytes, one.start, one.stop)?;
         }
         Ok(())
     }

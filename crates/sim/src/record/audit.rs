@@ -1,6 +1,6 @@
 //! The books: what went in must have come out, be on its way, or have been dropped with a reason.
 
-use crate::fabric::drops::{DropReason, Tally};
+use crate::fabric::drops::{DropReason, Drops, Tally};
 use crate::fabric::port::RECLASSIFIES;
 use crate::fabric::{lane, port_and_class, CLASSES};
 use crate::plan::Plan;
@@ -16,8 +16,24 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let mut buffered = vec![[0u64; 2]; world.fabric.switches.len()];
     let mut charged = vec![0u64; world.fabric.groups.len()];
     let (mut sent, mut there) = (Tally::default(), Tally::default());
+    // Of the port that is looked at, by class.
+    let mut on_link = [Tally::default(); CLASSES];
+    let used = world.fabric.classes_in_use();
     for (at, queue) in world.fabric.queues.iter().enumerate() {
         let (port, class) = port_and_class(at);
+        if class == 0 {
+            on_link = [Tally::default(); CLASSES];
+            for packet in world.fabric.ports[port].in_flight.iter(&world.fabric.packets) {
+                on_link[packet.class as usize].packets += 1;
+                on_link[packet.class as usize].bytes += packet.frame_bytes() as u64;
+                in_flight += packet.kind.is_data() as u64;
+            }
+        }
+        let on_link = &on_link[class as usize];
+        // What nothing is counted of adds up; at the last class all classes of a port are compared.
+        if !used[class as usize] && on_link.packets == 0 && (class as usize) + 1 < CLASSES {
+            continue;
+        }
         let name = || format!("{}/tc{class}", world.fabric.links[port].name);
         let switch = world.fabric.switch_of(port);
         let (mut packets, mut bytes) = (0u64, 0u64);
@@ -37,13 +53,8 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         if bytes != queue.bytes as u64 {
             errors.push((name(), format!("counts {} B but holds {bytes} B", queue.bytes)));
         }
-        let dropped = |count: fn(DropReason) -> bool| {
-            let reasons = DropReason::ALL.into_iter().filter(|&reason| count(reason));
-            reasons.fold((0, 0), |sum, reason| {
-                let tally = &world.fabric.drops[at][reason as usize];
-                (sum.0 + tally.packets, sum.1 + tally.bytes)
-            })
-        };
+        let drops = world.fabric.drops.get(at);
+        let dropped = |counts: fn(DropReason) -> bool| drops.map_or((0, 0), |drops| sum_of(drops, counts));
         let emptied = dropped(DropReason::was_queued);
         let out = (queue.tx_packets + packets + emptied.0, queue.tx_bytes + bytes + emptied.1);
         if (queue.rx_packets, queue.rx_bytes) != out {
@@ -56,21 +67,12 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             ));
         }
         // What a port sent arrived at its peer, is on the link, or was lost there; perhaps in another class.
-        let (mut on_link, mut bytes_on_link) = (0u64, 0u64);
-        let link = world.fabric.ports[port]
-            .in_flight
-            .iter(&world.fabric.packets)
-            .filter(|packet| packet.class == class);
-        for packet in link {
-            on_link += 1;
-            bytes_on_link += packet.frame_bytes() as u64;
-        }
         let lost = dropped(DropReason::was_on_link);
         let arrived = &world.fabric.groups[(world.fabric.ports[port].peer as usize, class)];
         sent.packets += queue.tx_packets;
         sent.bytes += queue.tx_bytes;
-        there.packets += arrived.rx_packets + on_link + lost.0;
-        there.bytes += arrived.rx_bytes + bytes_on_link + lost.1;
+        there.packets += arrived.rx_packets + on_link.packets + lost.0;
+        there.bytes += arrived.rx_bytes + on_link.bytes + lost.1;
         if world.fabric.ports[port].behind & RECLASSIFIES != 0 && (class as usize) + 1 < CLASSES {
             continue;
         }
@@ -87,6 +89,9 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     }
     for (at, group) in world.fabric.groups.iter().enumerate() {
         let (port, class) = port_and_class(at);
+        if !used[class as usize] {
+            continue;
+        }
         if charged[at] != group.bytes() as u64 {
             errors.push((
                 format!("{}/pg{class}", world.fabric.links[port].name),
@@ -99,14 +104,16 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         let mut headroom = [0u64; 2];
         let (mut came, mut went) = ((0, 0), (0, 0));
         for at in lane(own.start, 0)..lane(own.end, 0) {
-            headroom[switch.pool(port_and_class(at).1)] += world.fabric.groups[at].headroom as u64;
+            let class = port_and_class(at).1;
+            if !used[class as usize] {
+                continue;
+            }
+            headroom[switch.pool(class)] += world.fabric.groups[at].headroom as u64;
             came = (came.0 + world.fabric.groups[at].rx_packets, came.1 + world.fabric.groups[at].rx_bytes);
             went = (went.0 + world.fabric.queues[at].rx_packets, went.1 + world.fabric.queues[at].rx_bytes);
-            for reason in
-                DropReason::ALL.into_iter().filter(|reason| !reason.was_on_link() && !reason.was_queued())
-            {
-                let dropped = &world.fabric.drops[at][reason as usize];
-                went = (went.0 + dropped.packets, went.1 + dropped.bytes);
+            if let Some(drops) = world.fabric.drops.get(at) {
+                let dropped = sum_of(drops, |reason| !reason.was_on_link() && !reason.was_queued());
+                went = (went.0 + dropped.0, went.1 + dropped.1);
             }
         }
         if came != went {
@@ -137,9 +144,6 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         let (held, found) = super::paths::audit(world, &plan.hosts[path.host as usize].name, path);
         in_flight += held;
         errors.extend(found);
-    }
-    for port in &world.fabric.ports {
-        in_flight += port.in_flight.iter(&world.fabric.packets).filter(|p| p.kind.is_data()).count() as u64;
     }
     let (in_rings, tcp_bytes) = super::tcp::audit(world, &mut errors);
     in_flight += in_rings;
@@ -183,6 +187,12 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         }
     }
     (Conservation { checked_queues: checked, data_packets: packets, ok: errors.is_empty() }, errors)
+}
+
+/// Packets and bytes dropped for some of the reasons.
+fn sum_of(drops: &Drops, counts: fn(DropReason) -> bool) -> (u64, u64) {
+    let tallies = drops.iter().zip(DropReason::ALL).filter(|&(_, reason)| counts(reason));
+    tallies.fold((0, 0), |sum, (tally, _)| (sum.0 + tally.packets, sum.1 + tally.bytes))
 }
 
 #[cfg(test)]

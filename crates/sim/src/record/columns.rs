@@ -70,7 +70,7 @@ pub static COLUMNS: [Column; 39] = {
     use Read::*;
     [
         column("flow", Row, "number of the queue pair in the run"),
-        column("writer", Text(|f| &f.writer), "entry of `traffic`: its kind and number, `write0`, `poisson1` or `tcp2`"),
+        column("item", Text(|f| &f.item), "entry of `traffic`: its kind and number, `write0`, `poisson1` or `tcp2`"),
         column("protocol", Text(|f| f.protocol), "`roce` or `tcp`"),
         column("src", Text(|f| &f.src), "host that sends"),
         column("dst", Text(|f| &f.dst), "host that receives"),

@@ -13,6 +13,7 @@ use tailback_proto::units::Time;
 /// Rows of counters, of a node and a port at a time.
 struct Rows<'a> {
     bin: Bin<'a>,
+    used: [bool; CLASSES],
     rows: Vec<Counter>,
 }
 
@@ -40,6 +41,9 @@ impl Rows<'_> {
     /// Of the classes that a port ever carried or paused.
     fn add_port(&mut self, node: &str, port_name: &str, port: usize) {
         for class in 0..CLASSES as u8 {
+            if !self.used[class as usize] {
+                continue;
+            }
             let at = lane(port, class);
             let fabric = &self.bin.world.fabric;
             let used = fabric.queues[at].tx_packets
@@ -75,7 +79,8 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
     let now = world.fabric.run.now;
     let control = HostControl::of_hosts(world);
     let tcp = HostTotals::of_hosts(world);
-    let mut rows = Rows { bin: Bin { world, items: None, now, span: Time::ZERO }, rows: Vec::new() };
+    let used = world.fabric.classes_in_use();
+    let mut rows = Rows { used, bin: Bin { world, items: None, now, span: Time::ZERO }, rows: Vec::new() };
     for (host, name) in plan.hosts.iter().map(|host| host.name.as_str()).enumerate() {
         rows.add(name, "", |bin, add| {
             (NIC.count)(bin, host, add);

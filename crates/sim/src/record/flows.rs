@@ -8,8 +8,8 @@ use super::quantity::bits_per_second;
 use super::recording::Flow;
 
 pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
-    // Single messages are numbered within their tag.
-    let mut numbers = vec![0u32; plan.flows.tags.len()];
+    // Single messages are numbered within their item.
+    let mut numbers = vec![0u32; plan.flows.items.len()];
     let kinds = world.nics.models.first().map_or(&[][..], |model| &model.congestion);
     let names: Vec<String> =
         if kinds.len() > 1 { kinds.iter().map(|kind| kind.name()).collect() } else { vec![] };
@@ -18,8 +18,8 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
             let mut row = flow(plan, world, qp);
             row.congestion = names.get(world.nics.send_qps[qp].congestion as usize).cloned();
             if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.nics.first_flow_qp as usize)) {
-                row.qp = numbers[message.tag()];
-                numbers[message.tag()] += 1;
+                row.qp = numbers[message.item()];
+                numbers[message.item()] += 1;
             }
             row
         })
@@ -46,9 +46,9 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
     };
     let waits = s.at_min_rate.as_deref();
     Flow {
-        writer: match message {
-            Some(message) => plan.flows.tags[plan.flows.list[message].tag()].clone(),
-            None => plan.writers[s.writer as usize].name.clone(),
+        item: match message {
+            Some(message) => plan.flows.items[plan.flows.list[message].item()].clone(),
+            None => plan.writers[s.writer as usize].item.clone(),
         },
         protocol: "roce",
         src: plan.hosts[s.src as usize].name.clone(),

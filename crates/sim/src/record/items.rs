@@ -22,15 +22,15 @@ quantities! {
 
 quantities! {
     /// Of a traffic item at one of its senders.
-    PART of ["item-at-sender"] always, |bin, part| {
+    ITEM_AT_SENDER of ["item-at-sender"] always, |bin, index| {
         "goodput_tx_bps": Rate, "bit/s", "what of it arrived in order, a part of that of the host"
-            = bin.items.map_or(0, |items| items.of_part(part));
+            = bin.items.map_or(0, |items| items.at_sender(index));
     }
 }
 
 /// One traffic item at one sending host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Part {
+pub(crate) struct ItemAtSender {
     pub item: u32,
     pub host: u16,
 }
@@ -40,16 +40,16 @@ pub(crate) struct Part {
 pub(crate) struct Items {
     /// Names of the items, in the order of the plan.
     pub names: Vec<String>,
-    /// Items by host, in the order in which they appear.
-    pub parts: Vec<Part>,
+    /// Items by sender, in the order in which they appear.
+    pub at_senders: Vec<ItemAtSender>,
     /// Queue pairs, and TCP connections counted on from them, that have not started: the first last, with the earliest
-    /// start and the index of their part.
+    /// start and the index of their item at their sender.
     waiting: Vec<(Time, u32, u32)>,
     /// Those at work.
     running: Vec<(u32, u32)>,
-    /// Bytes of those that are done, by part.
+    /// Bytes of those that are done, by item and sender.
     done: Vec<u64>,
-    /// Bytes in all, by part, as of the last update.
+    /// Bytes in all, by item and sender, as of the last update.
     delivered: Vec<u64>,
     /// The same by item.
     delivered_of_item: Vec<u64>,
@@ -66,39 +66,39 @@ impl Items {
                 names.len() as u32 - 1
             })
         };
-        let listed = plan.flows.list.iter().map(|flow| (plan.flows.tags[flow.tag()].as_str(), flow.start()));
+        let listed =
+            plan.flows.list.iter().map(|flow| (plan.flows.items[flow.item()].as_str(), flow.start()));
         let writers: Vec<(u32, Time)> = (plan.writers.iter())
-            .map(|writer| (writer.name.as_str(), Time(writer.start_ps)))
+            .map(|writer| (writer.item.as_str(), writer.start))
             .chain(listed)
             .map(|(name, start)| (number(name), start))
             .collect();
-        let sockets: Vec<(u32, Time)> = (plan.tcp_connections.iter())
-            .map(|item| (number(item.name.as_str()), Time(item.start_ps)))
-            .collect();
+        let sockets: Vec<(u32, Time)> =
+            (plan.tcp_connections.iter()).map(|item| (number(item.item.as_str()), item.start)).collect();
         if names.len() < 2 {
             return None;
         }
-        let mut parts: Vec<Part> = Vec::new();
-        let mut part_of: HashMap<Part, u32> = HashMap::new();
+        let mut at_senders: Vec<ItemAtSender> = Vec::new();
+        let mut place_of: HashMap<ItemAtSender, u32> = HashMap::new();
         let qps = world.nics.send_qps.iter().map(|s| (writers[s.writer as usize], s.src));
         let connections = world.tcp.sockets.connections.iter().map(|c| (sockets[c.item as usize], c.src));
         let mut waiting: Vec<(Time, u32, u32)> = (qps.chain(connections).enumerate())
             .map(|(flow, ((item, start), host))| {
-                let part = Part { item, host };
-                let part = *part_of.entry(part).or_insert_with(|| {
-                    parts.push(part);
-                    parts.len() as u32 - 1
+                let one = ItemAtSender { item, host };
+                let place = *place_of.entry(one).or_insert_with(|| {
+                    at_senders.push(one);
+                    at_senders.len() as u32 - 1
                 });
-                (start, flow as u32, part)
+                (start, flow as u32, place)
             })
             .collect();
         waiting.sort_unstable();
         waiting.reverse();
-        let none = vec![0; parts.len()];
+        let none = vec![0; at_senders.len()];
         let delivered_of_item = vec![0; names.len()];
         Some(Items {
             names,
-            parts,
+            at_senders,
             waiting,
             running: Vec::new(),
             done: none.clone(),
@@ -110,11 +110,11 @@ impl Items {
     /// Adds up what has been delivered until now.
     pub fn update(&mut self, world: &World) {
         while self.waiting.last().is_some_and(|&(start, ..)| start <= world.fabric.run.now) {
-            self.running.extend(self.waiting.pop().map(|(_, qp, part)| (qp, part)));
+            self.running.extend(self.waiting.pop().map(|(_, qp, place)| (qp, place)));
         }
         self.delivered.copy_from_slice(&self.done);
         let (delivered, done) = (&mut self.delivered, &mut self.done);
-        self.running.retain(|&(flow, part)| {
+        self.running.retain(|&(flow, place)| {
             let (bytes, state) = match (flow as usize).checked_sub(world.nics.send_qps.len()) {
                 None => (
                     world.nics.recv_qps[flow as usize].bytes_delivered,
@@ -125,17 +125,17 @@ impl Items {
                     (c.bytes_read, c.state)
                 }
             };
-            delivered[part as usize] += bytes;
+            delivered[place as usize] += bytes;
             // What a failed one had on its way may still arrive.
             let ended = state == QpState::Done;
             if ended {
-                done[part as usize] += bytes;
+                done[place as usize] += bytes;
             }
             !ended
         });
         self.delivered_of_item.fill(0);
-        for (part, bytes) in self.parts.iter().zip(&self.delivered) {
-            self.delivered_of_item[part.item as usize] += bytes;
+        for (one, bytes) in self.at_senders.iter().zip(&self.delivered) {
+            self.delivered_of_item[one.item as usize] += bytes;
         }
     }
 
@@ -144,8 +144,8 @@ impl Items {
         self.delivered_of_item[item as usize]
     }
 
-    /// Bytes of one part.
-    pub fn of_part(&self, part: usize) -> u64 {
-        self.delivered[part]
+    /// Bytes of an item at one sender.
+    pub fn at_sender(&self, index: usize) -> u64 {
+        self.delivered[index]
     }
 }

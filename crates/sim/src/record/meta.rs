@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bridges;
 use super::entity::{node_name, peer_name};
 use super::recording::{Drop, Fault, Latency, Meta, Pause, Queue, Series, Storm};
-use super::series::{egress_name, ingress_name, receive_name, send_queue_name};
+use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Detail};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Kind;
 use crate::fabric::{lane, port_and_class};
@@ -15,7 +15,13 @@ use crate::workload::latency::LatencyTest;
 use crate::world::World;
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 
-pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, complete: bool) -> Meta {
+pub(super) fn meta(
+    plan: &Plan,
+    world: &World,
+    (series, detail): (&Series, Detail),
+    events: u64,
+    complete: bool,
+) -> Meta {
     let (conservation, errors) = super::audit::audit(plan, world);
     let mut faults = faults(plan, world);
     faults.extend(errors.into_iter().map(|(place, text)| Fault {
@@ -61,7 +67,7 @@ pub(super) fn meta(plan: &Plan, world: &World, series: &Series, events: u64, com
         conservation,
         pauses: pauses(world),
         storms: storms(world),
-        queues: queues(plan, world),
+        queues: queues(plan, world, detail),
         cpu: super::tcp::cpus(plan, world),
         veth: super::veth::meta(plan, world),
         latency: latency(plan, world),
@@ -76,7 +82,7 @@ fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
         let writer = &plan.writers[world.nics.send_qps[test.qp as usize].writer as usize];
         let last = sorted.len().checked_sub(1)?;
         Some(Latency {
-            name: writer.name.clone(),
+            name: writer.item.clone(),
             src: writer.src.clone(),
             dst: writer.dst.clone(),
             iterations: sorted.len(),
@@ -171,7 +177,7 @@ fn drop_place(plan: &Plan, world: &World, port: usize, class: u8, reason: DropRe
 
 fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
     let mut rows = Vec::new();
-    for (at, reasons) in world.fabric.drops.iter().enumerate() {
+    for (at, reasons) in world.fabric.drops.iter() {
         let (port, class) = port_and_class(at);
         for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
             rows.push(Drop {
@@ -241,16 +247,26 @@ impl Seen {
     }
 }
 
-/// Every queue that lies on the path of a connection, receivers first.
-fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
+/// Every queue that lies on the path of a connection, receivers first. In a large fabric only those of which there are
+/// series: tens of thousands of queues without a curve say nothing.
+fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
     let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
     let connections = world.nics.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
     let tcp = world.tcp.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
     let mut seen = Seen(vec![0; world.fabric.queues.len()]);
+    let mut last = None;
     for (flow, (src, dst, code_point)) in connections.chain(tcp).enumerate() {
+        // Paths of two hosts are equally long, and are all that tells connections of theirs apart.
+        if detail == Detail::Hosts && last == Some((src, dst, code_point)) {
+            continue;
+        }
         let Some(hops) = world.path(src, dst, flow as u32) else { continue };
+        last = Some((src, dst, code_point));
         let mut order = 0;
         let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
+            if !detail.lists(kind) {
+                return;
+            }
             let class = world.fabric.classes.of(world.fabric.ports[port].owner as usize)[code_point as usize];
             let at = lane(port, class);
             if seen.is_new(at, kind, order) {
@@ -266,7 +282,9 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
                 let class = world.fabric.classes.of(dst as usize)[code_point as usize];
                 for row in super::paths::ROWS {
                     let at = (order, lane(receive_port, 0), row);
-                    found.entry(at).or_insert_with(|| path_queue(plan, world, path, row, class, order));
+                    if detail.lists(row) {
+                        found.entry(at).or_insert_with(|| path_queue(plan, world, path, row, class, order));
+                    }
                     order += 1;
                 }
                 order -= 1;
@@ -279,9 +297,11 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
             if world.fabric.is_bridge(port) {
                 for (kind, at) in [("tx-ring", port), ("qdisc", port), ("rx-ring", ingress)] {
                     order += 1;
-                    found
-                        .entry((order, lane(at, 0), kind))
-                        .or_insert_with(|| bridges::queue(plan, world, kind, at, order));
+                    if detail.lists(kind) {
+                        found
+                            .entry((order, lane(at, 0), kind))
+                            .or_insert_with(|| bridges::queue(plan, world, kind, at, order));
+                    }
                 }
                 continue;
             }
@@ -291,7 +311,8 @@ fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
         }
         add(&mut found, "send", hops[0], order + 1);
     }
-    found.into_values().chain(super::veth::queues(plan, world)).collect()
+    let veths = super::veth::queues(plan, world).into_iter().filter(|queue| detail.lists(queue.kind));
+    found.into_values().chain(veths).collect()
 }
 
 /// A queue of a host's data path.

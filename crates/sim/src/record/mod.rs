@@ -43,10 +43,11 @@ pub(crate) fn recording(
     complete: bool,
 ) -> Recording {
     world.fabric.close_pauses();
+    let detail = recorder.detail;
     let series = recorder.into_series(world.fabric.run.now);
     let mut flows = flows::flows(plan, world);
     flows.extend(tcp::flows(plan, world));
     let counters = counters::counters(plan, world);
-    let meta = meta::meta(plan, world, &series, events, complete);
+    let meta = meta::meta(plan, world, (&series, detail), events, complete);
     Recording { flows, series, counters, meta }
 }

@@ -140,6 +140,7 @@ counters! {
 
 /// Packets dropped at a lane for some of the reasons.
 pub(super) fn dropped(fabric: &Fabric, at: usize, counts: fn(DropReason) -> bool) -> u64 {
-    let tallies = fabric.drops[at].iter().zip(DropReason::ALL);
+    let Some(drops) = fabric.drops.get(at) else { return 0 };
+    let tallies = drops.iter().zip(DropReason::ALL);
     tallies.filter(|&(_, reason)| counts(reason)).map(|(tally, _)| tally.packets).sum()
 }

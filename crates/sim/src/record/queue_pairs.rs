@@ -87,11 +87,11 @@ pub(super) fn entity(plan: &Plan, world: &World, qp: usize) -> Entity {
     let (kind, short, number, item) = match qp.checked_sub(world.nics.first_flow_qp as usize) {
         Some(message) => {
             let flow = &plan.flows.list[message];
-            ("message", "flow", message, &plan.flows.tags[flow.tag()])
+            ("message", "flow", message, &plan.flows.items[flow.item()])
         }
         None => {
             let number = world.nics.writers[s.writer as usize].number_of(qp as u32) as usize;
-            ("queue-pair", "qp", number, &plan.writers[s.writer as usize].name)
+            ("queue-pair", "qp", number, &plan.writers[s.writer as usize].item)
         }
     };
     let (src, dst) = (&plan.hosts[s.src as usize].name, &plan.hosts[s.dst as usize].name);

@@ -25,7 +25,7 @@ pub struct Recording {
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Flow {
-    pub writer: String,
+    pub item: String,
     pub protocol: &'static str,
     pub congestion: Option<String>,
     pub src: String,

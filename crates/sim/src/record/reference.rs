@@ -68,7 +68,7 @@ pub fn reference() -> Reference {
         &tcp::CPU,
         &hosts::AGENT,
         &items::ITEM,
-        &items::PART,
+        &items::ITEM_AT_SENDER,
         &queue_pairs::RATE,
         &queue_pairs::DELIVERED,
         &tcp::CONNECTION,

@@ -48,6 +48,15 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
+    /// Whether queues of a kind are listed.
+    pub fn lists(self, kind: &str) -> bool {
+        match self {
+            Detail::Full => true,
+            Detail::EgressQueues => matches!(kind, "receive" | "send" | "egress"),
+            Detail::Hosts => matches!(kind, "receive" | "send"),
+        }
+    }
+
     /// In words, for people.
     pub fn text(self) -> &'static str {
         match self {
@@ -76,7 +85,7 @@ struct Reader {
 
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
-    detail: Detail,
+    pub detail: Detail,
     readers: Vec<Reader>,
     columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
@@ -86,6 +95,8 @@ pub(crate) struct Recorder {
     /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
     /// each of them lies in a line of memory of its own that no cache holds.
     latest: Vec<f64>,
+    /// How many of them are not added yet; what is behind them is from before.
+    latest_bins: usize,
     entities: Vec<Entity>,
     /// By entity: whether it is kept even where nothing ever happened.
     always: Vec<bool>,
@@ -127,6 +138,7 @@ impl Recorder {
             before: Vec::new(),
             values: Vec::new(),
             latest: Vec::new(),
+            latest_bins: 0,
             entities: Vec::new(),
             always: Vec::new(),
             items: None,
@@ -243,15 +255,15 @@ impl Recorder {
     /// Traffic items, and each at each of its senders.
     fn add_items(&mut self, plan: &Plan) {
         let Some(items) = &self.items else { return };
-        let (names, parts) = (items.names.clone(), items.parts.clone());
+        let (names, at_senders) = (items.names.clone(), items.at_senders.clone());
         for (item, name) in names.iter().enumerate() {
             self.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));
             self.read(&items::ITEM, item);
         }
-        for (part, of) in parts.iter().enumerate() {
+        for (index, of) in at_senders.iter().enumerate() {
             let (host, item) = (&plan.hosts[of.host as usize].name, &names[of.item as usize]);
             self.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
-            self.read(&items::PART, part);
+            self.read(&items::ITEM_AT_SENDER, index);
         }
     }
 
@@ -280,17 +292,21 @@ impl Recorder {
         if let Some(items) = &mut self.items {
             items.update(world);
         }
-        let first = self.latest.len();
-        self.latest.resize(first + self.columns.len(), 0.0);
+        let columns = self.columns.len();
+        let first = self.latest_bins * columns;
+        if self.latest.len() == first {
+            self.latest.resize(first + columns, 0.0);
+        }
         let mut bin = Bin { now: world.fabric.run.now, span, items: self.items.as_ref(), world };
-        let (mut before, mut values) = (&mut self.before[..], &mut self.latest[first..]);
+        let (mut before, mut values) = (&mut self.before[..], &mut self.latest[first..first + columns]);
         for reader in &self.readers {
             (reader.read)(&mut bin, reader.at, before, values);
             (before, values) = (&mut before[reader.columns..], &mut values[reader.columns..]);
         }
         self.bins += 1;
         self.bin_start = world.fabric.run.now;
-        if self.latest.len() + self.columns.len() > LATEST_VALUES {
+        self.latest_bins += 1;
+        if (self.latest_bins + 1) * columns > LATEST_VALUES {
             self.store_latest();
         }
     }
@@ -298,9 +314,10 @@ impl Recorder {
     /// Adds the latest bins to their columns.
     fn store_latest(&mut self) {
         for (at, values) in self.values.iter_mut().enumerate() {
-            values.extend(self.latest.chunks_exact(self.columns.len()).map(|bin| bin[at]));
+            let bins = self.latest.chunks_exact(self.columns.len()).take(self.latest_bins);
+            values.extend(bins.map(|bin| bin[at]));
         }
-        self.latest.clear();
+        self.latest_bins = 0;
     }
 
     fn merge(&mut self) {

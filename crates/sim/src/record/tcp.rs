@@ -83,7 +83,7 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
         let end = if done { c.end } else { world.fabric.run.now };
         let statistics = c.sender.statistics();
         Flow {
-            writer: item.name.clone(),
+            item: item.item.clone(),
             protocol: "tcp",
             src: item.src.clone(),
             dst: item.dst.clone(),
@@ -92,7 +92,7 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
             start_ps: started.then_some(c.start.0),
             end_ps: done.then_some(c.end.0),
             state: c.state.text(),
-            message_bytes: item.bytes,
+            message_bytes: item.bytes.map(|bytes| bytes.0),
             bytes_delivered: c.bytes_read,
             fct_ps: (done && item.bytes.is_some()).then(|| (c.end - c.start).0),
             goodput_bps: bits_per_second(c.bytes_read, end.saturating_sub(c.start)),
@@ -116,7 +116,7 @@ pub(super) fn entity(plan: &Plan, world: &World, connection: usize) -> Entity {
     let (src, dst) = (&plan.hosts[c.src as usize].name, &plan.hosts[c.dst as usize].name);
     Entity::new(format!("{src}-{dst}/tcp{}", c.number), "connection", src)
         .towards(dst)
-        .of_item(&plan.tcp_connections[c.item as usize].name)
+        .of_item(&plan.tcp_connections[c.item as usize].item)
 }
 
 /// What the connections of a host add up to.
@@ -231,15 +231,15 @@ mod tests {
         });
         plan.tcp_connections = (0..2)
             .map(|src| TcpConnectionPlan {
-                name: "tcp".into(),
+                item: "tcp".into(),
                 src: plan.hosts[src].name.clone(),
                 dst: plan.hosts[2].name.clone(),
                 code_point: plan.writers[0].code_point,
                 connections: 2,
                 bytes: None,
-                start_ps: 0,
-                start_spread_ps: 0,
-                stop_ps: None,
+                start: Time::ZERO,
+                start_spread: Time::ZERO,
+                stop: None,
             })
             .collect();
         let mut simulation = Simulation::new(plan.clone()).unwrap();

@@ -155,7 +155,7 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static 
         }
     }
     for (index, ping) in plan.pings.iter().enumerate() {
-        let entity = Entity::new(&ping.name, "ping", &ping.src).towards(&ping.dst).of_item(&ping.name);
+        let entity = Entity::new(&ping.item, "ping", &ping.src).towards(&ping.dst).of_item(&ping.item);
         found.push((entity, vec![&PING], index));
     }
     found
@@ -189,7 +189,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
         }
     });
     let pings = veths.pings.iter().zip(&plan.pings).map(|(ping, item)| Pings {
-        name: item.name.clone(),
+        name: item.item.clone(),
         src: item.src.clone(),
         dst: item.dst.clone(),
         sent: ping.samples.len() as u64,
@@ -197,7 +197,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
         samples: ping.samples.iter().map(|s| (s.sent_at.0, s.rtt.map(|rtt| rtt.0))).collect(),
     });
     let floods = veths.floods.iter().zip(&plan.datagrams).map(|(flood, item)| Sender {
-        name: item.name.clone(),
+        name: item.item.clone(),
         kind: "udp",
         src: item.src.clone(),
         dst: item.dst.clone(),
@@ -207,7 +207,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
         waits: flood.waits,
     });
     let frames = veths.frames.iter().zip(&plan.frames).map(|(frames, item)| Sender {
-        name: item.name.clone(),
+        name: item.item.clone(),
         kind: "xdp",
         src: item.src.clone(),
         dst: item.dst.clone(),
@@ -298,7 +298,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
         let charged = veths.charged_bytes(index as u32);
         if flood.charged_bytes != charged {
             errors.push((
-                item.name.clone(),
+                item.item.clone(),
                 format!("its socket counts {} B but its packets take {charged} B", flood.charged_bytes),
             ));
         }

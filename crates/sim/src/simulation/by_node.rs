@@ -54,7 +54,7 @@ fn sort(world: &mut World, waiting: &mut [BinaryHeap<Entry>]) -> Option<Time> {
 
 /// Runs a plan in windows that no packet crosses a link in; `turns` sets the order of nodes in each.
 fn run_by_node(plan: Plan, turns: u64) -> Recording {
-    let window = Time(plan.links.iter().map(|link| link.delay_ps).min().expect("there are links"));
+    let window = plan.links.iter().map(|link| link.delay).min().expect("there are links");
     let end = plan.duration();
     let mut simulation = Simulation::new(plan).expect("the plan is possible");
     let nodes = simulation.world.fabric.nodes;
@@ -104,7 +104,7 @@ fn two_switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
     let ends = (0..6).map(|at| (name(at), format!("sw{}", at / 3))).chain([("sw0".into(), "sw1".into())]);
     plan.links = ends.map(|(a, b)| LinkPlan { a, b, ..link.clone() }).collect();
     plan.switch_models[0].shared_bytes = 200_000;
-    let writer = WriterPlan { start_ps: 0, stop_ps: None, messages: None, ..plan.writers[0].clone() };
+    let writer = WriterPlan { start: Time::ZERO, stop: None, messages: None, ..plan.writers[0].clone() };
     plan.writers = (writers.iter())
         .map(|&(src, to, qps)| WriterPlan {
             src: name(src),

@@ -38,26 +38,25 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub fn new(plan: &crate::plan::WriterPlan, mtu: u32, first_qp: u32) -> Self {
-        let packets = plan.message_bytes.div_ceil(mtu as u64);
-        let completion_every =
-            if plan.message_bytes > SHARED_COMPLETION_BYTES { 1 } else { SHARED_COMPLETIONS };
+        let packets = plan.message.0.div_ceil(mtu as u64);
+        let completion_every = if plan.message.0 > SHARED_COMPLETION_BYTES { 1 } else { SHARED_COMPLETIONS };
         Writer {
-            message_bytes: plan.message_bytes,
+            message_bytes: plan.message.0,
             mtu,
             packets_per_message: packets,
-            last_payload: (plan.message_bytes - (packets - 1) * mtu as u64) as u32,
+            last_payload: (plan.message.0 - (packets - 1) * mtu as u64) as u32,
             // Messages of a latency test are posted one by one, each when another has arrived.
-            tx_depth: if plan.partner.is_some() { 0 } else { plan.tx_depth as u64 },
+            tx_depth: if plan.partner.is_some() { 0 } else { plan.depth as u64 },
             messages: plan.messages,
             completion_every: match plan.partner {
                 Some(_) => u64::MAX,
-                None => completion_every.min(plan.tx_depth as u64),
+                None => completion_every.min(plan.depth as u64),
             },
             stopped: false,
             first_qp,
             first_number: 0,
             qps: plan.qps,
-            backlog_weight: plan.message_bytes.div_ceil(packets) as u32,
+            backlog_weight: plan.message.0.div_ceil(packets) as u32,
         }
     }
 
@@ -135,6 +134,6 @@ impl Writer {
 /// When the writers of a plan start: each draws from its own stream.
 pub(crate) fn start_time(plan: &crate::plan::WriterPlan, seed: u64, index: usize) -> Time {
     let mut stream = crate::engine::stream(seed, "writer start", index as u64);
-    let offset = crate::engine::uniform(&mut stream) * plan.start_spread_ps as f64;
-    Time(plan.start_ps + offset as u64)
+    let offset = crate::engine::uniform(&mut stream) * plan.start_spread.0 as f64;
+    plan.start + Time(offset as u64)
 }

@@ -18,13 +18,13 @@ impl World {
         for load in &plan.memory_loads {
             let change = |at, begins| LoadChange {
                 path: self.nics[names[load.host.as_str()]].path,
-                at: Time(at),
+                at,
                 begins,
                 outstanding_bytes: load.cores as u64 * load.lines_per_core as u64 * LINE_BYTES,
                 read_share: load.read_share,
             };
-            let ends = load.stop_ps.map(|stop| change(stop, false));
-            self.nics.memory_loads.extend([Some(change(load.start_ps, true)), ends].into_iter().flatten());
+            let ends = load.stop.map(|stop| change(stop, false));
+            self.nics.memory_loads.extend([Some(change(load.start, true)), ends].into_iter().flatten());
         }
         for s in &self.nics.send_qps {
             if let Some(path) = self.nics.paths.get_mut(self.nics.nics[s.dst as usize].path as usize) {
@@ -66,7 +66,7 @@ impl World {
             let place = format!("writers[{index}]");
             let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
             let nic = &plan.nics[plan.hosts[src].nic];
-            let mut built = Writer::new(writer, nic.mtu_bytes, self.nics.send_qps.len() as u32);
+            let mut built = Writer::new(writer, nic.mtu.0 as u32, self.nics.send_qps.len() as u32);
             self.check_connection(&place, &built, src, dst, &plan.hosts)?;
             let number = numbers.entry((src, dst)).or_default();
             built.first_number = *number;
@@ -86,9 +86,9 @@ impl World {
         for (index, flow) in plan.flows.list.iter().enumerate() {
             let nic = &plan.nics[plan.hosts[flow.src()].nic];
             let qp = self.nics.send_qps.len() as u32;
-            let built = Writer::of_flow(flow.bytes(), nic.mtu_bytes, qp);
+            let built = Writer::of_flow(flow.bytes(), nic.mtu.0 as u32, qp);
             self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
-            let own = plan.flows.congestion.get(flow.tag()).copied().flatten();
+            let own = plan.flows.congestion.get(flow.item()).copied().flatten();
             let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
             let model = &self.nics.models[self.nics[flow.src()].model as usize];
             let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
@@ -164,8 +164,8 @@ impl World {
         for (index, writer) in plan.writers.iter().enumerate() {
             let start = start_time(writer, plan.seed, index);
             run.schedule(start, Event::WriterStart(index as u32));
-            if let Some(stop) = writer.stop_ps {
-                run.schedule(Time(stop.max(start.0 + 1)), Event::WriterStop(index as u32));
+            if let Some(stop) = writer.stop {
+                run.schedule(stop.max(start + Time(1)), Event::WriterStop(index as u32));
             }
         }
         for (qp, flow) in (nics.first_flow_qp..).zip(&plan.flows.list) {

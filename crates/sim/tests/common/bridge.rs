@@ -32,15 +32,15 @@ pub fn bridged(model: BridgeModelPlan) -> Plan {
     plan.bridges = vec![BridgePlan { name: "br0".into(), model: 0 }];
     plan.bridge_models = vec![model];
     for link in &mut plan.links {
-        *link = LinkPlan { b: "br0".into(), rate_bps: 25_000_000_000, delay_ps: 5_000, ..link.clone() };
+        *link = LinkPlan { b: "br0".into(), rate: Rate(25_000_000_000), delay: Time(5_000), ..link.clone() };
     }
-    plan.nics[0].mtu_bytes = 4096;
+    plan.nics[0].mtu = Bytes(4096);
     plan
 }
 
 /// `ib_write_bw` from h0 to h1.
 pub fn write_bw() -> WriterPlan {
-    WriterPlan { message_bytes: 65_536, ..writer(0, 1, 1) }
+    WriterPlan { message: Bytes(65_536), ..writer(0, 1, 1) }
 }
 
 /// `ib_write_lat` between h0, which begins, and h1.
@@ -48,7 +48,7 @@ pub fn write_lat(messages: u64) -> Vec<WriterPlan> {
     let one = |src: &str, dst: &str, writer, begins| WriterPlan {
         src: src.into(),
         dst: dst.into(),
-        message_bytes: 2,
+        message: Bytes(2),
         messages: Some(messages),
         partner: Some(PartnerPlan { writer, begins }),
         ..write_bw()

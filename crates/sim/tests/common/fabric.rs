@@ -1,6 +1,7 @@
 //! Fat trees of three levels and what is sent over them.
 
 use super::{star, MS};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 
 /// A fat tree's numbers. Aggregation switch `j` of each pod is linked to the `cores` core switches of group `j`.
@@ -58,12 +59,12 @@ impl FatTree {
         }
         plan.switches = names.into_iter().map(|name| SwitchPlan { name, model: 0 }).collect();
         let model = &mut plan.switch_models[0];
-        (model.buffer_bytes, model.shared_bytes) = (64 << 20, 32 << 20);
+        (model.buffer, model.shared_bytes) = (Bytes(64 << 20), 32 << 20);
         let link = |a: String, b: String, gbps: u64| LinkPlan {
             a,
             b,
-            rate_bps: gbps * 1_000_000_000,
-            delay_ps: 1_000_000,
+            rate: Rate(gbps * 1_000_000_000),
+            delay: Time(1_000_000),
             loss: 0.0,
             headroom_bytes: gbps * 400,
         };
@@ -81,7 +82,7 @@ impl FatTree {
                 }
             }
         }
-        plan.flows.tags = vec!["flows".into()];
+        plan.flows.items = vec!["flows".into()];
         plan.duration_ps = 1000 * MS;
         plan
     }

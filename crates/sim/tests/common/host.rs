@@ -1,7 +1,8 @@
 //! Hosts with a data path.
 
 use super::*;
-use tailback_proto::units::{Bytes, Rate};
+use tailback_proto::parameters::FallingRates;
+use tailback_proto::units::{Bytes, Rate, Time};
 
 /// GT/s times lanes, 128b/130b, and what DLLPs leave (about 98 %: `docs/models/host-path.md`).
 pub fn pcie3(lanes: u64, iio_lines: u32) -> PathParameters {
@@ -29,14 +30,21 @@ fn memory(gigabytes_per_second: u64, write_wait: f64) -> MemoryParameters {
     }
 }
 
+/// Sizes of a receive buffer, in bytes.
+pub fn sizes(lossless: u64, lossy: u64, cnp_threshold: Option<u64>) -> ReceiveBufferParameters {
+    ReceiveBufferParameters {
+        lossless_size: Bytes(lossless),
+        lossy_size: Bytes(lossy),
+        cnp_threshold: cnp_threshold.map(Bytes),
+    }
+}
+
 /// Priorities `lossless` with xoff and xon in a buffer of their own.
-pub fn buffers(lossless: &[u8], bytes: u64, xoff: u64, xon: u64, rest: u64) -> Vec<ReceiveBufferPlan> {
+pub fn buffers(lossless: &[u8], xoff: u64, xon: u64) -> Vec<ReceiveBufferPlan> {
     let others = (0..8).filter(|priority| !lossless.contains(priority)).collect();
-    let mut buffers =
-        vec![ReceiveBufferPlan { bytes: rest, xoff_bytes: None, xon_bytes: None, priorities: others }];
+    let mut buffers = vec![ReceiveBufferPlan { xoff_bytes: None, xon_bytes: None, priorities: others }];
     if !lossless.is_empty() {
         buffers.push(ReceiveBufferPlan {
-            bytes,
             xoff_bytes: Some(xoff),
             xon_bytes: Some(xon),
             priorities: lossless.to_vec(),
@@ -51,13 +59,13 @@ pub fn point_to_point() -> Plan {
     plan.switches.clear();
     plan.switch_models.clear();
     let link = &mut plan.links[0];
-    (link.a, link.b, link.rate_bps, link.delay_ps) = ("h0".into(), "h1".into(), 25_000_000_000, 5_000);
+    (link.a, link.b, link.rate, link.delay) = ("h0".into(), "h1".into(), Rate(25_000_000_000), Time(5_000));
     plan.links.truncate(1);
-    plan.nics[0].mtu_bytes = 4096;
+    plan.nics[0].mtu = Bytes(4096);
     plan.nics[0].host_path = Some(HostPathPlan {
-        receive_buffers: buffers(&[0], 114_944, 91_392, 81_408, 147_072),
+        receive_buffer: sizes(114_944, 147_072, None),
+        receive_buffers: buffers(&[0], 91_392, 81_408),
         pause: PAUSE,
-        cnp_threshold: None,
         path: pcie3(8, 256),
         tlp_overhead_bytes: 24,
         target: TargetPlan::Memory(MemoryPlan { own: memory(40, 8.0), ddio: None }),
@@ -68,7 +76,7 @@ pub fn point_to_point() -> Plan {
     plan.writers = vec![writer(0, 1, 1), writer(1, 0, 1)];
     for writer in &mut plan.writers {
         writer.code_point = 0;
-        writer.message_bytes = 65_536;
+        writer.message = Bytes(65_536);
     }
     plan
 }
@@ -100,15 +108,15 @@ pub fn point_to_point_gpu(hops: [u32; 2], stalls: [Option<(u64, u64)>; 2]) -> Pl
 pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> Plan {
     let mut plan = star(2);
     for link in &mut plan.links {
-        (link.delay_ps, link.headroom_bytes) = (10_000, 100_000);
+        (link.delay, link.headroom_bytes) = (Time(10_000), 100_000);
     }
-    plan.nics[0].mtu_bytes = 4096;
+    plan.nics[0].mtu = Bytes(4096);
     plan.switch_models[0].ecn.clear();
     let mut nic = plan.nics[0].clone();
     nic.host_path = Some(HostPathPlan {
-        receive_buffers: buffers(if lossless { &[3] } else { &[] }, 262_144, 196_608, 180_224, 262_144),
+        receive_buffer: sizes(262_144, 262_144, (!lossless).then_some(131_072)),
+        receive_buffers: buffers(if lossless { &[3] } else { &[] }, 196_608, 180_224),
         pause: PAUSE,
-        cnp_threshold: (!lossless).then_some(Bytes(131_072)),
         path: PathParameters { credit_latency: Time(213_000), iio_latency: Time(113_000), ..pcie3(16, 93) },
         tlp_overhead_bytes: 24,
         target: TargetPlan::Memory(MemoryPlan {
@@ -120,16 +128,16 @@ pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> 
     plan.nics.push(nic);
     plan.hosts[1].nic = 1;
     plan.writers = vec![writer(0, 1, qps)];
-    plan.writers[0].message_bytes = message_bytes;
+    plan.writers[0].message = Bytes(message_bytes);
     if !lossless {
         plan.switch_models[0].lossless.clear();
     }
     if lines > 0 {
         plan.memory_loads = vec![MemoryLoadPlan {
-            name: "mlc".into(),
+            item: "mlc".into(),
             host: "h1".into(),
-            start_ps: 0,
-            stop_ps: None,
+            start: Time(0),
+            stop: None,
             cores: 1,
             lines_per_core: lines,
             read_share: 0.5,
@@ -166,4 +174,36 @@ pub fn most(recording: &Recording, entity: &str, metric: &str) -> f64 {
 pub fn mib_per_second(recording: &Recording) -> f64 {
     let bytes: u64 = recording.flows.iter().map(|flow| flow.bytes_delivered).sum();
     bytes as f64 / (1 << 20) as f64 / (recording.meta.end_ps as f64 / 1e12)
+}
+
+/// RHCC's receiver, with this threshold in cache lines.
+pub fn receiver(iio_threshold: f64) -> RhccReceiverParameters {
+    RhccReceiverParameters {
+        sample_interval: Time(US),
+        iio_clock_mhz: 500,
+        iio_threshold,
+        levels: levels(),
+        write_time: Time(20 * US),
+        raise_interval: Time(150 * US),
+    }
+}
+
+/// HostCC with its module's constants, and the levels of RHCC's paper.
+pub fn hostcc() -> HostCcParameters {
+    HostCcParameters {
+        sample_interval: Time(US),
+        iio_clock_mhz: 500,
+        iio_threshold: 70.0,
+        iio_weight: 0.125,
+        pcie_threshold: Rate::from_gbps(84),
+        pcie_weight: 1.0 / 256.0,
+        levels: levels(),
+        write_time: Time(20 * US),
+        raise_interval: Time(150 * US),
+        mark: true,
+    }
+}
+
+fn levels() -> FallingRates {
+    [265_600, 212_000, 160_000, 120_000, 80_000].map(Rate::from_mbps).into()
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use tailback_sim::compat::hpcc::variant::Variant;
 use tailback_sim::compat::hpcc::{address, plan::*, HpccRecording, HpccSimulation};
 
 /// A file of a case.
@@ -129,6 +130,7 @@ pub fn plan(case: &str) -> HpccPlan {
     HpccPlan {
         name: case.into(),
         seed: 1,
+        variant: Variant::Hpcc,
         nodes,
         switches,
         links,
@@ -155,6 +157,7 @@ pub fn plan(case: &str) -> HpccPlan {
                 .collect(),
         },
         buffer_mib: value("BUFFER_SIZE") as u32,
+        headroom_factor: 3,
         pause_time_us: 5,
         link_down: (value("LINK_DOWN") > 0.0).then(|| {
             let end = |at: usize| config["LINK_DOWN"][at].parse().expect("a node");
@@ -207,6 +210,13 @@ pub fn pfc_text(recording: &HpccRecording) -> String {
         format!("{} {} {} {} {}\n", p.t_ns, p.node, p.is_switch as u8, p.port, p.pause as u8)
     };
     recording.pfc.iter().map(line).collect()
+}
+
+/// CPU seconds that that simulator took for a case.
+pub fn recorded_seconds(case: &str) -> f64 {
+    let counters = text(case, "counters.txt");
+    let line = counters.lines().find_map(|line| line.strip_prefix("run_cpu_s "));
+    line.and_then(|word| word.parse().ok()).expect("CPU seconds")
 }
 
 /// A number of a case's counters.txt: the first after the name.

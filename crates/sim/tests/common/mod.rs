@@ -8,7 +8,7 @@ pub mod seeds;
 pub mod tcp;
 
 use tailback_proto::congestion::dcqcn::DcqcnParameters;
-use tailback_proto::units::Time;
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -24,7 +24,7 @@ pub fn code_points() -> Vec<CodePointPlan> {
 /// A step in every class but that of CNPs.
 pub fn ecn(rate_bps: Option<u64>, k_bytes: u64) -> EcnPlan {
     let priorities = vec![0, 1, 2, 3, 4, 5, 7];
-    EcnPlan { rate_bps, priorities, k_min_bytes: k_bytes, k_max_bytes: k_bytes, p_max: 1.0 }
+    EcnPlan { rate_bps, priorities, k_min: Bytes(k_bytes), k_max: Bytes(k_bytes), p_max: 1.0 }
 }
 
 /// A star: hosts h0, h1, ... around switch sw0; nothing is sent.
@@ -35,8 +35,8 @@ pub fn star(hosts: usize) -> Plan {
         duration_ps: 5 * MS,
         hosts: (0..hosts).map(|i| HostPlan { name: format!("h{i}"), nic: 0, congestion: 0 }).collect(),
         nics: vec![NicPlan {
-            mtu_bytes: 1024,
-            rx_latency_ps: 300_000,
+            mtu: Bytes(1024),
+            rx_latency: Time(300_000),
             class_of: (0..8).collect(),
             ect: true,
             cnp_code_point: Some(6),
@@ -55,15 +55,15 @@ pub fn star(hosts: usize) -> Plan {
         }],
         switches: vec![SwitchPlan { name: "sw0".into(), model: 0 }],
         switch_models: vec![SwitchModelPlan {
-            buffer_bytes: 16_000_000,
+            buffer: Bytes(16_000_000),
             shared_bytes: 15_000_000,
-            latency_ps: 300_000,
+            latency: Time(300_000),
             class_of: (0..8).collect(),
             lossless: vec![3],
             strict: vec![6],
             weights: None,
             pools: None,
-            ecn: vec![EcnPlan { k_max_bytes: 1_500_000, ..ecn(None, 150_000) }],
+            ecn: vec![EcnPlan { k_max: Bytes(1_500_000), ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
             pfc: PfcParameters::default(),
@@ -76,8 +76,8 @@ pub fn star(hosts: usize) -> Plan {
             .map(|i| LinkPlan {
                 a: format!("h{i}"),
                 b: "sw0".into(),
-                rate_bps: 100_000_000_000,
-                delay_ps: 500_000,
+                rate: Rate(100_000_000_000),
+                delay: Time(500_000),
                 loss: 0.0,
                 headroom_bytes: 30_000,
             })
@@ -101,18 +101,18 @@ pub fn connectx() -> DcqcnParameters {
 /// Writers from `src` to `dst` that never stop, 1 KiB messages.
 pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
     WriterPlan {
-        name: "write".into(),
+        item: "write".into(),
         src: format!("h{src}"),
         dst: format!("h{dst}"),
         code_point: 3,
         congestion: None,
         qps,
-        message_bytes: 1024,
-        tx_depth: 128,
+        message: Bytes(1024),
+        depth: 128,
         messages: None,
-        start_ps: 0,
-        start_spread_ps: 0,
-        stop_ps: None,
+        start: Time(0),
+        start_spread: Time(0),
+        stop: None,
         partner: None,
     }
 }

@@ -35,13 +35,13 @@ fn lossy() -> Plan {
     let mut plan = star(4);
     plan.writers = vec![writer(0, 3, 2), writer(1, 3, 2)];
     plan.writers[1].code_point = 0;
-    plan.writers[1].start_spread_ps = 10 * US;
-    plan.flows.tags = vec!["flows".into()];
+    plan.writers[1].start_spread = Time(10 * US);
+    plan.flows.items = vec!["flows".into()];
     plan.flows.list = (0..3).map(|n| FlowPlan(n, 3, 0, 3, 1 << (4 * n), n as u64 * US)).collect();
     plan.links[0].loss = 0.01;
     plan.link_events = vec![LinkEventPlan(50 * US, 1, false), LinkEventPlan(90 * US, 1, true)];
     let model = &mut plan.switch_models[0];
-    (model.buffer_bytes, model.shared_bytes) = (300_000, 150_000);
+    (model.buffer, model.shared_bytes) = (Bytes(300_000), 150_000);
     model.pools = Some(PoolsPlan { lossless_bytes: 100_000, lossy_bytes: 50_000 });
     model.weights = Some([30, 10, 10, 50, 0, 0, 0, 0]);
     model.pfc.xoff = Some(Bytes(20_000));
@@ -55,37 +55,18 @@ fn lossy() -> Plan {
 fn tcp_and_rdma() -> Plan {
     let mut plan = tcp::tcp_star(3);
     plan.tcp_connections = vec![tcp::connections(0, 2, 2), tcp::connections(1, 2, 1)];
-    plan.tcp_connections[1].bytes = Some(100_000);
-    plan.tcp_connections[1].stop_ps = Some(MS);
+    plan.tcp_connections[1].bytes = Some(Bytes(100_000));
+    plan.tcp_connections[1].stop = Some(Time(MS));
     plan.writers = vec![writer(0, 1, 1)];
     plan
 }
 
 fn controlled_host() -> Plan {
     let mut plan = host::memory_pair(true, 65_536, 2, 64);
-    let ladder = LadderPlan {
-        levels_bps: vec![265_600_000_000, 160_000_000_000, 80_000_000_000],
-        write_time_ps: 20 * US,
-        raise_interval_ps: 150 * US,
-    };
     let sender = Default::default();
     plan.nics[0].rhcc = Some(RhccPlan { sender: Some(sender), receiver: None });
-    plan.nics[1].hostcc = Some(HostCcPlan {
-        sample_interval_ps: US,
-        iio_clock_hz: 500_000_000,
-        iio_threshold_lines: 70.0,
-        iio_weight: 0.125,
-        pcie_threshold_bps: 84_000_000_000,
-        pcie_weight: 1.0 / 256.0,
-        ladder: ladder.clone(),
-        mark: true,
-    });
-    let receiver = RhccReceiverPlan {
-        sample_interval_ps: US,
-        iio_clock_hz: 500_000_000,
-        iio_threshold_lines: 70.0,
-        ladder,
-    };
+    plan.nics[1].hostcc = Some(host::hostcc());
+    let receiver = host::receiver(70.0);
     let mut nic = plan.nics[1].clone();
     nic.hostcc = None;
     nic.rhcc = Some(RhccPlan { sender: None, receiver: Some(receiver) });
@@ -117,36 +98,36 @@ fn veth(qdisc: QdiscPlan, bql: VethBql, napi: Polling) -> Plan {
             qdisc,
         }],
         datagrams: vec![DatagramsPlan {
-            name: "flood".into(),
+            item: "flood".into(),
             src: src.clone(),
             dst: dst.clone(),
             frame_bytes: 1442,
-            send_ps: 1_500_000,
-            interval_ps: 0,
-            sndbuf_bytes: 2 << 20,
-            blocks: true,
-            start_ps: 0,
-            stop_ps: None,
+            send: Time(1_500_000),
+            interval: Time(0),
+            sndbuf: Bytes(2 << 20),
+            blocking: true,
+            start: Time(0),
+            stop: None,
         }],
         pings: vec![PingsPlan {
-            name: "ping".into(),
+            item: "ping".into(),
             src: src.clone(),
             dst: dst.clone(),
             frame_bytes: 98,
-            interval_ps: 500 * US,
-            spread_ps: 40 * US,
-            start_ps: 10 * US,
-            stop_ps: None,
+            interval: Time(500 * US),
+            spread: Time(40 * US),
+            start: Time(10 * US),
+            stop: None,
         }],
         frames: vec![FramesPlan {
-            name: "xdp".into(),
+            item: "xdp".into(),
             src,
             dst,
             frame_bytes: 60,
             batch: 16,
-            interval_ps: 100 * US,
-            start_ps: 0,
-            stop_ps: Some(MS),
+            interval: Time(100 * US),
+            start: Time(0),
+            stop: Some(Time(MS)),
         }],
     };
     let mut plan = star(0);

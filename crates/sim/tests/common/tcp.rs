@@ -35,15 +35,15 @@ pub fn tcp_star(hosts: usize) -> Plan {
 /// Endless connections in class 0.
 pub fn connections(src: usize, dst: usize, count: u32) -> TcpConnectionPlan {
     TcpConnectionPlan {
-        name: "tcp".into(),
+        item: "tcp".into(),
         src: format!("h{src}"),
         dst: format!("h{dst}"),
         code_point: 0,
         connections: count,
         bytes: None,
-        start_ps: 0,
-        start_spread_ps: 0,
-        stop_ps: None,
+        start: Time(0),
+        start_spread: Time(0),
+        stop: None,
     }
 }
 

@@ -22,6 +22,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::congestion::host::WAN;
 use crate::congestion::parameters::{Declared, Refused, POSITIVE_RATE, SPAN, STEP};
 use crate::congestion::{Controller, Link, Merged, Signal, Uses};
 use crate::units::{Bytes, Rate, Time};
@@ -29,7 +30,6 @@ use crate::{choice, parameters};
 
 const PS_PER_NS: f64 = 1e3;
 
-const WAN: &str = "Wan et al. (RHCC), APNet 2024";
 const NO_NUMBERS: &str = "assumption: the paper names AIMD without numbers";
 const GAIN: RangeInclusive<f64> = 0.0..=1.0;
 

@@ -30,7 +30,7 @@ impl World {
         let qp = &mut self.send[flow as usize];
         let before = std::mem::replace(&mut qp.reaction.rate, rate);
         if before != rate {
-            let gap = |rate| serialization(qp.last_wire, rate, self.exact);
+            let gap = |rate| serialization(qp.last_wire, rate, self.rounding);
             qp.next_avail = (qp.next_avail + gap(rate)).saturating_sub(gap(before));
         }
         let (next, port) = (qp.next_avail, qp.port);

@@ -2,22 +2,33 @@
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
+/// What becomes of the part of a nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rounding {
+    Down,
+    Nearest,
+    /// A departure: it stays.
+    Exact,
+}
+
 /// Time that `bytes` take at `rate` bit/s, in ps.
 ///
-/// Unless `exact`, as ns-3 has it: seconds as a double, cut to a multiple of 2^-64 s, cut again to whole nanoseconds.
-/// So 1000 B at 100 Gbit/s take 79 ns.
-pub(super) fn serialization(bytes: u32, rate: u64, exact: bool) -> u64 {
-    if exact {
-        return (bytes as u128 * 8 * PS_PER_S / rate as u128) as u64;
-    }
+/// Unless exact, as ns-3 has it: seconds as a double, cut to a multiple of 2^-64 s, rounded to whole nanoseconds. Rounded
+/// down, 1000 B at 100 Gbit/s take 79 ns.
+pub(super) fn serialization(bytes: u32, rate: u64, rounding: Rounding) -> u64 {
+    let half = match rounding {
+        Rounding::Exact => return (bytes as u128 * 8 * PS_PER_S / rate as u128) as u64,
+        Rounding::Down => 0,
+        Rounding::Nearest => 1 << 63,
+    };
     let seconds = bytes as f64 * 8.0 / rate as f64;
     let fixed = (seconds * 18_446_744_073_709_551_616.0) as u128;
-    ((fixed * 1_000_000_000) >> 64) as u64 * 1000
+    ((fixed * 1_000_000_000 + half) >> 64) as u64 * 1000
 }
 
 #[cfg(test)]
 mod tests {
-    use super::serialization;
+    use super::{serialization, Rounding};
 
     #[test]
     fn times_are_cut_as_in_ns3() {
@@ -32,8 +43,10 @@ mod tests {
             (43, g100, 3),
             (1048, 4 * g100, 20),
         ] {
-            assert_eq!(serialization(bytes, rate, false), ns * 1000, "{bytes} B");
+            assert_eq!(serialization(bytes, rate, Rounding::Down), ns * 1000, "{bytes} B");
         }
-        assert_eq!(serialization(1048, g100, true), 83_840);
+        assert_eq!(serialization(1048, g100, Rounding::Exact), 83_840);
+        assert_eq!(serialization(1000, g100, Rounding::Nearest), 80_000);
+        assert_eq!(serialization(1036, 4 * g100, Rounding::Nearest), 21_000);
     }
 }

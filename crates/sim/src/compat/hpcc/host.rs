@@ -4,9 +4,9 @@ use super::cc::dcqcn::ReactionPoint;
 use super::cc::Path;
 use super::clock::serialization;
 use super::packet::{Kind, Packet, CNP, NONE};
-use super::plan::DATA_HEADER_BYTES;
 use super::qp::{RecvQp, SendQp};
 use super::routing::{murmur3, NIC_SEED};
+use super::variant::Variant;
 use super::world::{Event, Fct, World};
 
 /// First source port of a pair of hosts.
@@ -250,11 +250,11 @@ impl World {
         let qp = &mut self.send[flow as usize];
         let rate = if self.plan.rate_bound { qp.reaction.rate } else { qp.line_rate };
         let gap = if payload < mtu {
-            serialization(wire, rate, self.exact)
+            serialization(wire, rate, self.rounding)
         } else {
             if qp.gap_rate != rate {
                 qp.gap_rate = rate;
-                qp.gap = serialization(wire, rate, self.exact);
+                qp.gap = serialization(wire, rate, self.rounding);
             }
             qp.gap
         };
@@ -372,12 +372,13 @@ impl World {
         });
     }
 
-    /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted.
+    /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted, the headers those of
+    /// the HPCC simulator in any variant.
     pub fn standalone_ns(&self, flow: usize) -> u64 {
         let pair = self.pairs[flow];
         let size = self.plan.flows[flow].4 as u32;
         let packets = (size - 1) / self.plan.payload_bytes + 1;
-        let total = size.wrapping_add(packets.wrapping_mul(DATA_HEADER_BYTES)) as u64;
+        let total = size.wrapping_add(packets.wrapping_mul(Variant::Hpcc.data_header_bytes())) as u64;
         pair.rtt_ns + total.wrapping_mul(8_000_000_000) / pair.rate.max(1)
     }
 

@@ -26,6 +26,7 @@ mod recording;
 mod routing;
 mod series;
 mod switch;
+pub mod variant;
 mod world;
 
 pub use plan::HpccPlan;
@@ -147,7 +148,10 @@ impl HpccSimulation {
             Event::QpStart => world.on_qp_start(index),
             Event::LinkDown => world.on_link_down(),
             Event::RetransmissionTimer => world.on_retransmission_timer(index),
-            Event::QueueSample => world.on_queue_sample(),
+            Event::QueueSample => {
+                let bin_ends = self.recorder.next_sample() <= world.stop;
+                world.on_queue_sample(1 + bin_ends as usize);
+            }
             Event::Sample => self.on_sample(),
             Event::Stop => self.done = true,
         }

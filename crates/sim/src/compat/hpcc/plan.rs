@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
+use super::variant::Variant;
 use crate::engine::EventQueue;
 use crate::plan::PlanError;
 pub use crate::record::RecordParameters;
@@ -10,13 +11,6 @@ use tailback_proto::parameters::Declared;
 
 /// Priorities of a port.
 pub(super) const PRIORITIES: u32 = 8;
-/// A PFC frame: Ethernet, IPv4 and 9 B of its own.
-pub(super) const PFC_BYTES: u32 = 43;
-/// An ACK before padding (Ethernet 14, IPv4 20, its own 12), and what it is padded to.
-const ACK_HEADER_BYTES: u32 = 46;
-const MIN_FRAME_BYTES: u32 = 60;
-/// Header bytes of a data packet: Ethernet 14, IPv4 20, UDP 8, sequence number and priority 6.
-pub(super) const DATA_HEADER_BYTES: u32 = 48;
 
 /// Most different rates of links: there is a table of times for each, with an entry for every size of a packet.
 const MOST_RATES: usize = 256;
@@ -29,6 +23,9 @@ pub struct HpccPlan {
     pub name: String,
     /// Kept for the recording; the draws follow `rng`.
     pub seed: u64,
+    /// Which of that simulator's forks.
+    #[serde(default)]
+    pub variant: Variant,
     /// Hosts and switches.
     pub nodes: u32,
     /// Nodes that are switches.
@@ -61,6 +58,9 @@ pub struct HpccPlan {
     pub ecn: Ecn,
     /// Buffer of a switch, 2^20 B.
     pub buffer_mib: u32,
+    /// Headroom of a port: this times what its link holds in flight one way.
+    #[serde(default = "three")]
+    pub headroom_factor: u32,
     /// Time in a PFC frame. Only 0 has an effect: such a pause is read as a resume.
     pub pause_time_us: u32,
     /// A link that fails, its routes with it.
@@ -254,8 +254,13 @@ pub struct Departures {
     /// Goes back to the last byte acknowledged when nothing was sent or acknowledged for this long, and
     /// acknowledges duplicates. 0 = never.
     pub retransmission_timeout_ns: u64,
-    /// Header bytes of a data packet on the wire. 0 = 48.
+    /// Header bytes of a data packet on the wire. 0 = those of the variant.
     pub wire_overhead_bytes: u32,
+}
+
+/// The headroom factor where there is no key for it.
+fn three() -> u32 {
+    3
 }
 
 fn impossible(place: impl Into<String>, problem: impl Into<String>) -> PlanError {
@@ -286,7 +291,7 @@ impl HpccPlan {
     /// Bytes of a full data packet's headers on the wire.
     pub(super) fn data_overhead(&self) -> u32 {
         let header = match self.departures.wire_overhead_bytes {
-            0 => DATA_HEADER_BYTES,
+            0 => self.variant.data_header_bytes(),
             bytes => bytes,
         };
         header + self.telemetry_bytes
@@ -294,7 +299,7 @@ impl HpccPlan {
 
     /// Bytes of an ACK on the wire.
     pub(super) fn ack_bytes(&self) -> u32 {
-        (ACK_HEADER_BYTES + self.telemetry_bytes).max(MIN_FRAME_BYTES)
+        self.variant.ack_bytes(self.telemetry_bytes)
     }
 
     /// Refuses what cannot run.
@@ -335,7 +340,7 @@ impl HpccPlan {
 
     fn check_packets(&self) -> Result<(), PlanError> {
         let total = |bytes: u32| bytes as u64 + self.telemetry_bytes as u64;
-        let overhead = self.departures.wire_overhead_bytes.max(DATA_HEADER_BYTES);
+        let overhead = self.departures.wire_overhead_bytes.max(self.variant.data_header_bytes());
         let place = "payload_bytes";
         require(self.payload_bytes > 0, place, "must be above 0")?;
         require(

@@ -58,8 +58,8 @@ impl World {
         self.schedule(self.queue_lengths.start_ns.saturating_mul(1000), Event::QueueSample, 0);
     }
 
-    pub fn on_queue_sample(&mut self) {
-        let now = self.now / 1000;
+    /// Counts what waits now as so many samples.
+    fn count(&mut self, samples: u32) {
         let all = &mut self.queue_lengths;
         for (&(_, _, port), counts) in all.ports.iter().zip(&mut all.counts) {
             let waiting = |&priority: &usize| self.lanes[port * LANES + priority].egress;
@@ -67,8 +67,16 @@ impl World {
             if counts.len() <= bin {
                 counts.resize(bin + 1, 0);
             }
-            counts[bin] += 1;
+            counts[bin] += samples;
         }
+    }
+
+    /// A sample. `bookkeeping` is how many events there are that change no queue.
+    pub fn on_queue_sample(&mut self, bookkeeping: usize) {
+        let now = self.now / 1000;
+        self.count(1);
+        let all = &mut self.queue_lengths;
+        let goes_on = now < all.end_ns && all.last_ns.is_some_and(|last| now < last);
         if now.is_multiple_of(DUMP_NS) {
             all.text += &format!("time: {now}\n");
             for (&(node, number, _), counts) in all.ports.iter().zip(&all.counts) {
@@ -79,8 +87,15 @@ impl World {
                 all.text.push('\n');
             }
         }
-        if now < all.end_ns && all.last_ns.is_some_and(|last| now < last) {
-            self.schedule(self.now + INTERVAL_NS * 1000, Event::QueueSample, 0);
+        if !goes_on {
+            return;
         }
+        let mut next = now + INTERVAL_NS;
+        if self.events.len() <= bookkeeping {
+            // Nothing happens until the next instant that writes: the samples until then are like this one.
+            next = (now / DUMP_NS + 1) * DUMP_NS;
+            self.count(((next - now) / INTERVAL_NS - 1) as u32);
+        }
+        self.schedule(next * 1000, Event::QueueSample, 0);
     }
 }

@@ -21,11 +21,10 @@ const A2: Matrix = [[0, 1, 0], [0, 0, 1], [M2 - A23N, 0, A21]];
 const STREAM_BITS: u32 = 127;
 const SUBSTREAM_BITS: u32 = 76;
 
-/// Streams that building a network takes before the first packet: for each node one in its global routing and five
-/// in its IPv6 extensions (hop-by-hop, destination, fragment, routing, loose routing), and two for each error model,
-/// of which there is one for all links and one for each link with an error rate of its own.
-pub(super) fn streams_before_start(nodes: u64, links_with_errors: u64) -> u64 {
-    6 * nodes + 2 * (1 + links_with_errors)
+/// Streams that building a network takes before the first packet: those of its nodes, and two for each error model, of
+/// which there is one for all links and one for each link with an error rate of its own.
+pub(super) fn streams_before_start(of_nodes: u64, links_with_errors: u64) -> u64 {
+    of_nodes + 2 * (1 + links_with_errors)
 }
 
 fn multiply(a: &Matrix, b: &Matrix, m: u64) -> Matrix {

@@ -134,7 +134,7 @@ fn flows(world: &World) -> Vec<Flow> {
             let ideal = world.standalone_ns(index).saturating_mul(1000);
             let needed = send(|qp| qp.furthest as u64).div_ceil(world.plan.payload_bytes as u64);
             Flow {
-                writer: format!("port {dport}"),
+                item: format!("port {dport}"),
                 protocol: "roce",
                 src: world.node_name(src),
                 dst: world.node_name(dst),

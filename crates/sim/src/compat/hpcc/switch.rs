@@ -2,7 +2,6 @@
 
 use super::cc::Leaving;
 use super::packet::{Kind, Packet, CE, NONE};
-use super::plan::PFC_BYTES;
 use super::port::LANES;
 use super::routing::murmur3;
 use super::world::{World, RESERVE_BYTES};
@@ -100,7 +99,7 @@ impl World {
             next: NONE,
             ingress: NONE,
             path: 0,
-            wire: PFC_BYTES as u16,
+            wire: self.plan.variant.pfc_bytes() as u16,
             payload: priority as u16,
             kind: Kind::Pfc,
             priority: 0,

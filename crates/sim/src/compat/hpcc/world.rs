@@ -3,10 +3,10 @@
 use tailback_proto::units::Time;
 
 use super::cc::{dcqcn, AckControl};
-use super::clock::serialization;
+use super::clock::{serialization, Rounding};
 use super::hash_order::HashOrder;
 use super::packet::{Fifo, Kind, Packet, Packets, NONE};
-use super::plan::{Cc, Flow, HpccPlan, Link, PFC_BYTES};
+use super::plan::{Cc, Flow, HpccPlan, Link};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
@@ -155,7 +155,7 @@ pub(super) struct World {
     pub next_flow: usize,
     /// Flow numbers seen per pair, for the source ports.
     pub sports: std::collections::HashMap<(u32, u32), u16>,
-    pub exact: bool,
+    pub rounding: Rounding,
     pub data_overhead: u32,
     pub ack_bytes: u32,
     /// Lines of the controllers' and of the switches' log.
@@ -171,10 +171,14 @@ impl World {
         }
         let hosts: Vec<u32> = (0..plan.nodes).filter(|&id| is_switch[id as usize] == NONE).collect();
         let tables = if plan.link_down.is_some() { hosts.len() } else { 0 };
-        let exact = plan.departures.exact_time;
+        let rounding = match (plan.departures.exact_time, plan.variant.rounds_to_nearest()) {
+            (true, _) => Rounding::Exact,
+            (false, true) => Rounding::Nearest,
+            (false, false) => Rounding::Down,
+        };
         let data_overhead = plan.data_overhead();
         let ack_bytes = plan.ack_bytes();
-        let largest = (plan.payload_bytes + data_overhead).max(ack_bytes).max(PFC_BYTES);
+        let largest = (plan.payload_bytes + data_overhead).max(ack_bytes).max(plan.variant.pfc_bytes());
         let own_errors = plan.links.iter().filter(|link| link.4 > 0.0).count() as u64;
         let error_stream = || Stream::explicit(plan.rng.seed, plan.rng.run, ERROR_STREAM);
         let mut routes = Routes::new(plan, None);
@@ -215,7 +219,7 @@ impl World {
             streams: FirstNumbers::new(
                 plan.rng.seed,
                 plan.rng.run,
-                streams_before_start(plan.nodes as u64, own_errors),
+                streams_before_start(plan.variant.streams_per_node() * plan.nodes as u64, own_errors),
             ),
             times: Vec::new(),
             error_models: vec![(plan.error_rate_per_link, error_stream())],
@@ -229,7 +233,7 @@ impl World {
             data_lost: 0,
             next_flow: 0,
             sports: Default::default(),
-            exact,
+            rounding,
             data_overhead,
             ack_bytes,
             #[cfg(test)]
@@ -243,7 +247,7 @@ impl World {
                 Some(known) => known.1,
                 None => {
                     let at = world.times.len() as u32;
-                    world.times.extend((0..=largest).map(|bytes| serialization(bytes, rate, exact)));
+                    world.times.extend((0..=largest).map(|bytes| serialization(bytes, rate, rounding)));
                     known_rates.push((rate, at));
                     at
                 }
@@ -285,7 +289,8 @@ impl World {
                     times,
                     flight: Fifo::default(),
                     delay: delay_ns * 1000,
-                    headroom: ((rate as u128 * delay_ns as u128 / 8 / 1_000_000_000) as u32).wrapping_mul(3),
+                    headroom: ((rate as u128 * delay_ns as u128 / 8 / 1_000_000_000) as u32)
+                        .wrapping_mul(plan.headroom_factor),
                     kmin: threshold.map_or(0, |t| t.1 * 1000),
                     kmax: threshold.map_or(0, |t| t.2 * 1000),
                     pmax: threshold.map_or(0.0, |t| t.3),

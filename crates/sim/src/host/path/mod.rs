@@ -119,7 +119,7 @@ impl HostPath {
         HostPath {
             host,
             port,
-            buffers: ReceiveBuffers::new(&plan.receive_buffers),
+            buffers: ReceiveBuffers::new(&plan.receive_buffer, &plan.receive_buffers),
             pcie: PcieLink::new(plan),
             iio: Residence::default(),
             target: match &plan.target {
@@ -135,7 +135,7 @@ impl HostPath {
                 latency: reads.latency,
                 fetched: Time::ZERO,
             }),
-            cnp_threshold: plan.cnp_threshold.map(|bytes| bytes.0),
+            cnp_threshold: plan.receive_buffer.cnp_threshold.map(|bytes| bytes.0),
             accepted_packets: 0,
             accepted_bytes: 0,
             processing: Time::ZERO,

@@ -10,6 +10,7 @@
 //! Leaves out: cells, and the spare part that no priority uses.
 
 use super::level::Level;
+use super::settings::ReceiveBufferParameters;
 use crate::fabric::lanes::CLASSES;
 use crate::fabric::packet::Fifo;
 use crate::plan::ReceiveBufferPlan;
@@ -50,13 +51,13 @@ pub(crate) struct ReceiveBuffers {
 }
 
 impl ReceiveBuffers {
-    pub fn new(plan: &[ReceiveBufferPlan]) -> Self {
+    pub fn new(sizes: &ReceiveBufferParameters, plan: &[ReceiveBufferPlan]) -> Self {
         let mut of = [0; CLASSES];
         for (index, part) in plan.iter().enumerate() {
             part.priorities.iter().for_each(|&priority| of[priority as usize] = index as u8);
         }
         let part = |part: &ReceiveBufferPlan| ReceiveBuffer {
-            size: part.bytes,
+            size: if part.xoff_bytes.is_some() { sizes.lossless_size.0 } else { sizes.lossy_size.0 },
             xoff: part.xoff_bytes,
             xon: part.xon_bytes.unwrap_or(0),
             priorities: part.priorities.iter().fold(0, |mask, priority| mask | 1 << priority),

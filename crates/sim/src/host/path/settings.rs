@@ -33,6 +33,23 @@ pub(crate) const MAX_PAYLOAD_BYTES: u64 = 4096;
 const HOSTCC: &str = "recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified";
 
 tailback_proto::parameters! {
+    /// The NIC's receive buffer: a part for its lossless priorities, and one for all others.
+    pub struct ReceiveBufferParameters {
+        /// Size of the part of the lossless priorities.
+        lossless_size: Bytes = Bytes(256 << 10), in PARTS,
+            source "assumption: about the 262,016 B that mlnx_qos shows of a ConnectX at 25 Gbit/s";
+        /// Size of the part of all others.
+        lossy_size: Bytes = Bytes(256 << 10), in PARTS, source "assumption: as large as the lossless part";
+        /// Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.
+        cnp_threshold: Option<Bytes> = Some(Bytes(128 << 10)), in Bytes(1)..=Bytes(1 << 30),
+            source format!("assumption: half of lossy_size; {WAN}, section 2.2, sees such CNPs and gives no threshold");
+    }
+}
+
+/// From a jumbo frame on.
+const PARTS: RangeInclusive<Bytes> = Bytes(9216)..=Bytes(1 << 30);
+
+tailback_proto::parameters! {
     /// The memory controller, which the NIC shares with the cores.
     pub struct MemoryParameters {
         /// All channels together. null: the preset's.

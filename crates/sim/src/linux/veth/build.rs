@@ -83,7 +83,6 @@ impl Linux {
     pub(super) fn add_sources(&mut self, plan: &VethNetworkPlan, number: &HashMap<&str, u32>, seed: u64) {
         let between = |linux: &Linux, src: &str, dst: &str| linux.end_between(number[src], number[dst]);
         let wakeup = |linux: &Linux, src: &str| linux.veths.namespaces[number[src] as usize].wakeup;
-        let stop = |stop: Option<u64>| stop.map_or(Time::NEVER, Time);
         for (index, item) in plan.datagrams.iter().enumerate() {
             self.threads.push(Thread::Flood(index as u32));
             let core = self.add_core(wakeup(self, &item.src));
@@ -91,16 +90,16 @@ impl Linux {
             self.veths.floods.push(Flood {
                 end: between(self, &item.src, &item.dst),
                 frame_bytes: item.frame_bytes,
-                send: Time(item.send_ps),
-                interval: Time(item.interval_ps),
-                sndbuf: item.sndbuf_bytes,
-                blocks: item.blocks,
-                stop: stop(item.stop_ps),
+                send: item.send,
+                interval: item.interval,
+                sndbuf: item.sndbuf.0,
+                blocks: item.blocking,
+                stop: item.stop.unwrap_or(Time::NEVER),
                 core,
                 thread: self.threads.len() as u32 - 1,
                 timer,
                 state: State::Timer,
-                next_at: Time(item.start_ps),
+                next_at: item.start,
                 charged_bytes: 0,
                 sent: 0,
                 delivered: 0,
@@ -114,11 +113,11 @@ impl Linux {
             self.veths.pings.push(Ping {
                 end: between(self, &item.src, &item.dst),
                 frame_bytes: item.frame_bytes,
-                interval: Time(item.interval_ps),
-                spread: Time(item.spread_ps),
-                due: Time(item.start_ps),
+                interval: item.interval,
+                spread: item.spread,
+                due: item.start,
                 random: stream(seed, "ping", index as u64),
-                stop: stop(item.stop_ps),
+                stop: item.stop.unwrap_or(Time::NEVER),
                 core,
                 timer,
                 samples: Vec::new(),
@@ -132,8 +131,8 @@ impl Linux {
                 end: between(self, &item.src, &item.dst),
                 frame_bytes: item.frame_bytes,
                 batch: item.batch,
-                interval: Time(item.interval_ps),
-                stop: stop(item.stop_ps),
+                interval: item.interval,
+                stop: item.stop.unwrap_or(Time::NEVER),
                 core,
                 timer,
                 sent: 0,

@@ -16,9 +16,9 @@ impl Linux {
     /// Schedules the start of everything that sends over veth pairs.
     pub(crate) fn start_veths(&mut self, run: &mut Run, plan: &VethNetworkPlan) {
         let veths = &self.veths;
-        let floods = veths.floods.iter().zip(&plan.datagrams).map(|(f, p)| (f.timer, p.start_ps));
-        let pings = veths.pings.iter().zip(&plan.pings).map(|(s, p)| (s.timer, p.start_ps));
-        let frames = veths.frames.iter().zip(&plan.frames).map(|(s, p)| (s.timer, p.start_ps));
+        let floods = veths.floods.iter().zip(&plan.datagrams).map(|(f, p)| (f.timer, p.start.0));
+        let pings = veths.pings.iter().zip(&plan.pings).map(|(s, p)| (s.timer, p.start.0));
+        let frames = veths.frames.iter().zip(&plan.frames).map(|(s, p)| (s.timer, p.start.0));
         let starts: Vec<(u32, u64)> = floods.chain(pings).chain(frames).collect();
         for (timer, start) in starts {
             run.schedule(Time(start), Event::LinuxTimer(timer));

@@ -85,3 +85,57 @@ impl Mode {
         Some(self.flows.get(flow)?.on_ack(&self.parameters, self.payload_bytes, ack))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const G100: u64 = 100_000_000_000;
+    const PARAMETERS: Parameters =
+        Parameters { ewma_gain: 0.0625, rate_ai_bps: 615_000_000, min_rate_bps: 1_000_000_000 };
+
+    fn flow() -> Flow {
+        Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 0 })
+    }
+
+    fn ack(seq: u32, snd_nxt: u32, marked: bool) -> Ack {
+        Ack { now_ns: 0, seq, snd_nxt, marked }
+    }
+
+    /// A cut in a round trip, by half of alpha, which is 1; then no increase until what was sent by then is
+    /// acknowledged. One mark of eleven packets: alpha is 15/16 and a 176th.
+    #[test]
+    fn one_cut_a_round_trip() {
+        let mut flow = flow();
+        assert_eq!(flow.on_ack(&PARAMETERS, 1000, &ack(1000, 10_000, true)), G100 / 2);
+        assert_eq!((flow.batch, flow.marked, flow.high_seq), (11, 1, 10_000));
+        assert_eq!(flow.on_ack(&PARAMETERS, 1000, &ack(2000, 11_000, false)), G100 / 2);
+        assert_eq!(flow.on_ack(&PARAMETERS, 1000, &ack(10_000, 19_000, false)), G100 / 2);
+        assert_eq!(flow.on_ack(&PARAMETERS, 1000, &ack(11_000, 20_000, false)), G100 / 2 + 615_000_000);
+        assert!((flow.alpha - (0.9375 + 0.0625 / 11.0)).abs() < 1e-15);
+        assert_eq!((flow.batch, flow.marked), (10, 0));
+    }
+
+    /// More marks than packets count as all; a rate does not leave its bounds.
+    #[test]
+    fn bounds() {
+        let mut flow = flow();
+        assert_eq!(flow.on_ack(&PARAMETERS, 1000, &ack(1000, 1000, false)), G100);
+        flow.marked = 9;
+        flow.on_ack(&PARAMETERS, 1000, &ack(2000, 3000, false));
+        assert_eq!(flow.alpha, 1.0);
+        flow.rate = 1_500_000_000;
+        assert_eq!(flow.on_ack(&PARAMETERS, 1000, &ack(2500, 3000, true)), 1_000_000_000);
+    }
+
+    /// Back-to-zero: the next byte lies behind the acknowledged one, and the packets between are -1000 / 1000 in 64 bits,
+    /// of which 32 stay.
+    #[test]
+    fn a_sender_that_was_taken_back_has_a_huge_batch() {
+        let mut flow = flow();
+        flow.on_ack(&PARAMETERS, 1000, &ack(1000, 4000, false));
+        flow.on_ack(&PARAMETERS, 1000, &ack(5000, 4000, false));
+        let packets = (u64::MAX - 999) / 1000 + 1;
+        assert_eq!((flow.batch, flow.last_update), (packets as u32, 4000));
+    }
+}

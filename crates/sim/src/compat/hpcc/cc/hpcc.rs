@@ -234,3 +234,156 @@ impl Mode {
         self.flows.get(flow)?.on_ack(&self.parameters, ack, &self.areas.0[packet as usize])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const G100: u64 = 100_000_000_000;
+    const PATH: Path = Path { line_rate: G100, base_rtt_ns: 1000, window: 52_000 };
+    const PARAMETERS: Parameters = Parameters {
+        target_utilization: 0.95,
+        max_stage: 5,
+        rate_ai_bps: 40_000_000,
+        min_rate_bps: 1_000_000_000,
+        int_multi: 1,
+        fast_react: true,
+        multi_rate: false,
+        sample_feedback: false,
+    };
+
+    fn ack(seq: u32, snd_nxt: u32) -> Ack {
+        Ack { now_ns: 0, seq, snd_nxt, marked: false }
+    }
+
+    /// Hops as (time, bytes, queue) of 100 Gbit/s, in the header's units.
+    fn area(hops: &[(u32, u32, u32)]) -> Area {
+        let mut area = Area::default();
+        for &(time, bytes, queue) in hops {
+            area.add(Hop { time, bytes, queue, rate: 2 });
+        }
+        area
+    }
+
+    /// Nanoseconds times 1e-9 are no seconds in binary.
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-12
+    }
+
+    /// After the ACK that ends nothing.
+    fn begun(p: &Parameters, hops: usize) -> Flow {
+        let mut flow = Flow::new(PATH);
+        assert_eq!(flow.on_ack(p, &ack(1000, 10_000), &area(&vec![(0, 0, 0); hops])), None);
+        assert_eq!(flow.last_update, 10_000);
+        flow
+    }
+
+    #[test]
+    fn the_fields_have_units_and_wrap() {
+        let leaving = Leaving {
+            port: 0,
+            now_ns: (1 << 24) + 5,
+            tx_bytes: ((1 << 20) + 3) * 512 + 511,
+            queued: 1279,
+            rate: 200_000_000_000,
+            wire: 1090,
+            data: None,
+        };
+        assert_eq!(Hop::of(&leaving, 4), Hop { time: 5, bytes: 3, queue: 3, rate: 3 });
+        // There is no code for 40 Gbit/s.
+        assert_eq!(Hop::of(&Leaving { rate: 40_000_000_000, ..leaving }, 4).rate, 0);
+    }
+
+    #[test]
+    fn the_sixth_hop_writes_over_the_first_and_nothing_is_computed_from_it() {
+        let six = area(&[(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5), (6, 6, 6)]);
+        assert_eq!((six.count, six.hops[0].time, six.hops[1].time), (6, 6, 2));
+        let mut flow = begun(&PARAMETERS, 5);
+        assert_eq!(flow.on_ack(&PARAMETERS, &ack(11_000, 20_000), &six), None);
+        assert_eq!((flow.last_update, flow.u), (20_000, 1.0));
+    }
+
+    /// A round trip of 1000 ns is over: 100 units of 128 B in it are 102.4 Gbit/s, 1.024 of the line; the rate becomes
+    /// 0.95 / 1.024 of itself and a step. Twenty units of 80 B that waited at both ends are 1600 / 52,000 more.
+    #[test]
+    fn a_full_round_trip_replaces_the_utilization() {
+        let mut flow = begun(&PARAMETERS, 1);
+        let rate = flow.on_ack(&PARAMETERS, &ack(11_000, 20_000), &area(&[(1000, 100, 0)]));
+        let expected = (0.95 / 1.024 * 1e11) as u64 + 40_000_000;
+        assert!(rate.is_some_and(|rate| rate.abs_diff(expected) <= 1), "{rate:?}, not {expected}");
+        assert_eq!((rate, flow.stage), (Some(flow.rate), 0));
+        assert!(close(flow.u, 1.024));
+        flow.hops[0].queue = 20;
+        flow.on_ack(&PARAMETERS, &ack(21_000, 30_000), &area(&[(2000, 200, 30)]));
+        assert!(close(flow.u, 1.024 + 1600.0 / 52_000.0));
+    }
+
+    /// Low utilization: so many steps up, then a factor.
+    #[test]
+    fn steps_up_end_with_a_factor() {
+        let p = Parameters { max_stage: 2, ..PARAMETERS };
+        let mut flow = begun(&p, 1);
+        (flow.rate, flow.u) = (G100 / 4, 0.5);
+        for (round, rate) in [(1, 25_040_000_000), (2, 25_080_000_000)] {
+            let hops = area(&[(round * 1000, round * 50, 0)]);
+            assert_eq!(flow.on_ack(&p, &ack(round * 10_000 + 1, round * 10_000 + 10_000), &hops), Some(rate));
+        }
+        // 50 units of 128 B in 1000 ns are 0.512 of the line.
+        let rate = flow.on_ack(&p, &ack(30_001, 40_000), &area(&[(3000, 150, 0)]));
+        let expected = (25_080_000_000.0 * 0.95 / 0.512) as u64 + 40_000_000;
+        assert!(rate.is_some_and(|rate| rate.abs_diff(expected) <= 1), "{rate:?}, not {expected}");
+        assert_eq!(flow.stage, 0);
+    }
+
+    /// Within a round trip: a reaction, which is not kept; or none, if these are off.
+    #[test]
+    fn fast_reactions_start_from_the_same_rate() {
+        let mut flow = begun(&PARAMETERS, 1);
+        let rate = flow.on_ack(&PARAMETERS, &ack(2000, 11_000), &area(&[(500, 50, 0)]));
+        assert!(rate.is_some_and(|rate| rate < G100));
+        assert_eq!((flow.rate, flow.stage, flow.last_update), (G100, 0, 10_000));
+        // Half of 1, half of 1.024.
+        assert!(close(flow.u, 1.012));
+        let slow = Parameters { fast_react: false, ..PARAMETERS };
+        let mut flow = begun(&slow, 1);
+        assert_eq!(flow.on_ack(&slow, &ack(2000, 11_000), &area(&[(500, 50, 0)])), None);
+        assert_eq!(flow.hops[0].time, 0);
+    }
+
+    /// Within a round trip, a hop without a queue is passed over, and what it wrote is not kept; at its end it counts.
+    #[test]
+    fn sampled_feedback_passes_over_empty_queues() {
+        let p = Parameters { sample_feedback: true, ..PARAMETERS };
+        let mut flow = begun(&p, 1);
+        assert_eq!(flow.on_ack(&p, &ack(2000, 11_000), &area(&[(500, 50, 0)])), None);
+        assert_eq!((flow.hops[0].time, flow.u), (0, 1.0));
+        assert!(flow.on_ack(&p, &ack(10_001, 20_000), &area(&[(1000, 100, 0)])).is_some());
+        assert!(close(flow.u, 1.024));
+    }
+
+    /// Each hop has its rate, and the lowest counts; one that is passed over keeps its own.
+    #[test]
+    fn with_many_rates_the_lowest_counts() {
+        let p = Parameters { multi_rate: true, sample_feedback: true, ..PARAMETERS };
+        let mut flow = begun(&p, 2);
+        let rate = flow.on_ack(&p, &ack(10_001, 20_000), &area(&[(1000, 100, 0), (1000, 50, 0)]));
+        assert_eq!(rate, Some(flow.own[0].rate));
+        assert!(close(flow.own[0].u, 1.024) && close(flow.own[1].u, 0.512));
+        assert_eq!((flow.own[0].stage, flow.own[1].stage, flow.own[1].rate), (0, 1, G100));
+        assert_eq!(flow.u, 1.0);
+        let kept = flow.own[0].rate;
+        let again = flow.on_ack(&p, &ack(12_000, 21_000), &area(&[(1500, 150, 0), (1500, 75, 9)]));
+        assert_eq!(again, Some(kept));
+        // All passed over: nothing is set.
+        assert_eq!(flow.on_ack(&p, &ack(13_000, 22_000), &area(&[(1600, 150, 0), (1600, 75, 0)])), None);
+    }
+
+    /// Without a window the load of a queue is not a number where nothing waits, and no rate comes of it.
+    #[test]
+    fn no_window_and_no_queue_leave_the_utilization() {
+        let mut flow = Flow::new(Path { window: 0, ..PATH });
+        flow.on_ack(&PARAMETERS, &ack(1000, 10_000), &area(&[(0, 0, 0)]));
+        let rate = flow.on_ack(&PARAMETERS, &ack(11_000, 20_000), &area(&[(500, 50, 0)]));
+        assert_eq!((flow.u, rate), (1.0, Some(95_040_000_000)));
+    }
+}

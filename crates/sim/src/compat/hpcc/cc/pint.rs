@@ -21,6 +21,8 @@ const LOG_BITS: i32 = 16;
 const QUEUE_SHIFT: u32 = 8;
 /// Numbers from 0 that chance is compared in.
 const CHANCES: u32 = 65_536;
+/// Results of numbers below it are kept.
+const MOST_KNOWN: usize = 16_384;
 /// The largest number of steps that the field is sized for: 2^18.
 const LARGEST_STEPS: f64 = 262_144.0;
 
@@ -32,6 +34,8 @@ pub(in super::super) struct Port {
     /// When the last packet of any kind left, and its bytes.
     last_ns: u64,
     last_bytes: u32,
+    /// The logarithm of its rate in bytes a second, in steps; 0 before its first packet.
+    rate_log: f64,
     #[cfg(test)]
     pub last: Written,
 }
@@ -59,8 +63,10 @@ pub(in super::super) struct Arithmetic {
     largest_rtt_ns: u64,
     logs: Logs,
     base: f64,
-    /// Of `base`'s natural logarithm.
-    inverse_log: f64,
+    /// Logarithms of numbers, codes of steps, utilizations of fields.
+    logs_of: Known<i32>,
+    codes: Known<Code>,
+    utilizations: Known<f64>,
     /// The bits of the field that a value keeps: 8 or 16.
     field_mask: u16,
     pub rand: Rand,
@@ -77,7 +83,9 @@ impl Arithmetic {
             largest_rtt_ns,
             logs,
             base: p.log_base,
-            inverse_log: 1.0 / p.log_base.ln(),
+            logs_of: Known::new(),
+            codes: Known::new(),
+            utilizations: Known::new(),
             field_mask: if bits <= 8.0 { 0xff } else { 0xffff },
             rand: Rand::default(),
         }
@@ -86,7 +94,7 @@ impl Arithmetic {
     /// The logarithm of a whole number, in steps. Of a long one, the bits that are too many are rounded by chance.
     fn log(&mut self, x: i32) -> i32 {
         let mut rounded = x;
-        let bits = ((x as f64).log2() as i32).wrapping_add(1);
+        let bits = 32 - x.leading_zeros() as i32;
         if bits > LOG_BITS {
             let shift = bits - LOG_BITS;
             let mask = (1 << shift) - 1;
@@ -95,17 +103,17 @@ impl Arithmetic {
                 rounded += 1 << shift;
             }
         }
-        ((rounded as f64).log2() * LOG_STEPS) as i32
+        self.logs_of.get(rounded as usize, || ((rounded as f64).log2() * LOG_STEPS) as i32)
     }
 
     /// The port's utilization after `dt` ns with `queued` bytes waiting: what waits, what the packet before took, and what
     /// is left of the utilization before; each over the round trip.
-    fn utilization(&mut self, port: &Port, dt: u64, queued: u32, rate: u64) -> f64 {
+    fn utilization(&mut self, port: &Port, dt: u64, queued: u32) -> f64 {
         // Hidden from the compiler, which would take `exp2` for it: its last digit may be another.
         let two = std::hint::black_box(2f64);
         let power = |steps: f64| two.powf(steps / LOG_STEPS);
         let Logs { round_trip, nanoseconds } = self.logs;
-        let bytes_per_s = ((rate / 8) as f64).log2() * LOG_STEPS;
+        let bytes_per_s = port.rate_log;
         let (mut waiting, mut sent, mut left) = (0.0, 0.0, 0.0);
         if queued >> QUEUE_SHIFT > 0 {
             let log_dt = self.log(dt as i32);
@@ -128,23 +136,58 @@ impl Arithmetic {
     /// A utilization as a power of the base: the one below or the one above, by chance, so that it is right on average.
     fn encode(&mut self, u: f64) -> u16 {
         let steps = (u * UTILIZATION_STEPS).ceil().max(1.0);
-        let power = steps.ln() * self.inverse_log;
-        let (high, low) = (power.ceil() as u16, power.floor() as u16);
-        let mut above = self.base.powf(high as f64);
-        let below = self.base.powf(low as f64);
-        if high == low {
-            above *= self.base;
-        }
+        let base = self.base;
+        let code = self.codes.get(steps as usize, || Code::of(steps, base));
         let chance = (self.rand.draw() % CHANCES) as f64;
-        if chance < (steps - below) / (above - below) * CHANCES as f64 {
-            high
+        if chance < code.chances {
+            code.high
         } else {
-            low
+            code.low
         }
     }
 
-    fn decode(&self, field: u16) -> f64 {
-        self.base.powf(field as f64) / UTILIZATION_STEPS
+    fn decode(&mut self, field: u16) -> f64 {
+        let base = self.base;
+        self.utilizations.get(field as usize, || base.powf(field as f64) / UTILIZATION_STEPS)
+    }
+}
+
+/// Results of a function of small numbers, worked out once: most packets have the same few.
+#[derive(Debug)]
+struct Known<T>(Vec<Option<T>>);
+
+impl<T: Copy> Known<T> {
+    fn new() -> Self {
+        Known(vec![None; MOST_KNOWN])
+    }
+
+    #[inline]
+    fn get(&mut self, of: usize, work_out: impl FnOnce() -> T) -> T {
+        match self.0.get_mut(of) {
+            Some(known) => *known.get_or_insert_with(work_out),
+            None => work_out(),
+        }
+    }
+}
+
+/// The two powers of the base about a number of steps, and of how many chances the one above has.
+#[derive(Clone, Copy, Debug)]
+struct Code {
+    high: u16,
+    low: u16,
+    chances: f64,
+}
+
+impl Code {
+    fn of(steps: f64, base: f64) -> Code {
+        let power = steps.ln() * (1.0 / base.ln());
+        let (high, low) = (power.ceil() as u16, power.floor() as u16);
+        let mut above = base.powf(high as f64);
+        let below = base.powf(low as f64);
+        if high == low {
+            above *= base;
+        }
+        Code { high, low, chances: (steps - below) / (above - below) * CHANCES as f64 }
     }
 }
 
@@ -216,9 +259,12 @@ impl Mode {
             self.ports.resize(leaving.port as usize + 1, Port::default());
         }
         let port = &mut self.ports[leaving.port as usize];
+        if port.rate_log == 0.0 {
+            port.rate_log = ((leaving.rate / 8) as f64).log2() * LOG_STEPS;
+        }
         if let Some(packet) = leaving.data {
             let dt = (leaving.now_ns - port.last_ns).min(self.arithmetic.largest_rtt_ns);
-            let u = self.arithmetic.utilization(port, dt, leaving.queued, leaving.rate);
+            let u = self.arithmetic.utilization(port, dt, leaving.queued);
             #[cfg(test)]
             let u_before = port.u;
             port.u = u;
@@ -240,5 +286,83 @@ impl Mode {
             return None;
         }
         flow.on_ack(&self.step, ack, self.arithmetic.decode(self.fields.0[packet as usize]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMETERS: Parameters = Parameters {
+        target_utilization: 0.95,
+        max_stage: 0,
+        rate_ai_bps: 40_000_000,
+        min_rate_bps: 1_000_000_000,
+        log_base: 1.05,
+        probability: 1.0,
+    };
+    const G100: u64 = 100_000_000_000;
+
+    /// The first two random numbers are odd and even: the lowest bit of a number of 17 bits is cut, then rounded up.
+    #[test]
+    fn long_numbers_are_rounded_by_chance() {
+        let mut sums = Arithmetic::new(&PARAMETERS, 4160);
+        let log = |x: f64| (x.log2() * LOG_STEPS) as i32;
+        assert_eq!(sums.log(65_535), log(65_535.0));
+        assert_eq!(sums.rand.drawn, 0);
+        assert_eq!([sums.log(100_001), sums.log(100_001)], [log(100_000.0), log(100_002.0)]);
+        assert_eq!(sums.rand.drawn, 2);
+    }
+
+    /// A utilization of 0 is one step, the base to the power of 0; each coding draws. One of exactly a power is that.
+    #[test]
+    fn codes() {
+        let mut sums = Arithmetic::new(&Parameters { log_base: 2.0, ..PARAMETERS }, 4160);
+        assert_eq!([sums.encode(0.0), sums.encode(1.0)], [0, 9]);
+        assert_eq!((sums.decode(9), sums.rand.drawn), (1.0, 2));
+        // Between 2^9 and 2^10 on average what it is: 768 is halfway.
+        let high = (0..4000).filter(|_| sums.encode(1.5) == 10).count();
+        assert!((1850..2150).contains(&high), "{high}");
+        assert_eq!(sums.field_mask, 0xff);
+        assert_eq!(Arithmetic::new(&Parameters { log_base: 1.01, ..PARAMETERS }, 4160).field_mask, 0xffff);
+    }
+
+    /// A full port: each packet of 1050 B takes 84 ns of a round trip of 4160, and the rest decays.
+    #[test]
+    fn a_ports_utilization_tends_to_its_load() {
+        let mut mode = Mode::new(&PARAMETERS, 4160);
+        for packet in 0..1000u64 {
+            mode.fields.set(0, 0);
+            let now_ns = 10_000 + packet * 84;
+            let leaving =
+                Leaving { port: 3, now_ns, tx_bytes: 0, queued: 0, rate: G100, wire: 1050, data: Some(0) };
+            mode.pass(&leaving);
+        }
+        assert!((mode.ports[3].u - 1.0).abs() < 0.02, "{}", mode.ports[3].u);
+        let field = mode.fields.0[0];
+        assert!((mode.arithmetic.decode(field) - 1.0).abs() < 0.07, "{field}");
+        // A packet keeps the largest, and an ACK writes nothing.
+        mode.fields.set(0, 900);
+        let idle =
+            Leaving { port: 4, now_ns: 99, tx_bytes: 0, queued: 0, rate: G100, wire: 60, data: Some(0) };
+        mode.pass(&idle);
+        assert_eq!(mode.fields.0[0], 900);
+        let drawn = mode.arithmetic.rand.drawn;
+        mode.pass(&Leaving { data: None, ..idle });
+        assert_eq!(mode.arithmetic.rand.drawn, drawn);
+    }
+
+    /// An ACK that does not count draws all the same, and changes nothing.
+    #[test]
+    fn some_acks_do_not_count() {
+        let mut mode = Mode::new(&Parameters { probability: 0.0, ..PARAMETERS }, 4160);
+        mode.flows.begin(0, Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 52_000 }));
+        mode.fields.set(0, 200);
+        let ack = Ack { now_ns: 0, seq: 1000, snd_nxt: 9000, marked: false };
+        assert_eq!(mode.on_ack(0, 0, &ack), None);
+        assert_eq!(
+            (mode.arithmetic.rand.drawn, mode.flows.get(0).map(|flow| flow.last_update)),
+            (1, Some(0))
+        );
     }
 }

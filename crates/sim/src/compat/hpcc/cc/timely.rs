@@ -93,3 +93,61 @@ impl Mode {
         self.flows.get(flow)?.on_ack(&self.parameters, ack, self.made_ns.0[packet as usize])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const G100: u64 = 100_000_000_000;
+    const PARAMETERS: Parameters =
+        Parameters { rate_ai_bps: 100_000_000, rate_hai_bps: 500_000_000, min_rate_bps: 1_000_000_000 };
+
+    /// One round trip after the other, of these ns: the rates after them.
+    fn rates(start: u64, rtts: &[u64]) -> Vec<u64> {
+        let mut flow = Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 0 });
+        flow.rate = start;
+        let mut rates = Vec::new();
+        for (round, &rtt) in (1..).zip(rtts) {
+            let ack = Ack { now_ns: rtt, seq: round * 1000, snd_nxt: round * 1000 + 500, marked: false };
+            rates.extend(flow.on_ack(&PARAMETERS, &ack, 0));
+            // Within the round trip nothing happens.
+            assert_eq!(flow.on_ack(&PARAMETERS, &Ack { seq: round * 1000 + 500, ..ack }, 0), None);
+        }
+        rates
+    }
+
+    #[test]
+    fn short_round_trips_add_and_after_five_add_more() {
+        let g10 = G100 / 10;
+        let steps = [100, 200, 300, 400, 500, 1000, 1500].map(|mbps| g10 + mbps * 1_000_000);
+        assert_eq!(rates(g10, &[9000; 8]), steps);
+        assert_eq!(rates(G100, &[9000; 2]), [G100]);
+    }
+
+    /// 104 us after 100 us: 0.875 * 4 us of 20 us is a gradient of 0.175, and 1 - 0.8 * 0.175 is 0.86. Then 100 us again:
+    /// (0.125 * 3.5 us - 0.875 * 4 us) is below 0.
+    #[test]
+    fn the_gradient_decides_between_the_thresholds() {
+        let found = rates(G100, &[100_000, 104_000, 100_000]);
+        assert!(found[0].abs_diff(86_000_000_000) <= 1, "{found:?}");
+        assert_eq!(found[1], found[0] + 100_000_000);
+    }
+
+    /// 1 ms: 1 - 0.8 * (1 - 0.5). A gradient above 1.25 would cut everything, but for the lowest rate.
+    #[test]
+    fn long_round_trips_cut() {
+        let found = rates(G100, &[1_000_000; 2]);
+        assert!(found[0].abs_diff(60_000_000_000) <= 1, "{found:?}");
+        assert_eq!(rates(G100, &[60_000, 400_000]), [1_000_000_000]);
+    }
+
+    /// Back-to-zero may leave the next byte behind what was acknowledged: the round trip goes on.
+    #[test]
+    fn a_sender_that_was_taken_back_keeps_its_round_trip() {
+        let mut flow = Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 0 });
+        let ack = |seq, snd_nxt| Ack { now_ns: 9000, seq, snd_nxt, marked: false };
+        flow.on_ack(&PARAMETERS, &ack(1000, 9000), 0);
+        flow.on_ack(&PARAMETERS, &ack(9500, 8000), 1000);
+        assert_eq!((flow.last_update, flow.last_rtt_ns), (9000, 9000));
+    }
+}

@@ -1,0 +1,114 @@
+//! Links and switches in a plan.
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Bound, RangeInclusive};
+use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
+use tailback_proto::flow_control::watchdog::WatchdogParameters;
+use tailback_proto::parameters::DELAY;
+use tailback_proto::units::{Bytes, Rate, Time};
+
+use crate::fabric::lanes::CLASSES;
+
+tailback_proto::parameters! {
+    /// A full-duplex link.
+    pub struct LinkPlan {
+        /// Rate of each direction.
+        rate: Rate = Rate::from_gbps(100), in RATES,
+            source format!("assumption: {ROCKS} gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s");
+        /// Propagation, one way.
+        delay: Time = Time::from_ns(500), in DELAY,
+            source "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks";
+        /// Probability that a packet is lost on the link, each way. PFC frames never are.
+        loss: f64 = 0.0, in 0.0..1.0, source "assumption: a clean link";
+    }
+    worked out {
+        /// Name of one end.
+        a: String;
+        /// Name of the other end.
+        b: String;
+        /// Headroom of each lossless priority group at the switch ends.
+        headroom_bytes: u64;
+    }
+}
+
+/// A switch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchPlan {
+    /// Unique name.
+    pub name: String,
+    /// Index into [`super::Plan::switch_models`].
+    pub model: usize,
+}
+
+tailback_proto::parameters! {
+    /// The switch: output queues behind one shared buffer.
+    pub struct SwitchModelPlan {
+        /// Packet memory, headroom included.
+        buffer: Bytes = Bytes(16_000_000), in Bytes(1)..=Bytes(u32::MAX as u64),
+            source format!("assumption: {ROCKS} gives none; Spectrum (SN2700) has 16 MB");
+        /// From a packet's last bit at the ingress to the egress queue.
+        latency: Time = Time::from_ns(300), in DELAY,
+            source "assumption: no document separates it; the order of a data centre switch's port-to-port latency";
+        /// An ingress priority group may hold this many times the free buffer.
+        ingress_alpha: f64 = 1.0, in ALPHAS,
+            source "Linux mlxsw spectrum_buffers.c, Spectrum-1: ingress threshold 8 = alpha 1";
+        /// A lossy egress queue may hold this many times the free buffer.
+        egress_alpha: f64 = 2.0, in ALPHAS,
+            source "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2";
+    }
+    worked out {
+        /// What all queues share of the buffer; it and the headroom of all lossless groups fit the buffer.
+        shared_bytes: u64;
+        /// Class of each code point.
+        class_of: Vec<u8>;
+        /// Priorities under PFC.
+        lossless: Vec<u8>;
+        /// Classes with strict priority, highest number first.
+        strict: Vec<u8>;
+        /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
+        weights: Option<[u32; CLASSES]>;
+        /// Two pools, of lossless and of lossy priorities; none: one for all.
+        pools: Option<PoolsPlan>;
+        /// Marking: each class of a port has the entry of its rate, else that without a rate, else none.
+        ecn: Vec<EcnPlan>;
+        /// Priority flow control.
+        pfc: PfcParameters;
+        /// The pauses that it asks for.
+        pause: PauseParameters;
+        /// The PFC watchdog of lossless priorities.
+        watchdog: Option<WatchdogParameters>;
+    }
+}
+
+/// How the shared buffer is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PoolsPlan {
+    pub lossless_bytes: u64,
+    pub lossy_bytes: u64,
+}
+
+tailback_proto::parameters! {
+    /// Thresholds of ECN marking.
+    pub struct EcnPlan {
+        /// No marks up to this queue; for all ports, or by the port's rate.
+        k_min: Bytes = Bytes(150_000), source format!("{ROCKS}, section 3.1");
+        /// Every packet is marked above this queue; for all ports, or by the port's rate.
+        k_max: Bytes = Bytes(1_500_000), source format!("{ROCKS}, section 3.1");
+        /// Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by the port's rate.
+        p_max: f64 = 1.0, in 0.0..=1.0,
+            source "Mellanox community DOC-2500: always marked above the maximum, linear between";
+    }
+    worked out {
+        /// Rate of the ports that it is for, bit/s; none: all ports whose rate has no entry.
+        rate_bps: Option<u64>;
+        /// Priorities that it is for.
+        priorities: Vec<u8>;
+    }
+}
+
+const ROCKS: &str = "\"RoCE Rocks without PFC\"";
+const RATES: RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(100_000);
+const ALPHAS: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Included(1024.0));

@@ -1,0 +1,162 @@
+//! Traffic in a plan: writers, single messages, TCP connections, and what cores ask of memory.
+
+use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+use tailback_proto::units::{Bytes, Time};
+
+tailback_proto::parameters! {
+    /// RDMA WRITEs from one host to another, as `ib_write_bw` posts them.
+    pub struct WriterPlan {
+        /// Queue pairs of each pair of hosts.
+        qps: u32 = 1, in 1..=1_000_000, source format!("{PERFTEST} -q");
+        /// Size of a message.
+        message: Bytes = Bytes(64 << 10), in MESSAGES, source format!("{PERFTEST} -s");
+        /// Messages outstanding on a queue pair.
+        depth: u32 = 128, in 1..=1 << 20, source format!("{PERFTEST} -t (tx-depth)");
+        /// Messages of each queue pair; null: until stop or the end of the run.
+        messages: Option<u64> = None, in 1..=1 << 40, source format!("{PERFTEST} -D: for a duration");
+        /// Earliest time of the first message.
+        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
+        /// Each pair of hosts also draws a delay of its own, uniformly from 0 to this.
+        start_spread: Time = Time::ZERO, in INSTANTS, source "assumption: none";
+        /// No message is posted from here on; null: until the end of the run.
+        stop: Option<Time> = None, in ENDS, source "assumption: never";
+    }
+    worked out {
+        /// Its traffic item.
+        item: String;
+        /// Sending host.
+        src: String;
+        /// Receiving host.
+        dst: String;
+        /// Code point of data and ACKs.
+        code_point: u8;
+        /// Its own congestion control; none: the sending host's.
+        #[serde(default)]
+        congestion: Option<usize>;
+        /// A latency test: its other side; none: no message waits for another.
+        partner: Option<PartnerPlan>;
+    }
+}
+
+/// The other side of a latency test, `ib_write_lat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartnerPlan {
+    /// Writer of the answers to this one, back from its receiver.
+    pub writer: usize,
+    /// Whether it sends the first message.
+    pub begins: bool,
+}
+
+/// Single messages, each on a queue pair of its own. There may be very many, so they are rows of numbers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowsPlan {
+    /// The traffic items that they belong to.
+    pub items: Vec<String>,
+    /// By traffic item: its own congestion control; none: the sending host's. What is missing has none.
+    #[serde(default)]
+    pub congestion: Vec<Option<usize>>,
+    /// The messages.
+    pub list: Vec<FlowPlan>,
+}
+
+/// A message: `[src, dst, item, code_point, bytes, start_ps]` in JSON; hosts, item and code point by index.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct FlowPlan(pub u32, pub u32, pub u32, pub u8, pub u64, pub u64);
+
+impl FlowPlan {
+    /// Sending host.
+    pub fn src(&self) -> usize {
+        self.0 as usize
+    }
+
+    /// Receiving host.
+    pub fn dst(&self) -> usize {
+        self.1 as usize
+    }
+
+    /// Index into [`FlowsPlan::items`].
+    pub fn item(&self) -> usize {
+        self.2 as usize
+    }
+
+    /// Code point of data and ACKs.
+    pub fn code_point(&self) -> u8 {
+        self.3
+    }
+
+    /// Size of the message.
+    pub fn bytes(&self) -> u64 {
+        self.4
+    }
+
+    /// When it is posted.
+    pub fn start(&self) -> Time {
+        Time(self.5)
+    }
+}
+
+tailback_proto::parameters! {
+    /// TCP connections from one host to another, as `iperf3` has them.
+    pub struct TcpConnectionPlan {
+        /// Connections of each pair of hosts.
+        connections: u32 = 1, in 1..=MOST_CONNECTIONS, source format!("{IPERF} -P");
+        /// What each connection sends; null: until stop or the end of the run.
+        bytes: Option<Bytes> = None, in Bytes(1)..=Bytes(1 << 60), source format!("{IPERF} -t: for a duration");
+        /// Earliest time of the first byte.
+        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
+        /// Each connection also draws a delay of its own, uniformly from 0 to this.
+        start_spread: Time = Time::ZERO, in INSTANTS, source "assumption: none";
+        /// The application writes nothing from here on; null: until the end of the run.
+        stop: Option<Time> = None, in ENDS, source "assumption: never";
+    }
+    worked out {
+        /// Its traffic item.
+        item: String;
+        /// Sending host.
+        src: String;
+        /// Receiving host.
+        dst: String;
+        /// Code point of segments and ACKs.
+        code_point: u8;
+    }
+}
+
+tailback_proto::parameters! {
+    /// Traffic of cores to memory, as Intel MLC makes it: each core keeps cache lines outstanding.
+    pub struct MemoryLoadPlan {
+        /// Cores that do so.
+        cores: u32, in 1..=4096;
+        /// Cache lines of 64 B that each keeps outstanding.
+        lines_per_core: u32 = 10, in 1..=4096,
+            source "assumption: the line fill buffers of an Intel core before Ice Lake";
+        /// Share of the traffic that is read.
+        read_share: f64 = 0.5, in 0.0..=1.0,
+            source "Wan et al. (RHCC), APNet 2024, section 2.2: reads and writes 1:1";
+        /// When it begins.
+        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
+        /// When it ends; null: with the run.
+        stop: Option<Time> = None, in ENDS, source "assumption: never";
+    }
+    worked out {
+        /// Its traffic item.
+        item: String;
+        /// Host.
+        host: String;
+    }
+}
+
+const PERFTEST: &str = "perftest, ib_write_bw";
+const IPERF: &str = "iperf3";
+/// The longest message of an RDMA WRITE is of 2 GiB (IB specification 9.7.6).
+pub(super) const MESSAGES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 31);
+/// A port has 16 bits.
+const MOST_CONNECTIONS: u32 = 65_536;
+/// Ten hours: half of what the event queue can schedule.
+pub(super) const LONGEST: Time = Time::from_ms(36_000_000);
+/// When something begins, or how much later.
+pub(super) const INSTANTS: RangeInclusive<Time> = Time(0)..=LONGEST;
+/// When something ends, or how long it takes.
+pub(super) const ENDS: RangeInclusive<Time> = Time(1)..=LONGEST;

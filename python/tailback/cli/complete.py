@@ -1,0 +1,37 @@
+"""What the shell offers when Tab is pressed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def scenarios(incomplete: str) -> list[str]:
+    """Built-in scenarios, YAML files and folders."""
+    from tailback import library
+
+    found = [name for name in library.names() if name.startswith(incomplete)]
+    for path in sorted(Path().glob(f"{incomplete}*")):
+        found += [f"{path}/"] if path.is_dir() else [str(path)] if path.suffix in (".yaml", ".yml") else []
+    return found
+
+
+def settings(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The settings of the scenario that is named, and the controllers after one of `congestion`."""
+    from tailback.scenario import ScenarioError, load
+    from tailback.scenario.controllers import NAMES
+    from tailback.scenario.document import from_yaml
+    from tailback.scenario.flat import flat
+    from tailback.scenario.show import resolved_yaml
+
+    path, equals, _ = incomplete.partition("=")
+    if equals:
+        values = NAMES if path.endswith("congestion") else ()
+        return [whole for value in values if (whole := f"{path}={value}").startswith(incomplete)]
+    try:
+        scenario = load(str(ctx.params.get("name") or "first-flow"))
+    except ScenarioError:
+        return []
+    data = from_yaml(resolved_yaml(scenario), "").data
+    return [f"{name}=" for name, _ in flat(data) if name.startswith(incomplete)]

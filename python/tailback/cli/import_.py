@@ -1,0 +1,38 @@
+"""`tailback import`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import bad_input
+from tailback.imports.sonic import sonic
+
+app = command_app()
+
+
+class Form(str, Enum):
+    """What a configuration is written in."""
+
+    SONIC = "sonic"
+
+
+FORMS = {Form.SONIC: sonic}
+
+
+@app.command()
+def import_(
+    form: Annotated[Form, typer.Argument(help="What the file is: sonic, a config_db.json.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration.")],
+) -> None:
+    """Print a scenario with the switch of a configuration.
+
+    It loads as it is: hosts and traffic are there to be replaced. What of the configuration is not honoured
+    is listed in comments at its end.
+    """
+    with bad_input():
+        typer.echo(FORMS[form](file), nl=False)

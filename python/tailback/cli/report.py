@@ -1,0 +1,27 @@
+"""`tailback report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import bad_input
+from tailback.run_folder import write_report
+
+app = command_app()
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+) -> None:
+    """Write the report of a run.
+
+    report.html in the folder, made from its other files: after `run --no-report`, or anew. An older one is
+    replaced.
+    """
+    with bad_input():
+        typer.echo(write_report(folder))

@@ -1,0 +1,1 @@
+"""Configurations of real switches as parts of scenarios."""

@@ -1,0 +1,167 @@
+"""Groups of messages that are one job: a traffic item whose messages all must arrive before anything goes on.
+
+Bandwidths are those of nccl-tests (NVIDIA, doc/PERFORMANCE.md): *algorithm bandwidth* is the size of the
+operation over its time, *bus bandwidth* what of it the busiest host has to send or take over the network, so
+that it compares with the rate of a link. Of an all-to-all of n hosts the size is what each host's buffer
+holds, its own part included, and bus over algorithm bandwidth is (n - 1)/n.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailback import text
+from tailback.measures.throughput import ideal_payload_share
+from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.run import Recorded
+
+ALL_TO_ALL = "all-to-all"
+KINDS = (ALL_TO_ALL, "permutation", "flows")
+"""Kinds of traffic whose messages are one job; arrivals at random, or burst after burst, are none."""
+ALIKE = 1.001
+"""Cuts that need the same time but for rounding."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One of them, in seconds and bit/s of payload. `time_s` is from its first start to its last message's
+    end; None, with both bandwidths, while `left` messages are not done.
+
+    `bound_s` is the least time in which any network of these links could do it: every host's messages have
+    to pass its link, those of the hosts below a switch the links above that. `bound_at` says where.
+    """
+
+    item: str
+    messages: int
+    left: int
+    hosts: int
+    payload_bytes: int
+    time_s: float | None
+    algorithm_bps: float | None
+    bus_bps: float | None
+    bound_s: float
+    bound_bus_bps: float
+    bound_at: str
+
+    @property
+    def of_bound(self) -> float | None:
+        """Share of the bound that was reached."""
+        return None if self.time_s is None else self.bound_s / self.time_s
+
+
+def jobs(result: Recorded) -> list[Job]:
+    """All jobs of a run with two messages or more, in the order of the scenario."""
+    flows = result.flows
+    if "ideal_fct_ps" not in flows.column_names:
+        return []
+    single = flows.filter(pc.is_valid(flows.column("ideal_fct_ps")))
+    items = sorted(single.column("item").unique().to_pylist(), key=text.natural)
+    of_items = (
+        (item, single.filter(pc.equal(single.column("item"), item)))
+        for item in items
+        if re.sub(r"\d+$", "", item) in KINDS
+    )
+    return [_job(result, item, rows) for item, rows in of_items if rows.num_rows > 1]
+
+
+def _job(result: Recorded, item: str, rows: pa.Table) -> Job:
+    names = result.setup.network.hosts
+    number = {name: i for i, name in enumerate(names)}
+    ends = [np.array([number[name] for name in rows.column(end).to_pylist()]) for end in ("src", "dst")]
+    sizes = np.asarray(rows.column("message_bytes").to_numpy(), dtype=np.int64)
+    per_host = [np.bincount(end, sizes, len(names)) for end in ends]
+    busiest = float(max(one.max() for one in per_host)) * 8
+    hosts = len(np.unique(np.concatenate(ends)))
+    operation = busiest * hosts / (hosts - 1) if item.startswith(ALL_TO_ALL) else busiest
+    left = rows.num_rows - int(pc.sum(pc.equal(rows.column("state"), "done")).as_py())
+    time = None
+    if not left:
+        begin, end = pc.min(rows.column("start_ps")).as_py(), pc.max(rows.column("end_ps")).as_py()
+        time = (end - begin) / PS_PER_S
+    bound, where = _bound(result, ends[0], ends[1], sizes)
+    return Job(
+        item,
+        rows.num_rows,
+        left,
+        hosts,
+        int(sizes.sum()),
+        time,
+        operation / time if time else None,
+        busiest / time if time else None,
+        bound,
+        busiest / bound if bound else 0.0,
+        where,
+    )
+
+
+def _bound(
+    result: Recorded, src: npt.NDArray[Any], dst: npt.NDArray[Any], sizes: npt.NDArray[np.int64]
+) -> tuple[float, str]:
+    """The least time in seconds, and the links that it takes."""
+    share = ideal_payload_share(result)
+    payload_share = share if share > 0 else 1.0
+    found: list[tuple[float, str, int]] = []
+    for tier, part_of, rates, heads in _cuts(result):
+        out, into = part_of[src], part_of[dst]
+        crosses = out != into
+        weights = sizes[crosses] * 8.0
+        bits = np.maximum(
+            np.bincount(out[crosses], weights, len(rates)), np.bincount(into[crosses], weights, len(rates))
+        )
+        # A part without a link out has no traffic out of it either.
+        times = np.divide(bits, rates * payload_share, out=np.zeros(len(rates)), where=rates > 0)
+        worst = float(times.max(initial=0.0))
+        alike = np.flatnonzero(times * ALIKE >= worst)
+        if worst > 0:
+            found.append((worst, _place(tier, [heads[one] for one in alike]), tier))
+    if not found:
+        return 0.0, ""
+    # Of two that need the same, hosts' own links say more.
+    time, where, _ = min(found, key=lambda one: (-one[0], one[2]))
+    return time, where
+
+
+def _cuts(result: Recorded) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any], list[str]]]:
+    """For each tier: the part that each host is in when all above is cut off, what the links out of each part
+    carry one way, and the first of its highest nodes.
+    """
+    network = result.setup.network
+    tier_of = network.tier_of
+    for tier in range(max(tier_of.values(), default=0)):
+        part: dict[str, int] = {}
+        heads: list[str] = []
+        for node in tier_of:
+            if tier_of[node] > tier or node in part:
+                continue
+            part[node] = len(heads)
+            together = [node]
+            for one in together:
+                for wire in network.wires_of[one]:
+                    peer = wire.b if wire.a == one else wire.a
+                    if tier_of[peer] <= tier and tier > 0 and peer not in part:
+                        part[peer] = len(heads)
+                        together.append(peer)
+            heads.append(max(sorted(together, key=text.natural), key=lambda name: tier_of[name]))
+        rates = np.zeros(len(heads))
+        for wire in network.wires:
+            ends = (part.get(wire.a), part.get(wire.b))
+            for number in ends if ends[0] != ends[1] else ():
+                if number is not None:
+                    rates[number] += wire.rate
+        yield tier, np.array([part[host] for host in network.hosts]), rates, heads
+
+
+def _place(tier: int, heads: list[str]) -> str:
+    if tier == 0:
+        return f"the link of {heads[0]}" if len(heads) == 1 else "the links of hosts"
+    if len(heads) == 1:
+        return f"the links above {heads[0]}"
+    return f"the links above {heads[0]} and {text.plural(len(heads) - 1, 'other')} like it"

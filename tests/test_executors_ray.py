@@ -1,0 +1,88 @@
+"""Tasks on a Ray cluster of two nodes on this machine, one of which is lost in the middle of a sweep."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tailback.scenario import ScenarioError
+
+ray = pytest.importorskip(
+    "ray", reason="Ray is not installed: pip install 'tailback[ray]', where Ray has a wheel"
+)
+
+from tailback.executors import Threads, WorkerLost  # noqa: E402
+from tailback.executors.ray import RayTasks  # noqa: E402
+from tailback.sweeps import Progress, sweep  # noqa: E402
+from test_sweep import ASKED, files  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    one = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 100 << 20})
+    one.add_node(num_cpus=1, object_store_memory=100 << 20)
+    one.wait_for_nodes()
+    yield one
+    if ray.is_initialized():
+        ray.shutdown()
+    one.shutdown()
+
+
+def test_a_sweep_with_a_node_lost_gives_the_same_tables(cluster: Any, tmp_path: Path) -> None:
+    asked = {**ASKED, "seeds": "1..12"}
+    sweep(asked, out=tmp_path / "here", executor=Threads(1))
+    doomed = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    cluster.wait_for_nodes()
+    ended = 0
+
+    class Losing(Progress):
+        def ended(self, row: dict[str, Any]) -> None:
+            nonlocal ended
+            ended += 1
+            if ended == 10:
+                cluster.remove_node(doomed, allow_graceful=False)
+
+    executor = RayTasks(cluster.address)
+    assert executor.jobs == 3
+    done = sweep(asked, out=tmp_path / "there", executor=executor, progress=Losing())
+    assert not done.failed
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+def test_errors_come_as_they_were_raised_and_what_runs_can_be_ended(cluster: Any) -> None:
+    executor = RayTasks(cluster.address)
+    assert executor.submit(math.sqrt, 9).result(60) == 3
+    with pytest.raises(ValueError, match=r"math domain|nonnegative"):
+        executor.submit(math.sqrt, -1).result(60)
+    asleep = executor.submit(time.sleep, 1000)
+    executor.kill()
+    with pytest.raises((WorkerLost, RuntimeError)):
+        asleep.result(60)
+
+
+def test_a_node_with_another_version_is_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailback.executors.ray.build", lambda: "another")
+    with pytest.raises(
+        ScenarioError, match=r"found tailback .*, build \w{16}, on node .*, expected .* another"
+    ):
+        RayTasks(cluster.address)
+
+
+def test_a_cluster_that_is_not_there_is_a_line(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"^--on ray://127\.0\.0\.1:1: found no cluster \(") as refused:
+        sweep(ASKED, out=tmp_path / "x", on="ray://127.0.0.1:1")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "x").exists()
+
+
+def test_where_ray_is_not_installed_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ScenarioError, match=r"^--on: found no Ray, expected it to be installed: pip install"):
+        RayTasks("ray")

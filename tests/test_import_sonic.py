@@ -1,0 +1,227 @@
+"""`tailback import sonic`: a switch's config_db.json as a scenario that loads.
+
+The values are those of SONiC's public samples: sonic-buildimage, src/sonic-config-engine/tests/sample_output,
+py3/qos-nokia-ixr7250e-36x400g.json (maps, WRED_PROFILE, SCHEDULER) and py3/buffer-ft2-p64.json (BUFFER_POOL);
+lossless profiles with dynamic_th -3 and xoff 177632, and with xon 18432 and xoff 35840, as in its documents.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tailback.cli as cli
+from tailback.plan import make_plan
+from tailback.scenario import loads
+
+PORTS = [f"Ethernet{8 * number}" for number in range(4)]
+IDENTITY = {str(number): str(number) for number in range(8)}
+DSCP = {str(dscp): "1" for dscp in range(64)} | {"3": "3", "4": "4", "5": "2", "8": "0", "46": "5", "48": "6"}
+
+CONFIG: dict[str, Any] = {
+    "DEVICE_METADATA": {"localhost": {"hostname": "str2-7250-lc1-1"}},
+    "PORT": {port: {"speed": "400000", "mtu": "9100", "admin_status": "up"} for port in PORTS},
+    "BUFFER_POOL": {
+        "ingress_lossless_pool": {
+            "size": "164733224",
+            "type": "ingress",
+            "mode": "dynamic",
+            "xoff": "17962880",
+        },
+        "egress_lossless_pool": {"size": "164733224", "type": "egress", "mode": "static"},
+    },
+    "BUFFER_PROFILE": {
+        "egress_lossy_profile": {"pool": "egress_lossless_pool", "size": "1778", "dynamic_th": "0"},
+        "egress_lossless_profile": {"pool": "egress_lossless_pool", "size": "0", "static_th": "82682080"},
+        "pg_lossless_400000_40m_profile": {
+            "pool": "ingress_lossless_pool",
+            "size": "1248",
+            "dynamic_th": "-3",
+            "xoff": "177632",
+            "xon": "2288",
+            "xon_offset": "2288",
+        },
+    },
+    "BUFFER_PG": {f"{port}|3-4": {"profile": "pg_lossless_400000_40m_profile"} for port in PORTS},
+    "WRED_PROFILE": {
+        "AZURE_LOSSLESS": {
+            "ecn": "ecn_all",
+            **{f"{colour}_max_threshold": "10000000" for colour in ("green", "yellow", "red")},
+            **{f"{colour}_min_threshold": "2000000" for colour in ("green", "yellow", "red")},
+            **{f"{colour}_drop_probability": "5" for colour in ("green", "yellow", "red")},
+        }
+    },
+    "QUEUE": {
+        **{f"{port}|3-4": {"wred_profile": "AZURE_LOSSLESS", "scheduler": "scheduler.1"} for port in PORTS},
+        **{f"{port}|0-2": {"scheduler": "scheduler.0"} for port in PORTS},
+        **{f"{port}|6": {"scheduler": "scheduler.2"} for port in PORTS},
+    },
+    "SCHEDULER": {
+        "scheduler.0": {"type": "DWRR", "weight": "14"},
+        "scheduler.1": {"type": "DWRR", "weight": "15"},
+        "scheduler.2": {"type": "STRICT"},
+    },
+    "PORT_QOS_MAP": {
+        "global": {"dscp_to_tc_map": "AZURE"},
+        **{
+            port: {
+                "dscp_to_tc_map": "AZURE",
+                "tc_to_queue_map": "AZURE",
+                "tc_to_pg_map": "AZURE",
+                "pfc_to_queue_map": "AZURE",
+                "pfc_enable": "3,4",
+                "pfcwd_sw_enable": "3,4",
+            }
+            for port in PORTS
+        },
+    },
+    "DSCP_TO_TC_MAP": {"AZURE": DSCP},
+    "TC_TO_QUEUE_MAP": {"AZURE": IDENTITY},
+    "TC_TO_PRIORITY_GROUP_MAP": {"AZURE": {**dict.fromkeys(IDENTITY, "0"), "3": "3", "4": "4", "7": "7"}},
+    "MAP_PFC_PRIORITY_TO_QUEUE": {"AZURE": IDENTITY},
+    "PFC_WD": {
+        "GLOBAL": {"POLL_INTERVAL": "200"},
+        **{port: {"action": "drop", "detection_time": "200", "restoration_time": "200"} for port in PORTS},
+    },
+    "VLAN": {"Vlan1000": {}},
+}
+
+
+def imported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Any = CONFIG
+) -> tuple[int, str, str]:
+    """Status, output and errors of the command."""
+    file = tmp_path / "config_db.json"
+    file.write_text(config if isinstance(config, str) else json.dumps(config))
+    status = cli.main(["import", "sonic", str(file)])
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def changed(table: str, **entries: Any) -> dict[str, Any]:
+    config = copy.deepcopy(CONFIG)
+    config.setdefault(table, {}).update(entries)
+    return config
+
+
+def test_a_switch_becomes_a_scenario_that_loads(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, text, errors = imported(capsys, tmp_path)
+    assert (status, errors) == (0, "")
+    scenario = loads(text)
+    assert scenario.name == "str2-7250-lc1-1"
+    switch, plan = scenario.switch, make_plan(scenario)
+    model = plan["switch_models"][0]
+    assert plan["links"][0]["rate"] == 400 * 10**9
+    assert plan["links"][0]["headroom_bytes"] == 177_632
+    assert len(plan["links"]) == 4
+    # The pool, and two lossless priorities at four ports.
+    assert (model["shared_bytes"], model["buffer"]) == (164_733_224, 164_733_224 + 8 * 177_632)
+    assert (switch.ingress_alpha, switch.egress_alpha) == (0.125, 1.0)
+    assert model["lossless"] == [3, 4]
+    assert switch.strict == [6]
+    assert switch.weights is not None
+    assert sum(switch.weights.values()) == 100
+    assert switch.weights[3] >= switch.weights[0]
+    assert switch.qos.class_of(3, 0) == 3
+    assert switch.qos.class_of(26, 0) == 1
+    assert switch.qos.class_of(48, 0) == 6
+    marks = {key: value for key, value in model["ecn"][0].items() if key != "rate_bps"}
+    assert marks == {
+        "priorities": [3, 4],
+        "k_min": 2_000_000,
+        "k_max": 10_000_000,
+        "p_max": 0.05,
+    }
+    assert model["pfc"]["xon_offset"] == 2288
+    assert model["watchdog"]["detection_time"] == 200 * 10**9
+    # DSCP 3 is the lossless class 3, at the hosts, too: by the class selectors it would be 0.
+    assert scenario.host.qos.class_of(3, 0) == 3
+    assert plan["nics"][0]["class_of"][plan["writers"][0]["code_point"]] == 3
+    left = text[text.index("# Not honoured:") :]
+    for what in ("POLL_INTERVAL", "xoff: headroom that all ports share", "size: nothing is reserved", "VLAN"):
+        assert what in left
+    assert "WRED_PROFILE|AZURE_LOSSLESS green_min_threshold" in text, "each value says where it is from"
+
+
+def test_references_of_older_versions_and_lists_of_ports(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = copy.deepcopy(CONFIG)
+    config["BUFFER_PROFILE"]["pg"] = {"dynamic_th": "0", "xon": "18432", "xoff": "35840", "size": "54272"}
+    config["BUFFER_PG"] = {f"{','.join(PORTS)}|3-4": {"profile": "[BUFFER_PROFILE|pg]"}}
+    config["QUEUE"] = {
+        f"lc1|asic0|{port}|3": {"wred_profile": "[WRED_PROFILE|AZURE_LOSSLESS]"} for port in PORTS
+    }
+    model = make_plan(loads(imported(capsys, tmp_path, config)[1]))["switch_models"][0]
+    assert (model["ingress_alpha"], model["pfc"]["xon"]) == (1.0, 18432)
+    assert model["ecn"][0]["priorities"] == [3]
+
+
+def test_ports_that_differ_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = changed(
+        "PORT", Ethernet24={"speed": "100000"}, Ethernet32={"speed": "1", "admin_status": "down"}
+    )
+    _, text, _ = imported(capsys, tmp_path, config)
+    assert "# - PORT speed: 1 of 4 are other than 400000" in text
+    assert "# - PORT: those with admin_status down" in text
+    assert len(make_plan(loads(text))["links"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("table", "entry", "left"),
+    [
+        ("PFC_WD", {port: {"action": "forward"} for port in PORTS}, "PFC_WD action forward"),
+        ("WRED_PROFILE", {"AZURE_LOSSLESS": {"ecn": "ecn_none"}}, "without ecn nothing is marked"),
+        ("BUFFER_POOL", {"ingress_lossy_pool": {"size": "1", "type": "ingress"}}, "ingress_lossy_pool"),
+        ("MAP_PFC_PRIORITY_TO_QUEUE", {"AZURE": {**IDENTITY, "3": "5"}}, "class 3 has"),
+        ("BUFFER_PG", {f"{port}|3-4": {"profile": "NULL"} for port in PORTS}, "headroom is auto"),
+        ("SCHEDULER", {"scheduler.0": {"type": "WRR", "weight": "1", "pir": "5"}}, "shaping"),
+    ],
+)
+def test_what_has_no_place_is_listed(
+    table: str, entry: dict[str, Any], left: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, text, errors = imported(capsys, tmp_path, changed(table, **entry))
+    assert (status, errors) == (0, "")
+    loads(text)
+    assert left in text[text.index("# Not honoured:") :]
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ("{", "expected a config_db.json"),
+        ("[]", "expected a config_db.json"),
+        ({"VLAN": {}}, "found none of SONiC's tables"),
+        (
+            changed("PORT", Ethernet0={"speed": "fast"}),
+            "PORT|Ethernet0.speed: found 'fast', expected a whole",
+        ),
+        (changed("PORT", Ethernet0=7), "PORT|Ethernet0: found int, expected a mapping of fields"),
+        ({"PORT": []}, "PORT: found list, expected a mapping"),
+        (changed("DSCP_TO_TC_MAP", AZURE={"70": "1"}), "DSCP_TO_TC_MAP|AZURE.70: found 1, expected a key of"),
+        (changed("QUEUE", **{"Ethernet0|x": {}}), "QUEUE|Ethernet0|x: found 'x', expected a class"),
+        (
+            changed(
+                "WRED_PROFILE",
+                AZURE_LOSSLESS={"ecn": "ecn_all", "green_min_threshold": "9", "green_max_threshold": "1"},
+            ),
+            "switch.ecn.k_min",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(
+    config: Any, problem: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, text, errors = imported(capsys, tmp_path, config)
+    assert (status, text) == (2, "")
+    assert len(errors.splitlines()) == 1
+    assert problem in errors
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["import", "sonic", str(tmp_path / "none.json")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,92 @@
+"""A setting is declared once: in a class of the scenario, or in the engine and then in no class by hand."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from tailback.scenario import declared
+from tailback.scenario.fields import Declared
+from tailback.scenario.model import Scenario
+
+CRATES = Path(__file__).parents[1] / "crates"
+CHOOSES = ("kind", "profile")
+"""Fields that say which section it is: their values differ, and so does each declaration."""
+
+
+def models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The sections that a field may hold."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in (list, dict, Union, UnionType, Annotated):
+        for inner in get_args(annotation):
+            yield from models(inner)
+
+
+def sections() -> list[type[BaseModel]]:
+    """All sections of a scenario, each once."""
+    found: dict[type[BaseModel], None] = {}
+    left = [Scenario]
+    while left:
+        section = left.pop()
+        if section not in found:
+            found[section] = None
+            left += [one for field in section.model_fields.values() for one in models(field.annotation)]
+    return list(found)
+
+
+def engine() -> Counter[str]:
+    """`struct.field` of all that the sources of the engine declare, and how often."""
+    found: Counter[str] = Counter()
+    for file in sorted(CRATES.glob("*/src/**/*.rs")):
+        text = file.read_text(encoding="utf-8")
+        for block in re.findall(r"^(?:\w+::)?parameters! \{\n(.*?)^\}", text, re.S | re.M):
+            struct = re.search(r"pub struct (\w+) \{(\}|.*?^    \})", block, re.S | re.M)
+            assert struct, file
+            found.update(f"{struct[1]}.{name}" for name in re.findall(r"^        (\w+): ", struct[2], re.M))
+    return found
+
+
+def test_no_section_declares_a_setting_again() -> None:
+    """A class may add to what it is made from; it may not write it anew."""
+    twice = {
+        f"{section.__name__}.{name}"
+        for section in sections()
+        for name, times in Counter(
+            name for one in section.__mro__ for name in vars(one).get("__annotations__", {})
+        ).items()
+        if name in section.model_fields and name not in CHOOSES and times > 1
+    }
+    assert not twice
+
+
+def test_what_the_engine_declares_is_declared_once() -> None:
+    found = engine()
+    assert [name for name, times in found.items() if times > 1] == []
+    # Sections of one struct each; the parameters of controllers are in a module of their own.
+    made = {
+        name: set(kind.__annotations__) - {"kind"}
+        for name, kind in vars(declared).items()
+        if inspect.isclass(kind) and issubclass(kind, Declared) and kind is not Declared
+    }
+    structs: dict[str, set[str]] = {}
+    for name in found:
+        struct, field = name.split(".")
+        structs.setdefault(struct, set()).add(field)
+    assert [name for name, fields in made.items() if fields not in structs.values()] == []
+
+
+def test_every_declared_section_is_one_of_a_scenario() -> None:
+    used = {one for section in sections() for one in section.__mro__}
+    unused = {
+        name
+        for name, kind in vars(declared).items()
+        if inspect.isclass(kind) and issubclass(kind, Declared) and kind is not Declared and kind not in used
+    }
+    assert not unused
