@@ -141,7 +141,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 STYLE = Style(
     name="sonic",
-    command="show interfaces counters, show pfc counters, show priority-group watermark, show queue watermark",
+    command="show interfaces counters, pfc counters, priority-group watermark, queue watermark",
     nodes=switches,
     render=render,
     needs="a switch",
