@@ -39,6 +39,16 @@ def _sets(dice: Dice, hosts: list[str]) -> tuple[Any, Any]:
     return ("all" if dice.chance(0.15) else [sender, *senders]), [receiver, *receivers]
 
 
+def _in_time(item: Json, hosts: list[str], when: Json, starts: Json, stop: Json) -> Json:
+    """When to stop, if the last sender starts before that."""
+    senders = hosts if item["from"] == "all" else item["from"]
+    interval, start, end = (
+        int(of.get(name, "0ps")[:-2])
+        for of, name in ((starts, "start_interval"), (when, "start"), (stop, "stop"))
+    )
+    return stop if start + (len(senders) - 1) * interval < end else {}
+
+
 def _item(dice: Dice, kind: str, scale: Scale, hosts: list[str], files: dict[str, str]) -> Json:
     from drawn import ps, size
 
@@ -67,7 +77,7 @@ def _item(dice: Dice, kind: str, scale: Scale, hosts: list[str], files: dict[str
             messages=lambda: dice.log(1, 1000),
             bidirectional=lambda: dice.chance(0.5),
         )
-        return {**item, **marks, **when, **stop, **starts}
+        return {**item, **marks, **when, **_in_time(item, hosts, when, starts, stop), **starts}
     if kind == "write-latency":
         item |= dice.settings(
             0.6, message=lambda: message(20), iterations=lambda: dice.pick(None, dice.log(1, 1000))
@@ -92,7 +102,7 @@ def _item(dice: Dice, kind: str, scale: Scale, hosts: list[str], files: dict[str
             bytes=lambda: message(),
             bidirectional=lambda: dice.chance(0.5),
         )
-        return {**item, **marks, **when, **stop, **starts}
+        return {**item, **marks, **when, **_in_time(item, hosts, when, starts, stop), **starts}
     if kind == "flows":
         pairs = [dice.random.sample(hosts, 2) for _ in range(dice.log(1, 12))]
         rows = [(a, b, dice.log(1, payload / 4), dice.whole(0, span - 1)) for a, b in pairs]

@@ -136,8 +136,15 @@ def test_rdma_counts_cnps_and_losses() -> None:
 def test_mlnx_qos(pfc: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As the published experiment shows them, but for the lossy buffer, which is its spare one here."""
     text = printed(capsys, pfc, "--as", "mlnx_qos", "--host", "h1")
-    assert text.startswith("Receive buffer size (bytes): 147072,114944,0,0,0,0,0,0,max_buffer_size=262016\n")
+    assert text.splitlines()[:3] == [
+        "DCBX mode: OS controlled",
+        "Priority trust state: dscp",
+        "dscp2prio mapping:",
+    ]
     for line in (
+        "\tprio:3 dscp:31,30,29,28,27,26,25,24,",
+        "default priority:",
+        "Receive buffer size (bytes): 147072,114944,0,0,0,0,0,0,max_buffer_size=262016",
         "Cable len: 1",
         "\tpriority    0   1   2   3   4   5   6   7",
         "\tenabled     1   0   0   0   0   0   0   0",
@@ -148,6 +155,151 @@ def test_mlnx_qos(pfc: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "1       114944    91392           81408",
     ):
         assert line in text.splitlines(), line
+
+
+def test_mlnx_qos_says_what_it_does_not_know() -> None:
+    """Of a host without a data path; trust and its table follow the scenario."""
+
+    def lines(*sets: str) -> list[str]:
+        return as_tool(
+            tailback.run("first-flow", sets=["run.duration=1ms", *sets]), "mlnx_qos", "h1"
+        ).splitlines()
+
+    text = lines("host.qos.dscp={26: 4}")
+    for line in (
+        "Receive buffer size (bytes): N/A",
+        "Cable len: N/A",
+        "\tenabled     0   0   0   1   0   0   0   0",
+        "\tbuffer      N/A N/A N/A N/A N/A N/A N/A N/A",
+        "\tprio:3 dscp:31,30,29,28,27,25,24,",
+        "\tprio:4 dscp:39,38,37,36,35,34,33,32,",
+        "\tprio:4 dscp:26,",
+    ):
+        assert line in text, line
+    assert not [line for line in text if "Port buffer size" in line]
+    assert sum(line.startswith("tc: ") for line in text) == 8
+    assert lines("host.qos.trust=pcp")[1:3] == ["Priority trust state: pcp", "default priority:"]
+    assert lines("host.qos.trust=port")[1:3] == ["Priority trust state: N/A", "default priority:"]
+
+
+def tables(text: str) -> list[tuple[list[str], dict[str, dict[str, str]]]]:
+    """What SONiC's commands print: of each table its columns, and its cells by interface and column."""
+    found = []
+    for block in text.rstrip("\n").split("\n\n"):
+        lines = [line for line in block.splitlines() if not line.endswith(":")]
+        widths = [len(dashes) for dashes in lines[1].split("  ")]
+        rows = []
+        for line in (lines[0], *lines[2:]):
+            places = [sum(widths[:column]) + 2 * column for column in range(len(widths))]
+            rows.append([line[at : at + width].strip() for at, width in zip(places, widths, strict=True)])
+            assert len(line) == sum(widths) + 2 * (len(widths) - 1)
+        head = rows[0]
+        found.append((head, {row[0]: dict(zip(head, row, strict=True)) for row in rows[1:]}))
+    return found
+
+
+TWO_TO_ONE = {
+    "name": "paused",
+    "run": {"duration": "1ms"},
+    "topology": {"kind": "star", "hosts": 3},
+    "host": {"congestion": "none"},
+    "switch": {"pfc": {"xoff": "50KB"}},
+    "traffic": [{"kind": "write", "from": ["h0", "h1"], "to": ["h2"]}],
+}
+
+
+def test_sonic() -> None:
+    """Titles and columns as in SONiC's Command Reference; figures as the hosts have them."""
+    result = tailback.run(TWO_TO_ONE)
+    text = as_tool(result, "sonic", "sw0")
+    titles = [line for line in text.splitlines() if line.endswith(":")]
+    assert titles == [
+        "Ingress shared pool occupancy per PG:",
+        "Ingress headroom per PG:",
+        "Egress shared pool occupancy per unicast queue:",
+    ]
+    (head, interfaces), (rx_head, rx), (tx_head, tx), (_, shared), (_, headroom), (_, queues) = tables(text)
+    assert " ".join(head) == (
+        "IFACE STATE RX_OK RX_BPS RX_UTIL RX_ERR RX_DRP RX_OVR TX_OK TX_BPS TX_UTIL TX_ERR TX_DRP TX_OVR"
+    )
+    assert rx_head == ["Port Rx", *(f"PFC{priority}" for priority in range(8))]
+    assert tx_head == ["Port Tx", *(f"PFC{priority}" for priority in range(8))]
+    hosts = {host: ethtool(as_tool(result, "ethtool", host)) for host in ("h0", "h1", "h2")}
+    for host, own in hosts.items():
+        # Frames may be on their way at the end.
+        sent = int(interfaces[host]["TX_OK"].replace(",", ""))
+        assert 0 <= sent - own["rx_packets_phy"] <= 12
+        assert 0 <= int(tx[host]["PFC3"].replace(",", "")) - own["rx_prio3_pause"] <= 1
+        assert int(rx[host]["PFC3"].replace(",", "")) == own["tx_prio3_pause"] == 0
+        assert interfaces[host]["STATE"] == "U"
+        assert interfaces[host]["RX_ERR"] == interfaces[host]["TX_OVR"] == "N/A"
+        assert interfaces[host]["RX_DRP"] == "0"
+    assert hosts["h0"]["rx_prio3_pause"] > 10
+    # 12.5 GB/s, of which preambles and gaps take 20 B of 1,122.
+    assert float(interfaces["h2"]["TX_UTIL"].rstrip("%")) == pytest.approx(100 * 1102 / 1122, abs=0.5)
+    rate, unit = interfaces["h2"]["TX_BPS"].split(" ")
+    assert float(rate) == pytest.approx(12500 * 1102 / 1122, abs=60)
+    assert unit == "MB/s"
+    assert 50_000 - 1102 <= int(shared["h0"]["PG3"]) <= 50_000
+    assert 1102 <= int(headroom["h0"]["PG3"]) <= result.plan["links"][0]["headroom_bytes"]
+    held = result.bins.values("sw0:h0/pg3", "queue_max_bytes").max()
+    assert int(shared["h0"]["PG3"]) + int(headroom["h0"]["PG3"]) == held
+    assert int(queues["h2"]["UC3"]) == result.bins.values("sw0:h2/tc3", "queue_max_bytes").max() > 50_000
+    assert shared["h0"]["PG0"] == headroom["h2"]["PG3"] == queues["h2"]["UC0"] == "0"
+
+
+def test_sonic_counts_drops_at_the_side_that_refused() -> None:
+    """And a frame that the link loses is nobody's; a link that is down at the end is D."""
+    lossy = {
+        **TWO_TO_ONE,
+        "switch": {"lossless": [], "shared": "100KB"},
+        "topology": {"kind": "star", "hosts": 3, "link": {"loss": 0.01}},
+        "failures": [{"link": "h1-sw0", "at": "900us"}],
+    }
+    result = tailback.run(lossy)
+    (_, interfaces), *_ = tables(as_tool(result, "sonic", "sw0"))
+    reasons = {
+        drop["reason"]: drop["packets"] for drop in result.meta["drops"] if drop["where"] == "sw0:h2/tc3"
+    }
+    assert reasons["lost on the link"] > 0
+    at_queue = sum(packets for reason, packets in reasons.items() if "on the link" not in reason)
+    assert int(interfaces["h2"]["TX_DRP"].replace(",", "")) == at_queue > 0
+    assert interfaces["h2"]["RX_DRP"] == "0"
+    assert [interfaces[host]["STATE"] for host in ("h0", "h1", "h2")] == ["U", "D", "U"]
+    # Of a fabric too large for all series, a queue's watermark is not known.
+    result.meta["recorded"] = "hosts and queue pairs"
+    *_, (_, queues) = tables(as_tool(result, "sonic", "sw0"))
+    assert set(queues["h2"].values()) == {"h2", "N/A"}
+
+
+def test_ethtool_of_a_port_of_a_switch() -> None:
+    """Names as Linux's mlxsw driver has them, in its order; both ends of a link count the same."""
+    result = tailback.run(TWO_TO_ONE)
+    assert STYLES["ethtool"].nodes(result) == ["h0", "h1", "h2", "sw0:h0", "sw0:h1", "sw0:h2"]
+    port, host = (ethtool(as_tool(result, "ethtool", node)) for node in ("sw0:h0", "h0"))
+    assert list(port)[:5] == [
+        "a_frames_transmitted_ok",
+        "a_frames_received_ok",
+        "a_octets_transmitted_ok",
+        "a_octets_received_ok",
+        "ecn_marked",
+    ]
+    assert [name for name in port if name.endswith("_3")] == [
+        "rx_octets_prio_3",
+        "rx_frames_prio_3",
+        "tx_octets_prio_3",
+        "tx_frames_prio_3",
+        "rx_pause_prio_3",
+        "rx_pause_duration_prio_3",
+        "tx_pause_prio_3",
+        "tx_pause_duration_prio_3",
+        "tc_no_buffer_discard_uc_tc_3",
+    ]
+    assert 0 <= port["tx_pause_prio_3"] - host["rx_prio3_pause"] <= 1
+    assert abs(port["tx_pause_duration_prio_3"] - host["rx_prio3_pause_duration"]) <= 4
+    assert 0 <= host["tx_packets_phy"] - port["a_frames_received_ok"] <= 20
+    assert port["a_octets_received_ok"] == port["rx_octets_prio_3"] > 10**6
+    assert port["tc_no_buffer_discard_uc_tc_3"] == port["rx_pause_prio_3"] == 0
 
 
 def test_pcm(contention: Result) -> None:
@@ -275,11 +427,11 @@ def test_a_scenario_is_run_and_nothing_written(
     [
         (
             ["first-flow", "--as", "ethtol"],
-            '--as: found "ethtol", expected one of ethtool, rdma, mlnx_qos, tc, mpstat, pcm',
+            '--as: found "ethtol", expected one of ethtool, rdma, mlnx_qos, sonic, tc, mpstat, pcm',
         ),
         (
-            ["first-flow", "--as", "mlnx_qos"],
-            "--as: found nothing of mlnx_qos in the run first-flow, expected a host with host.path",
+            ["veth-bql", "--set", "run.duration=60ms", "--as", "mlnx_qos"],
+            "--as: found nothing of mlnx_qos in the run veth-bql, expected a host with a NIC",
         ),
         (
             ["tcp-incast", "--set", "run.duration=1us", "--as", "rdma"],
@@ -287,7 +439,7 @@ def test_a_scenario_is_run_and_nothing_written(
         ),
         (
             ["first-flow", "--as", "ethtool", "--host", "h9"],
-            '--host: found "h9", expected a host, one of h0..h1',
+            '--host: found "h9", expected a host or a port of a switch, one of h0..sw0:h1',
         ),
         (
             ["no-such-thing", "--as", "ethtool"],
@@ -329,3 +481,13 @@ def test_hosts_of_the_hpcc_profile_have_what_they_count(tmp_path: Path) -> None:
     counters = ethtool(as_tool(result, "ethtool", sender))
     assert counters["tx_prio3_packets"] > 0
     assert "rx_prio3_packets" not in counters, "receivers are not counted there"
+    switch = STYLES["sonic"].nodes(result)[0]
+    (_, interfaces), (_, received), _, (_, shared), (_, headroom), _ = tables(
+        as_tool(result, "sonic", switch)
+    )
+    for row in interfaces.values():
+        assert row["RX_OK"] != "N/A"
+        assert row["RX_DRP"] == row["TX_DRP"] == "N/A"
+    for table in (shared, headroom):
+        assert {cell for row in table.values() for cell in list(row.values())[1:]} == {"N/A"}
+    assert all(row["PFC3"] == "0" for row in received.values())

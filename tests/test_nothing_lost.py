@@ -23,7 +23,7 @@ import pytest
 import tailback
 from commands import COMMAND, start, wait_until_it_simulates
 from tailback import cli
-from tailback.files.out_folder import claim
+from tailback.files.out_folder import LAST, Occupied, claim
 from tailback.results import Result
 from tailback.run_folder import FILES
 from tailback.scenario import ScenarioError
@@ -139,6 +139,47 @@ def test_what_others_put_into_the_folder_during_a_run_stays(tmp_path: Path) -> N
         tailback.run(TINY, out=out, progress=lambda _: (out / "mine.txt").write_text("precious") and None)
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
     assert is_whole(Path(str(error.value).partition(" is in ")[2].partition(": ")[0]))
+
+
+def test_a_kill_between_an_older_result_and_a_newer_one_leaves_a_place_for_the_next(tmp_path: Path) -> None:
+    """Whichever of the renames it comes at: the older result was to go anyway."""
+
+    def write(text: str, renames: int | None) -> int:
+        """Writes a result in a process that ends at a rename; gives its status."""
+        child = os.fork()
+        if child:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status, rename, done = 9, Path.rename, 0
+
+        def files(work: Path) -> None:
+            for name in ("a", LAST):
+                (work / name).write_text(text)
+
+        def until(path: Path, target: Path) -> Path:
+            nonlocal done
+            done += 1
+            if done == renames:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rename(path, target)
+
+        try:
+            Path.rename = until  # type: ignore[method-assign, assignment]
+            with claim(tmp_path, "result") as folder:
+                folder.fill(files)
+            status = 0
+        except Occupied:
+            status = 2
+        finally:
+            os._exit(status)
+
+    for renames in range(1, 5):
+        assert write("old", None) == 0
+        assert write("new", renames) == -signal.SIGKILL
+        assert write("newer", None) == 0, renames
+        # What was whole and not yet begun to be put in place is kept.
+        found = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix != ".writing"}
+        assert found == {"a": "newer", LAST: "newer"}
+    assert write("new", 5) == 0, "there are four"
 
 
 def test_a_half_result_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

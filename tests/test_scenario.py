@@ -234,6 +234,10 @@ def test_one_problem(line: str, problem: str) -> None:
             "from: h0, to: h1, start: 5us, stop: 5us",
             "traffic.0.stop: found 5us, expected later than start, 5us",
         ),
+        (
+            "from: all, to: h0, start: 2us, start_interval: 2us, stop: 4us",
+            "traffic.0.start_interval: found 2us, expected at most 1.999999us, so that every sender starts",
+        ),
         ("from: h0, to: h1, start: 1ms", "traffic.0.start: found 1ms, expected less than run.duration, 1ms"),
         (
             "from: h0, to: h1, message: 3GiB",

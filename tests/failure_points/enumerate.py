@@ -321,10 +321,10 @@ class Trials:
             # Whoever reads it is told, in one line.
             read = forked(lambda: command("explain", self.out), self.told)
             good = read.status == 2 and len(read.err) == 1 and "not written to its end" in read.err[0]
-            return "" if good else f"half a result, read with {read.status}, {read.err}"
-        if not found and got.state == "nothing" and what == 1000 + signal.SIGKILL:
+            found = "" if good else f"half a result, read with {read.status}, {read.err}"
+        if not found and got.state in ("nothing", "half") and what == 1000 + signal.SIGKILL:
             # The next run takes the place, and clears up. A result that is whole is kept; and of several runs
-            # their folders are.
+            # their folders are. What takes the place of an older result takes that of a half one.
             again = forked(lambda: case.run(self.out), self.told)
             rests = [path for path in self.root.rglob(".*") if not (path / "summary.json").is_file()]
             taken = again.status == 0 and same(files_in(self.out), case.files) and not rests

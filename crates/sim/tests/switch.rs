@@ -166,6 +166,28 @@ fn both_ends_of_a_link_count_the_same_pauses() {
     }
 }
 
+/// Watermarks of a priority group: what it drew of the shared buffer ends at xoff, and the rest is headroom; together they are
+/// what it ever held, in its own class alone.
+#[test]
+fn watermarks_are_the_most_of_a_group_by_where_it_lay() {
+    let recording = run(two_to_one(|model| {
+        (model.lossless, model.shared_bytes) = (vec![1, 2], 400_000);
+        model.pfc.xoff = Some(Bytes(50_000));
+    }));
+    let of = |kind: &str, class: u8| {
+        let name = format!("SAI_INGRESS_PRIORITY_GROUP_STAT_{kind}_WATERMARK_BYTES:{class}");
+        counter(&recording, "sw0", "sw0:h0", &name)
+    };
+    assert!((50_000 - FRAME..=50_000).contains(&of("SHARED", 1)), "{}", of("SHARED", 1));
+    assert!((FRAME..=20_000).contains(&of("XOFF_ROOM", 1)), "{}", of("XOFF_ROOM", 1));
+    let held = most(&recording, "sw0:h0/pg1", "queue_max_bytes");
+    assert_eq!(of("SHARED", 1) + of("XOFF_ROOM", 1), held);
+    assert_eq!(of("SHARED", 2) + of("XOFF_ROOM", 2), 0);
+    // A packet that leaves at once was held, too: the receiver's ACKs.
+    let acks = "SAI_INGRESS_PRIORITY_GROUP_STAT_SHARED_WATERMARK_BYTES:1";
+    assert_eq!(counter(&recording, "sw0", "sw0:h2", acks), most(&recording, "sw0:h2/pg1", "queue_max_bytes"));
+}
+
 /// A link that comes back is quiet in a class that its other end wants paused, until that end has said so itself: the frame's
 /// 84 B, the link and the response.
 #[test]

@@ -29,7 +29,10 @@ def counters(
     tool: Annotated[
         str | None, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="This host only.")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="HOST", help="This host, switch, or port of a switch (sw0:h3) only."),
+    ] = None,
     sets: Sets = None,
     seed: Seed = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
@@ -37,9 +40,9 @@ def counters(
         bool, typer.Option("--json", help="Print them as JSON, under the engine's own names.")
     ] = False,
 ) -> None:
-    """Print the counters of a run as a tool on its hosts would.
+    """Print the counters of a run as a tool on its hosts and switches would.
 
-    Without --host every host has its part, after a heading. Of a scenario nothing is written.
+    Without --host every one of them has its part, after a heading. Of a scenario nothing is written.
     """
     if (tool is None) is not as_json:
         raise typer.BadParameter("expected one of --as TOOL and --json")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailback.counters import ethtool, mlnx_qos, mpstat, pcm, rdma, tc
+from tailback.counters import ethtool, mlnx_qos, mpstat, pcm, rdma, sonic, tc
 from tailback.counters.style import Style
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.errors import found, nearest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
 STYLES: dict[str, Style] = {
-    module.STYLE.name: module.STYLE for module in (ethtool, rdma, mlnx_qos, tc, mpstat, pcm)
+    module.STYLE.name: module.STYLE for module in (ethtool, rdma, mlnx_qos, sonic, tc, mpstat, pcm)
 }
 """The tools, by the name after `--as`."""
 

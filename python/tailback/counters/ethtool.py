@@ -1,8 +1,9 @@
-"""`ethtool -S` of an mlx5 port.
+"""`ethtool -S` of a host's mlx5 port, and of a port of a switch with Linux's mlxsw driver.
 
-Names and their order are those of Linux's mlx5 driver (en_stats.c), their meaning that of NVIDIA,
-"Understanding mlx5 ethtool counters". Counters of what is not modelled are left out, rather than printed as
-0: those of queues of the kernel, errors of the link, global pauses, discards by priority.
+Names and their order are those of the drivers: mlx5 (en_stats.c), with the meaning that NVIDIA gives them in
+"Understanding mlx5 ethtool counters", and mlxsw (spectrum_ethtool.c), which has those of IEEE 802.3, clause
+30, first. Counters of what is not modelled are left out, rather than printed as 0: those of queues of the
+kernel, errors of the link, global pauses, sizes of frames.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tailback.counters.style import Style, counted, counters_of, hosts, path_of, pfc_priorities
+from tailback.counters.style import (
+    Style,
+    counted,
+    counted_at,
+    counters_of,
+    hosts,
+    path_of,
+    pfc_priorities,
+    ports_of,
+    switches,
+)
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
@@ -23,12 +34,40 @@ PAUSES = (
     "tx_prio{}_pause_duration",
     "rx_prio{}_pause_transition",
 )
-"""The driver has these of the priorities under PFC only."""
+"""The mlx5 driver has these of the priorities under PFC only."""
+PORT_TOTALS = {
+    "a_frames_transmitted_ok": "tx_prio{}_packets",
+    "a_frames_received_ok": "rx_prio{}_packets",
+    "a_octets_transmitted_ok": "tx_prio{}_bytes",
+    "a_octets_received_ok": "rx_prio{}_bytes",
+    "ecn_marked": "ecn_marked_tc_{}",
+}
+"""mlxsw: sums over all priorities. PFC frames are control frames, and in none."""
+BY_PRIORITY = {
+    "rx_octets_prio": "rx_prio{}_bytes",
+    "rx_frames_prio": "rx_prio{}_packets",
+    "tx_octets_prio": "tx_prio{}_bytes",
+    "tx_frames_prio": "tx_prio{}_packets",
+    "rx_pause_prio": "rx_prio{}_pause",
+    "rx_pause_duration_prio": "rx_prio{}_pause_duration",
+    "tx_pause_prio": "tx_prio{}_pause",
+    "tx_pause_duration_prio": "tx_prio{}_pause_duration",
+}
+BY_CLASS = {"tc_no_buffer_discard_uc_tc": "tc_no_buffer_discard_uc_tc_{}"}
 _PRIORITY = re.compile(r"prio\d")
 
 
-def render(result: Recorded, host: str) -> str:
+def _nodes(result: Recorded) -> list[str]:
+    return [*hosts(result), *(port for switch in switches(result) for port in ports_of(result, switch))]
+
+
+def render(result: Recorded, node: str) -> str:
     """Counters of the whole run."""
+    lines = _of_switch_port(result, node) if ":" in node else _of_host(result, node)
+    return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in lines.items())
+
+
+def _of_host(result: Recorded, host: str) -> dict[str, int]:
     own = counters_of(result, host)
     # Of all priorities there is a row where one of them is counted; of what is not counted, none.
     known = {_PRIORITY.sub("prio{}", name) for name in counted(result)}
@@ -48,7 +87,23 @@ def render(result: Recorded, host: str) -> str:
             for name in names:
                 if name in known:
                     lines[name.format(prio)] = own.get(name.format(prio), 0)
-    return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in lines.items())
+    return lines
 
 
-STYLE = Style("ethtool", "ethtool -S eth1", hosts, render, "a host")
+def _of_switch_port(result: Recorded, port: str) -> dict[str, int]:
+    lines: dict[str, int] = {}
+    for name, counter in PORT_TOTALS.items():
+        found = [counted_at(result, port, counter, priority) for priority in PRIORITIES]
+        known = [value for value in found if value is not None]
+        if known:
+            lines[name] = sum(known)
+    for names in (BY_PRIORITY, BY_CLASS):
+        for priority in PRIORITIES:
+            for name, counter in names.items():
+                value = counted_at(result, port, counter, priority)
+                if value is not None:
+                    lines[f"{name}_{priority}"] = value
+    return lines
+
+
+STYLE = Style("ethtool", "ethtool -S eth1", _nodes, render, "a host or a port of a switch")

@@ -1,54 +1,82 @@
 """`mlnx_qos -i`, and after it the file `/sys/class/net/eth1/qos/buffer_size`: classes and receive buffers.
 
 The layout is that of MLNX_OFED (community documents DOC-2792 and DOC-2933): buffer 0 is that of the lossy
-priorities, buffer 1 that of the lossless ones. What is not modelled is left out: DCBX and rate limits.
+priorities, buffer 1 that of the lossless ones. Nothing negotiates in the model, so that DCBX is controlled by
+the system; there are no rate limits. What the run does not say is N/A: the receive buffers of a host without
+`host.path`, and what a NIC that trusts its port alone would trust of a packet.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tailback.counters.style import Style, hosts, nic_of, path_of
+from tailback.counters.style import Style, hosts, nic_of, path_of, pfc_priorities
 from tailback.recorded.setup import ScenarioSetup
+from tailback.scenario.classes import Classification
 from tailback.scenario.hosts import check_entry, names
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
 BUFFERS = 8
+DSCPS_A_LINE = 8
+UNKNOWN = "N/A"
 
 
-def _with_buffers(result: Recorded) -> list[str]:
-    return [host for host in hosts(result) if path_of(result, host) is not None]
+def _with_nic(result: Recorded) -> list[str]:
+    return hosts(result) if isinstance(result.setup, ScenarioSetup) else []
 
 
 def render(result: Recorded, host: str) -> str:
     """Settings, as the run had them."""
-    nic, path = nic_of(result, host), path_of(result, host)
-    assert path is not None
+    path = path_of(result, host)
+    sizes, of_priority, rows = (UNKNOWN, [UNKNOWN] * 8, []) if path is None else _buffers(path)
+    metres = _cable_len(result, host)
+    under_pfc = pfc_priorities(result, host)
+    text = [
+        "DCBX mode: OS controlled",
+        *_trust(result),
+        "default priority:",
+        f"Receive buffer size (bytes): {sizes}",
+        f"Cable len: {UNKNOWN if metres is None else metres}",
+        "PFC configuration:",
+        f"\tpriority    {_row(range(8))}",
+        f"\tenabled     {_row(int(priority in under_pfc) for priority in range(8))}",
+        f"\tbuffer      {_row(of_priority)}",
+    ]
+    for priority in range(8):
+        text += [f"tc: {priority} ratelimit: unlimited, tsa: {_tsa(nic_of(result, host), priority)}"]
+        text += [f"\t priority:  {priority}"]
+    return "\n".join([*text, *rows]) + "\n"
+
+
+def _trust(result: Recorded) -> list[str]:
+    """What the NIC makes a priority of, and which DSCPs have which."""
+    assert isinstance(result.setup, ScenarioSetup)
+    qos = Classification.model_validate(result.setup.scenario["host"]["qos"])
+    if qos.trust != "dscp":
+        return [f"Priority trust state: {UNKNOWN if qos.trust == 'port' else qos.trust}"]
+    lines = ["Priority trust state: dscp", "dscp2prio mapping:"]
+    for priority in range(8):
+        own = [f"{dscp:02}," for dscp in reversed(range(64)) if qos.class_of(dscp, 0) == priority]
+        for first in range(0, len(own), DSCPS_A_LINE):
+            lines.append(f"\tprio:{priority} dscp:{''.join(own[first : first + DSCPS_A_LINE])}")
+    return lines
+
+
+def _buffers(path: Mapping[str, Any]) -> tuple[str, list[str], list[str]]:
+    """Sizes in one line, the buffer of each priority, and the file buffer_size."""
     parts: list[dict[str, Any]] = [{}] * BUFFERS
     sizes = [0] * BUFFERS
-    buffer_of = [0] * 8
+    buffer_of = ["0"] * 8
     for part in path["receive_buffers"]:
         number, key = (0, "lossy_size") if part["xoff_bytes"] is None else (1, "lossless_size")
         parts[number], sizes[number] = part, path["receive_buffer"][key]
         for priority in part["priorities"]:
-            buffer_of[priority] = number
-    metres = _cable_len(result, host)
-    lossless = [int(parts[number].get("xoff_bytes") is not None) for number in buffer_of]
+            buffer_of[priority] = str(number)
     total = sum(sizes)
-    text = [
-        f"Receive buffer size (bytes): {','.join(map(str, sizes))},max_buffer_size={total}",
-        *([] if metres is None else [f"Cable len: {metres}"]),
-        "PFC configuration:",
-        f"\tpriority    {_row(range(8))}",
-        f"\tenabled     {_row(lossless)}",
-        f"\tbuffer      {_row(buffer_of)}",
-    ]
-    for priority in range(8):
-        text += [f"tc: {priority} ratelimit: unlimited, tsa: {_tsa(nic, priority)}"]
-        text += [f"\t priority:  {priority}"]
-    text += [
+    rows = [
         "",
         f"Port buffer size = {total}",
         "Spare buffer size = 0",
@@ -56,8 +84,8 @@ def render(result: Recorded, host: str) -> str:
     ]
     for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         xoff, xon = part.get("xoff_bytes") or 0, part.get("xon_bytes") or 0
-        text.append(f"{number:<7} {size:<9} {xoff:<15} {xon}")
-    return "\n".join(text) + "\n"
+        rows.append(f"{number:<7} {size:<9} {xoff:<15} {xon}")
+    return f"{','.join(map(str, sizes))},max_buffer_size={total}", buffer_of, rows
 
 
 def _cable_len(result: Recorded, host: str) -> int | None:
@@ -65,14 +93,14 @@ def _cable_len(result: Recorded, host: str) -> int | None:
     if not isinstance(result.setup, ScenarioSetup):
         return None
     settings = result.setup.scenario["host"]
-    path = settings["path"]
+    path = settings["path"] or {}
     for own in settings["path_by_host"]:
         entries = own["hosts"] if isinstance(own["hosts"], list) else [own["hosts"]]
         if any(check_entry(entry) for entry in entries):
             raise ValueError("path_by_host names no hosts")
         if host in names(tuple(entries), hosts(result)):
             path = own
-    metres: int | None = path["receive_buffer"]["cable_len"]
+    metres: int | None = (path.get("receive_buffer") or {}).get("cable_len")
     return metres
 
 
@@ -88,4 +116,4 @@ def _tsa(nic: Any, priority: int) -> str:
     return "vendor" if weights is None else f"ets, bw: {weights[priority]}%"
 
 
-STYLE = Style("mlnx_qos", "mlnx_qos -i eth1", _with_buffers, render, "a host with host.path")
+STYLE = Style("mlnx_qos", "mlnx_qos -i eth1", _with_nic, render, "a host with a NIC")

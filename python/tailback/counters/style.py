@@ -26,14 +26,20 @@ class Style:
     """What a run must have for this tool to print anything, as after "expected"."""
 
 
-def counters_of(result: Recorded, node: str) -> dict[str, int]:
-    """Counters of a host by name, over all its ports; one that is not there is 0."""
-    found: dict[str, int] = {}
-    columns = (result.counters.column(name).to_pylist() for name in ("node", "counter", "value"))
-    for owner, name, value in zip(*columns, strict=True):
-        if owner == node:
-            found[name] = found.get(name, 0) + value
-    return found
+def counters_of(result: Recorded, place: str) -> Mapping[str, int]:
+    """Counters of a host, or of a switch's port, by name; one that is not there is 0."""
+    return result.counters_at.get(place, {})
+
+
+def counted_at(result: Recorded, port: str, counter: str, priority: int) -> int | None:
+    """A counter of a switch's port, with the priority for its braces; None where nothing counts it.
+
+    A port has no row of a priority that it never carried: what is counted of another priority was 0.
+    """
+    known = result.counter_names
+    if not any(counter.format(other) in known for other in range(8)):
+        return None
+    return counters_of(result, port).get(counter.format(priority), 0)
 
 
 def counted(result: Recorded) -> set[str]:
@@ -51,6 +57,17 @@ def counted(result: Recorded) -> set[str]:
 def hosts(result: Recorded) -> list[str]:
     """All hosts of a run."""
     return list(result.setup.network.hosts)
+
+
+def switches(result: Recorded) -> list[str]:
+    """All switches of a run."""
+    return list(result.setup.network.switches)
+
+
+def ports_of(result: Recorded, switch: str) -> list[str]:
+    """The ports of a switch in their order, as `sw0:h3`."""
+    wires = result.setup.network.wires_of[switch]
+    return [f"{switch}:{wire.b if wire.a == switch else wire.a}" for wire in wires]
 
 
 def nic_of(result: Recorded, host: str) -> Mapping[str, Any]:

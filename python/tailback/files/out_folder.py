@@ -25,7 +25,7 @@ from typing import Literal
 
 LAST = "summary.json"
 """The file that tells a whole result: the last that comes, and the first that goes."""
-_WRITING = ".writing"
+_WRITING, _ASIDE = ".writing", ".old"
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS)
 """What a file system says that cannot lock a folder, such as NFS."""
 
@@ -45,6 +45,8 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         self.path = given.resolve()  # "." has a parent, too
         self._made = made
         self._lock = lock
+        self._cut: list[Path] = []
+        """What a process left here that was killed while it put a result in the place of an older one."""
 
     def fill(self, write: Callable[[Path], None]) -> None:
         """Lets `write` write all files of a result into a folder, and puts them in place.
@@ -73,11 +75,12 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             raise
-        shutil.rmtree(work, ignore_errors=True)  # with an older result
+        for done in (work, *self._cut):  # with an older result
+            shutil.rmtree(done, ignore_errors=True)
 
     def _move_in(self, work: Path) -> None:
         """Puts what was written in the place of what is there; or, when that fails, all back."""
-        aside = work / ".old"
+        aside = work / _ASIDE
         old = [path for path in self.path.iterdir() if path.suffix != _WRITING]
         new = list(work.iterdir())
         aside.mkdir()
@@ -117,12 +120,15 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         rests = [self.path.glob(f".????????{_WRITING}")]
         rests.append(self.path.parent.glob(f".{_escaped(self.path.name)}.????????{_WRITING}"))
         for rest in chain.from_iterable(rests) if self._lock >= 0 else ():
-            if not (rest / LAST).is_file():
+            aside = rest / _ASIDE
+            if rest.parent == self.path and aside.is_dir() and any(aside.iterdir()):
+                self._cut.append(rest)
+            elif not (rest / LAST).is_file():
                 shutil.rmtree(rest, ignore_errors=True)
         inside = sorted(path.name for path in self.path.iterdir())
         if may_be == "absent" and not self._made:
             raise Occupied("a folder that is there already")
-        if may_be == "result" and inside and LAST not in inside:
+        if may_be == "result" and inside and LAST not in inside and not self._cut:
             raise Occupied("a folder that is not that of a run")
         if may_be == "empty" and inside:
             raise Occupied(f"a folder that is not empty, with {inside[0]} in it")

@@ -185,6 +185,15 @@ class Recorded:
         return Bins(self.series, self.entities, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
+    def counters_at(self) -> dict[str, dict[str, int]]:
+        """Counters that are not 0, by host, or port of a switch, and by name."""
+        found: dict[str, dict[str, int]] = {}
+        columns = (self.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
+        for node, port, name, value in zip(*columns, strict=True):
+            found.setdefault(port or node, {})[name] = value
+        return found
+
+    @cached_property
     def latency_tests(self) -> set[str]:
         """The traffic items that are latency tests."""
         return {writer["item"] for writer in self.plan.get("writers", []) if writer.get("partner")}

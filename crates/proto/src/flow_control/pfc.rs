@@ -247,6 +247,14 @@ mod tests {
     }
 
     #[test]
+    fn headroom_has_a_picosecond_for_each_packet_that_may_be_short() {
+        // 300 Gbit/s: 26,666 + 2,240 + 1,000,000 + 14 ps have 38 packets of 1,000 B, and parts of two more. With 40 ps for
+        // them these are 38,586 B, and with 36 a byte less.
+        let headroom = headroom_bytes(Rate::from_gbps(300), Time::from_ns(500), Time(14), Time::ZERO, 1000);
+        assert_eq!(headroom, 40 * 980 + 566);
+    }
+
+    #[test]
     fn headroom_where_no_byte_takes_whole_picoseconds() {
         // 300 Gbit/s: 26.67 ps a byte. A packet of 1,000 B takes 26,666 ps instead of 26,666.67.
         let rate = Rate::from_gbps(300);

@@ -65,6 +65,7 @@ impl Fabric {
         if p.is_idle(self.run.now, class) && fits_group && !group.asserted {
             // It leaves at once: what follows would come to the same.
             group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
+            group.max_shared = group.max_shared.max(group.shared + bytes);
             p.last_class = class;
             let is_data = packet.kind == Kind::Data;
             self.queues[(out_port, class)].pass(bytes);
@@ -77,9 +78,11 @@ impl Fabric {
         group.integrate(self.run.now);
         if fits_group {
             group.shared += bytes;
+            group.max_shared = group.max_shared.max(group.shared);
             s.free[pool] -= bytes as u64;
         } else {
             group.headroom += bytes;
+            group.max_headroom = group.max_headroom.max(group.headroom);
         }
         group.max_bytes = group.max_bytes.max(group.bytes());
         if lossless

@@ -178,6 +178,9 @@ pub(crate) struct IngressGroup {
     /// Bytes held in the group's headroom.
     pub headroom: u32,
     pub max_bytes: u32,
+    /// The most of each since the start of the run: watermarks.
+    pub max_shared: u32,
+    pub max_headroom: u32,
     /// Whether it holds a pause.
     pub asserted: bool,
     /// Integral of the bytes held over time since the last sample, byte-ticks.
@@ -192,6 +195,8 @@ impl IngressGroup {
         shared: 0,
         headroom: 0,
         max_bytes: 0,
+        max_shared: 0,
+        max_headroom: 0,
         asserted: false,
         byte_ticks: 0,
         changed_at: Time::ZERO,

@@ -63,6 +63,7 @@ impl Rows<'_> {
                 if !port_name.is_empty() {
                     (ports::MARKS.count)(bin, at, add);
                     (ports::DISCARDS.count)(&bin.world.fabric, at, add);
+                    (ports::WATERMARKS.count)(&bin.world.fabric, at, add);
                 }
                 if stormy {
                     (ports::WATCHDOG.count)(&bin.world.fabric, at, add);

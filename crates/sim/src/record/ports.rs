@@ -107,6 +107,20 @@ counters! {
     DISCARDS of ["switch port"], |fabric: Fabric, at| {
         "tc_no_buffer_discard_uc_tc_#": "packets", "packets dropped because there was no buffer for them: for this egress queue, or of a lossless group of this port"
             = dropped(fabric, at, DropReason::lacks_buffer);
+        "SAI_INGRESS_PRIORITY_GROUP_STAT_DROPPED_PACKETS:#": "packets", "packets that came by this port and were dropped there"
+            = dropped(fabric, at, DropReason::is_ingress);
+        "SAI_QUEUE_STAT_DROPPED_PACKETS:#": "packets", "packets dropped at this egress queue; what a link loses is none of them"
+            = dropped(fabric, at, |reason| !reason.is_ingress() && !reason.was_on_link());
+    }
+}
+
+counters! {
+    /// The most that an ingress group ever held, as SONiC's counters database has it.
+    WATERMARKS of ["switch port"], |fabric: Fabric, at| {
+        "SAI_INGRESS_PRIORITY_GROUP_STAT_SHARED_WATERMARK_BYTES:#": "bytes", "most bytes of the shared buffer that its packets held"
+            = fabric.groups[at].max_shared as u64;
+        "SAI_INGRESS_PRIORITY_GROUP_STAT_XOFF_ROOM_WATERMARK_BYTES:#": "bytes", "most bytes of its headroom that its packets held"
+            = fabric.groups[at].max_headroom as u64;
     }
 }
 

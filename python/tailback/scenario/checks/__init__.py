@@ -301,6 +301,8 @@ def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
     assert not isinstance(item, BETWEEN_NAMESPACES), "those have checks of their own"
     if isinstance(item, (Write, WriteLatency, TcpStreams)) and queue_pairs(scenario, index) == 0:
         yield (*path, "to"), f'found only the sender, "{item.to[0]}", expected another host'
+    if isinstance(item, (Write, TcpStreams)):
+        yield from _one_by_one(item, network, path)
     if isinstance(item, TcpStreams):
         return
     if isinstance(item, WriteLatency):
@@ -323,6 +325,19 @@ def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
         yield from _sizes(scenario, item, path)
     else:
         yield from _outstanding(scenario, path, item.message)
+
+
+def _one_by_one(item: Write | TcpStreams, network: Network, path: Path) -> Problems:
+    """Whether senders that start one after the other all do so before `stop`."""
+    if item.stop is None or item.start_interval == 0:
+        return
+    receivers = set(names(item.to, network.hosts))
+    turns = enumerate(names(item.from_, network.hosts))
+    last = max((turn for turn, sender in turns if receivers != {sender}), default=0)
+    if item.start + last * item.start_interval >= item.stop:
+        most = (item.stop - item.start - 1) // last
+        text = f"found {format_duration(item.start_interval)}, expected at most {format_duration(most)}"
+        yield (*path, "start_interval"), f"{text}, so that every sender starts before stop"
 
 
 def _comes_and_goes(scenario: Scenario, item: Churn, path: Path) -> Problems:

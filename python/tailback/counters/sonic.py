@@ -1,0 +1,148 @@
+"""What the `show` commands of a SONiC switch print: counters of its interfaces, of PFC, and watermarks.
+
+Layout, columns and units are those of SONiC's Command Reference (sonic-utilities, doc/Command-Reference.md):
+`show interfaces counters`, `show pfc counters`, `show priority-group watermark shared` and `headroom`, and
+`show queue watermark unicast`, one after the other. An interface has the name of the node at its other end.
+What the run did not count is N/A, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tailback.counters.style import Style, counted_at, ports_of, switches
+
+if TYPE_CHECKING:
+    from tailback.recorded.run import Recorded
+
+PRIORITIES = range(8)
+UNKNOWN = "N/A"
+_GROUP, _QUEUE = "SAI_INGRESS_PRIORITY_GROUP_STAT_", "SAI_QUEUE_STAT_"
+_TITLES = {
+    "shared": "Ingress shared pool occupancy per PG:",
+    "headroom": "Ingress headroom per PG:",
+    "queue": "Egress shared pool occupancy per unicast queue:",
+}
+
+
+def render(result: Recorded, switch: str) -> str:
+    """Counters and watermarks of the whole run."""
+    ports = ports_of(result, switch)
+    frames = [(way, "rx" if way == "Rx" else "tx") for way in ("Rx", "Tx")]
+    pfc = [
+        _by_priority(result, ports, f"Port {title}", "PFC", f"{way}_prio{{}}_pause", commas=True)
+        for title, way in frames
+    ]
+    groups = [
+        _TITLES[title]
+        + "\n"
+        + _by_priority(result, ports, "Port", "PG", f"{_GROUP}{name}_WATERMARK_BYTES:{{}}")
+        for title, name in (("shared", "SHARED"), ("headroom", "XOFF_ROOM"))
+    ]
+    queues = _TITLES["queue"] + "\n" + _queue_watermarks(result, ports)
+    return "\n".join([_interfaces(result, switch, ports), *pfc, *groups, queues])
+
+
+def _interfaces(result: Recorded, switch: str, ports: Sequence[str]) -> str:
+    """`show interfaces counters`. Rates are means over the run: a switch has those of its last seconds."""
+    seconds = result.meta["end_ps"] / 1e12
+    head = ["IFACE", "STATE"]
+    for way in ("RX", "TX"):
+        head += [f"{way}_{column}" for column in ("OK", "BPS", "UTIL", "ERR", "DRP", "OVR")]
+    rows = []
+    for port, wire in zip(ports, result.setup.network.wires_of[switch], strict=True):
+        row = [_interface(port), _state(result, wire.name)]
+        for way, dropped in (
+            ("rx", f"{_GROUP}DROPPED_PACKETS:{{}}"),
+            ("tx", f"{_QUEUE}DROPPED_PACKETS:{{}}"),
+        ):
+            frames = _total(result, port, f"{way}_prio{{}}_packets")
+            taken = _total(result, port, f"{way}_prio{{}}_bytes")
+            rate = None if taken is None or seconds <= 0 else taken / seconds
+            util = UNKNOWN if rate is None else f"{800 * rate / wire.rate:.2f}%"
+            drops = _number(_total(result, port, dropped))
+            row += [_number(frames), _rate(rate), util, UNKNOWN, drops, UNKNOWN]
+        rows.append(row)
+    return _table(head, rows)
+
+
+def _by_priority(
+    result: Recorded, ports: Sequence[str], first: str, column: str, counter: str, commas: bool = False
+) -> str:
+    rows = []
+    for port in ports:
+        found = [counted_at(result, port, counter, priority) for priority in PRIORITIES]
+        rows.append([_interface(port), *(_number(value, commas) for value in found)])
+    return _table([first, *(f"{column}{priority}" for priority in PRIORITIES)], rows)
+
+
+def _queue_watermarks(result: Recorded, ports: Sequence[str]) -> str:
+    """From the time series: a queue without one was empty, where all queues of switches have series."""
+    rows = []
+    for port in ports:
+        row = [_interface(port)]
+        for priority in PRIORITIES:
+            found = result.bins.values(f"{port}/tc{priority}", "queue_max_bytes")
+            row.append(str(int(found.max())) if result.records_queues else UNKNOWN)
+        rows.append(row)
+    return _table(["Port", *(f"UC{priority}" for priority in PRIORITIES)], rows)
+
+
+def _total(result: Recorded, port: str, counter: str) -> int | None:
+    found = [counted_at(result, port, counter, priority) for priority in PRIORITIES]
+    known = [value for value in found if value is not None]
+    return sum(known) if known else None
+
+
+def _state(result: Recorded, wire: str) -> str:
+    """U or D: whether the link was up at the end."""
+    if not result.setup.link_events:
+        return "U"
+    if "link_events" not in result.plan:
+        return UNKNOWN
+    number = result.setup.network.wire_number[wire]
+    events = [(at, up) for at, link, up in result.plan["link_events"] if link == number]
+    last = max((event for event in events if event[0] <= result.meta["end_ps"]), default=(0, True))
+    return "U" if last[1] else "D"
+
+
+def _interface(port: str) -> str:
+    """The port `sw0:h3` of the switch sw0 is its interface h3."""
+    return port.partition(":")[2]
+
+
+def _number(value: int | None, commas: bool = True) -> str:
+    return UNKNOWN if value is None else f"{value:,}" if commas else str(value)
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    """In B/s, KB/s from 10 KB/s on, and MB/s from 10 MB/s on."""
+    if bytes_per_s is None:
+        return UNKNOWN
+    for unit, size in (("MB/s", 1e6), ("KB/s", 1e3)):
+        if bytes_per_s > 10 * size:
+            return f"{bytes_per_s / size:.2f} {unit}"
+    return f"{bytes_per_s:.2f} B/s"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns to the right, each at least two wider than its name, and dashes below the names."""
+    widths = [
+        max(len(name) + 2, *(len(row[place]) for row in rows)) if rows else len(name) + 2
+        for place, name in enumerate(head)
+    ]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + "\n"
+        for line in lines
+    )
+
+
+STYLE = Style(
+    name="sonic",
+    command="show interfaces counters, pfc counters, priority-group watermark, queue watermark",
+    nodes=switches,
+    render=render,
+    needs="a switch",
+)
