@@ -300,12 +300,12 @@ def books(run: Run) -> Lines:
             yield f"flows and counters: {host} TcpOutDataSegs {tcp}, {run.host(host, 'TcpOutDataSegs')}"
     for item in {row["item"] for row in run.flows}:
         in_series = run.integral(f"item:{item}", "goodput_rx_bps")
-        delivered = run.sum("bytes_delivered", writer=item)
+        delivered = run.sum("bytes_delivered", item=item)
         if in_series is not None and not _close(delivered, in_series):
             yield f"flows and series: {item} {delivered} and {in_series} B"
         for host in run.rates:
             part = run.integral(f"{host}/{item}", "goodput_tx_bps")
-            sent = run.sum("bytes_delivered", writer=item, src=host)
+            sent = run.sum("bytes_delivered", item=item, src=host)
             if part is not None and not _close(sent, part):
                 yield f"flows and series: {host}/{item} {sent} and {part} B"
     data = run.meta["conservation"]["data_packets"]
