@@ -174,7 +174,9 @@ def test_a_scenario_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
 
     def change(number: int) -> None:
         if number == 2:
-            file.write_text(json.dumps({**TINY, "run": {"duration": "30us"}}))
+            other = tmp_path / "other.yaml"
+            other.write_text(json.dumps({**TINY, "run": {"duration": "30us"}}))
+            other.replace(file)  # at once: a run reads it meanwhile
 
     done = sweep(scenario=str(file), seeds="1..3", executor=Counting(change))
     words = {row["message"] for row in done.failed}

@@ -222,6 +222,10 @@ def state(case: Case, out: Path) -> str:
     return "part"
 
 
+MANY = ("reproduce", "seeds")
+"""Cases whose runs are in processes of their own."""
+
+
 def wrong(case: Case, what: int, lasting: bool, call: str, got: Outcome) -> str:
     """What of an outcome is not as promised; or nothing."""
     killed, asked = what == 1000 + signal.SIGKILL, what > 1000
@@ -233,14 +237,14 @@ def wrong(case: Case, what: int, lasting: bool, call: str, got: Outcome) -> str:
     if got.state == "half" and not (killed or lasting):
         return "half a result"
     if killed:
-        # One of the runs of --seeds is ended: the parent says so.
-        ended = got.status == -signal.SIGKILL or (case.name == "seeds" and got.status == 5 and line)
+        # One of several runs is ended: the parent says so.
+        ended = got.status == -signal.SIGKILL or (case.name in MANY and got.status == 5 and line)
         return "" if ended else f"status {got.status}"
     if got.status == 0:
         return "" if whole and not got.err and tidy else f"status 0, {got.state}, {got.litter}"
     if asked and got.status == what - 1000 + 128:
         return "" if none or whole else "interrupted, and neither"
-    if asked and case.name == "seeds" and got.status == 5:
+    if asked and case.name in MANY and got.status == 5:
         return "" if none and line else "a run was ended"
     if got.status == 3 and line:
         kept = "the whole result is in" in got.err[0]

@@ -29,7 +29,7 @@ COMMANDS = {
     "explain": "Say where a run is stuck, and what shows it.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
-    "counters": "Print the counters of a run as a tool on its hosts would.",
+    "counters": "Print the counters of hosts and switches as their tools do.",
     "import": "Print a scenario with the switch of a configuration.",
     "list": "List the built-in scenarios and the published experiments.",
     "schema": "Print the JSON Schema of scenario files.",

@@ -40,7 +40,7 @@ def counters(
         bool, typer.Option("--json", help="Print them as JSON, under the engine's own names.")
     ] = False,
 ) -> None:
-    """Print the counters of a run as a tool on its hosts and switches would.
+    """Print the counters of hosts and switches as their tools do.
 
     Without --host every one of them has its part, after a heading. Of a scenario nothing is written.
     """
