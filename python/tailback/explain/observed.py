@@ -427,8 +427,11 @@ class Observed:
 
     def in_rings(self, bridge: str) -> float:
         """Bytes in all receive rings of a bridge, mean over the span: ports may share a core."""
-        rings = self.bins.entities("queue_mean_bytes", kind="rx-ring", node=bridge)
-        return sum(self.mean(row, "queue_mean_bytes") for row in rings)
+        return sum(self.mean(row, "queue_mean_bytes") for row in self.rings(bridge))
+
+    def rings(self, bridge: str) -> list[str]:
+        """The series of a bridge's receive rings."""
+        return self.bins.entities("queue_mean_bytes", kind="rx-ring", node=bridge)
 
     def shaper(self, bridge: str) -> float | None:
         """Rate of the token bucket before each wire of a bridge, bit/s; none where there is no tbf."""
