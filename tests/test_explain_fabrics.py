@@ -93,6 +93,8 @@ def verdict_of(scenario: Scenario) -> tuple[dict[str, Any], Verdict]:
     ("given", "sets", "key"),
     [
         (OVERSUBSCRIBED, [], ("link", "leaf-spine")),
+        (OVERSUBSCRIBED, ["host.mtu=4096B"], ("link", "leaf-spine")),
+        ("rail-all-to-all", [], ("link", "rail-spine")),
         ("link-failure", [], ("link", "leaf-spine")),
         ("gpudirect-pfc", ["run.duration=20ms"], ("link", "h1:h0")),
         (INCAST, [], ("headroom", "all")),

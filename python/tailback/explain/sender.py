@@ -66,23 +66,15 @@ class Senders:
             end = row["end_ps"] if row["end_ps"] is not None else run_end
             took[pair] += (end - row["start_ps"]) / 1e12 * row["message_bytes"]
             size[pair] += row["message_bytes"]
-        most = KEEPS_UP * self.seen.work[1]
+        most = KEEPS_UP * self.seen.work.done_s
         return {pair for pair in took.keys() - endless if took[pair] < most * size[pair]}
-
-    @cached_property
-    def endless(self) -> bool:
-        """Whether there are queue pairs that never run out of work, so that throughput is what counts; of
-        messages it is when the last of them are done.
-        """
-        flows = self.seen.flows
-        return "ideal_fct_ps" not in flows.column_names or flows.column("ideal_fct_ps").null_count > 0
 
     def late(self) -> dict[Pair, float]:
         """What each pair weighs: its part of the payload; of messages less for those that took
         less time than others.
         """
         flows = self.seen.flows
-        if self.endless:
+        if self.seen.work.endless:
             return {pair: pair.weight for pair in self.seen.pairs}
         done: dict[tuple[str, str], float] = defaultdict(float)
         size: dict[tuple[str, str], float] = defaultdict(float)
@@ -93,7 +85,7 @@ class Senders:
         ):
             if start is None:
                 continue
-            took = ((run_end if end is None else end) - start) / 1e12 / self.seen.work[1]
+            took = ((run_end if end is None else end) - start) / 1e12 / self.seen.work.done_s
             done[src, dst] += delivered * min(1.0, took) ** LATE
             size[src, dst] += delivered
         weights = {
@@ -103,11 +95,23 @@ class Senders:
         whole = sum(weights.values()) or 1.0
         return {pair: weight / whole for pair, weight in weights.items()}
 
+    def late_by(self, ways: list[tuple[list[Stage], float]]) -> list[tuple[list[Stage], float]]:
+        """The ways of a pair, each with its part of what counts: of messages those that take longest, which
+        went where more is full.
+        """
+        if self.seen.work.endless or len(ways) == 1:
+            return ways
+        parts = [part * max(stage.use for stage in path) ** LATE for path, part in ways]
+        whole = sum(parts)
+        if not whole:
+            return ways
+        return [(path, part / whole) for (path, _), part in zip(ways, parts, strict=True)]
+
     def in_all(self, parts: list[tuple[float, float]]) -> float:
         """The gain of all traffic where parts of it gain: of throughput the mean; of messages, the time by
         which the last are done, for which each part stands with the `LATE`-th power of its own.
         """
-        if self.endless:
+        if self.seen.work.endless:
             return sum(weight * gain for weight, gain in parts)
         rest = 1 - sum(weight for weight, _ in parts)
         left = max(0.0, rest) + sum(weight * (1 + gain) ** -LATE for weight, gain in parts)

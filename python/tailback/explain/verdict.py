@@ -124,7 +124,7 @@ def explain(seen: Observed) -> Verdict:
     }
     for pair in seen.pairs:
         told = tellers[pair.src]
-        for path, part in ways[pair.ends]:
+        for path, part in senders.late_by(ways[pair.ends]):
             weight = late[pair] * part
             for stage, gain in gains(stages, senders, pair, path, told):
                 one = single.setdefault(stage.key, Candidate(stage))
@@ -138,8 +138,10 @@ def explain(seen: Observed) -> Verdict:
                 if one not in all_.members:
                     all_.members.append(one)
     for one in (*single.values(), *grouped.values()):
-        one.gain = seen.sooner(senders.in_all(one.parts))
+        one.gain = senders.in_all(one.parts)
     ranked = sorted((_named(one) for one in grouped.values()), key=lambda one: -one.gain)
+    for one in {id(one): one for one in (*ranked, *single.values())}.values():
+        one.gain = seen.work.sooner(one.gain)
     if all(senders.keeps_up(pair) for pair in seen.pairs):
         return Verdict(seen, ranked, OFFERED)
     if not ranked or ranked[0].gain < WORTH_IT:
