@@ -463,7 +463,8 @@ impl ReactionPoint {
         }
         let due = (until - self.increase_at).0 / p.increase_period.0 + 1;
         // A counter at its end passes no threshold.
-        let to_threshold = p.threshold.checked_sub(self.timer_events).filter(|_| self.timer_events < u32::MAX);
+        let to_threshold =
+            p.threshold.checked_sub(self.timer_events).filter(|_| self.timer_events < u32::MAX);
         let alike = to_threshold.map_or(u64::MAX, u64::from);
         let skipped = due.min(alike);
         self.increase_at += Time(skipped * p.increase_period.0);
