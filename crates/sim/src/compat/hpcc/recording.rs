@@ -196,7 +196,14 @@ fn ends(world: &World, port: usize) -> (String, String) {
 fn drops(world: &World) -> Vec<Drop> {
     let drop = |at: usize, reason, packets, bytes| {
         let (node, peer) = ends(world, at / LANES);
-        Drop { r#where: world.ingress_name(at / LANES, (at % LANES) as u8), node, peer, reason, packets, bytes }
+        Drop {
+            r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
+            node,
+            peer,
+            reason,
+            packets,
+            bytes,
+        }
     };
     let lanes = || world.lane_counters.iter().enumerate();
     let no_room = "no room in the shared buffer and in the headroom";
