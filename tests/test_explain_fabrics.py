@@ -10,7 +10,8 @@ import explain_world
 import pytest
 import tailback
 from explain_truth import record
-from tailback.explain import Verdict, as_text, explain, page
+from tailback.explain import Verdict, as_text, explain, faults, page
+from tailback.explain.observed import Observed
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import Scenario, load
@@ -69,6 +70,35 @@ COLLAPSED: dict[str, Any] = {
     },
     "traffic": [{"kind": "write", "from": ["h1", "h2"], "to": "h0", "depth": 32, "start_interval": "10us"}],
 }
+
+
+def bridged(hosts: int, rate: str, qdisc: str, depth: int, message: str, *, adaptive: bool) -> dict[str, Any]:
+    """All but one write to that one through a bridge with one core."""
+    names = [f"h{number}" for number in range(hosts)]
+    moderation = {"adaptive": adaptive}
+    return {
+        "name": "bridged",
+        "run": {"duration": "5ms"},
+        "topology": {"kind": "bridge", "hosts": hosts, "link": {"rate": rate, "delay": "100ns"}},
+        "host": {"mtu": "4096B", "congestion": "none", "transport": {"adaptive_timeout": "1ms"}},
+        "bridge": {
+            "cores": [{"cpu": 0}],
+            "ports": [{"to": name, "irqs": [0]} for name in names],
+            "rx_ring": 4096,
+            "rx": moderation,
+            "tx": moderation,
+            "qdisc": {"kind": qdisc},
+            "costs": {"receive": "300ns"},
+        },
+        "traffic": [{"kind": "write", "from": names[1:], "to": "h0", "depth": depth, "message": message}],
+    }
+
+
+WAITS_FOR_INTERRUPTS = bridged(4, "10Gbps", "fq_codel", 8, "8KiB", adaptive=False)
+"""A window goes round so slowly that a faster link to the receiver waits for the senders' links."""
+CORE_FIRST = bridged(2, "40Gbps", "fq_codel", 2, "64KiB", adaptive=True)
+SHORT_QDISC = bridged(4, "40Gbps", "pfifo", 32, "64KiB", adaptive=True)
+"""Its discipline drops, and its rings do not, though the core between them has no time left."""
 BUSY_BEHIND_A_LINE: dict[str, Any] = {
     "name": "dctcp",
     "run": {"duration": "20ms"},
@@ -100,6 +130,9 @@ def verdict_of(scenario: Scenario) -> tuple[dict[str, Any], Verdict]:
         (INCAST, [], ("headroom", "all")),
         (QUICK_CONSUMER, [], ("flood", "udp-flood0")),
         (SHAPED, [], ("qdisc", "br0")),
+        (WAITS_FOR_INTERRUPTS, [], ("link", "hosts")),
+        (CORE_FIRST, [], ("softirq", "br0")),
+        (SHORT_QDISC, ["bridge.qdisc.limit=1000"], ("qdisc", "br0")),
         (COLLAPSED, [], ("softirq", "br0")),
         (BUSY_BEHIND_A_LINE, [], ("link", "sw0:h4")),
     ],
@@ -125,6 +158,27 @@ def test_a_fabric_says_how_far_it_is_oversubscribed_and_when_it_looked() -> None
     assert words.startswith("The bottleneck is the links between leaf and spine switches.")
     assert "oversubscribed 2:1" in words
     assert " measured from " in words
+
+
+def test_what_a_port_lost_is_told_by_its_ends() -> None:
+    topology = {"kind": "star", "hosts": 3, "link": {"loss": 1e-2}}
+    write = {"kind": "write", "from": "h0..h1", "to": "h2"}
+    scenario = {"name": "dirty", "run": {"duration": "1ms"}, "topology": topology, "traffic": [write]}
+    result = tailback.run(scenario)
+    assert {(one["node"], one["peer"]) for one in result.meta["drops"]} >= {("h0", "sw0"), ("sw0", "h2")}
+    for one in result.meta["drops"]:
+        one["where"] = "somewhere"
+    seen = Observed(result)
+    assert seen.lost_on_wire["sw0", "h2"] > 0
+    assert seen.sent_by["sw0", "h2"] > 0
+
+
+def test_a_port_without_headroom_is_told_by_its_ends() -> None:
+    result = tailback.run(INCAST)
+    fault = result.meta["faults"][0]
+    assert (fault["kind"], fault["node"]) == ("lossless_drop", "sw0")
+    fault["where"] = "somewhere"
+    assert (fault["node"], fault["peer"]) in faults.without_headroom(Observed(result))
 
 
 def test_a_link_that_was_down_is_said() -> None:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from tailback import text
 from tailback.explain import faults
-from tailback.explain.observed import Pair, is_counter
+from tailback.explain.bridge import core_shares
+from tailback.explain.observed import Pair, Port, is_counter
 from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
 from tailback.recorded.setup import ROCE, TCP
 
@@ -157,7 +158,9 @@ class Senders:
             found += seen.port_sum(port, "queue_mean_bytes") * own
             if port[0] in seen.bridges:
                 came = pair.ways[pair.ways.index((port, part)) - 1][0][0]
-                found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
+                # Before a core that rests packets wait for an interrupt: that is time on the way.
+                if max(core_shares(seen, port[0]).values(), default=0.0) >= FULL:
+                    found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
         ahead = seen.taken[pair.dst]
         for row in ("nic-rx", "rx"):
             found += seen.mean(f"{pair.dst}/{row}", "queue_mean_bytes") * pair.share / (ahead or 1.0)
@@ -204,9 +207,8 @@ class Senders:
         for link in links:
             node, peer = link.ends
             for port in ((peer, node), (node, peer)):
-                where = ":".join(port)
-                if where in self.without_headroom:
-                    return Stage("headroom", where, again, True, [sent], again, port=port)
+                if port in self.without_headroom:
+                    return Stage("headroom", ":".join(port), again, True, [sent], again, port=port)
         lost = {link.ends: self.seen.lost_on_wire[link.ends] for link in links}
         worst = max(lost, key=lambda port: lost[port])
         if not lost[worst]:
@@ -216,7 +218,7 @@ class Senders:
         return Stage("loss", where, again, True, figures, again, port=worst)
 
     @cached_property
-    def without_headroom(self) -> dict[str, str]:
+    def without_headroom(self) -> dict[Port, str]:
         """Ports that dropped where nothing may be dropped."""
         return faults.without_headroom(self.seen)
 
@@ -236,6 +238,10 @@ class Senders:
     def under_way_to(self, host: str) -> float:
         """Bytes of all senders to a host under way."""
         return sum(self.mine(pair) for pair in self.seen.pairs if pair.dst == host)
+
+    def posted_share(self, pair: Pair) -> float:
+        """What of a pair's window is posted and not yet sent."""
+        return self.stages.backlog(pair.src) * self._part(pair, pair.src) / (self.mine(pair) or 1.0)
 
     def window(self, pair: Pair) -> Stage | None:
         """How full the window is with what does not wait anywhere: 1 if nothing waits, as the window is what
