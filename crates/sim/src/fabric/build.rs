@@ -117,6 +117,7 @@ impl Fabric {
             run: Run::new(count),
             packets: Arena::new(),
             telemetry,
+            taps: Vec::new(),
             hosts,
             nodes,
             classes,

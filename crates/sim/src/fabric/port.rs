@@ -42,7 +42,8 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; and [`WEIGHTED`].
+    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; and who else is told of what it sends: [`WEIGHTED`],
+    /// [`TAPPED`].
     pub flags: u8,
     /// Whether the link behind it works.
     pub up: bool,
@@ -56,6 +57,8 @@ pub(crate) const LOSSY: u8 = 1;
 pub(crate) const RECLASSIFIES: u8 = 2;
 /// The classes of the port share by weights: see `Fabric::ets`.
 pub(crate) const WEIGHTED: u8 = 4;
+/// The port is captured: see [`super::taps`].
+pub(crate) const TAPPED: u8 = 8;
 
 /// Time of a byte at a rate, by a clock that is `ppm` millionths fast, and by how many bits it is shifted; 0: it is no whole
 /// number of picoseconds, and the clock is exact.
