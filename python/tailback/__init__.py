@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tailback.scenario import Scenario, ScenarioError
     from tailback.scenario.load import load
     from tailback.sweeps import sweep
+    from tailback.tuning import tune
 
     __version__: str
 
@@ -39,6 +40,7 @@ _PLACES = {
     "run": "running",
     "run_hpcc": "hpcc.run",
     "sweep": "sweeps",
+    "tune": "tuning",
 }
 """The module of each name. It is loaded when the name is first used: all together take a second."""
 
@@ -55,6 +57,7 @@ __all__ = [
     "run",
     "run_hpcc",
     "sweep",
+    "tune",
 ]
 
 
