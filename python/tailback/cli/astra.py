@@ -54,11 +54,12 @@ def astra(
     no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run ASTRA-sim's inputs as they are, with the network of its ns-3 backend.
+    """Run ASTRA-sim's inputs as they are.
 
-    Its own options name Chakra traces, system, topologies and groups. Prints when each rank has finished, as
-    there; the folder gets fct.txt and pfc.txt in its format, beside report, tables and counters. Without
-    --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
+    Its own options name Chakra traces, system, topologies and groups; the network is that of its ns-3 backend.
+    Prints when each rank has finished, as there. The folder gets fct.txt and pfc.txt in its format, beside
+    report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what
+    was simulated.
     """
     with bad_input():
         options = AstraOptions(
