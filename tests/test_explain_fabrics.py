@@ -69,6 +69,35 @@ COLLAPSED: dict[str, Any] = {
     },
     "traffic": [{"kind": "write", "from": ["h1", "h2"], "to": "h0", "depth": 32, "start_interval": "10us"}],
 }
+
+
+def bridged(hosts: int, rate: str, qdisc: str, depth: int, message: str, *, adaptive: bool) -> dict[str, Any]:
+    """All but one write to that one through a bridge with one core."""
+    names = [f"h{number}" for number in range(hosts)]
+    moderation = {"adaptive": adaptive}
+    return {
+        "name": "bridged",
+        "run": {"duration": "5ms"},
+        "topology": {"kind": "bridge", "hosts": hosts, "link": {"rate": rate, "delay": "100ns"}},
+        "host": {"mtu": "4096B", "congestion": "none", "transport": {"adaptive_timeout": "1ms"}},
+        "bridge": {
+            "cores": [{"cpu": 0}],
+            "ports": [{"to": name, "irqs": [0]} for name in names],
+            "rx_ring": 4096,
+            "rx": moderation,
+            "tx": moderation,
+            "qdisc": {"kind": qdisc},
+            "costs": {"receive": "300ns"},
+        },
+        "traffic": [{"kind": "write", "from": names[1:], "to": "h0", "depth": depth, "message": message}],
+    }
+
+
+WAITS_FOR_INTERRUPTS = bridged(4, "10Gbps", "fq_codel", 8, "8KiB", adaptive=False)
+"""A window goes round so slowly that a faster link to the receiver waits for the senders' links."""
+CORE_FIRST = bridged(2, "40Gbps", "fq_codel", 2, "64KiB", adaptive=True)
+SHORT_QDISC = bridged(4, "40Gbps", "pfifo", 32, "64KiB", adaptive=True)
+"""Its discipline drops, and its rings do not, though the core between them has no time left."""
 BUSY_BEHIND_A_LINE: dict[str, Any] = {
     "name": "dctcp",
     "run": {"duration": "20ms"},
@@ -93,11 +122,16 @@ def verdict_of(scenario: Scenario) -> tuple[dict[str, Any], Verdict]:
     ("given", "sets", "key"),
     [
         (OVERSUBSCRIBED, [], ("link", "leaf-spine")),
+        (OVERSUBSCRIBED, ["host.mtu=4096B"], ("link", "leaf-spine")),
+        ("rail-all-to-all", [], ("link", "rail-spine")),
         ("link-failure", [], ("link", "leaf-spine")),
         ("gpudirect-pfc", ["run.duration=20ms"], ("link", "h1:h0")),
         (INCAST, [], ("headroom", "all")),
         (QUICK_CONSUMER, [], ("flood", "udp-flood0")),
         (SHAPED, [], ("qdisc", "br0")),
+        (WAITS_FOR_INTERRUPTS, [], ("link", "hosts")),
+        (CORE_FIRST, [], ("softirq", "br0")),
+        (SHORT_QDISC, ["bridge.qdisc.limit=1000"], ("qdisc", "br0")),
         (COLLAPSED, [], ("softirq", "br0")),
         (BUSY_BEHIND_A_LINE, [], ("link", "sw0:h4")),
     ],

@@ -150,7 +150,11 @@ class Simulation:
     def __init__(self, plan_json: str, controllers: Sequence[Checked] = ()) -> None:
         """ValueError with one line where the plan is impossible; ControllerError where a controller is."""
     def advance(self, max_events: int) -> Progress:
-        """Executes up to `max_events` events, without the interpreter's lock."""
+        """Executes up to `max_events` events, without the interpreter's lock. OSError: of a capture."""
+    def capture(self, path: str, links: Sequence[str], start_ps: int, stop_ps: int, snap_bytes: int) -> None:
+        """Writes what links carry from now on to a new file. ValueError: no such link; OSError."""
+    def end_capture(self) -> None:
+        """Ends the capture, if there is one. OSError: it could not be written to its end."""
     def finish(self) -> Recording:
         """Ends the run where it stands and hands over what was recorded; once."""
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from tailback import signals
+from tailback.capture import FILE, Capture
 from tailback.controller import Checked, Factory, failure
 from tailback.files.out_folder import Occupied, OutFolder, claim
 from tailback.plan import make_plan, plan_json
@@ -47,6 +48,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     controllers: Mapping[str, Factory | str] | None = None,
     report: bool = True,
+    capture: Capture | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -59,6 +61,7 @@ def run(
         controllers: Congestion controllers in Python, by the names that the scenario knows them by:
             subclasses of `tailback.Controller`. One alone that nothing names is host.congestion.
         report: Whether `out` gets a report.html.
+        capture: Links whose frames `out` gets as capture.pcapng.
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
@@ -68,7 +71,7 @@ def run(
         OSError: `out` could not be written, such as when the disk is full; nothing of the result is there.
     """
     checked = load(scenario, sets=sets, seed=seed, controllers=controllers)
-    return run_checked(checked, out, progress, report)
+    return run_checked(checked, out, progress, report, capture)
 
 
 def run_checked(
@@ -76,6 +79,7 @@ def run_checked(
     out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
     report: bool = True,
+    capture: Capture | None = None,
 ) -> Result:
     """As `run`, of a scenario as `load` gave it: it is not checked again. `out` may be claimed already.
 
@@ -94,6 +98,7 @@ def run_checked(
             out,
             progress,
             report,
+            capture,
         )
     except ControllerError as error:
         place, text = failure(error, own[error.args[0]].kind)
@@ -110,6 +115,16 @@ class Engine(Protocol[Recorded]):
         """Ends the run where it stands and hands over what was recorded."""
 
 
+class Capturing(Protocol):
+    """An engine that writes captures."""
+
+    def capture(self, path: str, links: Sequence[str], start_ps: int, stop_ps: int, snap_bytes: int) -> None:
+        """Writes what links carry from now on."""
+
+    def end_capture(self) -> None:
+        """Ends that."""
+
+
 class Took(NamedTuple):
     """What a run took, and whether it was cut short."""
 
@@ -124,17 +139,20 @@ def carry_out(
     out: str | os.PathLike[str] | OutFolder | None,
     progress: Callable[[Progress], None] | None,
     report: bool = True,
+    capture: Capture | None = None,
 ) -> Result:
     """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`, with or without
     a report.
 
     Raises:
         Interrupted: Ctrl-C; it has the result of what ran.
-        ScenarioError: `out` cannot be used; nothing was run and nothing written.
+        ScenarioError: `out` or `capture` cannot be used; nothing was run and nothing written.
         OSError: the result could not be written.
     """
     # All others than those who have interrupted the run already would lose it by a Ctrl-C after its end.
     with nullcontext() if out is None else claimed(out) as folder, signals.noted() as seen:
+        if capture is not None:
+            _begin_capture(simulation, capture, folder)
         wall, cpu, interrupted = time.perf_counter(), time.thread_time(), False
         try:
             while not (state := simulation.advance(EVENTS_PER_STEP)).done and not seen:
@@ -145,6 +163,8 @@ def carry_out(
         except KeyboardInterrupt:
             interrupted = True
         interrupted = interrupted or (bool(seen) and not state.done)
+        if capture is not None:
+            _capturing(simulation).end_capture()
         recording = simulation.finish()
         took = Took(time.perf_counter() - wall, time.thread_time() - cpu, interrupted)
         result = make(recording, took)
@@ -153,6 +173,22 @@ def carry_out(
     if interrupted:
         raise Interrupted(result)
     return result
+
+
+def _begin_capture(simulation: object, capture: Capture, folder: OutFolder | None) -> None:
+    if folder is None:
+        raise ScenarioError([Problem("capture", (), "found no out, expected a folder that gets the file")])
+    path = folder.held() / FILE
+    try:
+        _capturing(simulation).capture(
+            str(path), capture.links, capture.start_ps, capture.stop_ps, capture.snap_bytes
+        )
+    except ValueError as error:
+        raise ScenarioError([Problem("--capture", (), str(error))]) from None
+
+
+def _capturing(simulation: object) -> Capturing:
+    return cast(Capturing, simulation)
 
 
 def _simulation(plan: str, controllers: Sequence[Checked] = ()) -> Simulation:

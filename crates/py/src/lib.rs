@@ -5,12 +5,20 @@ mod hpcc;
 mod memory;
 mod tables;
 
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
 use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tailback_proto::units::{Rate, Time};
+use tailback_sim::capture::CaptureSettings;
 use tailback_sim::plan::Plan;
+
+/// What is written of a capture at once.
+const CAPTURE_BUFFER_BYTES: usize = 1 << 20;
 
 #[global_allocator]
 static MEMORY: memory::OrEnd = memory::OrEnd;
@@ -109,6 +117,29 @@ impl Simulation {
         Ok(simulation)
     }
 
+    /// Writes what links carry from now on to a new file. ValueError where there is no such link, OSError.
+    fn capture(
+        &mut self,
+        path: PathBuf,
+        links: Vec<String>,
+        start_ps: u64,
+        stop_ps: u64,
+        snap_bytes: u32,
+    ) -> PyResult<()> {
+        let simulation = self.0.as_mut().ok_or_else(finished)?;
+        let file = File::create(path).map_err(os_error)?;
+        let settings = CaptureSettings { links, start: Time(start_ps), stop: Time(stop_ps), snap_bytes };
+        simulation
+            .capture(settings, Box::new(BufWriter::with_capacity(CAPTURE_BUFFER_BYTES, file)))
+            .map_err(PyValueError::new_err)
+    }
+
+    /// Ends the capture, if there is one. OSError where it could not be written to its end.
+    fn end_capture(&mut self, py: Python<'_>) -> PyResult<()> {
+        let simulation = self.0.as_mut().ok_or_else(finished)?;
+        py.detach(|| simulation.end_capture()).map_err(os_error)
+    }
+
     /// Executes up to `max_events` events, without the interpreter's lock.
     fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<Progress> {
         let simulation = self.0.as_mut().ok_or_else(finished)?;
@@ -118,6 +149,9 @@ impl Simulation {
             Some(_) => simulation.advance(max_events),
         };
         self.raise_failure(py)?;
+        if self.0.as_ref().is_some_and(tailback_sim::Simulation::capture_failed) {
+            self.end_capture(py)?;
+        }
         Ok(progress.into())
     }
 
@@ -158,6 +192,18 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn failed(error: Failure) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
+}
+
+/// As Python has it: the number, and its text alone.
+fn os_error(error: std::io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = error.to_string();
+            let words = text.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((number, words))
+        }
+        None => error.into(),
+    }
 }
 
 fn finished() -> PyErr {

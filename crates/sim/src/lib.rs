@@ -16,6 +16,7 @@
 #[cfg(test)]
 extern crate self as tailback_sim;
 
+pub mod capture;
 pub mod compat;
 pub mod engine;
 mod event;

@@ -3,10 +3,12 @@
 #[cfg(test)]
 mod by_node;
 
+use std::io;
 use std::sync::Arc;
 use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::units::Time;
 
+use crate::capture::{Capture, CaptureSettings, Output};
 use crate::event::Event;
 use crate::fabric::Arrived;
 use crate::plan::{Plan, PlanError};
@@ -19,6 +21,7 @@ pub struct Simulation {
     recorder: Recorder,
     plan: Plan,
     events: u64,
+    capture: Option<Capture>,
 }
 
 /// How far a run is.
@@ -57,11 +60,43 @@ impl Simulation {
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
-        Ok(Simulation { world, recorder, plan, events: 0 })
+        Ok(Simulation { world, recorder, plan, events: 0, capture: None })
+    }
+
+    /// Writes what links carry from now on as pcapng; once, before the run.
+    ///
+    /// # Errors
+    /// What is wrong with the names of links; that it cannot be written.
+    pub fn capture(&mut self, settings: CaptureSettings, out: Output) -> Result<(), String> {
+        let hosts: Vec<String> = self.plan.hosts.iter().map(|host| host.name.clone()).collect();
+        let dscps = self.plan.code_points.iter().map(|code_point| code_point.dscp).collect();
+        self.capture = Some(Capture::new(&mut self.world, &hosts, dscps, settings, out)?);
+        Ok(())
+    }
+
+    /// Ends what [`Self::capture`] began. Without it a capture ends with the run, and nobody hears of what went wrong.
+    ///
+    /// # Errors
+    /// It could not be written to its end.
+    pub fn end_capture(&mut self) -> io::Result<()> {
+        self.capture.take().map_or(Ok(()), |capture| capture.finish(&self.world))
+    }
+
+    /// Whether a capture cannot be written any further: [`Self::end_capture`] says why.
+    pub fn capture_failed(&self) -> bool {
+        self.capture.as_ref().is_some_and(Capture::failed)
     }
 
     /// Executes up to `max_events` events.
     pub fn advance(&mut self, max_events: u64) -> Progress {
+        match self.capture {
+            // A loop of its own: a capture that is not made costs nothing.
+            None => self.run_events::<false>(max_events),
+            Some(_) => self.run_events::<true>(max_events),
+        }
+    }
+
+    fn run_events<const CAPTURED: bool>(&mut self, max_events: u64) -> Progress {
         let end = self.plan.duration();
         let last = self.events + max_events;
         while self.events < last && !self.world.fabric.run.finished {
@@ -71,6 +106,9 @@ impl Simulation {
                     self.world.fabric.run.now = time;
                     self.world.look_ahead();
                     self.dispatch(Event::decode(code));
+                    if CAPTURED {
+                        self.capture.as_mut().expect("it is captured").take(&mut self.world);
+                    }
                 }
                 _ => {
                     self.world.fabric.run.now = end;
@@ -81,7 +119,7 @@ impl Simulation {
         self.progress()
     }
 
-    #[inline(always)] // it has one caller, the event loop
+    #[inline(always)] // it is the event loop's
     fn dispatch(&mut self, event: Event) {
         let world = &mut self.world;
         match event {

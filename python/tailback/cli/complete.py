@@ -35,3 +35,17 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
     data = from_yaml(resolved_yaml(scenario), "").data
     return [f"{name}=" for name, _ in flat(data) if name.startswith(incomplete)]
+
+
+def links(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What a capture may name in the scenario: links by their ends, and nodes."""
+    from tailback.scenario import ScenarioError, load
+
+    before, comma, last = incomplete.rpartition(",")
+    try:
+        network = load(str(ctx.params.get("name") or "first-flow")).network
+    except ScenarioError:
+        return []
+    names = ["all", *network.hosts, *network.switches]
+    names += [f"{one}:{other}" for wire in network.wires for one, other in (wire[:2], wire[1::-1])]
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]

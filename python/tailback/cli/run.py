@@ -8,6 +8,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from tailback import signals
+from tailback.capture import Capture
+from tailback.cli import complete
 from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
@@ -55,6 +57,23 @@ def run(
             "nothing names it, all hosts run it. Again for more.",
         ),
     ] = None,
+    capture: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capture",
+            metavar="LINKS",
+            help="Write the frames of links to capture.pcapng: sw0:h4 (both ways), h0 (all its links), "
+            "all; several with commas.",
+            autocompletion=complete.links,
+        ),
+    ] = None,
+    capture_time: Annotated[
+        str | None, typer.Option("--capture-time", metavar="FROM..TO", help="Only then, such as 1ms..2ms.")
+    ] = None,
+    capture_bytes: Annotated[
+        str | None,
+        typer.Option("--capture-bytes", metavar="SIZE", help="Of each frame only so much, such as 128B."),
+    ] = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -67,6 +86,11 @@ def run(
     """
     with bad_input():
         own = _by_class(controllers or [])
+        captured = Capture.parse(capture, capture_time, capture_bytes) if capture else None
+    if captured is None and (capture_time or capture_bytes):
+        raise typer.BadParameter("--capture-time and --capture-bytes need --capture")
+    if captured and seeds is not None:
+        raise typer.BadParameter("--capture and --seeds exclude each other")
     if seeds is not None:
         _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, as_json, own, not no_report)
     if jobs is not None:
@@ -75,7 +99,7 @@ def run(
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
-            result = even_in_part(lambda: run_checked(scenario, folder, steps, not no_report))
+            result = even_in_part(lambda: run_checked(scenario, folder, steps, not no_report, captured))
     raise typer.Exit(conclude(result, folder.given, quiet, as_json))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailback import text
 from tailback.explain.observed import Observed, Port
-from tailback.explain.stages import CHEAPER, FEW_BYTES, FULL, RING_BYTES, Figure, Stage
+from tailback.explain.stages import FEW_BYTES, FULL, RING_BYTES, Figure, Stage
 
 NEVER_RESTS = 0.995
 """Busy share of a core that always has a packet to forward."""
@@ -46,7 +46,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
             core,
             full and stands,
             [core_figure, ring_figure, *([lost_figure] if lost else [])],
-            (core if stands else core * CHEAPER) * passed,
+            core * passed,
             lost,
             stands,
         ),
@@ -85,7 +85,10 @@ def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, ring: float, *, 
     # Of a full core and a full discipline the one holds that more waits for: the other has bursts.
     # And what stands in the transmit ring of an idle wire waits for completions, which are a core's work.
     unfinished = held_by_core and seen.mean(f"{wire.where}/tx-ring", "queue_mean_bytes") > RING_BYTES
-    more = use >= FULL and mean > max(FEW_BYTES, ring) and not unfinished
+    # Of a discipline and rings that drop, who drops more.
+    in_rings = sum(seen.total(row, "dropped") for row in seen.rings(bridge)) if held_by_core else 0.0
+    to_blame = dropped > in_rings if dropped or in_rings else not unfinished
+    more = use >= FULL and mean > max(FEW_BYTES, ring) and to_blame
     # Marks without a backlog are the wire's, as a switch port's are: see `Stages.port`.
     holds = wire.use < FULL and (more or (stands and use >= FULL and not held_by_core))
     told = float(sum(seen.bins.values(row, metric).sum() for metric in ("ecn_marked", "dropped")))

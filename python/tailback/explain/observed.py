@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
+from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
@@ -106,29 +106,9 @@ class Observed:
         return begin, end
 
     @cached_property
-    def work(self) -> tuple[float, float]:
-        """When most of the work had been posted, and when it was done, in seconds: `LAST` of what was
-        delivered. The first is 0 where queue pairs never run out of work.
-        """
-        done = np.cumsum(self.bins.total("goodput_rx_bps") * self.bins.width_s) / 8
-        size = LAST * float(done[-1])
-        end = float(np.interp(size, done, self.bins.start_s + self.bins.width_s))
-        flows = self.flows
-        if "ideal_fct_ps" not in flows.column_names or flows.column("ideal_fct_ps").null_count:
-            return 0.0, end
-        begun = flows.filter(pc.is_valid(flows.column("start_ps")))
-        starts, sizes = (begun.column(name).to_numpy() for name in ("start_ps", "message_bytes"))
-        if not len(starts):
-            return 0.0, end
-        order = np.argsort(starts, kind="stable")
-        posted = np.cumsum(sizes[order])
-        at = min(int(np.searchsorted(posted, size)), len(order) - 1)
-        return min(end, max(0.0, float(starts[order[at]]) / 1e12)), end
-
-    def sooner(self, gain: float) -> float:
-        """How much sooner the work is done, as a share, if it is done faster by `gain` once it is posted."""
-        posted, done = self.work
-        return done / (posted + (done - posted) / (1 + gain)) - 1 if done > 0 else 0.0
+    def work(self) -> Work:
+        """When it was posted and when it was done."""
+        return Work(self.bins, self.flows, LAST)
 
     def mean(self, entity: str, metric: str) -> float:
         """Mean of a series over the span; 0 where nothing was recorded."""
@@ -447,8 +427,11 @@ class Observed:
 
     def in_rings(self, bridge: str) -> float:
         """Bytes in all receive rings of a bridge, mean over the span: ports may share a core."""
-        rings = self.bins.entities("queue_mean_bytes", kind="rx-ring", node=bridge)
-        return sum(self.mean(row, "queue_mean_bytes") for row in rings)
+        return sum(self.mean(row, "queue_mean_bytes") for row in self.rings(bridge))
+
+    def rings(self, bridge: str) -> list[str]:
+        """The series of a bridge's receive rings."""
+        return self.bins.entities("queue_mean_bytes", kind="rx-ring", node=bridge)
 
     def shaper(self, bridge: str) -> float | None:
         """Rate of the token bucket before each wire of a bridge, bit/s; none where there is no tbf."""

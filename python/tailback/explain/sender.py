@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tailback import text
 from tailback.explain import faults
+from tailback.explain.bridge import core_shares
 from tailback.explain.observed import Pair, is_counter
 from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
 from tailback.recorded.setup import ROCE, TCP
@@ -66,23 +67,15 @@ class Senders:
             end = row["end_ps"] if row["end_ps"] is not None else run_end
             took[pair] += (end - row["start_ps"]) / 1e12 * row["message_bytes"]
             size[pair] += row["message_bytes"]
-        most = KEEPS_UP * self.seen.work[1]
+        most = KEEPS_UP * self.seen.work.done_s
         return {pair for pair in took.keys() - endless if took[pair] < most * size[pair]}
-
-    @cached_property
-    def endless(self) -> bool:
-        """Whether there are queue pairs that never run out of work, so that throughput is what counts; of
-        messages it is when the last of them are done.
-        """
-        flows = self.seen.flows
-        return "ideal_fct_ps" not in flows.column_names or flows.column("ideal_fct_ps").null_count > 0
 
     def late(self) -> dict[Pair, float]:
         """What each pair weighs: its part of the payload; of messages less for those that took
         less time than others.
         """
         flows = self.seen.flows
-        if self.endless:
+        if self.seen.work.endless:
             return {pair: pair.weight for pair in self.seen.pairs}
         done: dict[tuple[str, str], float] = defaultdict(float)
         size: dict[tuple[str, str], float] = defaultdict(float)
@@ -93,7 +86,7 @@ class Senders:
         ):
             if start is None:
                 continue
-            took = ((run_end if end is None else end) - start) / 1e12 / self.seen.work[1]
+            took = ((run_end if end is None else end) - start) / 1e12 / self.seen.work.done_s
             done[src, dst] += delivered * min(1.0, took) ** LATE
             size[src, dst] += delivered
         weights = {
@@ -103,11 +96,23 @@ class Senders:
         whole = sum(weights.values()) or 1.0
         return {pair: weight / whole for pair, weight in weights.items()}
 
+    def late_by(self, ways: list[tuple[list[Stage], float]]) -> list[tuple[list[Stage], float]]:
+        """The ways of a pair, each with its part of what counts: of messages those that take longest, which
+        went where more is full.
+        """
+        if self.seen.work.endless or len(ways) == 1:
+            return ways
+        parts = [part * max(stage.use for stage in path) ** LATE for path, part in ways]
+        whole = sum(parts)
+        if not whole:
+            return ways
+        return [(path, part / whole) for (path, _), part in zip(ways, parts, strict=True)]
+
     def in_all(self, parts: list[tuple[float, float]]) -> float:
         """The gain of all traffic where parts of it gain: of throughput the mean; of messages, the time by
         which the last are done, for which each part stands with the `LATE`-th power of its own.
         """
-        if self.endless:
+        if self.seen.work.endless:
             return sum(weight * gain for weight, gain in parts)
         rest = 1 - sum(weight for weight, _ in parts)
         left = max(0.0, rest) + sum(weight * (1 + gain) ** -LATE for weight, gain in parts)
@@ -153,7 +158,9 @@ class Senders:
             found += seen.port_sum(port, "queue_mean_bytes") * own
             if port[0] in seen.bridges:
                 came = pair.ways[pair.ways.index((port, part)) - 1][0][0]
-                found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
+                # Before a core that rests packets wait for an interrupt: that is time on the way.
+                if max(core_shares(seen, port[0]).values(), default=0.0) >= FULL:
+                    found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
         ahead = seen.taken[pair.dst]
         for row in ("nic-rx", "rx"):
             found += seen.mean(f"{pair.dst}/{row}", "queue_mean_bytes") * pair.share / (ahead or 1.0)
@@ -232,6 +239,10 @@ class Senders:
     def under_way_to(self, host: str) -> float:
         """Bytes of all senders to a host under way."""
         return sum(self.mine(pair) for pair in self.seen.pairs if pair.dst == host)
+
+    def posted_share(self, pair: Pair) -> float:
+        """What of a pair's window is posted and not yet sent."""
+        return self.stages.backlog(pair.src) * self._part(pair, pair.src) / (self.mine(pair) or 1.0)
 
     def window(self, pair: Pair) -> Stage | None:
         """How full the window is with what does not wait anywhere: 1 if nothing waits, as the window is what

@@ -128,6 +128,8 @@ def doubts(groups: Groups, one: Candidate | None) -> list[str]:
         if any(tier.mean > BEHIND for tier in between) and one.group:
             return ["twice as much traffic would find the links between switches too slow"]
         return []
+    if any(groups.tier.get(link) == groups.name(one.stage) for link in faults.down(seen)):
+        return ["a link that does not go down may be worth as much"]
     if len([tier for tier in between if tier.mean > IDLE]) > 1:
         return ["flows that collide at one tier of switches do so at another, too"]
     return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tailback.explain import bridge, faults
@@ -57,6 +57,8 @@ class Candidate:
     stage: Stage
     """Of a group the one that is worth most."""
     gain: float = 0.0
+    together: float = 0.0
+    """Of one that is named alone, what all of its group are estimated to give."""
     pairs: list[Pair] = field(default_factory=list)
     parts: list[tuple[float, float]] = field(default_factory=list)
     """Of the traffic that it holds, weight and gain of each part."""
@@ -124,22 +126,39 @@ def explain(seen: Observed) -> Verdict:
     }
     for pair in seen.pairs:
         told = tellers[pair.src]
-        for path, part in ways[pair.ends]:
+        for path, part in senders.late_by(ways[pair.ends]):
             weight = late[pair] * part
+            together: dict[tuple[str, str], tuple[Stage, float]] = {}
             for stage, gain in gains(stages, senders, pair, path, told):
                 one = single.setdefault(stage.key, Candidate(stage))
                 _add(one, pair, weight, gain, path, {stage.key})
-                name = groups.name(stage)
+                key = stage.kind, groups.name(stage)
                 places = groups.places(stage)
-                more = dict(gains(stages, senders, pair, path, told, places))
-                all_ = grouped.setdefault((stage.kind, name), Candidate(stage, group=name))
-                own = {other.key for other in path if place(other) in places}
-                _add(all_, pair, weight, max(gain, more.get(stage, 0.0)), path, own)
+                if key not in together:
+                    more = gains(stages, senders, pair, path, told, places)
+                    together[key] = (
+                        stage,
+                        max((gain for other, gain in more if place(other) in places), default=0.0),
+                    )
+                together[key] = together[key][0], max(gain, together[key][1])
+                all_ = grouped.setdefault(key, Candidate(stage, group=key[1]))
                 if one not in all_.members:
                     all_.members.append(one)
+            for key, (stage, gain) in together.items():
+                places = groups.places(stage)
+                _add(
+                    grouped[key],
+                    pair,
+                    weight,
+                    gain,
+                    path,
+                    {other.key for other in path if place(other) in places},
+                )
     for one in (*single.values(), *grouped.values()):
-        one.gain = seen.sooner(senders.in_all(one.parts))
+        one.gain = senders.in_all(one.parts)
     ranked = sorted((_named(one) for one in grouped.values()), key=lambda one: -one.gain)
+    for one in {id(one): one for one in (*ranked, *single.values())}.values():
+        one.gain, one.together = seen.work.sooner(one.gain), seen.work.sooner(one.together)
     if all(senders.keeps_up(pair) for pair in seen.pairs):
         return Verdict(seen, ranked, OFFERED)
     if not ranked or ranked[0].gain < WORTH_IT:
@@ -170,6 +189,7 @@ def _named(group: Candidate) -> Candidate:
     group.members.sort(key=lambda one: -one.gain)
     best = group.members[0]
     if best.gain >= ALONE_ENOUGH * group.gain:
+        best.together = group.gain
         return best
     group.stage = best.stage
     return group
@@ -229,7 +249,7 @@ def gains(
     loop = window is not None and (window.use > LOOP or (limiter is None and (bridged or first is None)))
     if window is not None and loop and not tcp and (first is None or first.use < FULL):
         parts = {stage.key: stages.part(stage, pair) for stage in path}
-        return _window_gains(path, window, parts, senders.packets(pair))
+        return _window_gains(path, window, parts, senders.packets(pair), relieved)
     if first is None:
         first = limiter or window
         if first is not None and first.kind == "throttle":
@@ -248,8 +268,14 @@ def gains(
         return _tcp_gains(path, first, relieved, merges=senders.under_way_to(pair.dst) > MERGES)
     if first.kind == "link" and _floods(path, senders, pair):
         return [(first, 0.0)]
+    behind = list(path)
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
-    behind = [*path, *([window] if window is not None and not wasted else [])]
+    if window is not None and not wasted:
+        own_wire = stages.port(pair.ways[0][0])
+        if bridged and own_wire.use < FULL and first is not own_wire and place(own_wire) not in relieved:
+            # No pause of a bridge reaches a sender: what waits there is what its own wire is busy with.
+            window = replace(window, need=min(1.0, window.need + senders.posted_share(pair)))
+        behind.append(window)
     reads = senders.fetched(pair)
     if reads is not None and ("pcie", frozenset({pair.src})) in relieved and senders.fills_slot(pair):
         # Reads of a sender and writes of a receiver pass the same slot.
@@ -287,7 +313,7 @@ def _floods(path: list[Stage], senders: Senders, pair: Pair) -> bool:
     """
     return any(
         stage.kind == "softirq"
-        and 2 * min(stage.need, CHEAPER * stage.use) > FULL
+        and 2 * stage.need > FULL
         and senders.packets(pair) > senders.seen.ring_entries(stage.where)
         for stage in path
     )
@@ -328,7 +354,11 @@ def _spread_gains(
 
 
 def _window_gains(
-    path: list[Stage], window: Stage, parts: dict[tuple[str, str], float], packets: float
+    path: list[Stage],
+    window: Stage,
+    parts: dict[tuple[str, str], float],
+    packets: float,
+    relieved: Set[Place],
 ) -> list[tuple[Stage, float]]:
     """Of a sender that waits for ACKs: its window goes round as one burst of so many `packets`.
 
@@ -340,15 +370,17 @@ def _window_gains(
     """
     bursts = any(stage.kind == "softirq" for stage in path)
     ranked = sorted(path, key=_use, reverse=True)
-    slowest, rest = ranked[0], ranked[1].use if len(ranked) > 1 else 0.0
+    slowest = ranked[0]
     found = []
     for stage in ranked:
-        halved = (stage.serial or stage.use) / 2
-        if bursts:
-            found.append((stage, min(1 / (1 - halved * parts[stage.key]) - 1, _room(path, stage))))
-            continue
-        together = max(0.0, stage.use - max(stage.use - halved, rest)) if stage is slowest else 0.0
-        less = (together * (packets - 1) + halved) / packets * parts[stage.key]
-        found.append((stage, 1 / (1 - less) - 1))
+        doubled = [other for other in path if other is stage or place(other) in relieved]
+        halved = {other.key: (other.serial or other.use) / 2 for other in doubled}
+        less = sum(half * parts[key] for key, half in halved.items())
+        if not bursts:
+            after = max(other.use - halved.get(other.key, 0.0) for other in path)
+            less = ((slowest.use - after) * parts[slowest.key] * (packets - 1) + less) / packets
+        gain = 1 / (1 - less) - 1
+        found.append((stage, min(gain, _room(path, stage, relieved)) if bursts else gain))
     own = slowest.use * parts[slowest.key]
-    return [*found, (window, min((1 - own) / (1 + own), _room(path, window)))]
+    more = (1 - own) / (1 + own) if bursts else 1 / own - 1
+    return [*found, (window, min(more, _room(path, window)))]

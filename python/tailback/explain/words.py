@@ -21,6 +21,9 @@ what comes faster.
 CLOSE = 0.5
 """A second candidate whose gain is more than this part of the first's is close."""
 
+MORE = 1.1
+"""How much more than a stage alone its whole group must be worth to be spoken of."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -316,6 +319,8 @@ def _sure(verdict: Verdict) -> str:
         if not first.group and first.next and first.next.need * (1 + first.gain) >= FULL:
             after = Candidate(first.next)
             doubts.append(f"{_called(verdict, after, kind_of(verdict, after).name)} would be full, too")
+        if first.together > MORE * first.gain:
+            doubts.append(f"all of its kind together would give {_percent(first.together)}")
         if first.gain < 3 * WORTH_IT:
             doubts.append("it is worth little")
     elif verdict.none != NOTHING and verdict.candidates and verdict.candidates[0].gain > WORTH_IT / 4:

@@ -45,8 +45,19 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         self.path = given.resolve()  # "." has a parent, too
         self._made = made
         self._lock = lock
+        self._held: Path | None = None
         self._cut: list[Path] = []
         """What a process left here that was killed while it put a result in the place of an older one."""
+
+    def held(self) -> Path:
+        """A hidden folder for files that grow during the run: they are in place with all others, or gone.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if self._held is None:
+            self._held = self._new_work()
+        return self._held
 
     def fill(self, write: Callable[[Path], None]) -> None:
         """Lets `write` write all files of a result into a folder, and puts them in place.
@@ -58,6 +69,9 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         work, names, whole = self._new_work(), set[str](), False
         try:
             write(work)
+            for grown in self._held.iterdir() if self._held else ():
+                sync(grown)
+                grown.rename(work / grown.name)
             sync(work)
             names = {path.name for path in work.iterdir()}
             if self._made:
@@ -138,6 +152,8 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Gives up the claim."""
+        if self._held:
+            shutil.rmtree(self._held, ignore_errors=True)
         _remove(self._made)
         if self._lock >= 0:
             os.close(self._lock)
@@ -198,9 +214,9 @@ def replace_file(path: Path, data: bytes) -> None:
         sync(path.parent)
 
 
-def sync(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Waits until what a file holds, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:

@@ -184,14 +184,18 @@ def _pauses(summary: dict[str, Any]) -> Finding:
             return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
         return Finding("Pauses", "none", "PFC was never needed.")
     longest = pauses["paused_longest"]
-    second = text.share(pauses["largest_share_of_a_second"])
+    # A run that is shorter has no second.
+    second = (
+        f"; {text.share(pauses['largest_share_of_a_second'])} of the worst second of any port"
+        if summary["simulated_s"] >= 1
+        else ""
+    )
     words = (
-        f"of the run at {longest['port']}, the port that was paused longest; {second} of the worst second "
-        "of any port. "
+        f"of the run at {longest['port']}, the port that was paused longest{second}. "
         f"{text.plural(pauses['frames'], 'PFC frame')} reached {text.plural(pauses['ports'], 'port')}; "
         f"the last pause ended at {text.duration(pauses['last_pause_s'])}."
     )
-    return Finding("Pauses", text.share(longest["share_of_run"]), words)
+    return Finding("Pauses", text.share(pauses["largest_share_of_the_run"]), words)
 
 
 def _storms(summary: dict[str, Any]) -> list[Finding]:

@@ -193,9 +193,8 @@ def level(value: float, color: str, dash: str = "dash", layer: str = "between") 
     }
 
 
-def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more: Any) -> Json:
-    """The look of a time plot. `more` goes over it field by field; `yaxis` is merged."""
-    unit, length = view.unit
+def axes(x_title: str, y_title: str, **more: Any) -> Json:
+    """The look of any plot. `more` goes over it field by field."""
     axis: Json = {
         "showgrid": True,
         "gridcolor": GRID,
@@ -208,10 +207,6 @@ def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more
         "tickfont": {"size": 11},
         "title": {"font": {"size": 12}, "standoff": 8},
     }
-    yaxis = {**axis, "title": {**axis["title"], "text": y_title}, "fixedrange": True, "rangemode": "tozero"}
-    if y_range is not None:
-        yaxis["range"] = list(y_range)
-    yaxis.update(more.pop("yaxis", {}))
     right = RIGHT if more.get("annotations") else 14
     return {
         "font": {"family": FONT, "size": 12, "color": INK},
@@ -222,16 +217,20 @@ def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more
         "showlegend": False,
         "hovermode": "closest",
         "hoverlabel": {"bgcolor": PAPER, "bordercolor": FAINT, "font": {"color": INK, "size": 12}},
-        "xaxis": {
-            **axis,
-            "title": {**axis["title"], "text": f"Time ({unit})"},
-            "range": [0, view.end_s / length],
-            "showgrid": False,
-            "nticks": 8,
-        },
-        "yaxis": yaxis,
+        "xaxis": {**axis, "title": {**axis["title"], "text": x_title}, "showgrid": False},
+        "yaxis": {**axis, "title": {**axis["title"], "text": y_title}, "fixedrange": True},
         **more,
     }
+
+
+def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more: Any) -> Json:
+    """The look of a time plot. `more` goes over it field by field; `yaxis` is merged."""
+    unit, length = view.unit
+    yaxis = more.pop("yaxis", {})
+    look = axes(f"Time ({unit})", y_title, **more)
+    look["xaxis"] |= {"range": [0, view.end_s / length], "nticks": 8}
+    look["yaxis"] |= {"rangemode": "tozero", **({} if y_range is None else {"range": list(y_range)}), **yaxis}
+    return look
 
 
 def figure(id_: str, view: View, label: str, data: list[Json], look: Json) -> Figure:

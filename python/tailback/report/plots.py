@@ -259,12 +259,16 @@ def pauses(result: Recorded) -> Plot:
     look = layout(view, "Time paused (%)", (0, top), annotations=labels.annotations())
     shares = [result.bins.mean(row) / 100 for row in rows]
     worst = int(np.argmax(shares))
+    second = (
+        f"Of the worst second of the worst port: {text.share(summary['largest_share_of_a_second'])}. "
+        if result.bins.end_s >= 1
+        else ""
+    )
     caption = (
         f"Share of each {view.sampling(POINTS)} that the most paused of "
         f"{text.plural(len(queues), 'queue')} stood still, and the mean of all {len(queues)}. "
         f"Of the whole run: {text.share(shares[worst])} at {queues[worst]}, "
-        f"{text.share(float(np.mean(shares)))} on average. Of the worst second of the worst port: "
-        f"{text.share(summary['largest_share_of_a_second'])}. "
+        f"{text.share(float(np.mean(shares)))} on average. {second}"
         f"The last pause ended at {text.duration(summary['last_pause_s'])}."
     )
     return Plot("pauses", "Pauses", caption, [figure("pauses", view, "Pauses", data, look)])

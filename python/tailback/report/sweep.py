@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from tailback import noise, text
-from tailback.report.figures import BLUE, FAINT, FONT, GRID, INK, MUTED, VERMILLION, Figure, Json
+from tailback.report.figures import BLUE, FAINT, MUTED, VERMILLION, Figure, Json, axes
 from tailback.report.frame import environment, for_script
 from tailback.report.plot import Plot
 from tailback.sweeps.effects import Effect, values_of
@@ -30,7 +30,8 @@ _COLD_TO_WARM = [[0.0, "#f3f6f9"], [0.5, "#7fb1d3"], [1.0, "#0b3f66"]]
 
 def render_sweep(done: Swept) -> str:
     """sweep.html: one page, offline."""
-    plots = [_plot(number, done, one) for number, one in enumerate(done.shown)]
+    same = [one for one in done.shown if _is_same(done, one)]
+    plots = [_plot(number, done, one) for number, one in enumerate(done.shown) if one not in same]
     plots += _fronts(done)
     figures = [figure for plot in plots for figure in plot.figures]
     rows = [
@@ -45,13 +46,19 @@ def render_sweep(done: Swept) -> str:
         done=done,
         title=done.design.name.removesuffix("-sweep"),
         line=_line(done),
-        effects=done.effects,
+        lines=done.lines(),
         rows=rows,
         left_out=max(0, len(done.points) - _MOST_ROWS),
         failed=_failures(done),
         plots=plots,
         figures_json=for_script(figures),
     )
+
+
+def _is_same(done: Swept, shown: Shown) -> bool:
+    """Whether no setting makes a difference to a measure, with any seed: a plot of it would show nothing."""
+    verdicts = {effect.verdict for effect in done.effects if effect.shown == shown}
+    return verdicts == {"no difference"}
 
 
 def _line(done: Swept) -> str:
@@ -135,8 +142,7 @@ def _effect(id_: str, done: Swept, effect: Effect) -> Figure:
             values, [noise.interval(list(seeds[value].values())) for value in values], factor, "lines+markers"
         )
     )
-    verdict = "noise" if effect.is_noise else "an effect"
-    heading = f"Over {effect.setting}: {verdict}"
+    heading = f"Over {effect.setting}: {effect.verdict}"
     return Figure(id_, heading, effect.in_words, _HEIGHT, data, _look(effect.setting, title, category=True))
 
 
@@ -252,35 +258,10 @@ def _fronts(done: Swept) -> list[Plot]:
 
 
 def _look(x_title: str, y_title: str, category: bool) -> Json:
-    axis: Json = {
-        "showgrid": True,
-        "gridcolor": GRID,
-        "zeroline": False,
-        "ticks": "outside",
-        "tickcolor": FAINT,
-        "ticklen": 4,
-        "linecolor": FAINT,
-        "showline": True,
-        "tickfont": {"size": 11},
-        "automargin": True,
-    }
-    title = {"font": {"size": 12}, "standoff": 8}
-    return {
-        "font": {"family": FONT, "size": 12, "color": INK},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "#ffffff",
-        "margin": {"l": 62, "r": 14, "t": 14, "b": 50},
-        "height": _HEIGHT,
-        "showlegend": False,
-        "hovermode": "closest",
-        "xaxis": {
-            **axis,
-            "title": {**title, "text": x_title},
-            "showgrid": False,
-            **({"type": "category"} if category else {}),
-        },
-        "yaxis": {**axis, "title": {**title, "text": y_title}, "fixedrange": True},
-    }
+    look = axes(x_title, y_title, height=_HEIGHT)
+    look["xaxis"] |= {"automargin": True, **({"type": "category"} if category else {})}
+    look["yaxis"] |= {"automargin": True}
+    return look
 
 
 def _or_none(value: float) -> float | None:

@@ -144,6 +144,7 @@ def pauses(result: Recorded) -> TextTable:
     paused = [pause for pause in result.meta["pauses"] if pause["rx_frames"]]
     longest = sorted(paused, key=lambda pause: -pause["paused_ps"])[: 2 * MOST_ROWS]
     more = len(paused) - len(longest)
+    has_seconds = result.bins.end_s >= 1
     rows = [
         [
             pause["port"],
@@ -152,7 +153,7 @@ def pauses(result: Recorded) -> TextTable:
             text.count(pause["transitions"]),
             text.duration(pause["paused_ps"] / 1e12),
             text.share(pause["paused_ps"] / 1e12 / result.bins.end_s),
-            text.share(pause["max_share_of_a_second"]),
+            *([text.share(pause["max_share_of_a_second"])] if has_seconds else []),
             text.duration(pause["last_pause_ps"] / 1e12),
         ]
         for pause in sorted(longest, key=lambda pause: (text.natural(pause["port"]), pause["priority"]))
@@ -160,8 +161,7 @@ def pauses(result: Recorded) -> TextTable:
     return TextTable(
         "pause-table",
         "Pauses, by port",
-        "Ports that received PFC frames. A transition is a change from paused to running. A run shorter than "
-        "a second counts as a second of which the rest is not paused."
+        "Ports that received PFC frames. A transition is a change from paused to running."
         + (
             f" The {len(longest)} paused longest; {text.count(more)} others are in summary.json."
             if more
@@ -174,11 +174,11 @@ def pauses(result: Recorded) -> TextTable:
             "Transitions",
             "Time paused",
             "Of the run",
-            "Of the worst second",
+            *(["Of the worst second"] if has_seconds else []),
             "Last pause ended",
         ],
         rows,
-        [False] + [True] * 7,
+        [False] + [True] * (7 if has_seconds else 6),
     )
 
 

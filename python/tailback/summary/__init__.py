@@ -141,10 +141,15 @@ def _pauses(result: Recorded) -> dict[str, Any]:
         "transitions": sum(pause["transitions"] for pause in pauses),
         "ports": len(pauses),
         "largest_share_of_a_second": measures.largest_pause_share(result),
-        "paused_longest": None if longest is None else {"port": longest["port"], "share_of_run": share},
-        "most_paused": None if worst is None else {"port": worst["port"], "priority": worst["priority"]},
+        "largest_share_of_the_run": share,
+        "paused_longest": _place(longest),
+        "most_paused": _place(worst),
         "last_pause_s": measures.last_pause(result),
     }
+
+
+def _place(pause: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if pause is None else {"port": pause["port"], "priority": pause["priority"]}
 
 
 def _standing(result: Recorded, since: measures.Since) -> dict[str, Any] | None:

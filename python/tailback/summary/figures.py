@@ -28,7 +28,7 @@ FIGURES = (
     MainFigure("CPU, busiest host", ("cpu", "share"), "share"),
     MainFigure("Packets dropped", ("losses", "dropped_packets"), "count"),
     MainFigure("Packets sent again", ("losses", "retransmitted_share"), "share"),
-    MainFigure("Worst pause", ("pauses", "largest_share_of_a_second"), "share"),
+    MainFigure("Longest paused", ("pauses", "largest_share_of_the_run"), "share"),
     MainFigure("Packets marked", ("signals", "ecn_marked_packets"), "count"),
     MainFigure("CNPs", ("signals", "cnps"), "count"),
     MainFigure("Fullest queue, mean", ("standing_queue", "mean_bytes"), "B"),

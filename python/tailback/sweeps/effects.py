@@ -14,11 +14,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tailback import noise, text
 from tailback.sweeps.points import Point, number_of
 from tailback.sweeps.shown import Shown
+
+Verdict = Literal["an effect", "noise", "no difference", "cannot be said"]
 
 BySeed = Callable[[int, Shown], Mapping[int, float]]
 """A measure of a point by seed."""
@@ -58,29 +60,38 @@ class Effect(NamedTuple):
         return noise.is_noise(self.adjusted_p)
 
     @property
+    def _known(self) -> list[Pair]:
+        """The pairs of which something can be said."""
+        return [pair for pair in self.pairs if pair.difference.seeds > 1]
+
+    @property
+    def verdict(self) -> Verdict:
+        """What can be said of it, in a word or two."""
+        if not self._known and math.isnan(self.correlation):
+            return "cannot be said"
+        if self._known and all(pair.difference.low == pair.difference.high == 0 for pair in self._known):
+            return "no difference"
+        return "noise" if self.is_noise else "an effect"
+
+    @property
     def in_words(self) -> str:
-        """One line: noise or not, and the largest difference."""
-        head = f"{self.shown.label}, {self.setting}: "
+        """One line: the verdict, and the largest difference."""
+        head, known = f"{self.shown.label}, {self.setting}: {self.verdict}", self._known
+        if self.verdict == "cannot be said" and self.pairs:
+            return f"{head}: a difference needs two seeds."
+        if self.verdict in ("cannot be said", "no difference"):
+            return f"{head}."
         if not self.pairs:
-            if math.isnan(self.correlation):
-                return f"{head}cannot be said."
-            verdict = "noise" if self.is_noise else "an effect"
-            words = f"Rank correlation {self.correlation:+.2f}, adjusted p {_p(self.adjusted_p)}."
-            return f"{head}{verdict}. {words}"
-        known = [pair for pair in self.pairs if pair.difference.seeds > 1]
-        if not known:
-            return f"{head}cannot be said: a difference needs two seeds."
-        if all(pair.difference.low == pair.difference.high == 0 for pair in known):
-            return f"{head}no difference."
+            return f"{head}. Rank correlation {self.correlation:+.2f}, adjusted p {_p(self.adjusted_p)}."
         real = [pair for pair in known if not pair.is_noise]
         largest = max(real or known, key=lambda pair: abs(pair.difference.mean))
         words = f"{largest.first} to {largest.second} {_difference(self.shown, largest.difference)}"
         if len(known) == 1:
-            return f"{head}{'an effect' if real else 'noise'}. {words}."
+            return f"{head}. {words}."
         count = text.plural(len(known), "comparison")
         if not real:
-            return f"{head}noise. None of {count} is more than chance; the largest, {words}."
-        return f"{head}an effect. More than noise: {len(real)} of {count}; the largest, {words}."
+            return f"{head}. None of {count} is more than chance; the largest, {words}."
+        return f"{head}. More than noise: {len(real)} of {count}; the largest, {words}."
 
 
 def effects(
@@ -159,6 +170,8 @@ def _correlation(points: Sequence[Point], setting: str, shown: Shown, by_seed: B
 def _difference(shown: Shown, difference: noise.Difference) -> str:
     words = [_signed(shown, value) for value in (difference.mean, difference.low, difference.high)]
     seeds = text.plural(difference.seeds, "seed")
+    if words[1] == words[2]:
+        return f"{words[0]} (the same with each of {seeds})"
     return f"{words[0]} (95 % interval {words[1]} to {words[2]}, {seeds})"
 
 

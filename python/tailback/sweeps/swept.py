@@ -150,8 +150,16 @@ class Swept:
         ]
 
     def lines(self) -> list[str]:
-        """What each setting does to each measure, and which differences are noise: a line each."""
-        return [effect.in_words for effect in self.effects]
+        """What each setting does to each measure, and which differences are noise: a line each; last, what
+        a setting makes no difference to, with any seed.
+        """
+        said, none = [], dict[str, list[str]]()
+        for effect in self.effects:
+            if effect.verdict == "no difference":
+                none.setdefault(effect.setting, []).append(effect.shown.label)
+            else:
+                said.append(effect.in_words)
+        return said + [f"No difference, {setting}: {', '.join(labels)}." for setting, labels in none.items()]
 
     def table(self, most: int = 40) -> Table:
         """The points for the terminal, the first `most` of them: mean and half the width of its interval."""

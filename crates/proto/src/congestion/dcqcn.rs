@@ -462,7 +462,10 @@ impl ReactionPoint {
             return;
         }
         let due = (until - self.increase_at).0 / p.increase_period.0 + 1;
-        let alike = p.threshold.checked_sub(self.timer_events).map_or(u64::MAX, u64::from);
+        // A counter at its end passes no threshold.
+        let to_threshold =
+            p.threshold.checked_sub(self.timer_events).filter(|_| self.timer_events < u32::MAX);
+        let alike = to_threshold.map_or(u64::MAX, u64::from);
         let skipped = due.min(alike);
         self.increase_at += Time(skipped * p.increase_period.0);
         self.timer_events = self.timer_events.saturating_add(skipped.min(u32::MAX as u64) as u32);

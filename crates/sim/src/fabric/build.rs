@@ -10,7 +10,7 @@ use super::drops::DropsByLane;
 use super::lanes::{Lanes, CLASSES};
 use super::packet::{Arena, DataTally, Fifo, KINDS};
 use super::pause::{PauseFrames, Pausing};
-use super::port::{ClassQueue, Link, Port, LOSSY, RECLASSIFIES};
+use super::port::{ClassQueue, Link, Port, LOSSY, RECLASSIFIES, WEIGHTED};
 use super::routing::Routes;
 use super::switch::{IngressGroup, Marking, Switch};
 use super::telemetry::Telemetry;
@@ -99,7 +99,7 @@ impl Fabric {
                 pfc_pending: 0,
                 behind: if new.loss > 0.0 { LOSSY } else { 0 } | if reclassifies { RECLASSIFIES } else { 0 },
                 up: true,
-                weighted: new.weights.is_some(),
+                told: if new.weights.is_some() { WEIGHTED } else { 0 },
             });
             links.push(Link {
                 name: new.name,
@@ -114,6 +114,7 @@ impl Fabric {
             run: Run::new(count),
             packets: Arena::new(),
             telemetry,
+            taps: Vec::new(),
             hosts,
             nodes,
             classes,

@@ -17,6 +17,7 @@ pub(crate) mod port;
 pub(crate) mod routing;
 pub(crate) mod storm;
 pub(crate) mod switch;
+pub(crate) mod taps;
 pub(crate) mod telemetry;
 pub(crate) mod transmit;
 pub(crate) mod wiring;
@@ -42,6 +43,7 @@ use pause::{PauseFrames, PauseLogs, Pausing};
 use port::{ClassQueue, Link, Port};
 use routing::Routes;
 use switch::{IngressGroup, Marking, Switch};
+use taps::Noted;
 use telemetry::Telemetry;
 
 /// The fabric, and the packets and the time of the run that it is in.
@@ -50,6 +52,8 @@ pub(crate) struct Fabric {
     pub run: Run,
     pub packets: Arena,
     pub telemetry: Telemetry,
+    /// What ports that are captured did in this event.
+    pub taps: Vec<Noted>,
     /// Hosts: the first nodes. Switches come next, then bridges.
     pub hosts: usize,
     pub nodes: usize,

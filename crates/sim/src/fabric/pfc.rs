@@ -64,6 +64,7 @@ impl Fabric {
         let left = self.run.now + self.serialization(port, wire_bytes);
         let takes_effect = left + self.links[port].delay + self.pfc_response_delay[port];
         self.pause_frames.send(port, PauseFrame { named, paused, epoch: self.link_epochs[port] });
+        self.note_pause(port, named, paused);
         self.ports[port].busy_until = left;
         self.ports[port].wire_bytes += wire_bytes as u64;
         self.run.schedule(takes_effect, Event::PauseEffect(port as u32));

@@ -46,9 +46,14 @@ pub(crate) struct Port {
     pub behind: u8,
     /// Whether the link behind it works.
     pub up: bool,
-    /// Whether its classes share by weights: see `Fabric::ets`.
-    pub weighted: bool,
+    /// Who else is told of what it sends: [`WEIGHTED`], [`TAPPED`].
+    pub told: u8,
 }
+
+/// Its classes share by weights: see `Fabric::ets`.
+pub(crate) const WEIGHTED: u8 = 1;
+/// It is captured: see [`super::taps`].
+pub(crate) const TAPPED: u8 = 2;
 
 /// The link behind a port loses packets at random.
 pub(crate) const LOSSY: u8 = 1;

@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::drops::DropReason;
 use super::packet::Packet;
-use super::port::{LOSSY, RECLASSIFIES};
+use super::port::{LOSSY, RECLASSIFIES, TAPPED, WEIGHTED};
 use super::{lane, Arrived, Fabric};
 use crate::engine::uniform;
 use crate::event::Event;
@@ -15,7 +15,7 @@ impl Fabric {
     #[inline]
     pub fn next_class(&mut self, port: usize, eligible: u8) -> u8 {
         let p = &mut self.ports[port];
-        if p.weighted {
+        if p.told & WEIGHTED != 0 {
             return self.ets[port].pick(eligible);
         }
         p.last_class = pick_round_robin(eligible, p.strict, p.last_class);
@@ -121,7 +121,7 @@ impl Fabric {
         p.busy_until = busy_until;
         p.wire_bytes += wire_bytes as u64;
         let arrival = busy_until + p.arrival_delay;
-        let (first, weighted) = (p.in_flight.is_empty(), p.weighted);
+        let (first, told) = (p.in_flight.is_empty(), p.told);
         let packet = &mut self.packets[index];
         packet.arrival = arrival;
         let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
@@ -130,8 +130,13 @@ impl Fabric {
         queue.tx_packets += 1;
         queue.tx_bytes += frame_bytes as u64;
         self.transmissions[kind as usize] += 1;
-        if weighted {
-            self.ets[port].on_sent(class, wire_bytes);
+        if told != 0 {
+            if told & WEIGHTED != 0 {
+                self.ets[port].on_sent(class, wire_bytes);
+            }
+            if told & TAPPED != 0 {
+                self.note_sent(port, index, self.run.now);
+            }
         }
         if first {
             self.run.schedule(arrival, Event::Arrival(port as u32));
@@ -184,6 +189,7 @@ impl Fabric {
         if kind.is_data() {
             self.data.dropped += 1;
         }
+        self.note_dropped(port, index, reason);
         self.packets.remove(index);
     }
 
@@ -208,7 +214,7 @@ impl Fabric {
         p.wire_bytes += if p.up { wire_bytes as u64 } else { 0 };
         let arrival = left + p.arrival_delay;
         packet.arrival = arrival;
-        let (first, up) = (p.in_flight.is_empty(), p.up);
+        let (first, up, tapped) = (p.in_flight.is_empty(), p.up, p.told & TAPPED != 0);
         let queue = &mut self.queues[(port, class)];
         queue.pass(frame);
         queue.tx_packets += 1;
@@ -219,6 +225,9 @@ impl Fabric {
             return;
         }
         self.ports[port].in_flight.push(&mut self.packets, index);
+        if tapped {
+            self.note_sent(port, index, left - self.serialization(port, wire_bytes as u32));
+        }
         if first {
             self.run.schedule(arrival, Event::Arrival(port as u32));
         }

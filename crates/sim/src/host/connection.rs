@@ -77,7 +77,7 @@ pub(crate) struct Sockets {
     pub stacks: Vec<Stack>,
     /// Number that packets of the first connection carry: flows of all kinds are told apart by it.
     pub first_flow: u32,
-    pub(super) headers: Headers,
+    pub headers: Headers,
     pub(super) held: Vec<Held>,
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Held {
 /// What TCP headers say that a packet has no room for. Lies beside the packet arena, indexed like it, and takes no
 /// memory where there is no TCP.
 #[derive(Debug, Default)]
-pub(super) struct Headers {
+pub(crate) struct Headers {
     /// Position of data or ACK, and timestamp of data or timestamp echo.
     pub(super) stamps: Vec<(u64, Time)>,
     /// Window and SACK blocks of an ACK.
@@ -118,6 +118,16 @@ impl Headers {
     /// Of a data packet.
     pub fn write(&mut self, packet: u32, position: u64, sent_at: Time) {
         *slot(&mut self.stamps, packet) = (position, sent_at);
+    }
+
+    /// Position of a data packet or an ACK, and its timestamp or timestamp echo.
+    pub fn stamp(&self, packet: u32) -> (u64, Time) {
+        self.stamps[packet as usize]
+    }
+
+    /// Window and SACK blocks of an ACK.
+    pub fn ack(&self, packet: u32) -> (u64, SackBlocks) {
+        self.acks[packet as usize]
     }
 
     /// Of an ACK.

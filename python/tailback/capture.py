@@ -1,0 +1,60 @@
+"""What to capture of a run, as pcapng: which links, when, and how much of each frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailback.scenario import Problem, ScenarioError
+from tailback.units import I64_MAX, UnitError, duration, size
+
+FILE = "capture.pcapng"
+"""The file of a result that holds it."""
+WHOLE_FRAME = 262_144
+"""Bytes kept of a frame where nobody wants fewer: what tcpdump keeps by default, more than any frame has."""
+_LEAST_KEPT = 14
+"""An Ethernet header."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Links by their ends (`sw0:h4`, both ways), nodes (all their links) or `all`; picoseconds; bytes."""
+
+    links: tuple[str, ...]
+    start_ps: int = 0
+    stop_ps: int = I64_MAX
+    snap_bytes: int = WHOLE_FRAME
+
+    @staticmethod
+    def parse(links: Sequence[str], time: str | None = None, keep: str | None = None) -> Capture:
+        """From texts such as `sw0:h4,h0`, `1ms..2ms` and `128B`.
+
+        Raises:
+            ScenarioError: one of them is something else; it names the option.
+        """
+        names = tuple(name for text in links for name in text.split(","))
+        if not all(names):
+            raise _problem("--capture", f"found {','.join(links)!r}, expected links with commas between them")
+        start, stop = 0, I64_MAX
+        if time is not None:
+            expected = "two times such as 1ms..2ms, the first before the second"
+            try:
+                first, dots, last = time.partition("..")
+                start, stop = duration(first), duration(last)
+            except UnitError:
+                raise _problem("--capture-time", f"found {time!r}, expected {expected}") from None
+            if not dots or start >= stop:
+                raise _problem("--capture-time", f"found {time!r}, expected {expected}")
+        kept = WHOLE_FRAME
+        if keep is not None:
+            try:
+                kept = size(keep)
+            except UnitError as error:
+                raise _problem("--capture-bytes", str(error)) from None
+            if not _LEAST_KEPT <= kept <= WHOLE_FRAME:
+                raise _problem("--capture-bytes", f"found {keep!r}, expected {_LEAST_KEPT}B to 256KiB")
+        return Capture(names, start, stop, kept)
+
+
+def _problem(option: str, text: str) -> ScenarioError:
+    return ScenarioError([Problem(option, (), text)])
