@@ -10,7 +10,8 @@ import explain_world
 import pytest
 import tailback
 from explain_truth import record
-from tailback.explain import Verdict, as_text, explain, page
+from tailback.explain import Verdict, as_text, explain, faults, page
+from tailback.explain.observed import Observed
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import Scenario, load
@@ -157,6 +158,27 @@ def test_a_fabric_says_how_far_it_is_oversubscribed_and_when_it_looked() -> None
     assert words.startswith("The bottleneck is the links between leaf and spine switches.")
     assert "oversubscribed 2:1" in words
     assert " measured from " in words
+
+
+def test_what_a_port_lost_is_told_by_its_ends() -> None:
+    topology = {"kind": "star", "hosts": 3, "link": {"loss": 1e-2}}
+    write = {"kind": "write", "from": "h0..h1", "to": "h2"}
+    scenario = {"name": "dirty", "run": {"duration": "1ms"}, "topology": topology, "traffic": [write]}
+    result = tailback.run(scenario)
+    assert {(one["node"], one["peer"]) for one in result.meta["drops"]} >= {("h0", "sw0"), ("sw0", "h2")}
+    for one in result.meta["drops"]:
+        one["where"] = "somewhere"
+    seen = Observed(result)
+    assert seen.lost_on_wire["sw0", "h2"] > 0
+    assert seen.sent_by["sw0", "h2"] > 0
+
+
+def test_a_port_without_headroom_is_told_by_its_ends() -> None:
+    result = tailback.run(INCAST)
+    fault = result.meta["faults"][0]
+    assert (fault["kind"], fault["node"]) == ("lossless_drop", "sw0")
+    fault["where"] = "somewhere"
+    assert (fault["node"], fault["peer"]) in faults.without_headroom(Observed(result))
 
 
 def test_a_link_that_was_down_is_said() -> None:

@@ -114,6 +114,7 @@ pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
         start_spread: Time(0),
         stop: None,
         partner: None,
+        passing: false,
     }
 }
 

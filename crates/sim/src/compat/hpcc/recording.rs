@@ -90,6 +90,8 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         kind: "conservation",
         text: format!("{place} {text}"),
         r#where: place,
+        node: String::new(),
+        peer: String::new(),
     }));
     let sent = |kind: Kind| world.transmissions.iter().map(|kinds| kinds[kind as usize]).sum();
     let kinds = [("data", Kind::Data), ("ack", Kind::Ack), ("nak", Kind::Nack), ("pfc", Kind::Pfc)];
@@ -190,24 +192,35 @@ fn lossless_drops(world: &World) -> Vec<Fault> {
                 "{name} dropped {} packets: no room in the shared buffer and in its headroom",
                 lane.dropped
             );
-            Fault { kind: "lossless_drop", r#where: name, text }
+            let (node, peer) = ends(world, at / LANES);
+            Fault { kind: "lossless_drop", r#where: name, node, peer, text }
         })
         .collect()
 }
 
+/// The node of a port, and the one at its other end.
+fn ends(world: &World, port: usize) -> (String, String) {
+    let p = &world.ports[port];
+    (world.node_name(p.node), world.node_name(world.ports[p.peer as usize].node))
+}
+
 fn drops(world: &World) -> Vec<Drop> {
-    let full = world.lane_counters.iter().enumerate().map(|(at, lane)| Drop {
-        r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
-        reason: "no room in the shared buffer and in the headroom",
-        packets: lane.dropped,
-        bytes: lane.dropped_bytes,
-    });
-    let lost = world.lane_counters.iter().enumerate().map(|(at, p)| Drop {
-        r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
-        reason: "lost on the link, or the link was down",
-        packets: p.lost,
-        bytes: p.lost_bytes,
-    });
+    let drop = |at: usize, reason, packets, bytes| {
+        let (node, peer) = ends(world, at / LANES);
+        Drop {
+            r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
+            node,
+            peer,
+            reason,
+            packets,
+            bytes,
+        }
+    };
+    let lanes = || world.lane_counters.iter().enumerate();
+    let no_room = "no room in the shared buffer and in the headroom";
+    let full = lanes().map(|(at, lane)| drop(at, no_room, lane.dropped, lane.dropped_bytes));
+    let cut = "lost on the link, or the link was down";
+    let lost = lanes().map(|(at, lane)| drop(at, cut, lane.lost, lane.lost_bytes));
     full.chain(lost).filter(|drop| drop.packets > 0).collect()
 }
 
