@@ -38,6 +38,6 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     fn is_over(&self) -> bool;
     /// Why the work cannot go on: one line.
     fn problem(&self) -> Option<&str>;
-    /// What each rank that has not finished waits for, a line each.
-    fn waiting(&self) -> Vec<String>;
+    /// Each rank that has not finished: its host, and in a line what it waits for.
+    fn waiting(&self) -> Vec<(u32, String)>;
 }

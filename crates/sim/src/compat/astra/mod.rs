@@ -123,7 +123,7 @@ impl Work for Astra {
         self.problem.as_deref()
     }
 
-    fn waiting(&self) -> Vec<String> {
-        self.ranks.iter().filter_map(|rank| rank.waiting(&self.plan)).collect()
+    fn waiting(&self) -> Vec<(u32, String)> {
+        (0..).zip(&self.ranks).filter_map(|(host, rank)| Some((host, rank.waiting(&self.plan)?))).collect()
     }
 }

@@ -179,7 +179,10 @@ fn flows(world: &World) -> Vec<Flow> {
 /// Ranks that wait for what never comes: nothing was left that could happen.
 fn unfinished_work(world: &World, complete: bool) -> Vec<Fault> {
     let waiting = world.work.as_ref().filter(|_| complete).map_or_else(Vec::new, |work| work.waiting());
-    let fault = |text: String| Fault { kind: "unfinished", r#where: "the work".into(), text };
+    let fault = |(host, text): (u32, String)| {
+        let node = world.node_name(host);
+        Fault { kind: "unfinished", r#where: node.clone(), node, peer: String::new(), text }
+    };
     waiting.into_iter().map(fault).collect()
 }
 
