@@ -158,6 +158,17 @@ class Simulation:
     def finish(self) -> Recording:
         """Ends the run where it stands and hands over what was recorded; once."""
 
+@final
+class Analysis:
+    """A capture that is being read."""
+
+    def __init__(self, path: str) -> None:
+        """ValueError with what was found where it is no capture; OSError."""
+    def advance(self, max_frames: int) -> tuple[int, bool]:
+        """Reads so many frames: bytes read so far, and whether the file ends. ValueError: it is broken."""
+    def finish(self) -> str:
+        """What was found, as JSON; once."""
+
 def settings() -> str:
     """All sections of settings, as JSON."""
 
