@@ -178,6 +178,15 @@ class Observed:
                 found[queue["node"], queue["peer"]].append(queue)
         return found
 
+    @cached_property
+    def send_of(self) -> dict[str, list[str]]:
+        """Series of the send queues of each host."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for queue in self.queues:
+            if queue["kind"] == "send":
+                found[queue["node"]].append(queue["queue"])
+        return found
+
     def port_sum(self, port: Port, metric: str) -> float:
         """A metric of all egress queues of a port: means over the span added up."""
         return sum(self.mean(queue["queue"], metric) for queue in self.egress_of.get(port, []))
