@@ -178,6 +178,15 @@ class Observed:
                 found[queue["node"], queue["peer"]].append(queue)
         return found
 
+    @cached_property
+    def send_of(self) -> dict[str, list[str]]:
+        """Series of the send queues of each host."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for queue in self.queues:
+            if queue["kind"] == "send":
+                found[queue["node"]].append(queue["queue"])
+        return found
+
     def port_sum(self, port: Port, metric: str) -> float:
         """A metric of all egress queues of a port: means over the span added up."""
         return sum(self.mean(queue["queue"], metric) for queue in self.egress_of.get(port, []))
@@ -347,20 +356,20 @@ class Observed:
         """Packets that left a port and came with errors, in the whole run: nobody's buffer was too small."""
         found: dict[Port, int] = defaultdict(int)
         for one in self.meta["drops"]:
-            node, _, rest = one["where"].partition(":")
             if one["reason"] == LOST:
-                found[node, rest.partition("/")[0]] += one["packets"]
+                found[one["node"], one["peer"]] += one["packets"]
         return found
 
     @cached_property
     def sent_by(self) -> dict[Port, int]:
         """Bytes that each port sent in the whole run."""
         found: dict[Port, int] = defaultdict(int)
-        for (node, port), counted in self.counters.items():
-            _, _, peer = port.partition(":")
-            for name, value in counted.items():
-                if peer and is_counter(name, "tx_prio", "_bytes"):
-                    found[node, peer] += value
+        for wire in self.network.wires:
+            for node, peer in ((wire.a, wire.b), (wire.b, wire.a)):
+                counted = self.counters.get((node, f"{node}:{peer}"), {})
+                found[node, peer] += sum(
+                    value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes")
+                )
         return found
 
     def is_one_of_several(self, port: Port) -> bool:

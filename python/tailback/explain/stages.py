@@ -98,6 +98,7 @@ class Stages:
         """Of what was observed."""
         self.seen = seen
         self._made: dict[tuple[str, str], Stage] = {}
+        self._at_hosts: dict[str, tuple[float, float]] = {}
 
     # Fabric
 
@@ -262,19 +263,15 @@ class Stages:
 
     def backlog(self, host: str) -> float:
         """Bytes posted and not yet sent."""
-        return sum(
-            self.seen.mean(queue["queue"], "queue_mean_bytes")
-            for queue in self.seen.queues
-            if queue["kind"] == "send" and queue["node"] == host
-        )
+        return self._sends(host)[0]
 
     def paused(self, host: str) -> float:
         """Share of the time that the host's port was paused, at the priority where that was most."""
-        return max(
-            (
-                self.seen.mean(queue["queue"], "paused_share")
-                for queue in self.seen.queues
-                if queue["kind"] == "send" and queue["node"] == host
-            ),
-            default=0.0,
-        )
+        return self._sends(host)[1]
+
+    def _sends(self, host: str) -> tuple[float, float]:
+        if host not in self._at_hosts:
+            mean, rows = self.seen.mean, self.seen.send_of.get(host, [])
+            backlog = sum(mean(row, "queue_mean_bytes") for row in rows)
+            self._at_hosts[host] = backlog, max((mean(row, "paused_share") for row in rows), default=0.0)
+        return self._at_hosts[host]

@@ -28,6 +28,8 @@ pub(super) fn meta(
         kind: "conservation",
         text: format!("{place} {text}"),
         r#where: place,
+        node: String::new(),
+        peer: String::new(),
     }));
     let sent = |kind: Kind| world.fabric.transmissions[kind as usize];
     let packets = [
@@ -114,9 +116,16 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         let text = format!(
             "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed, {enough} B would have been enough{why}"
         );
-        faults.push(Fault { kind: "lossless_drop", r#where: name, text });
+        faults.push(Fault {
+            kind: "lossless_drop",
+            r#where: name,
+            node: node_name(plan, owner).to_string(),
+            peer: peer_name(plan, world, port),
+            text,
+        });
     }
     if let Some((lanes, since)) = &world.deadlocks.found {
+        let (first, _) = port_and_class(lanes[0]);
         let names: Vec<String> = lanes
             .iter()
             .map(|&at| port_and_class(at))
@@ -125,6 +134,8 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         faults.push(Fault {
             kind: "deadlock",
             r#where: names[0].clone(),
+            node: node_name(plan, world.fabric.ports[first].owner as usize).to_string(),
+            peer: peer_name(plan, world, first),
             text: format!(
                 "PFC deadlock: each waits for the next, and nothing has moved since {since}: {} -> {}",
                 names.join(" -> "),
@@ -182,6 +193,8 @@ fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
         for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
             rows.push(Drop {
                 r#where: drop_place(plan, world, port, class, reason),
+                node: node_name(plan, world.fabric.ports[port].owner as usize).to_string(),
+                peer: peer_name(plan, world, port),
                 reason: reason.text(),
                 packets: tally.packets,
                 bytes: tally.bytes,
