@@ -45,10 +45,10 @@ def tune_(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look for the settings that serve workloads best, and judge them on others.
+    """Look for the settings that serve several workloads best.
 
-    Without --out the folder is runs/NAME-tune-TIME. Ctrl-C keeps what is complete, and --resume goes on from
-    there.
+    They are judged on seeds and workloads that no trial saw. Without --out the folder is
+    runs/NAME-tune-TIME. Ctrl-C keeps what is complete, and --resume goes on from there.
     """
     with bad_input():
         _needed()

@@ -18,7 +18,7 @@ from tailback.sweeps.journal import Journal
 from tailback.sweeps.runs import Runs
 from tailback.tuning.design import TuneDesign, canonical, read_tune
 from tailback.tuning.judged import judge
-from tailback.tuning.looks import Looks, Place
+from tailback.tuning.looks import Looks
 from tailback.tuning.result import TuneResult
 from tailback.tuning.trials import Trial, best, front, search
 
@@ -99,7 +99,7 @@ def tune(
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
             replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
             journal = stack.enter_context(Journal(folder))
-        runs = stack.enter_context(Runs[Place](executor, jobs, journal, progress.share))
+        runs = stack.enter_context(Runs[str](executor, jobs, journal, progress.share))
         looks = Looks(asked, runs)
         progress.begun(asked)
         found = search(asked, looks, folder, progress.tried)

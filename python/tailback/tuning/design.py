@@ -150,6 +150,13 @@ class TuneDesign(_Part):
         """All that is measured of a run, each once."""
         return tuple(dict.fromkeys([*self.shown(), *(limit.shown for limit in self.limits())]))
 
+    def middle(self) -> Point:
+        """A value of each setting, in the middle of its range or the first of its list."""
+        return {
+            path: values.at(0.5) if isinstance(values, Range) else as_text(values[0])
+            for path, values in self.tune.items()
+        }
+
     def meets(self, point: Point) -> bool:
         """Whether settings meet all conditions."""
         return bool(kept([point], self.where, self.set))
@@ -170,11 +177,7 @@ class TuneDesign(_Part):
                     raise ValueError("found fewer than two values, expected a range, or two values or more")
             except ValueError as error:
                 raise ScenarioError([Problem("", ("tune", path), str(error))]) from None
-        middle = {
-            path: values.at(0.5) if isinstance(values, Range) else as_text(values[0])
-            for path, values in self.tune.items()
-        }
-        self.meets(middle)
+        self.meets(self.middle())
         for part, settings in (("tune", self.tune), ("set", self.set), ("first_look", self.first_look)):
             if "run.seed" in settings:
                 raise ScenarioError([Problem("", (part,), "found run.seed, expected it in seeds")])

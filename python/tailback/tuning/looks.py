@@ -7,16 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tailback import noise
-from tailback.scenario import Problem, Scenario, ScenarioError, load
+from tailback.scenario import Problem, ScenarioError, load
 from tailback.sweeps.journal import Row
 from tailback.sweeps.points import Point, as_text
 from tailback.sweeps.runs import Runs
 from tailback.sweeps.shown import Shown
 from tailback.sweeps.task import Task, digest_of
 from tailback.tuning.design import TuneDesign, Workload
-
-Place = tuple[int, int, int]
-"""The settings, the workload and the seed of a run."""
 
 
 class Look(NamedTuple):
@@ -61,40 +58,31 @@ class Seen(NamedTuple):
 class Looks:
     """Carries looks out, all runs of several at a time."""
 
-    def __init__(self, design: TuneDesign, runs: Runs[Place]) -> None:
+    def __init__(self, design: TuneDesign, runs: Runs[str]) -> None:
         """`runs` has the executor and the journal."""
         self._design = design
         self._runs = runs
-        self._known: dict[tuple[object, ...], str] = {}
 
     def at(self, looks: Sequence[Look]) -> list[Seen]:
         """What they show, in their order."""
-        tasks: list[tuple[Place, Task]] = []
-        problems: dict[int, str] = {}
-        rows: dict[Place, Row] = {}
-        for number, look in enumerate(looks):
+        tasks: list[dict[tuple[int, int], Task] | str] = []
+        for look in looks:
             try:
-                for place, task in self._tasks(number, look):
-                    before = self._runs.done_before(task)
-                    if before is None:
-                        tasks.append((place, task))
-                    else:
-                        rows[place] = before
+                tasks.append(dict(self._tasks(look)))
             except ScenarioError as error:
-                problems[number] = str(error.problems[0])
-        wanted = [(place, task) for place, task in tasks if place[0] not in problems]
-        rows |= dict(self._runs.carry_out(wanted))
+                tasks.append(str(error.problems[0]))
+        every = {
+            task.key: task for one in tasks if not isinstance(one, str) for task in one.values()
+        }  # looks may have runs in common
+        rows = {key: row for key, task in every.items() if (row := self._runs.done_before(task)) is not None}
+        rows |= dict(self._runs.carry_out([(key, task) for key, task in every.items() if key not in rows]))
         return [
-            Seen(
-                {(place[1], place[2]): row for place, row in sorted(rows.items()) if place[0] == number}
-                if number not in problems
-                else {},
-                problems.get(number, ""),
-            )
-            for number in range(len(looks))
+            Seen({}, one) if isinstance(one, str) else Seen({at: rows[task.key] for at, task in one.items()})
+            for one in tasks
         ]
 
-    def _tasks(self, number: int, look: Look) -> Iterator[tuple[Place, Task]]:
+    def _tasks(self, look: Look) -> Iterator[tuple[tuple[int, int], Task]]:
+        """By workload and seed."""
         design = self._design
         settings = {**design.set, **(design.first_look if look.short else {})}
         for index, workload in enumerate(look.workloads):
@@ -102,15 +90,10 @@ class Looks:
                 f"{path}={as_text(value)}"
                 for path, value in {**settings, **workload.set, **look.point}.items()
             )
-            digest = digest_of(checked(workload, sets, look.seeds[0]))
+            digest = digest_of(load(workload.scenario, sets=list(sets), seed=look.seeds[0]))
             for seed in look.seeds:
                 task = Task(workload.scenario, sets, seed, digest, design.measured(), None)
-                yield (number, index, seed), task
-
-
-def checked(workload: Workload, sets: Sequence[str], seed: int) -> Scenario:
-    """A workload's scenario. ScenarioError when it cannot be run."""
-    return load(workload.scenario, sets=list(sets), seed=seed)
+                yield (index, seed), task
 
 
 def changes(design: TuneDesign, base: Seen, seen: Seen, workloads: Sequence[Workload]) -> list[float]:

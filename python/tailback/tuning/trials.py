@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailback.scenario import Problem, ScenarioError
+from tailback.scenario import Problem, ScenarioError, load
 from tailback.sweeps.points import Point, Range, as_text
 from tailback.tuning.design import TuneDesign
 from tailback.tuning.looks import Look, Looks, Seen, changes, nothing_to_better
@@ -70,6 +70,7 @@ def search(design: TuneDesign, looks: Looks, folder: Path | None, told: Callable
     Raises:
         ScenarioError: the scenarios as they are cannot be bettered, or the storage cannot be used.
     """
+    _known(design)
     study = _study(design, folder)
     prunes = design.prune and not design.pareto
     seeds = design.seeds_in_order()
@@ -108,6 +109,24 @@ def search(design: TuneDesign, looks: Looks, folder: Path | None, told: Callable
     except KeyboardInterrupt:
         return Searched(trials, _importance(study, design), True)
     return Searched(trials, _importance(study, design), False)
+
+
+def _known(design: TuneDesign) -> None:
+    """Looks whether the workloads have the settings that are to be tuned.
+
+    Raises:
+        ScenarioError: one has not.
+    """
+    for workload in design.workloads:
+        for path, value in design.middle().items():
+            try:
+                sets = [f"{at}={as_text(given)}" for at, given in {**design.set, **workload.set}.items()]
+                load(workload.scenario, sets=[*sets, f"{path}={value}"])
+            except ScenarioError as error:
+                # Whether a value can be depends on the others.
+                unknown = [one for one in error.problems if "unknown field" in one.text]
+                if unknown:
+                    raise ScenarioError([Problem("", ("tune", path), unknown[0].text)]) from None
 
 
 def best(design: TuneDesign, trials: Sequence[Trial]) -> Trial | None:
