@@ -53,11 +53,19 @@ class Run(Part):
     duration: RunTime = Field(description="Simulated time; the run ends earlier if everything is sent.")
     seed: int = setting(
         1,
-        "Seed of all random numbers: starts of writers; times, sizes and receivers of messages; ECN marks; "
-        "lost packets.",
+        "Seed of all random numbers: starts of writers; clocks; times, sizes and receivers of messages; ECN "
+        "marks; lost packets.",
         "assumption: any number would do",
         ge=0,
         le=I64_MAX,
+    )
+    clock_ppm: float = setting(
+        100.0,
+        "Each port sends by a clock of its own, drawn by the seed from so many millionths below its link's "
+        "rate to as many above. 0: all clocks are exact.",
+        "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely",
+        ge=0,
+        le=1000,
     )
 
 
@@ -105,6 +113,10 @@ class Transport(declared.Transport):
         if self.nak_reaction > full:
             most = f"at most ack_timeout, {format_duration(full)}"
             raise refuse("nak_reaction", format_duration(self.nak_reaction), most)
+        if self.nak_delay > full:
+            raise refuse(
+                "nak_delay", format_duration(self.nak_delay), f"at most ack_timeout, {format_duration(full)}"
+            )
         return self
 
 
@@ -192,7 +204,20 @@ class Failure(Part):
         return self
 
 
-_Preset = Literal["100g", "200g", "400g", "800g", "spectrum", "spectrum-2", "spectrum-3"]
+_Preset = Literal[
+    "100g",
+    "200g",
+    "400g",
+    "800g",
+    "spectrum",
+    "spectrum-2",
+    "spectrum-3",
+    "connectx-4-lx",
+    "connectx-5",
+    "connectx-6-dx",
+    "bluefield",
+    "ideal",
+]
 Presets = Annotated[
     list[_Preset],
     BeforeValidator(
@@ -222,9 +247,9 @@ class Scenario(Part):
     )
     preset: Presets = setting(
         [],
-        "Settings of today's fabrics by their rate, or the buffer of a family of switches: fills in the "
-        "settings that are not given, before qos does. Of several the first one that has a setting counts, "
-        "such as [spectrum-2, 400g].",
+        "Settings of today's fabrics by their rate, the buffer of a family of switches, or what a NIC does "
+        "after a loss: fills in the settings that are not given, before qos does. Of several the first one "
+        "that has a setting counts, such as [spectrum-2, 400g, connectx-5].",
         "assumption: every setting has its own default",
     )
     topology: Topology = Field(description="The hosts, switches and links.")
