@@ -60,7 +60,11 @@ COLLAPSED: dict[str, Any] = {
     **SHAPED,
     "name": "collapsed",
     "topology": {"kind": "bridge", "hosts": 3, "link": {"rate": "10Gbps", "delay": "100ns"}},
-    "host": {"congestion": "none", "mtu": "2048B", "transport": {"adaptive_timeout": "1ms"}},
+    "host": {
+        "congestion": "none",
+        "mtu": "2048B",
+        "transport": {"adaptive_timeout": "1ms", "slow_restart": "never"},
+    },
     "bridge": {
         "cores": [{"cpu": 0}],
         "ports": [{"to": name, "irqs": [0]} for name in ("h0", "h1", "h2")],
@@ -80,7 +84,11 @@ def bridged(hosts: int, rate: str, qdisc: str, depth: int, message: str, *, adap
         "name": "bridged",
         "run": {"duration": "5ms"},
         "topology": {"kind": "bridge", "hosts": hosts, "link": {"rate": rate, "delay": "100ns"}},
-        "host": {"mtu": "4096B", "congestion": "none", "transport": {"adaptive_timeout": "1ms"}},
+        "host": {
+            "mtu": "4096B",
+            "congestion": "none",
+            "transport": {"adaptive_timeout": "1ms", "slow_restart": "never"},
+        },
         "bridge": {
             "cores": [{"cpu": 0}],
             "ports": [{"to": name, "irqs": [0]} for name in names],

@@ -107,6 +107,7 @@ fn additive_then_hyper_increase() {
         clamp_tgt_rate: true,
         rate_to_set_on_first_cnp: 1000,
         rpg_byte_reset: 1_000_000,
+        byte_reset_unit_bytes: 1,
         ..connectx()
     });
     let mut rp = after_first_cnp(&p);
@@ -306,6 +307,7 @@ fn the_timer_goes_on_once_its_increases_count_again() {
         rate_to_set_on_first_cnp: 1000,
         rpg_ai_rate: 0,
         rpg_byte_reset: 1000,
+        byte_reset_unit_bytes: 1,
         release_at_max_rate: false,
         ..connectx()
     });

@@ -24,8 +24,10 @@ from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
+    "astra": "Run ASTRA-sim's inputs as they are.",
     "report": "Write the report of a run.",
     "sweep": "Run a scenario at many points and seeds, and say what is noise.",
+    "tune": "Look for the settings that serve several workloads best.",
     "explain": "Say where a run is stuck, and what shows it.",
     "analyze": "Say what a capture of RoCEv2 traffic tells.",
     "point": "Be a congestion point between two interfaces.",

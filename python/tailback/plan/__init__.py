@@ -72,6 +72,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "name": scenario.name,
         "seed": scenario.run.seed,
         "duration_ps": scenario.run.duration,
+        "clock_ppm": scenario.run.clock_ppm,
         "hosts": [
             {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
             for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)
@@ -99,7 +100,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "veth": veth_plan(scenario),
-        "record": scenario.record.plan(),
+        "record": scenario.record.plan(queues=scenario.record.ports(scenario.network)),
     }
 
 

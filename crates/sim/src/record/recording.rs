@@ -154,7 +154,7 @@ pub struct Latency {
 /// Something that must not happen.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fault {
-    /// `lossless_drop`, `deadlock` or `conservation`.
+    /// `lossless_drop`, `deadlock`, `unfinished` or `conservation`.
     pub kind: &'static str,
     /// Queue or port.
     pub r#where: String,

@@ -11,6 +11,7 @@ use super::packet::Kind;
 use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
 use super::series::Recorder;
+use super::work::WORK_PRIORITY;
 use super::world::World;
 use crate::record::quantity::bits_per_second;
 use crate::record::{Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
@@ -47,7 +48,9 @@ impl World {
 
     /// Priorities that flows have.
     pub fn priorities(&self) -> Vec<u8> {
-        let mut priorities: Vec<u8> = self.plan.flows.iter().map(|flow| flow.2 as u8).collect();
+        let of_work = self.work.as_ref().map(|_| WORK_PRIORITY);
+        let mut priorities: Vec<u8> =
+            self.plan.flows.iter().map(|flow| flow.2 as u8).chain(of_work).collect();
         priorities.sort_unstable();
         priorities.dedup();
         priorities
@@ -82,6 +85,7 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
     let queues = queues(world);
     let (conservation, errors) = audit(world);
     let mut faults = lossless_drops(world);
+    faults.extend(unfinished_work(world, complete));
     faults.extend(errors.into_iter().map(|(place, text)| Fault {
         kind: "conservation",
         text: format!("{place} {text}"),
@@ -170,6 +174,16 @@ fn flows(world: &World) -> Vec<Flow> {
             }
         })
         .collect()
+}
+
+/// Ranks that wait for what never comes: nothing was left that could happen.
+fn unfinished_work(world: &World, complete: bool) -> Vec<Fault> {
+    let waiting = world.work.as_ref().filter(|_| complete).map_or_else(Vec::new, |work| work.waiting());
+    let fault = |(host, text): (u32, String)| {
+        let node = world.node_name(host);
+        Fault { kind: "unfinished", r#where: node.clone(), node, peer: String::new(), text }
+    };
+    waiting.into_iter().map(fault).collect()
 }
 
 fn lossless_drops(world: &World) -> Vec<Fault> {
