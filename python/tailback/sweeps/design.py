@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tailback.files import FileRefusedError, read_file
-from tailback.limits import MAX_SWEEP_RUNS, SCENARIO_BYTES
+from tailback.limits import MAX_SWEEP_RUNS
 from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.document import Document, from_python, from_yaml
 from tailback.scenario.errors import found, one_of
 from tailback.seeds import parse
 from tailback.sweeps.points import Point, Range, Sample, as_text, combine, kept
+from tailback.sweeps.reading import beside, document_of, validated
 from tailback.sweeps.shown import Shown, shown_of
 
 Scalar = str | int | float | bool | None
@@ -110,60 +109,19 @@ def read_design(source: str | os.PathLike[str] | Mapping[str, Any]) -> Design:
     Raises:
         ScenarioError: with all problems, a line each.
     """
-    if isinstance(source, Mapping):
-        return _checked(from_python(source), Path())
-    path = Path(source)
-    try:
-        document = from_yaml(read_file(path, SCENARIO_BYTES), str(path))
-    except FileNotFoundError:
-        raise ScenarioError([Problem(str(path), (), "found no such file, expected a sweep")]) from None
-    except OSError as error:
-        what = (error.strerror or type(error).__name__).lower()
-        raise ScenarioError([Problem(str(path), (), f"found {what}, expected a sweep")]) from None
-    except FileRefusedError as error:
-        raise ScenarioError(
-            [Problem(str(path), (), f"found {error.found}, expected {error.expected}")]
-        ) from None
-    return _checked(document, path.parent)
-
-
-def _checked(document: Document, folder: Path) -> Design:
+    document = document_of(source, "a sweep")
     if not isinstance(document.data, dict):
         text = f"found {found(document.data)}, expected a mapping with scenario and vary"
         raise ScenarioError([Problem(document.origin(()), (), text)])
-    try:
-        design = Design.model_validate(document.data)
-        design.seeds_in_order()
-        design.all_points()
-        design.shown()
-    except ValidationError as error:
-        found_wrong = [_problem(document, dict(one)) for one in error.errors(include_url=False)]
-        # Of a field that may be of several kinds, what the first expected.
-        raise ScenarioError({one.path: one for one in reversed(found_wrong)}.values()) from None
-    except ScenarioError as error:
-        problems = [
-            Problem(one.place or document.origin(one.path), one.path, one.text) for one in error.problems
-        ]
-        raise ScenarioError(problems) from None
-    if isinstance(design.scenario, str) and (folder / design.scenario).is_file():
-        return design.model_copy(update={"scenario": str((folder / design.scenario).absolute())})
-    return design
+    design = validated(Design, document, _check)
+    folder = Path() if isinstance(source, Mapping) else Path(source).parent
+    return design.model_copy(update={"scenario": beside(design.scenario, folder)})
 
 
-def _problem(document: Document, error: dict[str, Any]) -> Problem:
-    path = tuple(error["loc"])
-    while path and path not in document.origins and error["type"] not in ("missing", "extra_forbidden"):
-        path = path[:-1]  # which kind of a value was tried
-    if error["type"] == "extra_forbidden":
-        text = f"found an unknown field, expected {one_of(path[-1], list(Design.model_fields))}"
-    elif error["type"] == "missing":
-        text = "found nothing, expected a value"
-    elif error["type"] == "value_error":
-        text = str(error["ctx"]["error"])
-    else:
-        message = error["msg"].removeprefix("Input should be ")
-        text = f"found {found(error['input'])}, expected {message[0].lower()}{message[1:]}"
-    return Problem(document.origin(path), path, text)
+def _check(design: Design) -> None:
+    design.seeds_in_order()
+    design.all_points()
+    design.shown()
 
 
 def canonical(design: Design) -> str:

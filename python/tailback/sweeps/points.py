@@ -45,7 +45,7 @@ class Range(BaseModel):
 
     def at(self, share: float) -> str:
         """The value at a share of the way, 0 to 1. ValueError when there is none such."""
-        kind, low, high = self._ends()
+        kind, low, high = self.ends()
         if self.scale == "log":
             value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
         else:
@@ -55,7 +55,16 @@ class Range(BaseModel):
             return kind.format(round(value))
         return str(round(value)) if isinstance(low, int) and isinstance(high, int) else f"{value:.6g}"
 
-    def _ends(self) -> tuple[Quantity | None, float, float]:
+    def share_of(self, text: str) -> float:
+        """How far on the way a value is, as after `--set`: what `at` gives that value for."""
+        _, low, high = self.ends()
+        value = float(number_of(text))
+        if self.scale == "log":
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return (value - low) / (high - low)
+
+    def ends(self) -> tuple[Quantity | None, float, float]:
+        """The kind of quantity, if it is one, and both ends in its base unit. ValueError: not a range."""
         ends = (self.low, self.high)
         kind, (low, high) = None, (_number(end) for end in ends)
         if isinstance(low, str) or isinstance(high, str):
