@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailback.comparison import compare
     from tailback.controller import Controller, Link
+    from tailback.fitting import fit
     from tailback.hpcc.run import run_hpcc
     from tailback.results import Result
     from tailback.running import Interrupted, run
@@ -35,6 +36,7 @@ _PLACES = {
     "ScenarioError": "scenario",
     "__version__": "version",
     "compare": "comparison",
+    "fit": "fitting",
     "load": "scenario.load",
     "run": "running",
     "run_hpcc": "hpcc.run",
@@ -51,6 +53,7 @@ __all__ = [
     "ScenarioError",
     "__version__",
     "compare",
+    "fit",
     "load",
     "run",
     "run_hpcc",

@@ -26,6 +26,7 @@ COMMANDS = {
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
     "report": "Write the report of a run.",
     "sweep": "Run a scenario at many points and seeds, and say what is noise.",
+    "fit": "Infer settings from what a lab measured, and predict the rest.",
     "explain": "Say where a run is stuck, and what shows it.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
