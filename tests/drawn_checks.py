@@ -314,6 +314,9 @@ def books(run: Run) -> Lines:
         yield f"flows and books: {run.sum('packets_sent')} packets sent, {data}"
     sent, handled = run.sum("np_cnp_sent"), run.sum("rp_cnp_handled")
     handled += sum(run.host(host, "rp_cnp_ignored") for host in run.rates)
+    handled -= sum(
+        run.host(host, loss) for host in run.rates for loss in ("nak_cnps", "roce_slow_restart_cnps")
+    )
     own = sum(run.host(host, "np_cnp_sent") for host in run.rates) - sent
     if handled > sent + own:
         yield f"CNPs: {sent + own} sent and {handled} handled"

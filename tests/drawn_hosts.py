@@ -33,6 +33,9 @@ def host(dice: Dice, scale: Scale, hosts: list[str]) -> Json:
         ack_every=lambda: dice.pick(1, 2, 64, 65536),
         retry_count=lambda: dice.whole(0, 7),
         nak_reaction=lambda: ps(dice.log(1, span)),
+        nak_delay=lambda: ps(dice.log(1, span)),
+        slow_restart=lambda: dice.pick("never", "timeout", "loss"),
+        losses_are_cnps=lambda: dice.pick(True, False),
     )
     if dice.chance(0.6):
         transport["ack_timeout"] = ps(dice.log(span / 50 + 1, span))

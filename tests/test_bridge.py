@@ -179,7 +179,7 @@ def test_queues_are_in_the_order_of_the_path(result: Result) -> None:
     assert order["br0:h0/tx-ring"] < order["br0:h0/qdisc"] < order["br0:h1/rx-ring"] < order["h1/sq3"]
 
 
-def test_a_short_ring_drops_and_a_pause_after_naks_helps() -> None:
+def test_a_short_ring_drops_and_a_slow_restart_or_a_pause_after_naks_helps() -> None:
     def goodput(*sets: str) -> tuple[float, float]:
         short = ["run.duration=300ms", "bridge.qdisc=null", "traffic=[{kind: write, from: h1, to: h0}]"]
         done = run(load("poor-mans-cp", sets=[*short, *sets]))
@@ -187,10 +187,15 @@ def test_a_short_ring_drops_and_a_pause_after_naks_helps() -> None:
         return measures.total_goodput(done, "start"), dropped
 
     long, none = goodput()
-    short, many = goodput("bridge.rx_ring=1024")
-    paused, fewer = goodput("bridge.rx_ring=1024", "host.transport.nak_reaction=800us")
-    assert none == 0 < fewer < many
-    assert short < paused < long
+    ring = ["bridge.rx_ring=1024"]
+    restarted, few = goodput(*ring)
+    at_once = [*ring, "host.transport.slow_restart=never"]
+    short, many = goodput(*at_once)
+    paused, fewer = goodput(*at_once, "host.transport.nak_reaction=800us")
+    assert none == 0 < few < fewer < many
+    assert short < paused < restarted < long
+    # The one packet that goes waits in the ring for whatever it did not wait for at the sender.
+    assert goodput(*ring, "host.transport.nak_reaction=800us") == (restarted, few)
 
 
 def test_the_experiment_in_short_runs() -> None:
@@ -204,7 +209,7 @@ RED_BELOW_TBF = """
 name: red-below-tbf
 run: {duration: 2s}
 topology: {kind: bridge, link: {rate: 10Gbps, delay: 10ns}}
-host: {mtu: 4096B, congestion: none, transport: {adaptive_timeout: null}}
+host: {mtu: 4096B, congestion: none, transport: {adaptive_timeout: null, slow_restart: never}}
 bridge:
   qdisc:
     kind: tbf

@@ -138,12 +138,12 @@ ROOT = Path(__file__).parent
     [
         (
             Raises,
-            f"test_controllers.py:{LINE}: controller mine, class Raises, queue pair 0: on_ack raised "
+            f"test_controllers.py:{LINE}: controller mine, class Raises, queue pair 2: on_ack raised "
             "ZeroDivisionError: by nothing",
         ),
         (
             partial(Nonsense, name="rate", value=float("nan")),
-            "class Nonsense, queue pair 0: after on_ack, rate: found NaN, expected above 0",
+            "class Nonsense, queue pair 2: after on_ack, rate: found NaN, expected above 0",
         ),
         (partial(Nonsense, name="rate", value=-1.0), "rate: found -1, expected above 0 and up to the link's"),
         (partial(Nonsense, name="rate", value="fast"), "rate: found 'fast', expected a number"),

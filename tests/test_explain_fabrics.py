@@ -10,7 +10,8 @@ import explain_world
 import pytest
 import tailback
 from explain_truth import record
-from tailback.explain import Verdict, as_text, explain, page
+from tailback.explain import Verdict, as_text, explain, faults, page
+from tailback.explain.observed import Observed
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import Scenario, load
@@ -59,7 +60,11 @@ COLLAPSED: dict[str, Any] = {
     **SHAPED,
     "name": "collapsed",
     "topology": {"kind": "bridge", "hosts": 3, "link": {"rate": "10Gbps", "delay": "100ns"}},
-    "host": {"congestion": "none", "mtu": "2048B", "transport": {"adaptive_timeout": "1ms"}},
+    "host": {
+        "congestion": "none",
+        "mtu": "2048B",
+        "transport": {"adaptive_timeout": "1ms", "slow_restart": "never"},
+    },
     "bridge": {
         "cores": [{"cpu": 0}],
         "ports": [{"to": name, "irqs": [0]} for name in ("h0", "h1", "h2")],
@@ -79,7 +84,11 @@ def bridged(hosts: int, rate: str, qdisc: str, depth: int, message: str, *, adap
         "name": "bridged",
         "run": {"duration": "5ms"},
         "topology": {"kind": "bridge", "hosts": hosts, "link": {"rate": rate, "delay": "100ns"}},
-        "host": {"mtu": "4096B", "congestion": "none", "transport": {"adaptive_timeout": "1ms"}},
+        "host": {
+            "mtu": "4096B",
+            "congestion": "none",
+            "transport": {"adaptive_timeout": "1ms", "slow_restart": "never"},
+        },
         "bridge": {
             "cores": [{"cpu": 0}],
             "ports": [{"to": name, "irqs": [0]} for name in names],
@@ -157,6 +166,27 @@ def test_a_fabric_says_how_far_it_is_oversubscribed_and_when_it_looked() -> None
     assert words.startswith("The bottleneck is the links between leaf and spine switches.")
     assert "oversubscribed 2:1" in words
     assert " measured from " in words
+
+
+def test_what_a_port_lost_is_told_by_its_ends() -> None:
+    topology = {"kind": "star", "hosts": 3, "link": {"loss": 1e-2}}
+    write = {"kind": "write", "from": "h0..h1", "to": "h2"}
+    scenario = {"name": "dirty", "run": {"duration": "1ms"}, "topology": topology, "traffic": [write]}
+    result = tailback.run(scenario)
+    assert {(one["node"], one["peer"]) for one in result.meta["drops"]} >= {("h0", "sw0"), ("sw0", "h2")}
+    for one in result.meta["drops"]:
+        one["where"] = "somewhere"
+    seen = Observed(result)
+    assert seen.lost_on_wire["sw0", "h2"] > 0
+    assert seen.sent_by["sw0", "h2"] > 0
+
+
+def test_a_port_without_headroom_is_told_by_its_ends() -> None:
+    result = tailback.run(INCAST)
+    fault = result.meta["faults"][0]
+    assert (fault["kind"], fault["node"]) == ("lossless_drop", "sw0")
+    fault["where"] = "somewhere"
+    assert (fault["node"], fault["peer"]) in faults.without_headroom(Observed(result))
 
 
 def test_a_link_that_was_down_is_said() -> None:

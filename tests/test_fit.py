@@ -21,7 +21,8 @@ from tailback.fitting.inference import infer
 from tailback.fitting.posterior import log_likelihood, posterior
 from tailback.recorded.bins import Array
 from tailback.scenario import ScenarioError
-from tailback.sweeps import carry_out
+from tailback.sweeps import Progress
+from tailback.sweeps.runs import carry_out
 
 LAB: dict[str, Any] = {
     "name": "lab",
@@ -35,7 +36,7 @@ DELAY, LATENCY, LOSS = "topology.link.delay", "host.rx_latency", "topology.link.
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process, which saves the start of others."""
-    monkeypatch.setattr("tailback.sweeps.carry_out.Processes", Threads)
+    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
 
 
 def seen(path: str, sets: list[str], seeds: range) -> float:
@@ -257,7 +258,7 @@ def lab(truth: list[str]) -> dict[str, Any]:
 def done(lab: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[FitResult, Path]:
     out = tmp_path_factory.mktemp("fit") / "x"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tailback.sweeps.carry_out.Processes", Threads)
+        patch.setattr("tailback.sweeps.runs.Processes", Threads)
         return fit(lab, out=out), out
 
 
@@ -301,19 +302,19 @@ def test_the_folder_says_it_in_words_tables_and_a_page(done: tuple[FitResult, Pa
 def test_it_goes_on_where_it_was_interrupted(
     done: tuple[FitResult, Path], lab: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, real, count = tmp_path / "x", carry_out.carry_out, 0
+    out, real, count = tmp_path / "x", carry_out, 0
 
     def counting(task: Any) -> Any:
         nonlocal count
         count += 1
         return real(task)
 
-    class Interrupted(carry_out.Progress):
+    class Interrupted(Progress):
         def ended(self, row: Any) -> None:
             if count > 100:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr("tailback.sweeps.carry_out.carry_out", counting)
+    monkeypatch.setattr("tailback.sweeps.runs.carry_out", counting)
     with pytest.raises(FitInterrupted):
         fit(lab, out=out, jobs=1, progress=Interrupted())
     before, count = count, 0

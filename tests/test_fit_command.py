@@ -31,7 +31,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lab.yaml").write_text(SCENARIO)
     (tmp_path / "measured.csv").write_text(CSV)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tailback.sweeps.carry_out.Processes", Threads)
+    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
     return tmp_path
 
 

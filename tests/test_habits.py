@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tailback
 from commands import COMMAND
+from hpcc_files import write
 from tailback import cli
 
 
@@ -91,3 +92,17 @@ def test_the_page_of_the_interface_has_every_name() -> None:
     for name in tailback.__all__:
         assert f"`tailback.{name}" in page, name
         assert getattr(tailback, name) is not None
+
+
+def test_json_of_files_of_another_simulator_and_of_what_is_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, folder = str(write(tmp_path / "in")), str(tmp_path / "run")
+    run = json.loads(out(["hpcc", config, "--out", folder, "--quiet", "--json"], capsys))
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert (run["folder"], run["goodput"]) == (folder, summary["goodput"])
+    folder = str(tmp_path / "again")
+    only = ["--quick", "--only", "D8", "--jobs", "1", "--quiet", "--json"]
+    again = json.loads(out(["reproduce", "veth-bql", "--out", folder, *only], capsys))
+    written = json.loads((tmp_path / "again" / "reproduce.json").read_text(encoding="utf-8"))
+    assert again == {"folder": folder, **written}

@@ -39,13 +39,15 @@ def counter(result: tailback.Result, node: str, name: str) -> int:
 def test_three_lines_are_a_whole_path() -> None:
     plan = make_plan(loads(THREE_LINES))
     assert len(plan["nics"]) == 1
-    # 2 * 10 ns + 2.01728 us + 300 ns at 12.5 B/ns are 29,216 B; with 84 B and a packet 7 packets and 4,136 B.
-    xoff = 262_144 - 9 * (4194 - 20) - (4136 - 20)
+    # 2 * 10 ns + 2.01728 us + 300 ns at 12.5025 B/ns are 29,221 B; with 84 B and a packet 7 packets and
+    # 4,141 B.
+    xoff = 262_144 - 9 * (4194 - 20) - (4141 - 20)
     assert plan["nics"][0]["host_path"] == {
         "receive_buffer": {
             "lossless_size": 262_144,
             "lossy_size": 262_144,
             "cnp_threshold": 131_072,
+            "cnp_interval": None,
         },
         "receive_buffers": [
             {
@@ -165,7 +167,7 @@ def test_agents_watch_hosts_with_a_path() -> None:
         ),
         (
             ["host.path.receive_buffer={lossless_size: 20KB}"],
-            "host.path.receive_buffer.lossless_size: found 20KB, expected more than 41.682KB",
+            "host.path.receive_buffer.lossless_size: found 20KB, expected more than 41.687KB",
         ),
         (
             ["host.path.receive_buffer={xoff: 1MB}"],
@@ -177,7 +179,7 @@ def test_agents_watch_hosts_with_a_path() -> None:
         ),
         (
             ["host.path.receive_buffer={xon: 250KB}"],
-            "host.path.receive_buffer.xon: found 250KB, expected less than xoff, 220.462KB",
+            "host.path.receive_buffer.xon: found 250KB, expected less than xoff, 220.457KB",
         ),
         (
             ["host.path.receive_buffer={lossy_size: 20KB}"],
@@ -308,8 +310,8 @@ def test_least_thresholds_are_taken() -> None:
 def test_thresholds_of_every_buffer_are_shown() -> None:
     own = "host.path_by_host=[{hosts: h1, preset: pcie3-x8, receive_buffer: {lossless_size: 200KB}}]"
     text = show(loads(THREE_LINES, sets=[own]))
-    assert "158.318KB" in text
-    assert "220.462KB" in text
+    assert "158.313KB" in text
+    assert "220.457KB" in text
 
 
 def test_one_problem_hides_no_other() -> None:

@@ -50,7 +50,7 @@ DCQCN = {
     "rpg_ai_rate": 5,
     "rpg_hai_rate": 50,
     "rpg_max_rate": 0,
-    "byte_reset_unit_bytes": 1,
+    "byte_reset_unit_bytes": 64,
     "release_at_max_rate": True,
     "min_time_between_cnps": 4,
     "cnp_interval_per": "qp",
@@ -79,6 +79,7 @@ def test_everything_set() -> None:
     assert make_plan(loads(TEXT)) == {
         "name": "two",
         "seed": 7,
+        "clock_ppm": 100.0,
         "duration_ps": 3 * 10**9,
         "hosts": [{"name": f"h{i}", "nic": 0, "congestion": 0} for i in range(3)],
         "nics": [
@@ -96,6 +97,9 @@ def test_everything_set() -> None:
                     "adaptive_timeout": 5 * 10**8,
                     "retry_count": 2,
                     "nak_reaction": 0,
+                    "nak_delay": 0,
+                    "slow_restart": "loss",
+                    "losses_are_cnps": False,
                 },
                 "congestion": [{"dcqcn": DCQCN}],
                 "rhcc": None,
@@ -162,11 +166,11 @@ def test_defaults() -> None:
     ]
     assert plan["switch_models"][0]["pfc"]["xoff"] is None
     # (2 * 500 ns + 2017.28 ns + 300 ns) * 12.5 B/ns + 1122 B + 84 B are 38 packets of 1122 B and 36 B.
-    assert plan["links"][0]["headroom_bytes"] == (38 + 2) * 1102 + 36 - 20
+    assert plan["links"][0]["headroom_bytes"] == (38 + 2) * 1102 + 44 - 20
 
 
 def test_shared_is_what_headroom_leaves() -> None:
-    for sets, shared in (([], 16_000_000 - 2 * 44096), (["switch.lossless=[]"], 16_000_000)):
+    for sets, shared in (([], 16_000_000 - 2 * 44104), (["switch.lossless=[]"], 16_000_000)):
         assert make_plan(load("first-flow", sets=sets))["switch_models"][0]["shared_bytes"] == shared
     assert make_plan(load("roce-incast-lossless"))["switch_models"][0]["shared_bytes"] == 4 << 20
 
@@ -226,7 +230,8 @@ def test_integers_stay_integers() -> None:
         0.0,
         1.0,
         2.0,
-    }  # loss, p_max, alphas
+        100.0,
+    }  # loss, p_max, alphas, clocks
 
 
 def test_ecn_by_rate() -> None:

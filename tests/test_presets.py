@@ -9,7 +9,7 @@ import tailback
 from tailback.findings import findings
 from tailback.plan import make_plan
 from tailback.scenario import ScenarioError, load
-from tailback.scenario.presets import FABRICS, PRESETS
+from tailback.scenario.presets import FABRICS, NICS, PRESETS
 from tailback.scenario.show import show
 
 INCAST: dict[str, Any] = {
@@ -92,3 +92,24 @@ def test_values_of_another_rate_are_a_finding() -> None:
 
 def test_each_preset_has_its_sources() -> None:
     assert all(source for fills in PRESETS.values() for _, _, source in fills)
+
+
+def transport_of(preset: str, **host: Any) -> dict[str, Any]:
+    plan = make_plan(load({**INCAST, "preset": preset, **({"host": host} if host else {})}))
+    return dict(plan["nics"][0]["transport"])
+
+
+def test_nics_differ_in_what_follows_a_loss() -> None:
+    of = {name: transport_of(name) for name in NICS}
+    assert {name: one["slow_restart"] for name, one in of.items()} == {
+        "connectx-4-lx": "loss",
+        "connectx-5": "loss",
+        "connectx-6-dx": "timeout",
+        "bluefield": "timeout",
+        "ideal": "never",
+    }
+    assert [name for name, one in of.items() if one["losses_are_cnps"]] == ["connectx-5", "connectx-6-dx"]
+    assert [name for name, one in of.items() if one["nak_delay"]] == ["connectx-5"]
+    assert transport_of("connectx-5", transport={"nak_delay": "1us"})["nak_delay"] == 1_000_000
+    own = load({**INCAST, "preset": "connectx-5", "host": {"dcqcn": {"profile": "sigcomm15"}}})
+    assert make_plan(own)["nics"][0]["congestion"][0]["dcqcn"]["min_time_between_cnps"] == 50

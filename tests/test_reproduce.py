@@ -32,7 +32,7 @@ from tailback.running import RunFailed
 from tailback.scenario import ScenarioError, builtin_names, load
 
 NAME = "roce-rocks"
-IDS = [f"C{number}" for number in range(1, 12)] + ["C12a", "C12b", "C13"]
+IDS = ["C1", "C2", "C3", "C4", "C4b", *(f"C{number}" for number in range(5, 12)), "C12a", "C12b", "C13"]
 
 
 def made_up(**more: Any) -> Result:
@@ -136,7 +136,10 @@ def test_the_run_of_the_assumption_is_not_repeated() -> None:
     runner = Runner()
     reproduce(NAME, runner=runner)
     assert len(runner.asked) == len({(scenario, *sorted(sets.items())) for scenario, sets in runner.asked})
-    assert runner.asked[0] == ("roce-incast-lossless", {"run.duration": "6s"})
+    assert runner.asked[0] == (
+        "roce-incast-lossless",
+        {"host.dcqcn.clamp_tgt_rate": "true", "run.duration": "6s"},
+    )
 
 
 @pytest.mark.parametrize("name", sorted(library.published()))
@@ -468,3 +471,14 @@ def test_runs_in_processes_are_those_in_this_one(tmp_path: Path) -> None:
     for name in files[0]:
         if not name.endswith("timing.json"):
             assert (both[0] / name).read_bytes() == (both[1] / name).read_bytes(), name
+
+
+def test_a_chosen_bound_says_so_and_from_where_on_it_would_hold() -> None:
+    chosen = Check(measure="naks", at_most=2, chosen=True, why="words")
+    assert (chosen.met_from(1.0), chosen.met_from(3.0)) == ("", "; met from 3 on")
+    assert Check(measure="naks", at_most=2, why="a figure").met_from(3.0) == ""
+    given = Check(measure="naks", at_least=1, kind="calibrated", chosen=True, why="words")
+    claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[given])
+    assert claim.counted_as == "predicted", "what was fitted is no prediction's bound"
+    assert claim.model_copy(update={"checks": [given, chosen]}).counted_as == "predicted, bound chosen"
+    assert claim.model_copy(update={"checks": [chosen], "kind": "calibrated"}).counted_as == "calibrated"

@@ -169,7 +169,7 @@ traffic:
         ("switch: {pfc: {xoff: 2KiB}}", "switch.pfc.xon_offset: found 3KiB, expected at most xoff, 2KiB"),
         (
             "switch: {pfc: {xoff: 15.99MB}}",
-            "switch.pfc.xoff: found 15.99MB, expected at most 15.911808MB, what is shared of the buffer",
+            "switch.pfc.xoff: found 15.99MB, expected at most 15.911792MB, what is shared of the buffer",
         ),
         (
             "switch: {pfc: {headroom: lots}}",
@@ -182,7 +182,7 @@ traffic:
         ),
         (
             "switch: {shared: 15.95MB}",
-            "switch.shared: found 15.95MB, expected at most 15.911808MB, the buffer without headroom",
+            "switch.shared: found 15.95MB, expected at most 15.911792MB, the buffer without headroom",
         ),
         ("switch: {shared: 0}", "switch.shared: found 0, expected more than 0"),
         (
@@ -342,7 +342,7 @@ def test_set_wins_and_is_named() -> None:
         ("run={duration: 1ms", "--set run: not readable as YAML:"),
         (
             "run={duration: 1ms, sed: 1}",
-            "--set run.sed: found an unknown field, expected seed (or another of duration)",
+            "--set run.sed: found an unknown field, expected seed (or another of duration, clock_ppm)",
         ),
         ("run.seed", '--set: found "run.seed", expected path=value, such as traffic.0.qps=512'),
         ("=1", '--set: found "=1", expected path=value, such as traffic.0.qps=512'),

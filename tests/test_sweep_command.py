@@ -44,7 +44,7 @@ def asked(tmp_path: Path) -> Path:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process, which saves the start of others."""
-    monkeypatch.setattr("tailback.sweeps.carry_out.Processes", Threads)
+    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="found no such file, expected a sweep"):
         read_design(tmp_path / "t.yaml")
     file.write_text("- 1\n")
-    with pytest.raises(ScenarioError, match="expected a mapping with scenario and vary"):
+    with pytest.raises(ScenarioError, match="expected a mapping with scenario"):
         read_design(file)
 
 

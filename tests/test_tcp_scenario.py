@@ -197,7 +197,7 @@ def test_headroom_is_for_the_longest_packet_of_a_port() -> None:
         return int(plan["links"][0]["headroom_bytes"])
 
     # Packets of 1500 + 38 B with TCP, of 1024 + 98 B without; a RoCE packet of 4096 + 98 B is longer.
-    # 41,466 B in flight, 84 B of PFC and a packet: 28 of 1,538 B and 24 B, 38 of 1,122 B and 36 B.
-    assert headroom("1KiB", "tcp") == 30 * 1518 + 4
-    assert headroom("1KiB", "write") == 40 * 1102 + 16
+    # 41,474 B in flight, 84 B of PFC and a packet: 28 of 1,538 B and 32 B, 38 of 1,122 B and 44 B.
+    assert headroom("1KiB", "tcp") == 30 * 1518 + 12
+    assert headroom("1KiB", "write") == 40 * 1102 + 24
     assert headroom("4KiB", "tcp") == headroom("4KiB", "write")

@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tailback.astra.inputs import AstraOptions
+    from tailback.astra.run import run_astra
     from tailback.comparison import compare
     from tailback.controller import Controller, Link
     from tailback.fitting import fit
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from tailback.scenario import Scenario, ScenarioError
     from tailback.scenario.load import load
     from tailback.sweeps import sweep
+    from tailback.tuning import tune
 
     __version__: str
 
 _PLACES = {
+    "AstraOptions": "astra.inputs",
     "Controller": "controller",
     "Interrupted": "running",
     "Link": "controller",
@@ -39,12 +43,15 @@ _PLACES = {
     "fit": "fitting",
     "load": "scenario.load",
     "run": "running",
+    "run_astra": "astra.run",
     "run_hpcc": "hpcc.run",
     "sweep": "sweeps",
+    "tune": "tuning",
 }
 """The module of each name. It is loaded when the name is first used: all together take a second."""
 
 __all__ = [
+    "AstraOptions",
     "Controller",
     "Interrupted",
     "Link",
@@ -56,8 +63,10 @@ __all__ = [
     "fit",
     "load",
     "run",
+    "run_astra",
     "run_hpcc",
     "sweep",
+    "tune",
 ]
 
 

@@ -119,6 +119,9 @@ class HpccRecording:
     @property
     def origin_ns(self) -> int:
         """When the first flow starts."""
+    @property
+    def finished(self) -> list[tuple[int, int, int]]:
+        """Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns."""
 
 @final
 class HpccSimulation:
@@ -126,8 +129,17 @@ class HpccSimulation:
 
     def __init__(self, plan_json: str) -> None:
         """ValueError with one line where the plan is impossible."""
+    @staticmethod
+    def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> HpccSimulation:
+        """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+
+        ValueError with one line where a plan or a trace is impossible.
+        """
     def advance(self, max_events: int) -> Progress:
-        """Executes up to `max_events` events, without the interpreter's lock."""
+        """Executes up to `max_events` events, without the interpreter's lock.
+
+        ValueError with one line where the work cannot go on.
+        """
     def finish(self) -> HpccRecording:
         """Ends the run where it stands and hands over what was recorded; once."""
 
@@ -145,6 +157,17 @@ class Simulation:
         """Ends the capture, if there is one. OSError: it could not be written to its end."""
     def finish(self) -> Recording:
         """Ends the run where it stands and hands over what was recorded; once."""
+
+@final
+class Analysis:
+    """A capture that is being read."""
+
+    def __init__(self, path: str) -> None:
+        """ValueError with what was found where it is no capture; OSError."""
+    def advance(self, max_frames: int) -> tuple[int, bool]:
+        """Reads so many frames: bytes read so far, and whether the file ends. ValueError: it is broken."""
+    def finish(self) -> str:
+        """What was found, as JSON; once."""
 
 def settings() -> str:
     """All sections of settings, as JSON."""

@@ -41,6 +41,12 @@ FLOWS_BYTES = _limit(
 CONTROLLER_BYTES = _limit(_FILES, "A controller in Python", 1 << 20, "bytes", "they have some hundred lines")
 HPCC_CONFIG_BYTES = _limit(_FILES, "config.txt and trace.txt", 1 << 20, "bytes", "65,536 nodes take 400 KB")
 HPCC_TOPOLOGY_BYTES = _limit(_FILES, "topology.txt", 64 << 20, "bytes", "a million links take 40 MB")
+ASTRA_TRACE_BYTES = _limit(
+    _FILES, "A rank's Chakra trace (.et)", 1 << 30, "bytes", "ten million nodes of a hundred bytes"
+)
+ASTRA_JSON_BYTES = _limit(
+    _FILES, "ASTRA-sim's JSON files", 16 << 20, "bytes", "groups of 65,536 ranks take some megabytes"
+)
 RESULT_BYTES = _limit(
     _FILES,
     "A file in the folder of a run, as it is and unpacked",

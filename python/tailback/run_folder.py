@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tailback.astra.setup import FILES as ASTRA_FILES
+from tailback.astra.setup import AstraSetup
 from tailback.files import read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
@@ -166,6 +168,7 @@ def _read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:
         FileNotFoundError: names the file that is missing.
     """
     forms: list[tuple[tuple[str, ...], Callable[[Path, Mapping[str, Any]], Setup]]] = [
+        (ASTRA_FILES, AstraSetup.read),
         (HPCC_FILES, HpccSetup.read),
         (("scenario.yaml", "plan.json"), ScenarioSetup.read),
     ]

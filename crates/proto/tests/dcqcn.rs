@@ -107,6 +107,7 @@ fn additive_then_hyper_increase() {
         clamp_tgt_rate: true,
         rate_to_set_on_first_cnp: 1000,
         rpg_byte_reset: 1_000_000,
+        byte_reset_unit_bytes: 1,
         ..connectx()
     });
     let mut rp = after_first_cnp(&p);
@@ -250,6 +251,20 @@ fn a_long_silence_is_replayed_as_its_parts_would_be() {
 }
 
 #[test]
+fn a_silence_of_weeks_costs_nothing_whatever_the_threshold() {
+    // 10^12 periods of the timer, of which the counter has 2^32. Without the skip this does not end.
+    for rpg_threshold in [u32::MAX, u32::MAX - 1] {
+        let p = resolved(&DcqcnParameters { rpg_time_reset: 1, rpg_threshold, ..connectx() });
+        let mut rp = after_first_cnp(&p);
+        rp.catch_up(&p, us(1_000_000_000_000));
+        let cut = rp.rate();
+        rp.on_cnp(&p, us(1_000_000_000_001));
+        rp.catch_up(&p, us(1_000_000_000_010));
+        assert!(rp.rate() < cut, "it still hears");
+    }
+}
+
+#[test]
 fn the_byte_counters_unit_is_a_reading() {
     let target_after_1_mb = |unit| {
         let p = resolved(&DcqcnParameters {
@@ -292,6 +307,7 @@ fn the_timer_goes_on_once_its_increases_count_again() {
         rate_to_set_on_first_cnp: 1000,
         rpg_ai_rate: 0,
         rpg_byte_reset: 1000,
+        byte_reset_unit_bytes: 1,
         release_at_max_rate: false,
         ..connectx()
     });

@@ -373,6 +373,39 @@ fn a_gap_is_named_once() {
 }
 
 #[test]
+fn the_nak_of_a_gap_takes_a_slow_path() {
+    let mut end = Alone::with(&[Connection { nak_delay: Time::from_us(20), ..connection() }]);
+    end.gets(Opcode::WriteOnly, RECEIVES_FROM + 1, reth(0x4000, KEY, 10), 10);
+    assert_eq!(end.sends(), [""; 0], "it is on its way");
+    end.passes(Time::from_us(20));
+    assert_eq!(end.sends(), ["Acknowledge 500 0x60 msn 0"]);
+    // A gap that is filled meanwhile has none.
+    end.gets(Opcode::WriteOnly, RECEIVES_FROM, reth(0x4000, KEY, 10), 10);
+    end.gets(Opcode::WriteOnly, RECEIVES_FROM + 2, reth(0x4000, KEY, 10), 10);
+    end.gets(Opcode::WriteOnly, RECEIVES_FROM + 1, reth(0x4000, KEY, 10), 10);
+    end.passes(Time::from_us(40));
+    assert_eq!(end.sends(), ["Acknowledge 501 0x1f msn 2"]);
+    assert_eq!(end.nic.counters().out_of_sequence, 2);
+}
+
+#[test]
+fn losses_may_be_cnps_to_the_reaction_point() {
+    for losses_are_cnps in [false, true] {
+        let mut end = Alone::with(&[Connection { losses_are_cnps, ..connection() }]);
+        end.post(write(None), 3000);
+        end.sends();
+        end.gets_syndrome(101, Syndrome::Nak(NakCode::PsnSequenceError));
+        end.sends();
+        end.passes(Time::from_us(200));
+        end.sends();
+        let counters = end.nic.counters();
+        assert_eq!((counters.packet_seq_err, counters.local_ack_timeout_err), (1, 1));
+        let expected = if losses_are_cnps { (2, 1) } else { (0, 0) };
+        assert_eq!((counters.rp_cnp_handled, counters.roce_slow_restart_cnps), expected);
+    }
+}
+
+#[test]
 fn without_a_receive_an_rnr_nak_says_so_and_silence_follows() {
     let mut end = Alone::new();
     end.gets(Opcode::SendOnly, 500, Extension::None, 1);

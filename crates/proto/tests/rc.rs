@@ -11,6 +11,7 @@ const PARAMETERS: RcParameters = RcParameters {
     ack_timeout: Time::from_us(1000),
     first_timeout: Time::from_us(100),
     retry_count: 7,
+    slow_restart: SlowRestart::Never,
 };
 /// One way.
 const DELAY: Time = Time::from_us(5);
@@ -279,6 +280,59 @@ fn a_nak_of_what_was_not_sent_yet_only_acknowledges() {
     // It is still the fourth packet that asks for an ACK: nothing began anew.
     let asks: Vec<bool> = (0..2).map(|_| requester.send(&PARAMETERS, Time(2), false).ack_request).collect();
     assert_eq!(asks, [false, true]);
+}
+
+/// What goes at once: packets and whether the last one asks for an ACK.
+fn goes(requester: &mut Requester, p: &RcParameters) -> (u64, bool) {
+    let (first, mut asks) = (requester.next_sequence(), false);
+    while requester.has_work() {
+        asks = requester.send(p, Time(2), false).ack_request;
+    }
+    (requester.next_sequence() - first, asks)
+}
+
+#[test]
+fn after_a_loss_one_packet_goes_and_twice_as_many_each_round_trip() {
+    let p = RcParameters { ack_every: 100, slow_restart: SlowRestart::Loss, ..PARAMETERS };
+    let mut requester = after_sending(50, 64);
+    assert_eq!(requester.on_nak(&p, Time(1), 10), 10);
+    let mut acknowledged = 10;
+    for expected in [1, 2, 4, 8, 16] {
+        assert_eq!(goes(&mut requester, &p), (expected, true), "the last one that may go asks for an ACK");
+        acknowledged += expected;
+        requester.on_ack(&p, Time(2), acknowledged as u32 - 1);
+    }
+    // 41 are acknowledged, and 32 more than the 64 posted may go: it is over, and what is posted now goes at once.
+    assert_eq!(goes(&mut requester, &p).0, 64 - 41);
+    requester.post(500);
+    assert_eq!(goes(&mut requester, &p).0, 500);
+}
+
+#[test]
+fn a_second_loss_begins_anew() {
+    let p = RcParameters { slow_restart: SlowRestart::Loss, ..PARAMETERS };
+    let mut requester = after_sending(8, 8);
+    requester.on_nak(&p, Time(1), 0);
+    goes(&mut requester, &p);
+    requester.on_ack(&p, Time(2), 0);
+    assert_eq!(goes(&mut requester, &p).0, 2);
+    requester.on_nak(&p, Time(3), 2);
+    assert_eq!(goes(&mut requester, &p), (1, true));
+}
+
+#[test]
+fn what_restarts_slowly_is_a_setting() {
+    for (slow_restart, after_nak, after_timeout) in
+        [(SlowRestart::Never, 8, 8), (SlowRestart::Timeout, 8, 1), (SlowRestart::Loss, 1, 1)]
+    {
+        let p = RcParameters { slow_restart, ..PARAMETERS };
+        let mut requester = after_sending(8, 8);
+        requester.on_nak(&p, Time(1), 0);
+        assert_eq!(goes(&mut requester, &p).0, after_nak, "{slow_restart:?}");
+        let mut requester = after_sending(8, 8);
+        assert_eq!(requester.on_timeout(&p, Time::from_us(200)), Timeout::Retry);
+        assert_eq!(goes(&mut requester, &p).0, after_timeout, "{slow_restart:?}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tailback_proto::aqm::qdisc::{Discipline, OwnStatistics, Qdisc};
 use tailback_proto::aqm::red::{Red, RedArguments, RedStatistics};
 use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::aqm::tbf::TbfParameters;
-use tailback_proto::transport::rc::{RcParameters, Requester, Responder, Verdict};
+use tailback_proto::transport::rc::{RcParameters, Requester, Responder, SlowRestart, Verdict};
 use tailback_proto::units::{Bytes, Rate, Time};
 
 /// RXE_MAX_UNACKED_PSNS and RXE_INFLIGHT_SKBS_PER_QP_HIGH.
@@ -76,6 +76,7 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
         ack_timeout: timeout,
         first_timeout: timeout,
         retry_count: u32::MAX - 1,
+        slow_restart: SlowRestart::Never,
     };
     let mut tbf = Qdisc::from(Discipline::tbf(&TBF, child.into()));
     let mut qps: Vec<QueuePair> = (0..queue_pairs)

@@ -5,8 +5,12 @@ use arrow_array::{ArrayRef, Int64Array, UInt32Array, UInt64Array, UInt8Array};
 use arrow_pyarrow::ToPyArrow;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use std::sync::Arc;
+use tailback_sim::compat::astra::Astra;
 use tailback_sim::compat::hpcc::{self, Fct, HpccPlan, PfcEvent};
+use tailback_sim::plan::PlanError;
+use tailback_sim::work::Finished;
 
 use crate::{failed, finished, tables, Progress, Recording};
 
@@ -22,6 +26,7 @@ pub struct HpccRecording {
     qlen: String,
     #[pyo3(get)]
     origin_ns: u64,
+    finished: Vec<Finished>,
 }
 
 #[pymethods]
@@ -30,6 +35,12 @@ impl HpccRecording {
     #[getter]
     fn fct<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.fct.to_pyarrow(py)
+    }
+
+    /// Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns.
+    #[getter]
+    fn finished(&self) -> Vec<(u32, u64, u64)> {
+        self.finished.iter().map(|one| (one.rank, one.at.ps() / 1000, one.computed.ps() / 1000)).collect()
     }
 
     /// A row a PFC frame received.
@@ -53,24 +64,52 @@ impl HpccSimulation {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
+    /// A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+    ///
+    /// ValueError with one line where a plan or a trace is impossible.
+    #[staticmethod]
+    fn of_astra(
+        py: Python<'_>,
+        plan_json: &str,
+        astra_json: &str,
+        traces: Vec<PyBackedBytes>,
+    ) -> PyResult<Self> {
+        let make = || {
+            let plan = HpccPlan::from_json(plan_json)?;
+            let astra = serde_json::from_str(astra_json).map_err(|e| PlanError::Format(e.to_string()))?;
+            let traces: Vec<&[u8]> = traces.iter().map(|trace| &**trace).collect();
+            hpcc::HpccSimulation::with_work(&plan, Box::new(Astra::new(astra, &traces)?))
+        };
+        py.detach(make)
+            .map(|simulation| HpccSimulation(Some(simulation)))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
     /// Executes up to `max_events` events, without the interpreter's lock.
+    ///
+    /// ValueError with one line where the work cannot go on.
     fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<Progress> {
         let simulation = self.0.as_mut().ok_or_else(finished)?;
-        Ok(py.detach(|| simulation.advance(max_events)).into())
+        let progress = py.detach(|| simulation.advance(max_events)).into();
+        match simulation.problem() {
+            Some(problem) => Err(PyValueError::new_err(problem.to_string())),
+            None => Ok(progress),
+        }
     }
 
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<HpccRecording> {
         let simulation = self.0.take().ok_or_else(finished)?;
-        let (recording, fct, pfc, qlen, origin_ns) = py
+        let (recording, fct, pfc, recorded) = py
             .detach(|| {
                 let recorded = simulation.finish();
                 let recording = Recording::new(&recorded.recording)?;
                 let (fct, pfc) = (fct_table(&recorded.fct)?, pfc_table(&recorded.pfc)?);
-                Ok((recording, fct, pfc, recorded.qlen, recorded.origin_ns))
+                Ok((recording, fct, pfc, recorded))
             })
             .map_err(failed)?;
-        Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, qlen, origin_ns })
+        let hpcc::HpccRecording { qlen, origin_ns, finished, .. } = recorded;
+        Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, qlen, origin_ns, finished })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The Python module `tailback._engine`: a thin layer over `tailback_sim`. Nothing is decided here.
 
+mod analysis;
 mod controllers;
 mod hpcc;
 mod memory;
@@ -195,7 +196,7 @@ fn failed(error: Failure) -> PyErr {
 }
 
 /// As Python has it: the number, and its text alone.
-fn os_error(error: std::io::Error) -> PyErr {
+pub(crate) fn os_error(error: std::io::Error) -> PyErr {
     match error.raw_os_error() {
         Some(number) => {
             let text = error.to_string();
@@ -247,6 +248,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
+    module.add_class::<analysis::Analysis>()?;
     module.add_class::<hpcc::HpccRecording>()?;
     module.add_class::<hpcc::HpccSimulation>()
 }

@@ -29,6 +29,7 @@ pub mod record;
 mod run;
 pub mod settings;
 mod simulation;
+pub mod work;
 mod workload;
 mod world;
 

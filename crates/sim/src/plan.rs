@@ -73,6 +73,8 @@ pub struct Plan {
     pub seed: u64,
     /// Simulated time to run for.
     pub duration_ps: u64,
+    /// Each port's clock is drawn from so many millionths below and above its link's rate.
+    pub clock_ppm: f64,
     /// Hosts.
     pub hosts: Vec<HostPlan>,
     /// Kinds of NIC, named by index.
@@ -148,6 +150,9 @@ impl Plan {
         let horizon = EventQueue::HORIZON.0 / 2;
         if self.duration_ps == 0 || self.duration_ps > horizon {
             return Err(impossible("duration_ps", format!("{} is not in 1 to {horizon}", self.duration_ps)));
+        }
+        if !(0.0..=1000.0).contains(&self.clock_ppm) {
+            return Err(impossible("clock_ppm", "expected 0 to 1000"));
         }
         self.check_limits()?;
         if self.hosts.len() > u16::MAX as usize {

@@ -168,6 +168,7 @@ impl Simulation {
             Event::ProbeAnswer(packet) => {
                 world.nics.on_probe_answer(&mut world.fabric, &mut world.tcp, packet)
             }
+            Event::DelayedNak(packet) => world.nics.on_delayed_nak(&mut world.fabric, &mut world.tcp, packet),
             Event::AgentSample(agent) => {
                 world.agents[agent as usize].on_sample(&mut world.fabric.run, &mut world.nics, agent)
             }

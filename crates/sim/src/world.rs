@@ -12,6 +12,7 @@ use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{Controller, Link as SendersLink};
 use tailback_proto::units::{Rate, Time};
 
+use crate::engine::{stream, uniform};
 use crate::event::MAX_INDEX;
 use crate::fabric::build::NewPort;
 use crate::fabric::classes::{class_table, mask, Classes, ONE_CLASS};
@@ -148,6 +149,8 @@ impl World {
                 peer: end.peer,
                 stream: end.stream,
                 rate: link.rate,
+                clock_ppm: plan.clock_ppm
+                    * (2.0 * uniform(&mut stream(plan.seed, "clock", end.stream)) - 1.0),
                 delay: link.delay,
                 latency,
                 loss: link.loss,
@@ -255,6 +258,8 @@ fn nic_model(
     Ok(NicModel {
         rc: plan.transport.connection(),
         nak_reaction: plan.transport.nak_reaction,
+        nak_delay: plan.transport.nak_delay,
+        losses_are_cnps: plan.transport.losses_are_cnps,
         congestion: congestion.map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc

@@ -92,6 +92,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
         name: "veth".into(),
         seed: 1,
         duration_ps: 3_000 * MS,
+        clock_ppm: 0.0,
         hosts: vec![],
         nics: vec![],
         switches: vec![],
@@ -106,7 +107,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
         tcp_connections: vec![],
         link_events: vec![],
         veth: Some(veth),
-        record: RecordParameters { max_bins: 100, qps: 0 },
+        record: RecordParameters { max_bins: 100, qps: 0, queues: None },
     }
 }
 

@@ -2,6 +2,7 @@
 //! coverage for as long as one lets it.
 
 mod aqm;
+mod captures;
 #[path = "../../../crates/sim/tests/common/mod.rs"]
 mod common;
 mod congestion;

@@ -3,7 +3,9 @@
 
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Span};
-use tailback_proto::transport::rc::{Outgoing, RcParameters, Requester, Responder, Timeout, Verdict};
+use tailback_proto::transport::rc::{
+    Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, Verdict,
+};
 use tailback_proto::transport::tcp::{
     AckSegment, ControlParameters, CubicParameters, DataSegment, DctcpParameters, SackBlocks, TcpParameters,
     TcpReceiver, TcpSender,
@@ -43,6 +45,8 @@ struct Rc {
     first_timeout: Magnitude<44>,
     #[generator(0..=7)]
     retry_count: u32,
+    #[generator(0..3usize)]
+    slow_restart: usize,
 }
 
 impl Rc {
@@ -52,6 +56,7 @@ impl Rc {
             ack_timeout: Time(self.timeout.positive()),
             first_timeout: Time(self.first_timeout.positive().min(self.timeout.positive())),
             retry_count: self.retry_count,
+            slow_restart: SlowRestart::ALL[self.slow_restart],
         }
     }
 }

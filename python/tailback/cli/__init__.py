@@ -24,10 +24,13 @@ from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
+    "astra": "Run ASTRA-sim's inputs as they are.",
     "report": "Write the report of a run.",
     "sweep": "Run a scenario at many points and seeds, and say what is noise.",
     "fit": "Infer settings from what a lab measured, and predict the rest.",
+    "tune": "Look for the settings that serve several workloads best.",
     "explain": "Say where a run is stuck, and what shows it.",
+    "analyze": "Say what a capture of RoCEv2 traffic tells.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of hosts and switches as their tools do.",

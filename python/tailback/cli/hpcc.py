@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailback.cli.command import command_app
-from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.common import AsJson, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.hpcc.inputs import load_inputs
@@ -24,12 +24,13 @@ def hpcc(
     out: Out = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run the files of the HPCC ns-3 simulator as they are.
 
     Config, topology and flows are read as there. The folder gets fct.txt and pfc.txt in that simulator's
     format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early
-    and keeps what was simulated.
+    and keeps what was simulated. --json prints the summary and the folder.
     """
     with bad_input():
         inputs = load_inputs(config)
@@ -38,4 +39,4 @@ def hpcc(
         with result_folder(out, inputs.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, inputs.name, *span_ps(inputs)) if bar else None
             result = even_in_part(lambda: run_hpcc(inputs, out=folder, progress=steps, report=not no_report))
-    raise typer.Exit(conclude(result, folder.given, quiet))
+    raise typer.Exit(conclude(result, folder.given, quiet, as_json))

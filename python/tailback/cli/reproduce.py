@@ -8,7 +8,7 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import Out, bad_input, cores, result_folder, say
+from tailback.cli.common import AsJson, Out, bad_input, cores, result_folder, say, say_json
 from tailback.cli.progress import of_all, progress_bar
 from tailback.reproduce import ALL, names, planned_runs, reproduce_all
 from tailback.reproduce import reproduce as repeat
@@ -37,10 +37,11 @@ def reproduce(
         typer.Option("--jobs", min=1, max=256, metavar="N", help="Runs at a time; default: a core each."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Repeat a published experiment, or all, and check its claims.
 
-    Each claim is set against what was measured: met, or missed.
+    Each claim is set against what was measured: met, or missed. --json prints reproduce.json and the folder.
     """
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
     jobs = jobs or cores()
@@ -55,7 +56,9 @@ def reproduce(
                 done = reproduce_all(folder, strict, quick, jobs, progress)
             else:
                 done = repeat(name, folder, strict, quick, ids, jobs, progress)
-    say(
-        [] if quiet else done.tables(), str(folder.given) if quiet else f"\n{folder.given / 'reproduce.html'}"
-    )
+    if as_json:
+        say_json({"folder": str(folder.given), **done.as_json()})
+    else:
+        where = str(folder.given) if quiet else f"\n{folder.given / 'reproduce.html'}"
+        say([] if quiet else done.tables(), where)
     raise typer.Exit(signals.status() if done.interrupted else done.exit_status)

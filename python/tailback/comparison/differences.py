@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from tailback import explain, noise
+from tailback.astra.setup import AstraSetup
 from tailback.comparison.sides import Side
 from tailback.findings import findings
 from tailback.hpcc.setup import HpccSetup
@@ -58,9 +59,13 @@ def _settings(result: Recorded) -> Iterator[tuple[str, str]]:
     if isinstance(result.setup, ScenarioSetup):
         yield from ((name, _plain(value)) for name, value in flat(result.setup.scenario))
     elif isinstance(result.setup, HpccSetup):
+        if isinstance(result.setup, AstraSetup):
+            own = result.setup.astra.plan() | {"files": len(result.setup.astra.traces)}
+            yield from ((name, _plain(value)) for name, value in flat(own))
         yield from ((key, str(value)) for key, value in result.setup.inputs.config.values.items())
         for name in ("topology.txt", "flow.txt"):
-            yield name, f"{len(result.setup.files[name])} B"
+            if name in result.setup.files:
+                yield name, f"{len(result.setup.files[name])} B"
 
 
 def _plain(value: Any) -> str:

@@ -9,20 +9,19 @@ from tailback.explain.veth import page as _veth_page
 from tailback.explain.veth import verdict as _veth_verdict
 from tailback.explain.words import Page, as_data, as_text, page
 from tailback.recorded.run import Recorded
-from tailback.summary import summarise
 
 __all__ = ["Page", "Verdict", "as_data", "as_text", "explain", "page", "page_of"]
 
 
 def explain(result: Recorded) -> Verdict:
     """Where a run is stuck, and how sure that is."""
-    if summarise(result)["veth"] is not None:
+    if result.meta.get("veth") is not None:
         return _veth_verdict(result)
     return _explain(Observed(result))
 
 
 def page_of(result: Recorded) -> Page:
     """The page of a run, whatever it is made of."""
-    if summarise(result)["veth"] is not None:
+    if result.meta.get("veth") is not None:
         return _veth_page(result)
     return page(explain(result))

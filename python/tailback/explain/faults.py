@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from tailback import text
 
 if TYPE_CHECKING:
-    from tailback.explain.observed import Observed
+    from tailback.explain.observed import Observed, Port
 
 
 def deadlock(seen: Observed) -> tuple[str, str] | None:
@@ -28,12 +28,12 @@ def failed(seen: Observed) -> tuple[int, int]:
     return int(pc.sum(pc.equal(states, "failed")).as_py() or 0), len(states)
 
 
-def without_headroom(seen: Observed) -> dict[str, str]:
+def without_headroom(seen: Observed) -> dict[Port, str]:
     """Ports that dropped packets of a lossless priority, each with what was said of it."""
     found = {}
     for fault in seen.meta["faults"]:
         if fault["kind"] == "lossless_drop":
-            found[fault["where"].partition("/")[0]] = fault["text"]
+            found[fault["node"], fault["peer"]] = fault["text"]
     return found
 
 

@@ -178,6 +178,27 @@ class Observed:
                 found[queue["node"], queue["peer"]].append(queue)
         return found
 
+    @cached_property
+    def send_of(self) -> dict[str, list[str]]:
+        """Series of the send queues of each host."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for queue in self.queues:
+            if queue["kind"] == "send":
+                found[queue["node"]].append(queue["queue"])
+        return found
+
+    def has_queue(self, port: Port) -> bool:
+        """Whether the queue before a port was recorded."""
+        return self._result.records_all or port in self.egress_of
+
+    def marked(self, port: Port) -> float:
+        """Packets that a port marked, in the span; of queues without series in the whole run."""
+        if self._result.records_all:
+            return self.port_total(port, "ecn_marked")
+        node, peer = port
+        counted = self.counters.get((node, f"{node}:{peer}"), {})
+        return sum(value for name, value in counted.items() if is_counter(name, "ecn_marked_tc_", ""))
+
     def port_sum(self, port: Port, metric: str) -> float:
         """A metric of all egress queues of a port: means over the span added up."""
         return sum(self.mean(queue["queue"], metric) for queue in self.egress_of.get(port, []))
@@ -347,20 +368,20 @@ class Observed:
         """Packets that left a port and came with errors, in the whole run: nobody's buffer was too small."""
         found: dict[Port, int] = defaultdict(int)
         for one in self.meta["drops"]:
-            node, _, rest = one["where"].partition(":")
             if one["reason"] == LOST:
-                found[node, rest.partition("/")[0]] += one["packets"]
+                found[one["node"], one["peer"]] += one["packets"]
         return found
 
     @cached_property
     def sent_by(self) -> dict[Port, int]:
         """Bytes that each port sent in the whole run."""
         found: dict[Port, int] = defaultdict(int)
-        for (node, port), counted in self.counters.items():
-            _, _, peer = port.partition(":")
-            for name, value in counted.items():
-                if peer and is_counter(name, "tx_prio", "_bytes"):
-                    found[node, peer] += value
+        for wire in self.network.wires:
+            for node, peer in ((wire.a, wire.b), (wire.b, wire.a)):
+                counted = self.counters.get((node, f"{node}:{peer}"), {})
+                found[node, peer] += sum(
+                    value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes")
+                )
         return found
 
     def is_one_of_several(self, port: Port) -> bool:
@@ -475,4 +496,4 @@ class Observed:
 
 def is_counter(name: str, begin: str, end: str) -> bool:
     """Whether a counter is one of these of any priority: `tx_prio3_bytes`."""
-    return name.startswith(begin) and name.endswith(end) and name[len(begin) : -len(end)].isdigit()
+    return name.startswith(begin) and name.endswith(end) and name[len(begin) : len(name) - len(end)].isdigit()

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tailback import text
 from tailback.explain import faults
 from tailback.explain.bridge import core_shares
-from tailback.explain.observed import Pair, is_counter
+from tailback.explain.observed import Pair, Port, is_counter
 from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
 from tailback.recorded.setup import ROCE, TCP
 
@@ -207,9 +207,8 @@ class Senders:
         for link in links:
             node, peer = link.ends
             for port in ((peer, node), (node, peer)):
-                where = ":".join(port)
-                if where in self.without_headroom:
-                    return Stage("headroom", where, again, True, [sent], again, port=port)
+                if port in self.without_headroom:
+                    return Stage("headroom", ":".join(port), again, True, [sent], again, port=port)
         lost = {link.ends: self.seen.lost_on_wire[link.ends] for link in links}
         worst = max(lost, key=lambda port: lost[port])
         if not lost[worst]:
@@ -219,7 +218,7 @@ class Senders:
         return Stage("loss", where, again, True, figures, again, port=worst)
 
     @cached_property
-    def without_headroom(self) -> dict[str, str]:
+    def without_headroom(self) -> dict[Port, str]:
         """Ports that dropped where nothing may be dropped."""
         return faults.without_headroom(self.seen)
 

@@ -18,8 +18,8 @@ from tailback.scenario import Problem, ScenarioError, load
 from tailback.scenario.document import Document, from_python
 from tailback.scenario.errors import dotted
 from tailback.seeds import parse
+from tailback.sweeps.asked import Asked, content_of
 from tailback.sweeps.points import Point, Range, as_text, vary_of
-from tailback.sweeps.reading import beside, content_of, document_of, validated
 from tailback.sweeps.shown import DEFAULT, Shown, shown_of
 from tailback.units import DURATION, RATE, SIZE
 
@@ -64,13 +64,11 @@ class Free(_Part):
 
     def value(self, share: float) -> float:
         """The value at a share of the way, in seconds, bytes, bit/s, Hz or as a number."""
-        kind, low, high = self.range.ends()
-        at = low * (high / low) ** share if self.scale == "log" else low + share * (high - low)
-        return float(at) * (1e-12 if kind is DURATION else 1.0)
+        return self._base(share) * (1e-12 if self.range.kind is DURATION else 1.0)
 
     def words(self, share: float) -> str:
         """The same for a person."""
-        kind, value = self.range.ends()[0], self.value(share)
+        kind, value = self.range.kind, self.value(share)
         if kind is DURATION:
             return text.duration(value)
         if kind is SIZE:
@@ -82,12 +80,11 @@ class Free(_Part):
 
     def setting(self, share: float) -> str:
         """The same as after --set, to four digits: what differs by less is the same run."""
-        kind, low, high = self.range.ends()
-        if kind is None:
-            at = float(self.range.at(share))
-            return str(round(at)) if isinstance(low, int) and isinstance(high, int) else f"{at:.4g}"
-        at = low * (high / low) ** share if self.scale == "log" else low + share * (high - low)
-        return kind.format(round(min(max(float(f"{at:.4g}"), low), high)))
+        return self.range.text(float(f"{self._base(share):.4g}"))
+
+    def _base(self, share: float) -> float:
+        low, high = self.range.ends()
+        return low * (high / low) ** share if self.scale == "log" else low + share * (high - low)
 
 
 class Observation(_Part):
@@ -227,31 +224,37 @@ def read_fit(measured: Measured, more: Mapping[str, Any]) -> Fit:
     Raises:
         ScenarioError: with all problems, a line each.
     """
-    document = _document(measured)
+    read = _read(measured)
+    document = read.document
     if isinstance(document.data, list):
-        document = Document(
-            {"observations": document.data}, {("observations", *at): o for at, o in document.origins.items()}
-        )
+        origins: dict[tuple[str | int, ...], str] = {
+            ("observations", *at): origin for at, origin in document.origins.items()
+        }
+        document = Document({"observations": document.data}, origins | {(): document.origin(())})
     if not isinstance(document.data, dict):
-        raise ScenarioError(
-            [Problem(document.origin(()), (), "found no observations, expected a mapping or a list of them")]
-        )
-    if isinstance(document.data.get("scenario"), (str, dict)) and isinstance(measured, (str, os.PathLike)):
-        document.data["scenario"] = beside(document.data["scenario"], Path(measured).parent)
+        text = "found no observations, expected a mapping or a list of them"
+        raise ScenarioError([Problem(document.origin(()), (), text)])
+    if "scenario" in document.data:
+        document.data["scenario"] = read.beside(document.data["scenario"])
     given = from_python(dict(more))
     document.data |= given.data
     document.origins = {at: o for at, o in document.origins.items() if not at or at[0] not in given.data}
-    return validated(Fit, document, _check)
+    read = Asked(document, read.folder)
+    asked = read.as_a(Fit)
+    with read.placing():
+        _check(asked)
+    return asked
 
 
-def _document(measured: Measured) -> Document:
+def _read(measured: Measured) -> Asked:
     what = "observations"
-    if isinstance(measured, Mapping):
-        return document_of(measured, what)
     if isinstance(measured, (str, os.PathLike)):
         path = Path(measured)
-        return _rows(path, content_of(path, what)) if path.suffix == ".csv" else document_of(path, what)
-    return from_python({"observations": list(measured)})
+        if path.suffix == ".csv":
+            return Asked(_rows(path, content_of(path, what)), path.parent)
+    elif not isinstance(measured, Mapping):
+        return Asked.read({"observations": list(measured)}, what)
+    return Asked.read(measured, what)
 
 
 def _rows(path: Path, content: bytes) -> Document:

@@ -47,25 +47,42 @@ def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> Hpcc
     Raises:
         InputError: a file is missing or not what it should be; one line says where.
     """
+    inputs, texts = _load(config, tuple(COPIES), beside)
+    inputs.flows = read_flows(*texts["FLOW_FILE"], inputs.topology)
+    if "TRACE_FILE" in texts:
+        read_trace(*texts["TRACE_FILE"])
+    return inputs
+
+
+def load_network(config: str | os.PathLike[str], *, beside: bool = False) -> HpccInputs:
+    """As `load_inputs`, of the network alone: no flows, and no packets to trace.
+
+    Raises:
+        InputError: as `load_inputs`.
+    """
+    return _load(config, ("TOPOLOGY_FILE",), beside)[0]
+
+
+def _load(
+    config: str | os.PathLike[str], keys: tuple[str, ...], beside: bool
+) -> tuple[HpccInputs, dict[str, tuple[str, bytes]]]:
+    """config.txt with the topology, and name and bytes of the file of each key."""
     path = Path(config)
     file = named(path)
     data = read_bytes(path, HPCC_CONFIG_BYTES, file)
     read = read_config(file, data)
     texts, files, warnings = {}, {}, list(read.warnings)
-    for key, copy in COPIES.items():
+    for key in keys:
         if not read[key]:
             continue  # TRACE_FILE may be left out: no trace is written
         found, more = _find(read, key, path.parent, beside)
         token = f"token '{_word(read, key)}': "
         texts[key] = (named(found), read_bytes(found, LIMITS[key], read.places[key], token))
-        files[copy] = texts[key][1]
+        files[COPIES[key]] = texts[key][1]
         warnings += more
     topology = read_topology(*texts["TOPOLOGY_FILE"])
-    flows = read_flows(*texts["FLOW_FILE"], topology)
-    if "TRACE_FILE" in texts:
-        read_trace(*texts["TRACE_FILE"])
-    files[CONFIG] = _renamed(data, read)
-    return HpccInputs(_name(path), read, topology, flows, files, warnings)
+    files[CONFIG] = _renamed(data, read, keys)
+    return HpccInputs(_name(path), read, topology, [], files, warnings), texts
 
 
 def _word(config: Config, key: str) -> str:
@@ -93,9 +110,9 @@ def _equal(one: Path, other: Path, most: int) -> bool:
     return one.samefile(other) or read_file(one, most) == read_file(other, most)
 
 
-def _renamed(data: bytes, config: Config) -> bytes:
-    """config.txt with the names of the copies; not a byte of the rest is changed."""
-    wanted = {config.spans[key]: copy.encode() for key, copy in COPIES.items() if key in config.spans}
+def _renamed(data: bytes, config: Config, keys: tuple[str, ...]) -> bytes:
+    """config.txt with the names of the copies of what keys name; not a byte of the rest is changed."""
+    wanted = {config.spans[key]: COPIES[key].encode() for key in keys if key in config.spans}
     parts, end = [], 0
     for index, match in enumerate(re.finditer(rb"\S+", data)):
         if index in wanted:
@@ -110,4 +127,4 @@ def _name(path: Path) -> str:
     return folder if path.name == CONFIG and folder else path.stem
 
 
-__all__ = ["CONFIG", "HpccInputs", "InputError", "load_inputs"]
+__all__ = ["CONFIG", "HpccInputs", "InputError", "load_inputs", "load_network"]

@@ -44,6 +44,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
     return {
         "name": inputs.name,
         "seed": 1,
+        "clock_ppm": 0.0,
         "duration_ps": span_ps(inputs)[1] - first * PS,
         "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
         "nics": [_nic(inputs, marks) for _ in kinds],

@@ -18,7 +18,8 @@ HPCC_LINE_RATES = {rate * 10**9 for rate in (25, 50, 100, 200, 400)}
 TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8, PINT: 2}
 """In-band telemetry in each packet by CC_MODE; other modes have none."""
 RESERVE_BYTES = 4096
-LATEST_END_NS = 36_000 * 10**9
+LATEST_END_S = 36_000
+LATEST_END_NS = LATEST_END_S * 10**9
 LINK_DOWN_AFTER_NS = 2_000_000_000
 
 
@@ -193,6 +194,15 @@ def _check(inputs: HpccInputs) -> None:
 
 def warnings(inputs: HpccInputs) -> list[str]:
     """What a user should know of a plan that runs all the same: a line each."""
+    config = inputs.config
+    found = network_warnings(inputs)
+    if config["SIMULATOR_STOP_TIME"] * 1e9 <= min((flow[5] for flow in inputs.flows), default=math.inf):
+        found.append(f"{config.file}: warning: no flow starts before SIMULATOR_STOP_TIME")
+    return found
+
+
+def network_warnings(inputs: HpccInputs) -> list[str]:
+    """As `warnings`, of the network alone."""
     config, topology = inputs.config, inputs.topology
     found = list(inputs.warnings)
     if config["CC_MODE"] not in (0, *CONTROLLERS):
@@ -202,8 +212,6 @@ def warnings(inputs: HpccInputs) -> list[str]:
         )
     if config["CC_MODE"] == HPCC:
         found += _hpcc_warnings(config, topology)
-    if config["SIMULATOR_STOP_TIME"] * 1e9 <= min((flow[5] for flow in inputs.flows), default=math.inf):
-        found.append(f"{config.file}: warning: no flow starts before SIMULATOR_STOP_TIME")
     reserved: dict[int, int] = dict.fromkeys(topology.switches, 0)
     for link in topology.links:
         # A port keeps back some times what its link holds in flight one way, and 4096 B.

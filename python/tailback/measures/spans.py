@@ -70,7 +70,7 @@ def _lasting(result: Recorded) -> Any:
 def _writers(result: Recorded) -> dict[str, bool]:
     """The traffic items with writers, and whether their connections stay."""
     return {
-        str(writer["item"]): not str(writer["item"]).startswith("churn") and not writer.get("partner")
+        str(writer["item"]): not writer.get("passing") and not writer.get("partner")
         for writer in result.plan.get("writers", [])
     }
 

@@ -72,6 +72,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "name": scenario.name,
         "seed": scenario.run.seed,
         "duration_ps": scenario.run.duration,
+        "clock_ppm": scenario.run.clock_ppm,
         "hosts": [
             {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
             for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)
@@ -99,7 +100,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "veth": veth_plan(scenario),
-        "record": scenario.record.plan(),
+        "record": scenario.record.plan(queues=scenario.record.ports(scenario.network)),
     }
 
 
@@ -222,7 +223,8 @@ def _churn(item: Churn, index: int, scenario: Scenario) -> Iterator[dict[str, An
     run = scenario.run
     one = declared.Write.model_construct(message=item.message, depth=item.depth)
     for connection in connections(item, scenario.network.hosts, run.seed, index, run.duration):
-        yield one.plan(src=connection.src, dst=connection.dst, start=connection.start, stop=connection.stop)
+        ends: dict[str, Any] = {"src": connection.src, "dst": connection.dst}
+        yield one.plan(**ends, start=connection.start, stop=connection.stop, passing=True)
 
 
 def _flows(scenario: Scenario, points: list[CodePoint]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Check(_Part):
     """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run.
 
     `run` names the run that it is measured on, and `kind` what kind of statement it is, where that is not the
-    claim's.
+    claim's. `chosen`: the text has words and no number for it, so that the bound is this file's.
     """
 
     measure: str
@@ -79,6 +79,7 @@ class Check(_Part):
     at_most: float | None = None
     equals: float | None = None
     between: tuple[float, float] | None = None
+    chosen: bool = False
     why: str = ""
 
     @field_validator("measure")
@@ -114,6 +115,12 @@ class Check(_Part):
             return value == self.equals
         assert self.between is not None
         return self.between[0] <= value <= self.between[1]
+
+    def met_from(self, value: float) -> str:
+        """Of a chosen bound that does not hold: from where on it would, '; met from 0.96 on'."""
+        if not self.chosen or self.holds(value) is not False:
+            return ""
+        return f"; met from {self.in_words(value)} on"
 
     def in_words(self, value: float) -> str:
         """A value of this measure for a person."""
@@ -166,6 +173,14 @@ class Claim(_Part):
     checks: list[Check] = Field(min_length=1)
     if_missed: str = ""
     """Why it is missed, as far as that is known; shown only where it is."""
+
+    @property
+    def counted_as(self) -> str:
+        """What its verdict says: as its kind, but for a prediction that hangs on a bound that was chosen."""
+        own = [check for check in self.checks if (check.kind or self.kind) == "predicted"]
+        if self.kind == "predicted" and any(check.chosen for check in own):
+            return "predicted, bound chosen"
+        return self.kind
 
     @property
     def runs(self) -> list[str]:

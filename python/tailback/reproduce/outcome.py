@@ -39,6 +39,7 @@ class Measured:
             "params": self.check.params,
             "run": self.check.run,
             "kind": self.check.kind,
+            "chosen": self.check.chosen,
             "relative_to": self.check.relative_to,
             "value": self.value if math.isfinite(self.value) else None,
             "bound": bounds,
@@ -113,7 +114,7 @@ class Reproduction:
             measured = _measured(row.measured)
             if row.why_missed:
                 measured.append(f"\n{row.why_missed}", style="italic")
-            table.add_row(row.claim.id, Text(says), measured, verdict, row.claim.kind)
+            table.add_row(row.claim.id, Text(says), measured, verdict, row.claim.counted_as)
         return table
 
     def tables(self) -> list[Table]:
@@ -158,6 +159,7 @@ class Reproduction:
                     "where": row.claim.where,
                     "runs": row.claim.runs,
                     "kind": row.claim.kind,
+                    "counted_as": row.claim.counted_as,
                     "verdict": row.verdict,
                     "why_missed": row.why_missed,
                     "checks": [one.as_json() for one in row.measured],
@@ -212,7 +214,8 @@ class AllReproductions:
 
     def tables(self) -> list[Table]:
         """One table: a row a claim."""
-        table = Table(title=self.headline, title_justify="left")
+        title = "\n".join([self.headline, *self.counts])
+        table = Table(title=title, title_justify="left")
         for head, width in (("", None), ("What is said", 4), ("Verdict", None), ("Kind", None)):
             table.add_column(head, ratio=width, no_wrap=width is None)
         for one in self.experiments:
@@ -220,8 +223,18 @@ class AllReproductions:
             table.add_row("", Text(one.experiment.title, style="bold"), "", "")
             for row in one.rows:
                 style = {"met": "green", "missed": "red"}.get(row.verdict, "yellow")
-                table.add_row(row.claim.id, row.claim.says, Text(row.verdict, style=style), row.claim.kind)
+                table.add_row(
+                    row.claim.id, row.claim.says, Text(row.verdict, style=style), row.claim.counted_as
+                )
         return [table]
+
+    @property
+    def counts(self) -> list[str]:
+        """'predicted: 20 of 30 met', for each of what claims are counted as."""
+        rows = [row for one in self.experiments for row in one.rows]
+        kinds = sorted({row.claim.counted_as for row in rows})
+        of = {kind: [row.verdict == "met" for row in rows if row.claim.counted_as == kind] for kind in kinds}
+        return [f"{kind}: {sum(met)} of {len(met)} met" for kind, met in of.items()]
 
     def as_json(self) -> dict[str, Any]:
         """What reproduce.json holds; the same seed gives the same text."""
@@ -229,6 +242,7 @@ class AllReproductions:
             "quick": self.quick,
             "interrupted": self.interrupted,
             "headline": self.headline,
+            "counts": self.counts,
             "experiments": [one.as_json() for one in self.experiments],
         }
 
@@ -240,7 +254,8 @@ def _measured(measured: list[Measured]) -> Text:
         words.append("\n" if number else "")
         words.append(sign, style=style)
         words.append(
-            f" {one.check.name_in_words}: {one.check.in_words(one.value)} ({one.check.bound_in_words})"
+            f" {one.check.name_in_words}: {one.check.in_words(one.value)} ({one.check.bound_in_words}"
+            + (f", chosen{one.check.met_from(one.value)})" if one.check.chosen else ")")
             + (f", {one.check.kind}" if one.check.kind else "")
         )
     return words

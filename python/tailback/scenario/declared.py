@@ -356,6 +356,11 @@ class ReceiveBuffer(Declared):
         "Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.",
         "assumption: half of lossy_size; Wan et al. (RHCC), APNet 2024, section 2.2, sees such CNPs and gives no threshold",
     )
+    cnp_interval: Annotated[int, DURATION.between("1ps", maximum="1s")] | None = setting(
+        None,
+        "Least time between two such CNPs of a queue pair. null: min_time_between_cnps, which marks share.",
+        "assumption: no document says; a ConnectX-5 was seen to send one per 3.54 ms and queue pair",
+    )
 
 
 class Memory(Declared):
@@ -466,6 +471,21 @@ class Transport(Declared):
         DURATION.parse("0s"),
         "From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.",
         "assumption: at once; no vendor document says",
+    )
+    nak_delay: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("0s"),
+        "From a gap to the responder's NAK of it: a slow path, once a gap.",
+        "assumption: at once; ConnectX-5 takes almost 20 us",
+    )
+    slow_restart: Literal["never", "timeout", "loss"] = setting(
+        "loss",
+        "What the sender restarts slowly after: one packet, doubled each round trip. timeout: after timeouts; loss: after NAKs, too.",
+        "assumption: no document gives the law; see the page on what follows a loss",
+    )
+    losses_are_cnps: bool = setting(
+        False,
+        "Each NAK and each timeout is a CNP to the sender's congestion control, too.",
+        "assumption: counters of ConnectX senders say that they are, those of BlueField that they are not",
     )
 
 

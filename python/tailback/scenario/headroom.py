@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
@@ -24,7 +26,9 @@ def above_xoff(scenario: Scenario, wire: Wire, response_delay: int, latency: int
     """
     from tailback._engine import headroom_bytes
 
-    return headroom_bytes(wire.rate, wire.delay, response_delay, latency, largest_packet(scenario))
+    # The peer's clock may be fast, and this end's slow.
+    rate = math.ceil(wire.rate * (1 + 2e-6 * scenario.run.clock_ppm))
+    return headroom_bytes(rate, wire.delay, response_delay, latency, largest_packet(scenario))
 
 
 def largest_packet(scenario: Scenario) -> int:

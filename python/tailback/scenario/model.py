@@ -7,6 +7,7 @@ outside.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -52,12 +53,50 @@ class Run(Part):
     duration: RunTime = Field(description="Simulated time; the run ends earlier if everything is sent.")
     seed: int = setting(
         1,
-        "Seed of all random numbers: starts of writers; times, sizes and receivers of messages; ECN marks; "
-        "lost packets.",
+        "Seed of all random numbers: starts of writers; clocks; times, sizes and receivers of messages; ECN "
+        "marks; lost packets.",
         "assumption: any number would do",
         ge=0,
         le=I64_MAX,
     )
+    clock_ppm: float = setting(
+        100.0,
+        "Each port sends by a clock of its own, drawn by the seed from so many millionths below its link's "
+        "rate to as many above. 0: all clocks are exact.",
+        "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely",
+        ge=0,
+        le=1000,
+    )
+
+
+class Record(declared.Record):
+    """What is kept of a run, however long it is."""
+
+    queues: list[str] | None = setting(
+        None,
+        "Switches, or ports of them, whose queues have time series: [leaf0, 'spine*'], [leaf*:h*]. * is any "
+        "text, ? a letter. null: all that there is room for.",
+        "assumption: who knows which to choose says so",
+        max_length=1000,
+    )
+
+    def ports(self, network: Network) -> list[str] | None:
+        """The ports that it chooses, as `node:peer`; None if it does not choose."""
+        if self.queues is None:
+            return None
+        return [port for node, port in ports(network) if any(chooses(one, node, port) for one in self.queues)]
+
+
+def ports(network: Network) -> list[tuple[str, str]]:
+    """All ports of switches, `node` and `node:peer`."""
+    ends = ((wire, end) for wire in network.wires for end in ((wire.a, wire.b), (wire.b, wire.a)))
+    switches = set(network.switches)
+    return [(node, f"{node}:{peer}") for _, (node, peer) in ends if node in switches]
+
+
+def chooses(pattern: str, node: str, port: str) -> bool:
+    """Whether a pattern of record.queues is one of a switch, or of a port of it."""
+    return fnmatchcase(node, pattern) or fnmatchcase(port, pattern)
 
 
 class Transport(declared.Transport):
@@ -74,6 +113,10 @@ class Transport(declared.Transport):
         if self.nak_reaction > full:
             most = f"at most ack_timeout, {format_duration(full)}"
             raise refuse("nak_reaction", format_duration(self.nak_reaction), most)
+        if self.nak_delay > full:
+            raise refuse(
+                "nak_delay", format_duration(self.nak_delay), f"at most ack_timeout, {format_duration(full)}"
+            )
         return self
 
 
@@ -161,7 +204,20 @@ class Failure(Part):
         return self
 
 
-_Preset = Literal["100g", "200g", "400g", "800g", "spectrum", "spectrum-2", "spectrum-3"]
+_Preset = Literal[
+    "100g",
+    "200g",
+    "400g",
+    "800g",
+    "spectrum",
+    "spectrum-2",
+    "spectrum-3",
+    "connectx-4-lx",
+    "connectx-5",
+    "connectx-6-dx",
+    "bluefield",
+    "ideal",
+]
 Presets = Annotated[
     list[_Preset],
     BeforeValidator(
@@ -191,9 +247,9 @@ class Scenario(Part):
     )
     preset: Presets = setting(
         [],
-        "Settings of today's fabrics by their rate, or the buffer of a family of switches: fills in the "
-        "settings that are not given, before qos does. Of several the first one that has a setting counts, "
-        "such as [spectrum-2, 400g].",
+        "Settings of today's fabrics by their rate, the buffer of a family of switches, or what a NIC does "
+        "after a loss: fills in the settings that are not given, before qos does. Of several the first one "
+        "that has a setting counts, such as [spectrum-2, 400g, connectx-5].",
         "assumption: every setting has its own default",
     )
     topology: Topology = Field(description="The hosts, switches and links.")
@@ -227,7 +283,7 @@ class Scenario(Part):
         "assumption: cores leave memory to the NIC",
         max_length=1000,
     )
-    record: declared.Record = Field(default_factory=declared.Record, description="What is recorded.")
+    record: Record = Field(default_factory=Record, description="What is recorded.")
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
     _filled: dict[Path, str] = PrivateAttr(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Settings of fabrics by their rate: `preset: 400g` fills in what a scenario does not give.
+"""Settings of fabrics by their rate, and of NICs: `preset: 400g` fills in what a scenario does not give.
 
 Thresholds and increases of DCQCN grow in proportion to the rate, as those of Li et al. (HPCC), SIGCOMM 2019.
 """
@@ -72,9 +72,62 @@ FABRICS = {
 
 SWITCHES = {"spectrum": _SPECTRUM, "spectrum-2": _SPECTRUM_2, "spectrum-3": _SPECTRUM_3}
 
+_RESTART = "host.transport.slow_restart"
+_CNPS = "host.transport.losses_are_cnps"
+_ETH = (
+    "ETH Zurich, incast-bench: CNPs handled less those sent to ConnectX senders are NAKs and slow-restart "
+    "CNPs"
+)
+_ROCE_ACCL = (
+    'NVIDIA, "Adaptive Retransmission: Parameters Control", sample of ROCE_ACCL: slow_restart 1, tx_window 0'
+)
+
+NICS: dict[str, Fills] = {
+    "connectx-4-lx": [
+        (
+            _RESTART,
+            "loss",
+            "remote-lab.net, ring of 1024: bandwidth, drops and NAKs, of which none comes out without",
+        ),
+    ],
+    "connectx-5": [
+        (
+            "host.dcqcn.min_time_between_cnps",
+            2,
+            "a published mlxconfig query of a ConnectX-5",
+        ),
+        (
+            "host.transport.nak_delay",
+            "20us",
+            'NVIDIA developer forum 358441: a slow path once per gap, "almost 20 us"',
+        ),
+        (
+            _RESTART,
+            "loss",
+            "openfabric-systems/simllm: 73.9 Gbit/s at two to one without marks; 25 without a slow restart",
+        ),
+        (_CNPS, True, f"{_ETH}; simllm: senders handle 2.24 times the CNPs sent"),
+    ],
+    "connectx-6-dx": [
+        (_RESTART, "timeout", _ROCE_ACCL),
+        (_CNPS, True, _ETH),
+    ],
+    "bluefield": [
+        (_RESTART, "timeout", _ROCE_ACCL),
+        (_CNPS, False, "ETH Zurich, incast-bench: NAKs are no CNPs there"),
+    ],
+    "ideal": [
+        ("host.transport.nak_delay", "0s", "its name: no slow path"),
+        ("host.transport.nak_reaction", "0s", "its name: at once"),
+        (_RESTART, "never", "its name; InfiniBand volume 1, section 9.7, has no window"),
+        (_CNPS, False, "Zhu et al., SIGCOMM 2015: only CNPs are CNPs"),
+    ],
+}
+
 PRESETS: dict[str, Fills] = {
     **{name: fabric.fills for name, fabric in FABRICS.items()},
     **{name: [("switch.buffer", *buffer)] for name, buffer in SWITCHES.items()},
+    **NICS,
 }
 """What each preset sets."""
 
@@ -94,7 +147,7 @@ def fills_of(data: dict[str, Any]) -> Fills:
     topology = data.get("topology")
     kind = topology.get("kind") if isinstance(topology, dict) else None
     skipped = [
-        *(["host.dcqcn.rpg_ai_rate", "host.dcqcn.rpg_hai_rate"] if own_profile else []),
+        *(_OF_THE_PROFILE if own_profile else []),
         *(["topology.link.rate"] if kind in WITHOUT_LINK else []),
     ]
     return [
@@ -105,5 +158,10 @@ def fills_of(data: dict[str, Any]) -> Fills:
     ]
 
 
+_OF_THE_PROFILE = (
+    "host.dcqcn.rpg_ai_rate",
+    "host.dcqcn.rpg_hai_rate",
+    "host.dcqcn.min_time_between_cnps",
+)
 WITHOUT_LINK = (None, "graph", "file", "veth")
 """Kinds of network whose links are not one setting."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tailback import signals
-from tailback.executors import Processes, WorkerLost
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.running import claimed
 from tailback.scenario import Problem, ScenarioError, load
@@ -20,13 +19,10 @@ from tailback.sweeps.design import Design, canonical, read_design
 from tailback.sweeps.journal import Journal, Row
 from tailback.sweeps.points import Point
 from tailback.sweeps.results import SweepResult
-from tailback.sweeps.task import Done, Task, carry_out, digest_of
+from tailback.sweeps.runs import Runs
+from tailback.sweeps.task import Task, digest_of
 
 DESIGN = "sweep.json"
-_AHEAD = 4
-"""Tasks that are handed over for each that is under way: an executor that has a queue is not asked to keep a
-hundred thousand of them.
-"""
 
 
 class Progress:
@@ -103,7 +99,6 @@ def sweep(
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
             replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
-        jobs = jobs or getattr(executor, "jobs", None) or _cores()
         rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or Progress())
         result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
         if folder is not None:
@@ -155,42 +150,37 @@ def _run_all(
     design: Design,
     planned: _Planned,
     folder: Path | None,
-    jobs: int,
+    jobs: int | None,
     executor: Executor | None,
     progress: Progress,
 ) -> tuple[list[Row], bool]:
     """A row for each run that has ended, or cannot begin, and whether there was an interrupt."""
     tasks = list(_tasks(design, planned, folder))
     rows: dict[tuple[int, int], Row] = {}
+    interrupted = False
     with ExitStack() as stack:
         journal = None if folder is None else stack.enter_context(Journal(folder))
+        if folder is not None:
+            stack.callback(_sweep_up, folder)
+        runs = stack.enter_context(Runs[tuple[int, int]](executor, jobs, journal, progress.share))
         waiting = []
         for place, task in tasks:
-            before = None if journal is None or task is None else journal.done.get(task.key)
+            before = None if task is None else runs.done_before(task)
             if task is None:
                 rows[place] = {"status": "impossible", "message": planned.problems[place[0]]}
-            elif before is not None and before["status"] == "done":
+            elif before is not None:
                 rows[place] = before
             else:
                 waiting.append((place, task))
         progress.begun(design, planned.points, len(tasks), len(rows))
         for place, row in rows.items():
             progress.ended({**row, "point": place[0], "seed": place[1]})
-        if not waiting:
-            return _in_order(rows), False
-        pool = executor or Processes(min(jobs, len(waiting)), lambda said: progress.share(*said))
-        interrupted = False
         try:
-            for place, row in _ended(waiting, pool, jobs, folder, journal):
+            for place, row in runs.carry_out(waiting):
                 rows[place] = row
                 progress.ended({**row, "point": place[0], "seed": place[1]})
         except KeyboardInterrupt:
             interrupted = True
-        finally:
-            with signals.noted():
-                _end(pool)
-                if folder is not None:
-                    _sweep_up(folder)
     return _in_order(rows), interrupted
 
 
@@ -225,63 +215,6 @@ def _tasks(
             )
 
 
-def _ended(
-    waiting: Sequence[tuple[tuple[int, int], Task]],
-    pool: Executor,
-    jobs: int,
-    folder: Path | None,
-    journal: Journal | None,
-) -> Iterator[tuple[tuple[int, int], Row]]:
-    """The rows of runs as they end; each is in the journal by then."""
-    left = iter(waiting)
-    pending: dict[Future[Done], tuple[tuple[int, int], Task]] = {}
-    while True:
-        for place, task in left:
-            pending[pool.submit(carry_out, task)] = (place, task)
-            if len(pending) >= jobs * _AHEAD:
-                break
-        if not pending:
-            return
-        finished = wait(pending, return_when=FIRST_COMPLETED).done
-        over = [(pending.pop(future), future) for future in list(pending) if future in finished]
-        rows = [(place, _row(task, future)) for (place, task), future in over]
-        if journal is not None:
-            journal.add(row for _, row in rows)
-        yield from rows
-
-
-def _row(task: Task, future: Future[Done]) -> Row:
-    """What is written of a run.
-
-    Raises:
-        OSError: its folder cannot be written; the others' could not either.
-    """
-    row: Row = {"key": task.key, "status": "failed"}
-    try:
-        done = future.result()
-    except OSError as error:
-        if task.folder is not None:
-            raise
-        return {**row, "message": str(error)}
-    except MemoryError:
-        return {**row, "message": "out of memory"}
-    except WorkerLost as error:
-        return {**row, "message": f"the run {error}"}
-    except Exception as error:
-        words = " ".join(str(error).split()) or type(error).__name__
-        return {**row, "message": words}
-    return {**row, "status": "done", **done._asdict()}
-
-
-def _end(pool: Executor) -> None:
-    """Whatever is under way, if anything is."""
-    kill: Callable[[], None] | None = getattr(pool, "kill", None)
-    if kill is not None:
-        kill()
-    else:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
 def _sweep_up(folder: Path) -> None:
     """What runs that were ended had begun to write."""
     for rest in folder.glob("folders/point-*/.seed-*.writing"):
@@ -289,7 +222,3 @@ def _sweep_up(folder: Path) -> None:
     for empty in (*folder.glob("folders/point-*"), folder / "folders"):
         with suppress(OSError):
             empty.rmdir()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tailback.limits import MAX_SWEEP_RUNS
 from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.errors import found, one_of
+from tailback.scenario.errors import one_of
 from tailback.seeds import parse
+from tailback.sweeps.asked import Asked
 from tailback.sweeps.points import Point, Range, Sample, as_text, combine, kept
-from tailback.sweeps.reading import beside, document_of, validated
 from tailback.sweeps.shown import Shown, shown_of
 
 Scalar = str | int | float | bool | None
@@ -109,19 +109,13 @@ def read_design(source: str | os.PathLike[str] | Mapping[str, Any]) -> Design:
     Raises:
         ScenarioError: with all problems, a line each.
     """
-    document = document_of(source, "a sweep")
-    if not isinstance(document.data, dict):
-        text = f"found {found(document.data)}, expected a mapping with scenario and vary"
-        raise ScenarioError([Problem(document.origin(()), (), text)])
-    design = validated(Design, document, _check)
-    folder = Path() if isinstance(source, Mapping) else Path(source).parent
-    return design.model_copy(update={"scenario": beside(design.scenario, folder)})
-
-
-def _check(design: Design) -> None:
-    design.seeds_in_order()
-    design.all_points()
-    design.shown()
+    asked = Asked.read(source, "a sweep")
+    design = asked.as_a(Design)
+    with asked.placing():
+        design.seeds_in_order()
+        design.all_points()
+        design.shown()
+    return design.model_copy(update={"scenario": asked.beside(design.scenario)})
 
 
 def canonical(design: Design) -> str:

@@ -45,26 +45,39 @@ class Range(BaseModel):
 
     def at(self, share: float) -> str:
         """The value at a share of the way, 0 to 1. ValueError when there is none such."""
-        kind, low, high = self.ends()
+        low, high = self.ends()
         if self.scale == "log":
             value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
         else:
             value = low + share * (high - low)
-        value = min(max(value, low), high)
-        if kind is not None:
-            return kind.format(round(value))
-        return str(round(value)) if isinstance(low, int) and isinstance(high, int) else f"{value:.6g}"
+        return self.text(value)
+
+    def ends(self) -> tuple[float, float]:
+        """`low` and `high` in base units. ValueError when they are no range."""
+        return self._ends()[1:]
+
+    @property
+    def kind(self) -> Quantity | None:
+        """Of what it is a range; None of numbers."""
+        return self._ends()[0]
 
     def share_of(self, text: str) -> float:
         """How far on the way a value is, as after `--set`: what `at` gives that value for."""
-        _, low, high = self.ends()
+        low, high = self.ends()
         value = float(number_of(text))
         if self.scale == "log":
             value, low, high = math.log(value), math.log(low), math.log(high)
         return (value - low) / (high - low)
 
-    def ends(self) -> tuple[Quantity | None, float, float]:
-        """The kind of quantity, if it is one, and both ends in its base unit. ValueError: not a range."""
+    def text(self, value: float) -> str:
+        """A value in base units as after `--set`; the nearest within the range."""
+        kind, low, high = self._ends()
+        value = min(max(value, low), high)
+        if kind is not None:
+            return kind.format(round(value))
+        return str(round(value)) if isinstance(low, int) and isinstance(high, int) else f"{value:.6g}"
+
+    def _ends(self) -> tuple[Quantity | None, float, float]:
         ends = (self.low, self.high)
         kind, (low, high) = None, (_number(end) for end in ends)
         if isinstance(low, str) or isinstance(high, str):

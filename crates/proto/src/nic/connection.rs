@@ -41,6 +41,10 @@ pub struct Connection {
     pub max_dest_rd_atomic: u8,
     /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
     pub nak_reaction: Time,
+    /// From a gap to the NAK of it.
+    pub nak_delay: Time,
+    /// Each NAK and each timeout is a CNP to congestion control, too.
+    pub losses_are_cnps: bool,
 }
 
 /// Memory that is the payload of a packet.
@@ -82,6 +86,8 @@ pub struct Counters {
     /// READ responses that were found missing.
     pub implied_nak_seq_err: u64,
     pub local_ack_timeout_err: u64,
+    /// Timeouts that were CNPs to congestion control.
+    pub roce_slow_restart_cnps: u64,
     pub duplicate_request: u64,
     /// Queue pairs that ran out of RNR retries.
     pub rnr_nak_retry_err: u64,

@@ -113,7 +113,8 @@ impl QueuePair {
 
     /// When its transport timer or its controller's is due.
     pub fn next_timeout(&self, settings: &NicSettings) -> Option<Time> {
-        let timers = [self.sends.next_timeout(), self.pacer.flow.next_timeout(&settings.congestion)];
+        let controller = self.pacer.flow.next_timeout(&settings.congestion);
+        let timers = [self.sends.next_timeout(), controller, self.receives.nak_due()];
         timers.into_iter().flatten().min()
     }
 
@@ -217,7 +218,9 @@ impl QueuePair {
                 self.on_answered(context, now, answered);
                 address
             }
-            (opcode, _) if opcode.is_request() => self.on_request(context, headers, payload_len, is_marked),
+            (opcode, _) if opcode.is_request() => {
+                self.on_request(context, now, headers, payload_len, is_marked)
+            }
             _ => None,
         }
     }
@@ -247,12 +250,13 @@ impl QueuePair {
     fn on_request(
         &mut self,
         context: &mut Context,
+        now: Time,
         headers: &TransportHeaders,
         payload_len: u32,
         is_marked: bool,
     ) -> Option<u64> {
         let (c, regions) = (&self.connection, context.regions);
-        let outcome = self.receives.on_request(c, regions, headers, payload_len, is_marked);
+        let outcome = self.receives.on_request(c, regions, now, headers, payload_len, is_marked);
         match outcome {
             Outcome::Accepted { address, completed } => {
                 if let Some(completed) = completed {
@@ -274,7 +278,7 @@ impl QueuePair {
             context.events.push_back(Event::Sent { qpn: self.qpn, wr_id, status: Status::Success });
         }
         if matches!(answered, Answered::Nak | Answered::ImpliedNak) {
-            self.pacer.flow.on_loss(&context.settings.congestion, now, Loss::Nak);
+            self.on_loss(context, now, Loss::Nak);
         }
         match answered {
             Answered::Acknowledged => {}
@@ -290,8 +294,20 @@ impl QueuePair {
         }
     }
 
-    /// The transport timer or the controller's may be due.
+    /// This end goes back: its controller hears of it.
+    fn on_loss(&mut self, context: &mut Context, now: Time, loss: Loss) {
+        let congestion = &context.settings.congestion;
+        self.pacer.flow.on_loss(congestion, now, loss);
+        if self.connection.losses_are_cnps && congestion.uses().cnps {
+            self.pacer.flow.on_cnp(congestion, now);
+            context.counters.rp_cnp_handled += 1;
+            context.counters.roce_slow_restart_cnps += (loss == Loss::Timeout) as u64;
+        }
+    }
+
+    /// The transport timer or the controller's may be due, or the NAK of a gap.
     pub fn on_timeout(&mut self, context: &mut Context, now: Time) {
+        self.receives.on_timeout(now);
         let congestion = &context.settings.congestion;
         if self.pacer.flow.next_timeout(congestion).is_some_and(|at| at <= now) {
             self.pacer.flow.on_timeout(congestion, now);
@@ -300,7 +316,7 @@ impl QueuePair {
             Timeout::None => {}
             Timeout::Retry => {
                 context.counters.local_ack_timeout_err += 1;
-                self.pacer.flow.on_loss(congestion, now, Loss::Timeout);
+                self.on_loss(context, now, Loss::Timeout);
             }
             Timeout::Failed => {
                 context.counters.local_ack_timeout_err += 1;

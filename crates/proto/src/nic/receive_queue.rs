@@ -10,6 +10,7 @@ use super::memory::Regions;
 use super::work::{ReceiveRequest, MAX_MESSAGE_BYTES};
 use super::{Connection, Payload};
 use crate::transport::rc::{wire_psn, Responder, Verdict};
+use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
 use crate::wire::{Aeth, Bth, Extension, ImmDt, NakCode, Opcode, Reth, Syndrome, TransportHeaders};
 
@@ -101,6 +102,8 @@ pub(super) struct ReceiveQueue {
     msn: u32,
     /// A packet since the last ACK or NAK carried a CE mark.
     is_marked: bool,
+    /// When the NAK of the gap that is open joins the replies; none: it did, or there is no gap.
+    nak_due: Option<Time>,
 }
 
 impl ReceiveQueue {
@@ -114,6 +117,20 @@ impl ReceiveQueue {
             reads_again: 0,
             msn: 0,
             is_marked: false,
+            nak_due: None,
+        }
+    }
+
+    /// When the NAK of a gap is due that the responder's slow path holds.
+    pub fn nak_due(&self) -> Option<Time> {
+        self.nak_due
+    }
+
+    /// It may be due.
+    pub fn on_timeout(&mut self, now: Time) {
+        if self.nak_due.is_some_and(|at| at <= now) {
+            self.nak_due = None;
+            self.acknowledge(self.responder.received(), Syndrome::Nak(NakCode::PsnSequenceError));
         }
     }
 
@@ -134,6 +151,7 @@ impl ReceiveQueue {
         &mut self,
         c: &Connection,
         regions: &Regions,
+        now: Time,
         headers: &TransportHeaders,
         payload_len: u32,
         is_marked: bool,
@@ -141,8 +159,9 @@ impl ReceiveQueue {
         let bth = &headers.bth;
         self.is_marked |= is_marked;
         if !self.responder.expects(bth.psn) {
-            return self.on_unexpected(c, regions, headers);
+            return self.on_unexpected(c, regions, now, headers);
         }
+        self.nak_due = None; // the gap is filled
         let step = match self.check(c, regions, headers, payload_len) {
             Ok(step) => step,
             Err(Refusal::NotReady) => {
@@ -174,14 +193,20 @@ impl ReceiveQueue {
     }
 
     /// A request that is not the one expected.
-    fn on_unexpected(&mut self, c: &Connection, regions: &Regions, headers: &TransportHeaders) -> Outcome {
+    fn on_unexpected(
+        &mut self,
+        c: &Connection,
+        regions: &Regions,
+        now: Time,
+        headers: &TransportHeaders,
+    ) -> Outcome {
         let bth = &headers.bth;
         match self.responder.on_request(bth.psn, 1, bth.ack_req) {
             Verdict::Accepted { .. } => unreachable!("it is not expected"),
             Verdict::OutOfSequence { nak } => {
                 if nak {
-                    let expected = self.responder.received();
-                    self.acknowledge(expected, Syndrome::Nak(NakCode::PsnSequenceError));
+                    self.nak_due = Some(now + c.nak_delay);
+                    self.on_timeout(now);
                 }
                 Outcome::OutOfSequence { is_new: nak }
             }

@@ -15,12 +15,16 @@
 //! starts short, doubles with each timeout up to the queue pair's own, and is short again after progress. Without
 //! progress for as long as `retry_count` retries of the full timer take, the queue pair is in error.
 //!
-//! Leaves out: selective repeat, credits in the AETH, the 1x to 4x slack that the specification allows the timer, and the
-//! NIC's slow restart after a timeout.
+//! After a loss the requester may restart slowly: one packet, and for each that is acknowledged two more, so that what is in
+//! flight doubles each round trip until all that is posted is. NICs have registers for it (ROCE_ACCL: `roce_tx_window_en`,
+//! `roce_slow_restart_en`) and counters; no document gives its law. One packet to begin with, or 16, hardly matters.
+//!
+//! Leaves out: selective repeat, credits in the AETH, and the 1x to 4x slack that the specification allows the timer.
 
 use crate::parameters::DELAY;
 use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
+use crate::{choice, parameters};
 
 /// Packet sequence numbers that there are.
 const PSN_MODULUS: u64 = MAX_24_BITS as u64 + 1;
@@ -36,9 +40,23 @@ pub struct RcParameters {
     pub first_timeout: Time,
     /// Retries of a full `ack_timeout`, without progress, that the connection survives.
     pub retry_count: u32,
+    /// What a slow restart follows.
+    pub slow_restart: SlowRestart,
 }
 
-crate::parameters! {
+choice! {
+    /// What a slow restart follows.
+    pub enum SlowRestart {
+        /// Nothing: all that is posted goes again at once.
+        Never = "never",
+        /// A timeout.
+        Timeout = "timeout",
+        /// A timeout, or a NAK that makes the requester go back.
+        Loss = "loss",
+    }
+}
+
+parameters! {
     /// Reliable connections of the NIC.
     pub struct TransportParameters {
         /// Packets between two requests for an ACK. Where it is not given, hpcc and dctcp take 1.
@@ -56,6 +74,15 @@ crate::parameters! {
         retry_count: u32 = 7, in 0..=7, source "perftest, ib_write_bw: retry_cnt, a field of 3 bits";
         /// From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.
         nak_reaction: Time = Time::ZERO, in DELAY, source "assumption: at once; no vendor document says";
+        /// From a gap to the responder's NAK of it: a slow path, once a gap.
+        nak_delay: Time = Time::ZERO, in DELAY, source "assumption: at once; ConnectX-5 takes almost 20 us";
+        /// What the sender restarts slowly after: one packet, doubled each round trip. timeout: after timeouts; loss: after
+        /// NAKs, too.
+        slow_restart: SlowRestart = SlowRestart::Loss, of SlowRestart::ALL,
+            source "assumption: no document gives the law; see the page on what follows a loss";
+        /// Each NAK and each timeout is a CNP to the sender's congestion control, too.
+        losses_are_cnps: bool = false,
+            source "assumption: counters of ConnectX senders say that they are, those of BlueField that they are not";
     }
 }
 
@@ -70,6 +97,7 @@ impl TransportParameters {
             ack_timeout: self.ack_timeout,
             first_timeout: self.adaptive_timeout.unwrap_or(self.ack_timeout),
             retry_count: self.retry_count,
+            slow_restart: self.slow_restart,
         }
     }
 }
@@ -142,6 +170,8 @@ pub struct Requester {
     posted: u64,
     /// One past the last packet that asked for an ACK.
     asked: u64,
+    /// One past the last packet that a slow restart lets go; `u64::MAX`: there is none.
+    window_end: u64,
     /// When the timer is due; `NEVER`: it does not run.
     deadline: Time,
     /// When the timer was first armed since the last progress; `NEVER`: it was not.
@@ -170,6 +200,7 @@ impl Requester {
             sent: first,
             posted: first,
             asked: first,
+            window_end: u64::MAX,
             deadline: Time::NEVER,
             waiting_since: Time::NEVER,
             since_ack_request: 0,
@@ -184,9 +215,14 @@ impl Requester {
         self.posted += packets;
     }
 
-    /// Whether a packet waits to be sent.
+    /// Whether a packet waits to be sent, and may be.
     pub fn has_work(&self) -> bool {
-        self.next < self.posted && !self.failed
+        self.next < self.sendable() && !self.failed
+    }
+
+    /// One past the last packet that may be sent for now.
+    fn sendable(&self) -> u64 {
+        self.posted.min(self.window_end)
     }
 
     /// First packet not acknowledged: all before it arrived.
@@ -246,7 +282,7 @@ impl Requester {
         self.next += packets;
         self.sent = self.sent.max(self.next);
         self.since_ack_request += 1;
-        let ack_request = ask || self.since_ack_request >= p.ack_every || self.next == self.posted;
+        let ack_request = ask || self.since_ack_request >= p.ack_every || self.next >= self.sendable();
         if ack_request {
             self.since_ack_request = 0;
             self.asked = self.asked.max(self.next);
@@ -273,6 +309,9 @@ impl Requester {
         let newly = self.acknowledge(p, now, missing);
         if self.next > missing {
             self.go_back();
+            if p.slow_restart == SlowRestart::Loss {
+                self.restart_slowly();
+            }
         }
         newly
     }
@@ -311,6 +350,9 @@ impl Requester {
         }
         self.timeouts += 1;
         self.go_back();
+        if p.slow_restart != SlowRestart::Never {
+            self.restart_slowly();
+        }
         Timeout::Retry
     }
 
@@ -321,6 +363,11 @@ impl Requester {
         }
         let newly = upto - self.una;
         self.una = upto;
+        if self.window_end != u64::MAX {
+            // As much again as was acknowledged. It is over once all that is posted may go.
+            let end = self.window_end + 2 * newly;
+            self.window_end = if end >= self.posted { u64::MAX } else { end };
+        }
         // After a go-back an ACK may still arrive for what is about to be sent again.
         self.next = self.next.max(upto);
         self.timeouts = 0;
@@ -337,6 +384,11 @@ impl Requester {
         self.since_ack_request = 0;
         // Armed again by the next packet that asks for an ACK.
         self.deadline = Time::NEVER;
+    }
+
+    /// One packet may go, and the next ones as ACKs come.
+    fn restart_slowly(&mut self) {
+        self.window_end = self.una + 1;
     }
 }
 

@@ -10,7 +10,7 @@ use tailback_proto::congestion::parameters::RoundTrip;
 use tailback_proto::congestion::Link;
 use tailback_proto::nic::work::{Event, SendRequest};
 use tailback_proto::nic::{Access, Connection, Nic, NicSettings, Region, Transmit};
-use tailback_proto::transport::rc::RcParameters;
+use tailback_proto::transport::rc::{RcParameters, SlowRestart};
 use tailback_proto::units::{Rate, Time};
 use tailback_proto::wire::ipv4::{CE, ECT_0, PROTOCOL_UDP};
 use tailback_proto::wire::*;
@@ -32,12 +32,15 @@ pub const CONNECTION: Connection = Connection {
         ack_timeout: Time::from_us(1000),
         first_timeout: Time::from_us(100),
         retry_count: 7,
+        slow_restart: SlowRestart::Never,
     },
     rnr_retry: 7,
     min_rnr_timer: 1, // 10 us
     max_rd_atomic: 4,
     max_dest_rd_atomic: 4,
     nak_reaction: Time::ZERO,
+    nak_delay: Time::ZERO,
+    losses_are_cnps: false,
 };
 
 /// A controller at its defaults on the cable.

@@ -1,3 +1,4 @@
 //! Engines that behave as another simulator does, habits included, so that its users can compare like with like.
 
+pub mod astra;
 pub mod hpcc;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
-use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
+use tailback_proto::units::{Rate, Time};
 
 use super::classes::Classes;
 use super::drops::DropsByLane;
 use super::lanes::{Lanes, CLASSES};
 use super::packet::{Arena, DataTally, Fifo, KINDS};
 use super::pause::{PauseFrames, Pausing};
-use super::port::{ClassQueue, Link, Port, LOSSY, RECLASSIFIES, WEIGHTED};
+use super::port::{byte_time, ClassQueue, Link, Port, LOSSY, RECLASSIFIES, WEIGHTED};
 use super::routing::Routes;
 use super::switch::{IngressGroup, Marking, Switch};
 use super::telemetry::Telemetry;
@@ -30,6 +30,8 @@ pub(crate) struct NewPort<'a> {
     /// Number of its random streams.
     pub stream: u64,
     pub rate: Rate,
+    /// How fast its clock is, in millionths.
+    pub clock_ppm: f64,
     /// Propagation, and what the node at the other end takes until it has the packet.
     pub delay: Time,
     pub latency: Time,
@@ -78,6 +80,11 @@ impl Fabric {
             for ecn in new.ecn {
                 marking.add(ecn).map_err(|problem| ("switch_models", problem))?;
             }
+            let (ps_per_byte, byte_shift) = byte_time(new.rate, new.clock_ppm);
+            let flag = |is_set, flag| if is_set { flag } else { 0 };
+            let flags = flag(new.loss > 0.0, LOSSY)
+                | flag(reclassifies, RECLASSIFIES)
+                | flag(new.weights.is_some(), WEIGHTED);
             ports.push(Port {
                 busy_until: Time::ZERO,
                 wake_at: Time::NEVER,
@@ -87,19 +94,15 @@ impl Fabric {
                 peer: new.peer as u32,
                 owner: new.owner as u32,
                 peer_owner: peer_owner as u32,
-                ps_per_byte: if BIT_PS_PER_BYTE.is_multiple_of(new.rate.0) {
-                    (BIT_PS_PER_BYTE / new.rate.0) as u32
-                } else {
-                    0
-                },
+                ps_per_byte,
                 backlogged: 0,
                 paused: 0,
                 strict: new.strict,
                 last_class: 7,
                 pfc_pending: 0,
-                behind: if new.loss > 0.0 { LOSSY } else { 0 } | if reclassifies { RECLASSIFIES } else { 0 },
+                flags,
                 up: true,
-                told: if new.weights.is_some() { WEIGHTED } else { 0 },
+                byte_shift,
             });
             links.push(Link {
                 name: new.name,

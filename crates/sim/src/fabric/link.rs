@@ -83,14 +83,8 @@ impl Fabric {
     /// the ACK of its last packet. `back`: the ACK's path, which may lead over other switches. `frames`: wire bytes of the
     /// first packet, of those between, of the last, and of the ACK.
     pub fn ideal_completion(&self, path: &[usize], back: &[usize], packets: u64, frames: [u32; 4]) -> Time {
-        // Behind a few packets every further one leaves a hop one service time of the slowest hop so far later.
         const WARM: u64 = 16;
         let mut left = vec![Time::ZERO; path.len()];
-        let mut slowest = vec![Time::ZERO; path.len()];
-        for (hop, &port) in path.iter().enumerate() {
-            let before = if hop == 0 { Time::ZERO } else { slowest[hop - 1] };
-            slowest[hop] = before.max(self.serialization(port, frames[1]));
-        }
         let send = |left: &mut [Time], bytes: u32| {
             let mut arrived = Time::ZERO;
             for (hop, &port) in path.iter().enumerate() {
@@ -104,8 +98,13 @@ impl Fabric {
         for _ in 0..between.min(WARM) {
             send(&mut left, frames[1]);
         }
-        for (left, slowest) in left.iter_mut().zip(&slowest) {
-            left.0 += (between - between.min(WARM)) * slowest.0;
+        // Packets behind these are alike: the last one leaves a hop after all that wait there, or as soon as it has come.
+        let rest = between - between.min(WARM);
+        let mut came = Time::ZERO;
+        for (hop, &port) in path.iter().enumerate().filter(|_| rest > 0) {
+            let service = self.serialization(port, frames[1]);
+            left[hop] = Time(left[hop].0 + rest * service.0).max(came + service);
+            came = left[hop] + self.ports[port].arrival_delay;
         }
         if packets > 1 {
             arrived = send(&mut left, frames[2]);

@@ -6,7 +6,7 @@
 //! Store and forward; the latency of the node at the other end is added to the propagation. Leaves out: cut-through
 //! switching, cells (buffers count bytes), and lane skew or FEC latency (part of the link's delay).
 
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
 use super::packet::Fifo;
 
@@ -30,7 +30,7 @@ pub(crate) struct Port {
     pub owner: u32,
     /// Node at the other end.
     pub peer_owner: u32,
-    /// Time of a byte, where it is a whole number of picoseconds; else 0.
+    /// Time of a byte by its own clock, in 2^-`byte_shift` ps; 0: see the rate of its link.
     pub ps_per_byte: u32,
     /// Classes with a packet in their queue.
     pub backlogged: u8,
@@ -42,23 +42,39 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// What happens to packets behind it: [`LOSSY`], [`RECLASSIFIES`].
-    pub behind: u8,
+    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; and who else is told of what it sends: [`WEIGHTED`],
+    /// [`TAPPED`].
+    pub flags: u8,
     /// Whether the link behind it works.
     pub up: bool,
-    /// Who else is told of what it sends: [`WEIGHTED`], [`TAPPED`].
-    pub told: u8,
+    /// See `ps_per_byte`.
+    pub byte_shift: u8,
 }
-
-/// Its classes share by weights: see `Fabric::ets`.
-pub(crate) const WEIGHTED: u8 = 1;
-/// It is captured: see [`super::taps`].
-pub(crate) const TAPPED: u8 = 2;
 
 /// The link behind a port loses packets at random.
 pub(crate) const LOSSY: u8 = 1;
 /// The node at the other end may put a packet in another class.
 pub(crate) const RECLASSIFIES: u8 = 2;
+/// The classes of the port share by weights: see `Fabric::ets`.
+pub(crate) const WEIGHTED: u8 = 4;
+/// The port is captured: see [`super::taps`].
+pub(crate) const TAPPED: u8 = 8;
+
+/// Time of a byte at a rate, by a clock that is `ppm` millionths fast, and by how many bits it is shifted; 0: it is no whole
+/// number of picoseconds, and the clock is exact.
+pub(crate) fn byte_time(rate: Rate, ppm: f64) -> (u32, u8) {
+    if ppm == 0.0 {
+        let whole = BIT_PS_PER_BYTE.is_multiple_of(rate.0);
+        return (if whole { (BIT_PS_PER_BYTE / rate.0) as u32 } else { 0 }, 0);
+    }
+    let mut scaled = BIT_PS_PER_BYTE as f64 / (rate.bps() * (1.0 + ppm * 1e-6));
+    let mut shift = 0;
+    while scaled * 2.0 < u32::MAX as f64 {
+        scaled *= 2.0;
+        shift += 1;
+    }
+    (scaled as u32, shift)
+}
 
 impl Port {
     /// Whether a packet of `class` that comes now would be sent at once.
@@ -152,6 +168,22 @@ impl ClassQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_fast_sends_a_byte_sooner() {
+        let takes = |rate: Rate, ppm, bytes: u64| {
+            let (time, shift) = byte_time(rate, ppm);
+            (time as u64 * bytes) >> shift
+        };
+        let gbit = Rate::from_gbps;
+        assert_eq!(byte_time(gbit(100), 0.0), (80, 0));
+        assert_eq!(byte_time(Rate::from_mbps(70_000), 0.0), (0, 0), "no whole number of picoseconds");
+        // 4,096 B take 327,680 ps at 100 Gbit/s; 100 ppm of that are 33 ps.
+        assert_eq!(takes(gbit(100), 100.0, 4096), 327_647);
+        assert_eq!(takes(gbit(100), -100.0, 4096), 327_712);
+        assert_eq!(takes(Rate::from_mbps(1), 100.0, 4096), 32_764_723_520);
+        assert_eq!(takes(gbit(100_000), -100.0, 9600), 768);
+    }
 
     #[test]
     fn hot_structures_fit_a_cache_line() {

@@ -22,7 +22,7 @@ pub(crate) enum Noted {
 impl Fabric {
     /// Notes from now on what a port does.
     pub fn tap(&mut self, port: usize) {
-        self.ports[port].told |= TAPPED;
+        self.ports[port].flags |= TAPPED;
     }
 
     #[inline(never)] // what most runs never need stays out of the way of what they do
@@ -32,7 +32,7 @@ impl Fabric {
     }
 
     pub(super) fn note_pause(&mut self, port: usize, named: u8, paused: u8) {
-        if self.ports[port].told & TAPPED != 0 {
+        if self.ports[port].flags & TAPPED != 0 {
             self.taps.push(Noted::Pause { port, named, paused });
         }
     }
@@ -42,7 +42,7 @@ impl Fabric {
     pub(super) fn note_dropped(&mut self, port: usize, index: u32, reason: DropReason) {
         let refused = reason.is_ingress() || reason == DropReason::ReceiveRing;
         let port = if refused { self.ports[port].peer as usize } else { port };
-        if self.ports[port].told & TAPPED != 0 {
+        if self.ports[port].flags & TAPPED != 0 {
             self.taps.push(Noted::Dropped { port, index, packet: self.packets[index], reason });
         }
     }

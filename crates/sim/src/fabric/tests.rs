@@ -20,6 +20,7 @@ pub(crate) fn port(owner: usize, peer: usize) -> NewPort<'static> {
         peer,
         stream: owner as u64,
         rate: Rate(8_000_000_000),
+        clock_ppm: 0.0,
         delay: Time::from_ns(100),
         latency: Time::ZERO,
         loss: 0.0,

@@ -15,7 +15,7 @@ impl Fabric {
     #[inline]
     pub fn next_class(&mut self, port: usize, eligible: u8) -> u8 {
         let p = &mut self.ports[port];
-        if p.told & WEIGHTED != 0 {
+        if p.flags & WEIGHTED != 0 {
             return self.ets[port].pick(eligible);
         }
         p.last_class = pick_round_robin(eligible, p.strict, p.last_class);
@@ -105,9 +105,10 @@ impl Fabric {
     /// Time that `bytes` take on the wire of `port`.
     #[inline]
     pub fn serialization(&self, port: usize, bytes: u32) -> Time {
-        match self.ports[port].ps_per_byte {
+        let p = &self.ports[port];
+        match p.ps_per_byte {
             0 => self.links[port].rate.serialization(bytes as u64),
-            ps => Time(ps as u64 * bytes as u64),
+            ps => Time((ps as u64 * bytes as u64) >> p.byte_shift),
         }
     }
 
@@ -121,7 +122,7 @@ impl Fabric {
         p.busy_until = busy_until;
         p.wire_bytes += wire_bytes as u64;
         let arrival = busy_until + p.arrival_delay;
-        let (first, told) = (p.in_flight.is_empty(), p.told);
+        let (first, told) = (p.in_flight.is_empty(), p.flags & (WEIGHTED | TAPPED));
         let packet = &mut self.packets[index];
         packet.arrival = arrival;
         let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
@@ -152,17 +153,17 @@ impl Fabric {
             _ => return None, // the link failed with the packet on it
         }
         let packet = p.in_flight.pop(&self.packets).expect("it has a head");
-        let (peer, node, behind) = (p.peer as usize, p.peer_owner as usize, p.behind);
+        let (peer, node, flags) = (p.peer as usize, p.peer_owner as usize, p.flags);
         if let Some(next) = p.in_flight.head() {
             let arrival = self.packets[next].arrival;
             self.run.schedule(arrival, Event::Arrival(port as u32));
         }
-        if behind != 0 {
-            if behind & LOSSY != 0 && self.is_lost(port) {
+        if flags & (LOSSY | RECLASSIFIES) != 0 {
+            if flags & LOSSY != 0 && self.is_lost(port) {
                 self.drop_packet(port, packet, DropReason::LinkLoss);
                 return None;
             }
-            if behind & RECLASSIFIES != 0 {
+            if flags & RECLASSIFIES != 0 {
                 let mark = self.packets[packet].code_point;
                 self.packets[packet].class = self.classes.of(node)[mark as usize];
             }
@@ -214,7 +215,7 @@ impl Fabric {
         p.wire_bytes += if p.up { wire_bytes as u64 } else { 0 };
         let arrival = left + p.arrival_delay;
         packet.arrival = arrival;
-        let (first, up, tapped) = (p.in_flight.is_empty(), p.up, p.told & TAPPED != 0);
+        let (first, up, tapped) = (p.in_flight.is_empty(), p.up, p.flags & TAPPED != 0);
         let queue = &mut self.queues[(port, class)];
         queue.pass(frame);
         queue.tx_packets += 1;

@@ -189,8 +189,15 @@ impl Nics {
         if !r.sends_cnps {
             return;
         }
-        let point = &mut self.notification_points[r.notification_point as usize];
-        if point.on_ecn_marked(fabric.run.now, model.min_time_between_cnps[r.congestion as usize]) {
+        let now = fabric.run.now;
+        let notifies = match self.paths[nic.path as usize].cnp_interval {
+            Some(interval) => self.recv_qps[qp as usize].own_cnps.on_ecn_marked(now, interval),
+            None => {
+                let point = &mut self.notification_points[r.notification_point as usize];
+                point.on_ecn_marked(now, model.min_time_between_cnps[r.congestion as usize])
+            }
+        };
+        if notifies {
             self.paths[nic.path as usize].buffers.cnps += 1;
             self.send_cnp(fabric, ethernet, host, qp, code_point);
         }

@@ -65,6 +65,13 @@ pub(crate) struct NicCounters {
     pub out_of_sequence: u64,
     pub packet_seq_err: u64,
     pub local_ack_timeout_err: u64,
+    /// Timeouts of a timer that adapts.
+    pub roce_adp_retrans: u64,
+    pub roce_slow_restart: u64,
+    /// Timeouts that were CNPs to congestion control.
+    pub roce_slow_restart_cnps: u64,
+    /// NAKs that were.
+    pub nak_cnps: u64,
     pub duplicate_request: u64,
     /// Queue pairs that ran out of retries.
     pub transport_retry_exceeded: u64,

@@ -14,6 +14,10 @@ pub(crate) struct NicModel {
     pub rc: RcParameters,
     /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
     pub nak_reaction: Time,
+    /// From a gap to the NAK of it.
+    pub nak_delay: Time,
+    /// Each NAK and each timeout is a CNP to congestion control, too.
+    pub losses_are_cnps: bool,
     /// By number: what its queue pairs may run.
     pub congestion: Vec<Congestion>,
     /// Where queue pairs probe their receivers.

@@ -1,6 +1,7 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
 use tailback_proto::congestion::builtin::Congestion;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
 use tailback_proto::congestion::{Controller, Uses};
 use tailback_proto::nic::Pacer;
@@ -172,6 +173,8 @@ pub(crate) struct RecvQp {
     pub responder: Responder,
     /// Number of its notification point, which others may share.
     pub notification_point: u32,
+    /// What the NIC sends of its own accord, where that has an interval of its own.
+    pub own_cnps: NotificationPoint,
     /// Whether its sender lives on CNPs.
     pub sends_cnps: bool,
     /// Whether answers bring back what packets brought.

@@ -4,12 +4,14 @@
 //! controllers use them.
 
 use tailback_proto::congestion::{AckInfo, Loss};
-use tailback_proto::transport::rc::{Timeout, Verdict};
+use tailback_proto::transport::rc::{SlowRestart, Timeout, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use super::qp::QpState;
 use super::{Ethernet, Nics};
+use crate::engine::{EventQueue, Place};
+use crate::event::Event;
 use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
 use crate::fabric::Fabric;
 use crate::host::path::IDEAL;
@@ -102,7 +104,7 @@ impl Nics {
                 ack.then_some(Kind::Ack)
             }
         };
-        let (telemetry_bytes, echoes) = (r.telemetry_bytes as u32, r.echoes);
+        let (telemetry_bytes, echoes, nak_delay) = (r.telemetry_bytes as u32, r.echoes, model.nak_delay);
         if cnp {
             self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
         }
@@ -119,13 +121,28 @@ impl Nics {
                 fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
             }
-            self.queue_reply(fabric, ethernet, host, answer);
+            if kind == Kind::Nak && nak_delay > Time::ZERO {
+                delay_nak(fabric, packet.qp, answer, nak_delay);
+            } else {
+                self.queue_reply(fabric, ethernet, host, answer);
+            }
             // A message's last packet asks for an ACK. Where that was lost the packet comes again: what polls the memory
             // sees no change.
             if let (true, Some(partner)) = (is_new, self.recv_qps[packet.qp as usize].answered_by) {
                 self.answer_message(fabric, ethernet, packet.qp, partner);
             }
         }
+    }
+
+    /// The NAK of a gap leaves the slow path, unless the gap was filled meanwhile.
+    pub fn on_delayed_nak(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, index: u32) {
+        let nak = fabric.packets[index];
+        if self.recv_qps[nak.qp as usize].responder.nak_psn() != nak.psn() {
+            fabric.packets.remove(index);
+            return;
+        }
+        let host = self.send_qps[nak.qp as usize].dst as usize;
+        self.queue_reply(fabric, ethernet, host, index);
     }
 
     /// Sends a CNP to the host at the other end of a queue pair, whose packets have this code point.
@@ -182,7 +199,7 @@ impl Nics {
             let newly = s.requester.on_nak(rc, fabric.run.now, packet.psn());
             if s.requester.next_sequence() < next {
                 s.pacer.hold(fabric.run.now + model.nak_reaction);
-                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], fabric.run.now, Loss::Nak);
+                self.on_loss(fabric.run.now, qp, Loss::Nak);
             }
             newly
         };
@@ -198,6 +215,31 @@ impl Nics {
             self.arm_controller_timer(fabric, qp);
         }
         self.activate(fabric, ethernet, qp);
+    }
+
+    /// A queue pair goes back: what its controller hears of it, and what the NIC counts.
+    #[cold]
+    fn on_loss(&mut self, now: Time, qp: u32, loss: Loss) {
+        let s = &mut self.send_qps[qp as usize];
+        let nic = &mut self.nics[s.src as usize];
+        let model = &self.models[nic.model as usize];
+        let congestion = &model.congestion[s.congestion as usize];
+        s.pacer.flow.on_loss(congestion, now, loss);
+        let counts = &mut nic.counters;
+        let is_timeout = loss == Loss::Timeout;
+        let restarts = match model.rc.slow_restart {
+            SlowRestart::Never => false,
+            SlowRestart::Timeout => is_timeout,
+            SlowRestart::Loss => true,
+        };
+        counts.roce_adp_retrans += (is_timeout && model.rc.first_timeout < model.rc.ack_timeout) as u64;
+        counts.roce_slow_restart += restarts as u64;
+        if model.losses_are_cnps && s.uses.cnps {
+            *(if is_timeout { &mut counts.roce_slow_restart_cnps } else { &mut counts.nak_cnps }) += 1;
+            counts.rp_cnp_handled += 1;
+            s.rp_cnp_handled += 1;
+            s.pacer.flow.on_cnp(congestion, now);
+        }
     }
 
     /// Tells a queue pair's controller of an ACK or NAK that newly acknowledged so many packets.
@@ -258,7 +300,7 @@ impl Nics {
             Timeout::Retry => {
                 s.local_ack_timeout_err += 1;
                 nic.counters.local_ack_timeout_err += 1;
-                s.pacer.flow.on_loss(&model.congestion[s.congestion as usize], fabric.run.now, Loss::Timeout);
+                self.on_loss(fabric.run.now, qp, Loss::Timeout);
             }
             Timeout::Failed => {
                 s.local_ack_timeout_err += 1;
@@ -282,6 +324,14 @@ impl Nics {
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
+}
+
+/// Holds the NAK of a gap back. Its place among simultaneous events is its queue pair's, which has one gap at a time.
+#[cold]
+fn delay_nak(fabric: &mut Fabric, qp: u32, nak: u32, delay: Time) {
+    let at = (fabric.run.now + delay).min(EventQueue::HORIZON);
+    let place = Place::of(at, Event::DelayedNak(qp).encode(), 0);
+    fabric.run.events.push_at(place, Event::DelayedNak(nak).encode());
 }
 
 /// Makes a packet that answers another; `marks`: its class and code point.

@@ -43,6 +43,8 @@ fn pair(bytes: u64) -> (Fabric, Nics) {
     let model = NicModel {
         rc: transport.connection(),
         nak_reaction: transport.nak_reaction,
+        nak_delay: transport.nak_delay,
+        losses_are_cnps: transport.losses_are_cnps,
         congestion: vec![settings.on(Link { rate: RATE, mtu_bytes: 1024 }).expect("it is possible")],
         rhcc: None,
         min_time_between_cnps: vec![Time::ZERO],
@@ -104,6 +106,7 @@ fn run(fabric: &mut Fabric, nics: &mut Nics, loses: &[u32]) {
             }
             Event::PacingDue(qp) => nics.on_pacing_due(fabric, &mut NoEthernet, qp),
             Event::TransportTimer(qp) => nics.on_transport_timer(fabric, &mut NoEthernet, qp),
+            Event::DelayedNak(packet) => nics.on_delayed_nak(fabric, &mut NoEthernet, packet),
             Event::ControllerTimer(qp) => nics.on_controller_timer(fabric, &mut NoEthernet, qp),
             other => unreachable!("{other:?}"),
         }
@@ -130,4 +133,36 @@ fn what_is_lost_is_sent_again() {
     assert_eq!((nics[1].counters.out_of_sequence, nics[0].counters.packet_seq_err), (1, 1));
     let again = nics.send_qps[0].packets_retransmitted;
     assert!((1..5).contains(&again), "{again}");
+}
+
+/// A slow path of 20 us holds the NAK back, and the message as long.
+#[test]
+fn a_nak_may_take_a_slow_path() {
+    let took = |delay| {
+        let (mut fabric, mut nics) = pair(64 << 10);
+        nics.models[0].nak_delay = delay;
+        run(&mut fabric, &mut nics, &[10]);
+        assert_eq!((nics.recv_qps[0].bytes_delivered, nics[0].counters.packet_seq_err), (64 << 10, 1));
+        fabric.run.now
+    };
+    let (at_once, later) = (took(Time::ZERO), took(Time::from_us(20)));
+    let more = later - at_once;
+    assert!(more >= Time::from_us(19) && more < Time::from_us(22), "{more}");
+}
+
+/// Where losses are CNPs they slow the sender down, and the counters say so.
+#[test]
+fn losses_may_be_cnps() {
+    let count = |losses_are_cnps, loses: &[u32]| {
+        let (mut fabric, mut nics) = pair(64 << 10);
+        nics.models[0].losses_are_cnps = losses_are_cnps;
+        run(&mut fabric, &mut nics, loses);
+        let NicCounters { rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart, .. } =
+            nics[0].counters;
+        (rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart)
+    };
+    assert_eq!(count(false, &[10]), (0, 0, 0, 1));
+    assert_eq!(count(true, &[10]), (1, 1, 0, 1));
+    assert_eq!(count(true, &[64]), (1, 0, 1, 1), "the last packet: only the timer tells");
+    assert_eq!(count(true, &[]), (0, 0, 0, 0));
 }

@@ -43,12 +43,16 @@ impl NicPlan {
         }
         check_weights(place, self.weights)?;
         in_bounds(&format!("{place}.transport"), &self.transport)?;
-        let TransportParameters { ack_timeout, adaptive_timeout, nak_reaction, .. } = self.transport;
+        let TransportParameters { ack_timeout, adaptive_timeout, nak_reaction, nak_delay, .. } =
+            self.transport;
         if adaptive_timeout.is_some_and(|first| first > ack_timeout) {
             return Err(impossible(place, "adaptive_timeout is above ack_timeout"));
         }
         if nak_reaction > ack_timeout {
             return Err(impossible(place, "nak_reaction is above ack_timeout"));
+        }
+        if nak_delay > ack_timeout {
+            return Err(impossible(place, "nak_delay is above ack_timeout"));
         }
         if let Some(path) = &self.host_path {
             path.check_settings(&format!("{place}.host_path"))?;

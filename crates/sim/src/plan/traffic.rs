@@ -36,6 +36,9 @@ tailback_proto::parameters! {
         congestion: Option<usize>;
         /// A latency test: its other side; none: no message waits for another.
         partner: Option<PartnerPlan>;
+        /// Whether its connections come and go by themselves: no steady state is one of theirs.
+        #[serde(default)]
+        passing: bool;
     }
 }
 

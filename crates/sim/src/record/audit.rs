@@ -73,7 +73,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         sent.bytes += queue.tx_bytes;
         there.packets += arrived.rx_packets + on_link.packets + lost.0;
         there.bytes += arrived.rx_bytes + on_link.bytes + lost.1;
-        if world.fabric.ports[port].behind & RECLASSIFIES != 0 && (class as usize) + 1 < CLASSES {
+        if world.fabric.ports[port].flags & RECLASSIFIES != 0 && (class as usize) + 1 < CLASSES {
             continue;
         }
         let (sent, there) = (std::mem::take(&mut sent), std::mem::take(&mut there));
@@ -300,13 +300,13 @@ mod tests {
         assert!(places(cooked(moved)).eq(["sw0:h2/tc3", "sw0:h2/tc4"]));
         let errors = cooked(|world| {
             moved(world);
-            world.fabric.ports[5].behind |= RECLASSIFIES;
+            world.fabric.ports[5].flags |= RECLASSIFIES;
         });
         assert_eq!(errors, []);
         // All classes together they still have to agree.
         let lost = cooked(|world| {
             world.fabric.groups[GOT].rx_packets -= 1;
-            world.fabric.ports[5].behind |= RECLASSIFIES;
+            world.fabric.ports[5].flags |= RECLASSIFIES;
         });
         assert!(places(lost).eq(["sw0:h2/tc7"]));
     }

@@ -23,7 +23,7 @@ quantities! {
             = bin.world.nics[host].counters.local_ack_timeout_err;
         "np_cnp_sent": Count ("np_cnp_sent"), "packets", "CNPs that it sent"
             = bin.world.nics[host].counters.np_cnp_sent;
-        "rp_cnp_handled": Count ("rp_cnp_handled"), "packets", "CNPs that it received and that set a rate"
+        "rp_cnp_handled": Count ("rp_cnp_handled"), "packets", "CNPs that it received and that set a rate; losses, too, where `losses_are_cnps`"
             = bin.world.nics[host].counters.rp_cnp_handled;
         "cnp_delay_ns": Count, "ns", "how long the CNPs that it handled had been on their way, all together: to be divided by `rp_cnp_handled`"
             = bin.world.nics[host].counters.cnp_delay_ns;
@@ -46,6 +46,14 @@ counters! {
             = counts.rp_cnp_ignored;
         "duplicate_request": "packets", "packets that it had received before, as a responder"
             = counts.duplicate_request;
+        "roce_adp_retrans": "timeouts", "timeouts of it as a requester by a timer that adapts"
+            = counts.roce_adp_retrans;
+        "roce_slow_restart": "restarts", "times that a queue pair restarted slowly after a loss"
+            = counts.roce_slow_restart;
+        "roce_slow_restart_cnps": "timeouts", "timeouts that were CNPs to its congestion control, which `rp_cnp_handled` counts, too"
+            = counts.roce_slow_restart_cnps;
+        "nak_cnps": "packets", "NAKs that were, likewise; no NIC shows this one"
+            = counts.nak_cnps;
         "req_transport_retries_exceeded": "queue pairs", "queue pairs that ran out of retries"
             = counts.transport_retry_exceeded;
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bridges;
 use super::entity::{node_name, peer_name};
 use super::recording::{Drop, Fault, Latency, Meta, Pause, Queue, Series, Storm};
-use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Detail};
+use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Chosen, Detail};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Kind;
 use crate::fabric::{lane, port_and_class};
@@ -28,6 +28,8 @@ pub(super) fn meta(
         kind: "conservation",
         text: format!("{place} {text}"),
         r#where: place,
+        node: String::new(),
+        peer: String::new(),
     }));
     let sent = |kind: Kind| world.fabric.transmissions[kind as usize];
     let packets = [
@@ -114,9 +116,16 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         let text = format!(
             "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed, {enough} B would have been enough{why}"
         );
-        faults.push(Fault { kind: "lossless_drop", r#where: name, text });
+        faults.push(Fault {
+            kind: "lossless_drop",
+            r#where: name,
+            node: node_name(plan, owner).to_string(),
+            peer: peer_name(plan, world, port),
+            text,
+        });
     }
     if let Some((lanes, since)) = &world.deadlocks.found {
+        let (first, _) = port_and_class(lanes[0]);
         let names: Vec<String> = lanes
             .iter()
             .map(|&at| port_and_class(at))
@@ -125,6 +134,8 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         faults.push(Fault {
             kind: "deadlock",
             r#where: names[0].clone(),
+            node: node_name(plan, world.fabric.ports[first].owner as usize).to_string(),
+            peer: peer_name(plan, world, first),
             text: format!(
                 "PFC deadlock: each waits for the next, and nothing has moved since {since}: {} -> {}",
                 names.join(" -> "),
@@ -182,6 +193,8 @@ fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
         for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
             rows.push(Drop {
                 r#where: drop_place(plan, world, port, class, reason),
+                node: node_name(plan, world.fabric.ports[port].owner as usize).to_string(),
+                peer: peer_name(plan, world, port),
                 reason: reason.text(),
                 packets: tally.packets,
                 bytes: tally.bytes,
@@ -254,6 +267,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
     let connections = world.nics.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
     let tcp = world.tcp.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
     let mut seen = Seen(vec![0; world.fabric.queues.len()]);
+    let chosen = Chosen::of(plan);
     let mut last = None;
     for (flow, (src, dst, code_point)) in connections.chain(tcp).enumerate() {
         // Paths of two hosts are equally long, and are all that tells connections of theirs apart.
@@ -264,7 +278,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         last = Some((src, dst, code_point));
         let mut order = 0;
         let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
-            if !detail.lists(kind) {
+            if !detail.lists(kind) || (matches!(kind, "egress" | "ingress") && !chosen.has(world, port)) {
                 return;
             }
             let class = world.fabric.classes.of(world.fabric.ports[port].owner as usize)[code_point as usize];

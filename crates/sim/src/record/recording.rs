@@ -154,10 +154,14 @@ pub struct Latency {
 /// Something that must not happen.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fault {
-    /// `lossless_drop`, `deadlock` or `conservation`.
+    /// `lossless_drop`, `deadlock`, `unfinished` or `conservation`.
     pub kind: &'static str,
     /// Queue or port.
     pub r#where: String,
+    /// The node that it is at; empty where no node is.
+    pub node: String,
+    /// The node at the other end of its port.
+    pub peer: String,
     /// One line in words.
     pub text: String,
 }
@@ -167,6 +171,10 @@ pub struct Fault {
 pub struct Drop {
     /// Egress queue that the packets were for, or ingress group that had no room.
     pub r#where: String,
+    /// The node that it is at.
+    pub node: String,
+    /// The node at the other end of its port.
+    pub peer: String,
     /// In words.
     pub reason: &'static str,
     /// Packets.

@@ -36,6 +36,7 @@ pub fn sizes(lossless: u64, lossy: u64, cnp_threshold: Option<u64>) -> ReceiveBu
         lossless_size: Bytes(lossless),
         lossy_size: Bytes(lossy),
         cnp_threshold: cnp_threshold.map(Bytes),
+        cnp_interval: None,
     }
 }
 

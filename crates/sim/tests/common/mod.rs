@@ -33,6 +33,7 @@ pub fn star(hosts: usize) -> Plan {
         name: "test".into(),
         seed: 1,
         duration_ps: 5 * MS,
+        clock_ppm: 0.0,
         hosts: (0..hosts).map(|i| HostPlan { name: format!("h{i}"), nic: 0, congestion: 0 }).collect(),
         nics: vec![NicPlan {
             mtu: Bytes(1024),
@@ -89,7 +90,7 @@ pub fn star(hosts: usize) -> Plan {
         tcp_connections: vec![],
         link_events: vec![],
         veth: None,
-        record: RecordParameters::default(),
+        record: RecordParameters { max_bins: 2048, qps: 64, queues: None },
     }
 }
 
@@ -114,6 +115,7 @@ pub fn writer(src: usize, dst: usize, qps: u32) -> WriterPlan {
         start_spread: Time(0),
         stop: None,
         partner: None,
+        passing: false,
     }
 }
 

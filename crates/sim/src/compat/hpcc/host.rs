@@ -4,6 +4,7 @@ use super::cc::dcqcn::ReactionPoint;
 use super::cc::Path;
 use super::clock::serialization;
 use super::packet::{Kind, Packet, CNP, NONE};
+use super::plan::Flow;
 use super::qp::{RecvQp, SendQp};
 use super::routing::{murmur3, NIC_SEED};
 use super::variant::Variant;
@@ -22,17 +23,22 @@ impl World {
                 self.schedule(flow.start_ps(), Event::FlowInput, 0);
                 return;
             }
-            let (src, dst) = (self.routes.host(flow.0), self.routes.host(flow.1));
-            let mut qp = SendQp::new(flow, src, dst);
-            let sport = self.sports.entry((src, dst)).or_insert(FIRST_SPORT);
-            qp.sport = *sport;
-            *sport = sport.wrapping_add(1);
-            self.send.push(qp);
-            self.recv.push(RecvQp::new());
-            // The application's set-up and its start are an event each, both at this instant.
-            self.schedule(self.now, Event::AppStart, self.next_flow as u32);
-            self.next_flow += 1;
+            self.set_up(*flow);
         }
+    }
+
+    /// Makes the queue pair of the next flow.
+    pub fn set_up(&mut self, flow: Flow) {
+        let (src, dst) = (self.routes.host(flow.0), self.routes.host(flow.1));
+        let mut qp = SendQp::new(&flow, src, dst);
+        let sport = self.sports.entry((src, dst)).or_insert(FIRST_SPORT);
+        qp.sport = *sport;
+        *sport = sport.wrapping_add(1);
+        self.send.push(qp);
+        self.recv.push(RecvQp::new());
+        // The application's set-up and its start are an event each, both at this instant.
+        self.schedule(self.now, Event::AppStart, self.next_flow as u32);
+        self.next_flow += 1;
     }
 
     pub fn on_app_start(&mut self, flow: u32) {
@@ -370,6 +376,7 @@ impl World {
             fct_ns: (self.now - qp.start) / 1000,
             standalone_ns: self.standalone_ns(flow as usize),
         });
+        self.let_work(|work, world| work.on_done(flow, world));
     }
 
     /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted, the headers those of

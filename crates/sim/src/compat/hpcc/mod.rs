@@ -27,6 +27,7 @@ mod routing;
 mod series;
 mod switch;
 pub mod variant;
+mod work;
 mod world;
 
 pub use plan::HpccPlan;
@@ -38,6 +39,7 @@ use tailback_proto::units::Time;
 use crate::plan::PlanError;
 use crate::record::Recording;
 use crate::simulation::Progress;
+use crate::work::{Finished, Work};
 use packet::Kind;
 use recording::recording;
 use series::Recorder;
@@ -48,7 +50,6 @@ pub struct HpccSimulation {
     world: World,
     recorder: Recorder,
     executed: u64,
-    done: bool,
 }
 
 /// What a run counted, under the names of that simulator's own counts.
@@ -88,6 +89,8 @@ pub struct HpccRecording {
     pub origin_ns: u64,
     /// Totals of the run.
     pub totals: Totals,
+    /// Ranks of the work that have finished, in this order.
+    pub finished: Vec<Finished>,
 }
 
 impl HpccSimulation {
@@ -96,13 +99,25 @@ impl HpccSimulation {
     /// # Errors
     /// Where the plan is impossible.
     pub fn new(plan: &HpccPlan) -> Result<Self, PlanError> {
+        Self::of(plan, None)
+    }
+
+    /// As [`Self::new`], with work that sends messages during the run; it ends with the work.
+    ///
+    /// # Errors
+    /// Where the plan is impossible.
+    pub fn with_work(plan: &HpccPlan, work: Box<dyn Work>) -> Result<Self, PlanError> {
+        Self::of(plan, Some(work))
+    }
+
+    fn of(plan: &HpccPlan, work: Option<Box<dyn Work>>) -> Result<Self, PlanError> {
         plan.check()?;
         let impossible =
             |place: &str, problem: String| PlanError::Impossible { place: place.into(), problem };
         if plan.flows.len() >= INDEX_LIMIT {
             return Err(impossible("flows", format!("{INDEX_LIMIT} or more")));
         }
-        let mut world = World::new(plan);
+        let mut world = World::new(plan, work);
         for (index, flow) in plan.flows.iter().enumerate() {
             if world.pairs[index].rate == 0 {
                 let text = format!("no way from {} to {}", flow.0, flow.1);
@@ -112,17 +127,17 @@ impl HpccSimulation {
         world.begin();
         let recorder = Recorder::new(&world);
         world.schedule(recorder.next_sample(), Event::Sample, 0);
-        Ok(HpccSimulation { world, recorder, executed: 0, done: false })
+        Ok(HpccSimulation { world, recorder, executed: 0 })
     }
 
     /// Executes up to `max_events` events.
     pub fn advance(&mut self, max_events: u64) -> Progress {
         for _ in 0..max_events {
-            if self.done {
+            if self.world.done {
                 break;
             }
             let Some((time, code)) = self.world.events.pop() else {
-                self.done = true;
+                self.world.done = true;
                 break;
             };
             self.executed += 1;
@@ -137,6 +152,7 @@ impl HpccSimulation {
     fn dispatch(&mut self, code: u32) {
         let world = &mut self.world;
         let (event, index) = Event::decode(code);
+        world.idle_events -= event.is_idle() as usize;
         match event {
             Event::Sent => world.on_sent(index),
             Event::Arrival => world.on_arrival(index),
@@ -153,15 +169,21 @@ impl HpccSimulation {
                 world.on_queue_sample(1 + bin_ends as usize);
             }
             Event::Sample => self.on_sample(),
-            Event::Stop => self.done = true,
+            Event::Work => world.on_work(index),
+            Event::Stop => world.done = true,
         }
     }
 
     /// Ends a bin; and the run, once every flow is done and nothing but its end is still to come.
     fn on_sample(&mut self) {
         self.recorder.sample(&mut self.world);
-        self.done = self.world.fct.len() == self.world.plan.flows.len() && self.world.events.len() <= 1;
+        self.world.done = self.world.is_at_rest();
         self.world.schedule(self.recorder.next_sample(), Event::Sample, 0);
+    }
+
+    /// Why the work cannot go on: one line.
+    pub fn problem(&self) -> Option<&str> {
+        self.world.work.as_ref().and_then(|work| work.problem())
     }
 
     /// How far the run is.
@@ -170,7 +192,7 @@ impl HpccSimulation {
             time: Time(self.world.now),
             packet_hops: self.world.transmissions.iter().flatten().sum(),
             events: self.executed,
-            done: self.done,
+            done: self.world.done,
         }
     }
 
@@ -187,7 +209,8 @@ impl HpccSimulation {
 
     /// Ends the run where it stands and hands over what was recorded.
     pub fn finish(mut self) -> HpccRecording {
-        let recording = recording(&mut self.world, self.recorder, self.executed, self.done);
+        let complete = self.world.done;
+        let recording = recording(&mut self.world, self.recorder, self.executed, complete);
         let world = &self.world;
         let [hosts, switches] = &world.transmissions;
         let lanes = world.lane_counters.iter();
@@ -207,7 +230,8 @@ impl HpccSimulation {
             drops: lanes.map(|lane| lane.dropped).sum(),
         };
         let origin_ns = world.origin / 1000;
-        let World { fct, pfc, queue_lengths, .. } = self.world;
-        HpccRecording { recording, fct, pfc, qlen: queue_lengths.text, origin_ns, totals }
+        let World { fct, pfc, queue_lengths, work, .. } = self.world;
+        let finished = work.map_or_else(Vec::new, |work| work.finished().to_vec());
+        HpccRecording { recording, fct, pfc, qlen: queue_lengths.text, origin_ns, totals, finished }
     }
 }

@@ -11,6 +11,7 @@ use super::packet::Kind;
 use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
 use super::series::Recorder;
+use super::work::WORK_PRIORITY;
 use super::world::World;
 use crate::record::quantity::bits_per_second;
 use crate::record::{Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
@@ -47,7 +48,9 @@ impl World {
 
     /// Priorities that flows have.
     pub fn priorities(&self) -> Vec<u8> {
-        let mut priorities: Vec<u8> = self.plan.flows.iter().map(|flow| flow.2 as u8).collect();
+        let of_work = self.work.as_ref().map(|_| WORK_PRIORITY);
+        let mut priorities: Vec<u8> =
+            self.plan.flows.iter().map(|flow| flow.2 as u8).chain(of_work).collect();
         priorities.sort_unstable();
         priorities.dedup();
         priorities
@@ -82,10 +85,13 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
     let queues = queues(world);
     let (conservation, errors) = audit(world);
     let mut faults = lossless_drops(world);
+    faults.extend(unfinished_work(world, complete));
     faults.extend(errors.into_iter().map(|(place, text)| Fault {
         kind: "conservation",
         text: format!("{place} {text}"),
         r#where: place,
+        node: String::new(),
+        peer: String::new(),
     }));
     let sent = |kind: Kind| world.transmissions.iter().map(|kinds| kinds[kind as usize]).sum();
     let kinds = [("data", Kind::Data), ("ack", Kind::Ack), ("nak", Kind::Nack), ("pfc", Kind::Pfc)];
@@ -170,6 +176,16 @@ fn flows(world: &World) -> Vec<Flow> {
         .collect()
 }
 
+/// Ranks that wait for what never comes: nothing was left that could happen.
+fn unfinished_work(world: &World, complete: bool) -> Vec<Fault> {
+    let waiting = world.work.as_ref().filter(|_| complete).map_or_else(Vec::new, |work| work.waiting());
+    let fault = |(host, text): (u32, String)| {
+        let node = world.node_name(host);
+        Fault { kind: "unfinished", r#where: node.clone(), node, peer: String::new(), text }
+    };
+    waiting.into_iter().map(fault).collect()
+}
+
 fn lossless_drops(world: &World) -> Vec<Fault> {
     let lanes = world.lane_counters.iter().enumerate().filter(|(_, lane)| lane.dropped > 0);
     lanes
@@ -179,24 +195,35 @@ fn lossless_drops(world: &World) -> Vec<Fault> {
                 "{name} dropped {} packets: no room in the shared buffer and in its headroom",
                 lane.dropped
             );
-            Fault { kind: "lossless_drop", r#where: name, text }
+            let (node, peer) = ends(world, at / LANES);
+            Fault { kind: "lossless_drop", r#where: name, node, peer, text }
         })
         .collect()
 }
 
+/// The node of a port, and the one at its other end.
+fn ends(world: &World, port: usize) -> (String, String) {
+    let p = &world.ports[port];
+    (world.node_name(p.node), world.node_name(world.ports[p.peer as usize].node))
+}
+
 fn drops(world: &World) -> Vec<Drop> {
-    let full = world.lane_counters.iter().enumerate().map(|(at, lane)| Drop {
-        r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
-        reason: "no room in the shared buffer and in the headroom",
-        packets: lane.dropped,
-        bytes: lane.dropped_bytes,
-    });
-    let lost = world.lane_counters.iter().enumerate().map(|(at, p)| Drop {
-        r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
-        reason: "lost on the link, or the link was down",
-        packets: p.lost,
-        bytes: p.lost_bytes,
-    });
+    let drop = |at: usize, reason, packets, bytes| {
+        let (node, peer) = ends(world, at / LANES);
+        Drop {
+            r#where: world.ingress_name(at / LANES, (at % LANES) as u8),
+            node,
+            peer,
+            reason,
+            packets,
+            bytes,
+        }
+    };
+    let lanes = || world.lane_counters.iter().enumerate();
+    let no_room = "no room in the shared buffer and in the headroom";
+    let full = lanes().map(|(at, lane)| drop(at, no_room, lane.dropped, lane.dropped_bytes));
+    let cut = "lost on the link, or the link was down";
+    let lost = lanes().map(|(at, lane)| drop(at, cut, lane.lost, lane.lost_bytes));
     full.chain(lost).filter(|drop| drop.packets > 0).collect()
 }
 

@@ -14,6 +14,7 @@ use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::routing::{Pair, Routes};
 use crate::engine::{prefetch, EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
+use crate::work::Work;
 
 /// Bytes of a port's buffer that are its own.
 pub(super) const RESERVE_BYTES: u32 = 4096;
@@ -48,11 +49,13 @@ pub(super) enum Event {
     Sample,
     /// Queues are sampled for the queue-length file.
     QueueSample,
+    /// A time that the work waits for has come.
+    Work,
     /// The run ends.
     Stop,
 }
 
-const EVENTS: [Event; 13] = [
+const EVENTS: [Event; 14] = [
     Event::Sent,
     Event::Arrival,
     Event::Wake,
@@ -65,6 +68,7 @@ const EVENTS: [Event; 13] = [
     Event::RetransmissionTimer,
     Event::Sample,
     Event::QueueSample,
+    Event::Work,
     Event::Stop,
 ];
 const INDEX_BITS: u32 = 28;
@@ -72,6 +76,13 @@ const INDEX_BITS: u32 = 28;
 pub(super) const INDEX_LIMIT: usize = 1 << INDEX_BITS;
 
 impl Event {
+    /// Whether nothing is ever sent because of it: timers of controllers, samples, the end.
+    #[inline]
+    pub fn is_idle(self) -> bool {
+        use Event::*;
+        matches!(self, CutTimer | IncreaseTimer | Sample | QueueSample | Stop)
+    }
+
     #[inline]
     pub fn decode(code: u32) -> (Event, u32) {
         (EVENTS[(code >> INDEX_BITS) as usize % EVENTS.len()], code & ((1 << INDEX_BITS) - 1))
@@ -153,6 +164,12 @@ pub(super) struct World {
     pub delivered: u64,
     pub data_lost: u64,
     pub next_flow: usize,
+    /// What sends messages during the run.
+    pub work: Option<Box<dyn Work>>,
+    /// The run is over.
+    pub done: bool,
+    /// Events to come that are idle.
+    pub idle_events: usize,
     /// Flow numbers seen per pair, for the source ports.
     pub sports: std::collections::HashMap<(u32, u32), u16>,
     pub rounding: Rounding,
@@ -164,7 +181,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub fn new(plan: &HpccPlan) -> World {
+    pub fn new(plan: &HpccPlan, work: Option<Box<dyn Work>>) -> World {
         let mut is_switch = vec![NONE; plan.nodes as usize];
         for (number, &id) in plan.switches.iter().enumerate() {
             is_switch[id as usize] = number as u32;
@@ -232,6 +249,9 @@ impl World {
             delivered: 0,
             data_lost: 0,
             next_flow: 0,
+            work,
+            done: false,
+            idle_events: 0,
             sports: Default::default(),
             rounding,
             data_overhead,
@@ -342,6 +362,7 @@ impl World {
     #[inline]
     pub fn schedule(&mut self, at: u64, event: Event, index: u32) {
         if at <= self.stop {
+            self.idle_events += event.is_idle() as usize;
             self.events.push(Time(at), (event as u32) << INDEX_BITS | index);
         }
     }
@@ -356,6 +377,7 @@ impl World {
         }
         self.begin_queue_monitor();
         self.schedule(self.stop, Event::Stop, 0);
+        self.let_work(|work, world| work.begin(world));
     }
 
     #[inline]

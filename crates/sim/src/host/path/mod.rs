@@ -53,6 +53,8 @@ pub(crate) struct HostPath {
     pub target: Target,
     pub reads: Option<Reads>,
     pub cnp_threshold: Option<u64>,
+    /// Least time between two such CNPs of a queue pair; none: as for marks.
+    pub cnp_interval: Option<Time>,
     /// Packets that left the receive buffer for the transport.
     pub accepted_packets: u64,
     pub accepted_bytes: u64,
@@ -136,6 +138,7 @@ impl HostPath {
                 fetched: Time::ZERO,
             }),
             cnp_threshold: plan.receive_buffer.cnp_threshold.map(|bytes| bytes.0),
+            cnp_interval: plan.receive_buffer.cnp_interval,
             accepted_packets: 0,
             accepted_bytes: 0,
             processing: Time::ZERO,

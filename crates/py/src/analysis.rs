@@ -1,0 +1,45 @@
+//! Captures, read and told of.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// A capture that is being read.
+#[pyclass]
+pub struct Analysis(Mutex<Option<tailback_analyze::Analysis>>);
+
+#[pymethods]
+impl Analysis {
+    /// OSError; ValueError with what was found where it is no capture.
+    #[new]
+    fn new(path: PathBuf) -> PyResult<Self> {
+        let file = File::open(path).map_err(crate::os_error)?;
+        tailback_analyze::Analysis::new(file)
+            .map(|analysis| Analysis(Mutex::new(Some(analysis))))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Reads up to so many frames, without the interpreter's lock: the bytes of the file that were read so far, and whether it
+    /// ends. ValueError with what was found where it cannot be read any further.
+    fn advance(&mut self, py: Python<'_>, max_frames: u64) -> PyResult<(u64, bool)> {
+        let analysis = self.0.get_mut().ok().and_then(Option::as_mut).ok_or_else(finished)?;
+        let done = py
+            .detach(|| analysis.advance(max_frames))
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((analysis.read_bytes(), done))
+    }
+
+    /// What was found, as JSON; once.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
+        let analysis = self.0.get_mut().ok().and_then(Option::take).ok_or_else(finished)?;
+        py.detach(|| serde_json::to_string(&analysis.finish()))
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+}
+
+fn finished() -> PyErr {
+    PyRuntimeError::new_err("the analysis is finished")
+}

@@ -1,0 +1,135 @@
+//! What a rank and its algorithms do with the rest of the world: send, expect, wait.
+
+use std::collections::{BTreeMap, HashMap};
+use tailback_proto::units::Time;
+
+use super::matching::{Matching, Receiver};
+use super::plan::AstraPlan;
+use crate::work::Network;
+
+/// Tags of a trace's own messages are below this; those of collectives begin here.
+const COLLECTIVE_TAGS: i32 = 500_000_000;
+/// The largest message: sizes are signed 32 bits there.
+const MOST_BYTES: u64 = i32::MAX as u64;
+
+/// Time of whole nanoseconds; what is too far never comes.
+pub(super) fn time(ns: u64) -> Time {
+    Time(ns.saturating_mul(1000))
+}
+
+/// A message under way, and the node that ends when its sender knows that it is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub tag: i32,
+    pub from: u32,
+    pub to: u32,
+    pub bytes: u64,
+    pub node: Option<u32>,
+}
+
+/// What all ranks share while one of them acts.
+pub(super) struct Context<'a> {
+    pub plan: &'a AstraPlan,
+    pub network: &'a mut dyn Network,
+    pub matching: &'a mut Matching,
+    pub sent: &'a mut HashMap<u32, Sent>,
+    pub problem: &'a mut Option<String>,
+}
+
+impl Context<'_> {
+    pub fn now(&self) -> u64 {
+        self.network.now().0 / 1000
+    }
+
+    /// Sends a message. Without bytes it would never be acknowledged, there as here.
+    pub fn send(&mut self, sent: Sent) {
+        if sent.bytes > MOST_BYTES {
+            let Sent { from, to, bytes, .. } = sent;
+            let problem =
+                format!("rank {from} sends {bytes} B to {to}: expected at most {MOST_BYTES} B in a message");
+            self.problem.get_or_insert(problem);
+            return;
+        }
+        if sent.bytes > 0 {
+            let number = self.network.send(sent.from, sent.to, sent.bytes);
+            self.sent.insert(number, sent);
+        }
+    }
+}
+
+/// The tag of a trace's own message.
+pub(super) fn own_tag(tag: u32) -> i32 {
+    tag as i32 % COLLECTIVE_TAGS
+}
+
+/// The tag of a stream's messages.
+pub(super) fn stream_tag(number: i32) -> i32 {
+    number % COLLECTIVE_TAGS + COLLECTIVE_TAGS
+}
+
+/// What a rank is to be told at some instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timer {
+    /// A node ends.
+    Node(u32),
+    /// A stream's memory is done; with bytes to reduce, that comes first.
+    Memory { stream: u32, reduces: Option<u64> },
+}
+
+/// By instant, what a rank is to be told, in order.
+#[derive(Debug, Default)]
+pub(super) struct Timers(BTreeMap<u64, Vec<Timer>>);
+
+impl Timers {
+    /// Notes a timer; the first one of an instant is an event of the network.
+    pub fn add(&mut self, rank: u32, delay: u64, timer: Timer, context: &mut Context) {
+        let list = self.0.entry(context.now().saturating_add(delay)).or_default();
+        list.push(timer);
+        if list.len() == 1 {
+            context.network.call_after(time(delay), rank);
+        }
+    }
+
+    /// The timer in this place of an instant. The list may grow while it is read.
+    pub fn get(&self, now: u64, place: usize) -> Option<Timer> {
+        self.0.get(&now)?.get(place).copied()
+    }
+
+    pub fn remove(&mut self, now: u64) {
+        self.0.remove(&now);
+    }
+}
+
+/// A stream's place among the rest, while its algorithm acts.
+pub(super) struct Desk<'a, 'b> {
+    pub rank: u32,
+    pub stream: u32,
+    pub tag: i32,
+    /// A group of a part of the ranks: its memory takes a time of its own.
+    pub local: bool,
+    pub timers: &'a mut Timers,
+    pub context: &'a mut Context<'b>,
+}
+
+/// Wait before a message within a group of a part of the ranks, ns.
+const LOCAL_DELAY: u64 = 10;
+
+impl Desk<'_, '_> {
+    /// Sends to a rank. Nobody waits for its end.
+    pub fn send(&mut self, to: u32, bytes: u64) {
+        self.context.send(Sent { tag: self.tag, from: self.rank, to, bytes, node: None });
+    }
+
+    /// Expects bytes from a rank. True: they are there.
+    pub fn expect(&mut self, from: u32, bytes: u64) -> bool {
+        let receiver = Receiver::Stream(self.stream);
+        self.context.matching.expect((self.tag, from, self.rank), bytes, receiver)
+    }
+
+    /// Waits for the memory.
+    pub fn wait(&mut self, reduces: Option<u64>) {
+        let delay = if self.local { LOCAL_DELAY } else { self.context.plan.endpoint_delay };
+        let timer = Timer::Memory { stream: self.stream, reduces };
+        self.timers.add(self.rank, delay, timer, self.context);
+    }
+}

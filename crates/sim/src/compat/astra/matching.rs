@@ -1,0 +1,81 @@
+//! Messages and who expects them. They are matched by tag and ranks, and then by bytes alone: what comes early is added
+//! up, and so is what is expected twice, of which only the last is told.
+
+use std::collections::HashMap;
+
+/// Who is told of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    Node(u32),
+    Stream(u32),
+}
+
+/// Tag, sender and receiver.
+pub(super) type Key = (i32, u32, u32);
+
+/// What is expected and what is there.
+#[derive(Debug, Default)]
+pub(super) struct Matching {
+    expected: HashMap<Key, (u64, Receiver)>,
+    early: HashMap<Key, u64>,
+}
+
+impl Matching {
+    /// A receiver expects bytes. True: they are there already.
+    pub fn expect(&mut self, key: Key, bytes: u64, receiver: Receiver) -> bool {
+        if let Some(there) = self.early.remove(&key) {
+            if there > bytes {
+                self.early.insert(key, there - bytes);
+            } else if there < bytes {
+                self.expected.insert(key, (bytes - there, receiver));
+            }
+            return there >= bytes;
+        }
+        let before = self.expected.get(&key).map_or(0, |known| known.0);
+        self.expected.insert(key, (before + bytes, receiver));
+        false
+    }
+
+    /// A message is there. Who has all now that it expected.
+    pub fn arrived(&mut self, key: Key, bytes: u64) -> Option<Receiver> {
+        let Some((expected, receiver)) = self.expected.remove(&key) else {
+            *self.early.entry(key).or_default() += bytes;
+            return None;
+        };
+        if bytes < expected {
+            self.expected.insert(key, (expected - bytes, receiver));
+            return None;
+        }
+        if bytes > expected {
+            self.early.insert(key, bytes - expected);
+        }
+        Some(receiver)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = (7, 0, 1);
+
+    #[test]
+    fn early_bytes_are_kept() {
+        let mut matching = Matching::default();
+        assert_eq!(matching.arrived(KEY, 30), None);
+        assert!(matching.expect(KEY, 10, Receiver::Node(1)));
+        assert!(!matching.expect(KEY, 50, Receiver::Node(2)));
+        assert_eq!(matching.arrived(KEY, 20), None);
+        assert_eq!(matching.arrived(KEY, 15), Some(Receiver::Node(2)));
+        assert!(matching.expect(KEY, 5, Receiver::Node(3)));
+    }
+
+    #[test]
+    fn of_two_that_expect_the_last_is_told() {
+        let mut matching = Matching::default();
+        assert!(!matching.expect(KEY, 10, Receiver::Node(1)));
+        assert!(!matching.expect(KEY, 10, Receiver::Stream(4)));
+        assert_eq!(matching.arrived(KEY, 10), None);
+        assert_eq!(matching.arrived(KEY, 10), Some(Receiver::Stream(4)));
+    }
+}

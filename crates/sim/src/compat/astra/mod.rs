@@ -1,0 +1,129 @@
+//! ASTRA-sim's system layer (commit 518bd51): traces of operations, and what becomes of their collectives.
+//!
+//! Each rank works through its Chakra trace ([`trace`], [`rank`]). A collective is cut into chunks, each a stream of
+//! phases, one for each dimension of the logical topology ([`phases`]); streams take turns in queues ([`streams`]); a
+//! phase is an algorithm among the ranks of its dimension ([`exchange`], [`tree`]). What an algorithm does with a network
+//! is to send, to expect, and to wait for the memory of its rank ([`desk`]).
+//!
+//! Times are whole nanoseconds, which ASTRA-sim calls cycles. All that a rank has to do at one instant is one event, at
+//! the place of what was noted first. This order, and which call comes before which, decide who sends first.
+
+mod desk;
+mod exchange;
+mod groups;
+mod matching;
+mod phases;
+pub mod plan;
+mod rank;
+mod streams;
+mod trace;
+mod tree;
+
+use std::collections::HashMap;
+
+use crate::plan::PlanError;
+use crate::work::{Finished, Network, Work};
+use desk::{Context, Sent};
+use matching::{Matching, Receiver};
+use plan::AstraPlan;
+use rank::Rank;
+
+/// A run's ranks, and what is under way between them.
+#[derive(Debug)]
+pub struct Astra {
+    plan: AstraPlan,
+    ranks: Vec<Rank>,
+    matching: Matching,
+    /// Messages under way.
+    sent: HashMap<u32, Sent>,
+    finished: Vec<Finished>,
+    problem: Option<String>,
+}
+
+impl Astra {
+    /// Reads the ranks' traces, in their order.
+    ///
+    /// # Errors
+    /// One line with file, node and field, where a trace or the plan is impossible.
+    pub fn new(plan: AstraPlan, traces: &[&[u8]]) -> Result<Self, PlanError> {
+        plan.check(traces.len())?;
+        let mut ranks = Vec::new();
+        for (rank, bytes) in traces.iter().enumerate() {
+            let impossible =
+                |problem: String| PlanError::Impossible { place: plan.files[rank].clone(), problem };
+            let nodes = trace::read(bytes, &plan, rank as u32).map_err(impossible)?;
+            ranks.push(Rank::new(rank as u32, nodes, &plan).map_err(impossible)?);
+        }
+        Ok(Astra {
+            plan,
+            ranks,
+            matching: Matching::default(),
+            sent: HashMap::new(),
+            finished: Vec::new(),
+            problem: None,
+        })
+    }
+
+    /// Lets a rank act, and notes what came of it.
+    fn with(&mut self, rank: u32, network: &mut dyn Network, act: impl FnOnce(&mut Rank, &mut Context)) {
+        if self.is_over() {
+            return;
+        }
+        let rank = &mut self.ranks[rank as usize];
+        let mut context = Context {
+            plan: &self.plan,
+            network,
+            matching: &mut self.matching,
+            sent: &mut self.sent,
+            problem: &mut self.problem,
+        };
+        act(rank, &mut context);
+        if let Some(finished) = rank.take_finished() {
+            self.finished.push(finished);
+        }
+    }
+}
+
+impl Work for Astra {
+    fn begin(&mut self, network: &mut dyn Network) {
+        for rank in 0..self.ranks.len() as u32 {
+            self.with(rank, network, |rank, context| rank.begin(context));
+        }
+    }
+
+    fn on_timer(&mut self, timer: u32, network: &mut dyn Network) {
+        self.with(timer, network, |rank, context| rank.on_timers(context));
+    }
+
+    fn on_done(&mut self, message: u32, network: &mut dyn Network) {
+        let Some(sent) = self.sent.remove(&message) else { return };
+        if let Some(node) = sent.node {
+            self.with(sent.from, network, |rank, context| rank.on_node_done(node, context));
+        }
+        match self.matching.arrived((sent.tag, sent.from, sent.to), sent.bytes) {
+            Some(Receiver::Node(node)) => {
+                self.with(sent.to, network, |rank, context| rank.on_node_done(node, context));
+            }
+            Some(Receiver::Stream(stream)) => {
+                self.with(sent.to, network, |rank, context| rank.on_received(stream, context));
+            }
+            None => {}
+        }
+    }
+
+    fn finished(&self) -> &[Finished] {
+        &self.finished
+    }
+
+    fn is_over(&self) -> bool {
+        self.problem.is_some() || self.finished.len() == self.ranks.len()
+    }
+
+    fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    fn waiting(&self) -> Vec<(u32, String)> {
+        (0..).zip(&self.ranks).filter_map(|(host, rank)| Some((host, rank.waiting(&self.plan)?))).collect()
+    }
+}

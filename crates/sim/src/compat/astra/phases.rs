@@ -1,0 +1,296 @@
+//! A collective as chunks, and a chunk as phases: one for each dimension, or for an all-reduce up to two.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::exchange::Exchange;
+use super::groups::{shapes, Ring, Shape};
+use super::plan::{Algorithm, AstraPlan, Implementation, Kind};
+use super::tree::Tree;
+
+/// What a phase's algorithm is.
+#[derive(Debug)]
+pub(super) enum Machine {
+    Exchange(Exchange),
+    Tree(Tree),
+}
+
+/// A phase of a stream, and the queue that it waits in.
+#[derive(Debug)]
+pub(super) struct Phase {
+    pub queue: u32,
+    pub machine: Machine,
+}
+
+/// Which queue of a dimension is next: for a collective that passes once, and for the two passes of an all-reduce.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    once: u32,
+    there: u32,
+    back: u32,
+}
+
+/// The dimensions of a kind of collective, for all ranks or a group, and their algorithms.
+#[derive(Clone, Debug)]
+struct Layout {
+    shapes: Vec<Shape>,
+    implementations: Vec<Implementation>,
+}
+
+/// A communicator group.
+#[derive(Clone, Debug)]
+struct Group {
+    ranks: Arc<[u32]>,
+    /// Number of its next stream.
+    next_stream: i32,
+    /// By kind, where the group is not of all ranks.
+    layouts: HashMap<Kind, Layout>,
+}
+
+/// Streams of a group count from this times its number.
+const GROUP_STREAMS: i32 = 1_000_000;
+/// Dimensions that a group of all ranks can have.
+const GROUP_DIMS: usize = 10;
+
+/// A rank's view of all collectives.
+#[derive(Debug)]
+pub(super) struct Collectives {
+    rank: u32,
+    layouts: HashMap<Kind, Layout>,
+    groups: HashMap<i32, Group>,
+    turns: Vec<Turns>,
+    next_stream: i32,
+}
+
+/// A collective as a trace asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub kind: Kind,
+    pub bytes: u64,
+    /// 0: all ranks.
+    pub group: i32,
+    pub priority: i32,
+    /// Dimensions that take part.
+    pub dims: Vec<bool>,
+}
+
+/// A chunk: the number of its stream and its phases, the last one first.
+pub(super) type Chunk = (i32, Vec<Phase>);
+
+/// How a collective is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub chunks: u64,
+    pub bytes: u64,
+}
+
+impl Collectives {
+    pub fn new(rank: u32, plan: &AstraPlan) -> Collectives {
+        let turns = Turns { back: plan.queues_per_dim / 2, ..Turns::default() };
+        Collectives {
+            rank,
+            layouts: HashMap::new(),
+            groups: HashMap::new(),
+            turns: vec![turns; plan.dims.len()],
+            next_stream: 0,
+        }
+    }
+
+    /// A group under a name, with the number that its streams count from.
+    pub fn set_group(&mut self, name: i32, number: i32, ranks: Vec<u32>) {
+        let next_stream = number.wrapping_mul(GROUP_STREAMS);
+        self.groups.insert(name, Group { ranks: ranks.into(), next_stream, layouts: HashMap::new() });
+    }
+
+    /// How a collective is cut: a chunk has at least a byte for each rank, and the last one is not shortened.
+    ///
+    /// # Errors
+    /// Where ASTRA-sim would cut without end.
+    pub fn cut(asked: &Asked, plan: &AstraPlan) -> Result<Cut, String> {
+        if plan.splits == 0 {
+            return Err("comm_size: expected preferred-dataset-splits in the system file".into());
+        }
+        let (mut bytes, mut chunk) = (asked.bytes, asked.bytes / plan.splits);
+        if asked.kind != Kind::AllGather && chunk < plan.ranks() as u64 {
+            chunk = plan.ranks() as u64;
+            bytes = plan.splits.saturating_mul(chunk);
+        }
+        if chunk == 0 && bytes > 0 {
+            return Err(format!(
+                "comm_size: expected at least preferred-dataset-splits ({}), found {bytes}",
+                plan.splits
+            ));
+        }
+        Ok(Cut { chunks: if bytes == 0 { 0 } else { bytes.div_ceil(chunk) }, bytes: chunk })
+    }
+
+    /// Whether a collective can be carried out.
+    ///
+    /// # Errors
+    /// Which field is impossible, and why.
+    pub fn check(&mut self, asked: &Asked, plan: &AstraPlan) -> Result<(), String> {
+        Self::cut(asked, plan)?;
+        self.layout(asked, plan).map(|_| ())
+    }
+
+    fn layout(&mut self, asked: &Asked, plan: &AstraPlan) -> Result<&mut Layout, String> {
+        let kind = asked.kind;
+        let group = match asked.group {
+            0 => None,
+            number => {
+                if let (false, Some(ranks)) = (self.groups.contains_key(&number), plan.groups.get(&number)) {
+                    self.set_group(number, number, ranks.clone());
+                }
+                let unknown = || format!("pg_name: expected a group of the group file, found {number}");
+                Some(self.groups.get_mut(&number).ok_or_else(unknown)?)
+            }
+        };
+        let list = plan.implementations(kind).ok_or_else(|| {
+            format!("comm_type: expected {}-implementation in the system file", kind.name())
+        })?;
+        let place = |problem: String| format!("comm_type: {}-implementation: {problem}", kind.name());
+        let halving = |one: &Implementation| one.algorithm == Algorithm::HalvingDoubling;
+        if kind == Kind::AllToAll && list.iter().any(halving) {
+            return Err(place(
+                "expected ring or direct: there is no all-to-all by halving and doubling".into(),
+            ));
+        }
+        let part = group.filter(|group| group.ranks.len() as u32 != plan.ranks());
+        let Some(group) = part else {
+            let dims = if asked.group == 0 { asked.dims.len() } else { GROUP_DIMS };
+            if !self.layouts.contains_key(&kind) {
+                let shapes = shapes(plan, self.rank, list).map_err(place)?;
+                self.layouts.insert(kind, Layout { shapes, implementations: list.to_vec() });
+            }
+            let layout = &self.layouts[&kind];
+            if dims < layout.shapes.len() {
+                return Err(format!("involved_dim: expected {} values, found {dims}", layout.shapes.len()));
+            }
+            return self.layouts.get_mut(&kind).ok_or_else(String::new);
+        };
+        if !group.layouts.contains_key(&kind) {
+            let ring = Ring::listed(self.rank, &group.ranks).ok_or_else(|| {
+                format!(
+                    "pg_name: expected a group of rank {}, which group {} leaves out",
+                    self.rank, asked.group
+                )
+            })?;
+            let implementation = match list {
+                [one] => *one,
+                _ => Implementation { algorithm: Algorithm::Ring, window: None, of_all: false },
+            };
+            match implementation.algorithm {
+                Algorithm::DoubleBinaryTree => {
+                    return Err(place("expected another for a group of a part of the ranks".into()));
+                }
+                Algorithm::HalvingDoubling if !ring.size.is_power_of_two() => {
+                    let text = format!("expected a power of two, found a group of {}", ring.size);
+                    return Err(place(text));
+                }
+                _ => {}
+            }
+            let layout = Layout { shapes: vec![Shape::Ring(ring)], implementations: vec![implementation] };
+            group.layouts.insert(kind, layout);
+        }
+        group.layouts.get_mut(&kind).ok_or_else(String::new)
+    }
+
+    /// The next chunk of a collective that was checked; none if no dimension takes part.
+    pub fn chunk(&mut self, asked: &Asked, bytes: u64, plan: &AstraPlan) -> Option<Chunk> {
+        let mut turns = std::mem::take(&mut self.turns);
+        let phases = self.layout(asked, plan).map(|layout| layout.phases(asked, bytes, plan, &mut turns));
+        self.turns = turns;
+        let mut phases = phases.unwrap_or_default();
+        if phases.is_empty() {
+            return None;
+        }
+        phases.reverse();
+        // Both count, also where only the group's number is used.
+        let number = self.next_stream;
+        self.next_stream = number.wrapping_add(1);
+        let number = match self.groups.get_mut(&asked.group) {
+            Some(group) if asked.group != 0 => {
+                let number = group.next_stream;
+                group.next_stream = number.wrapping_add(1);
+                number
+            }
+            _ => number,
+        };
+        Some((number, phases))
+    }
+}
+
+/// How a phase passes a dimension.
+#[derive(Clone, Copy)]
+enum Pass {
+    Once,
+    There,
+    Back,
+}
+
+impl Layout {
+    fn phases(&mut self, asked: &Asked, bytes: u64, plan: &AstraPlan, turns: &mut [Turns]) -> Vec<Phase> {
+        let takes_part = |dim: &usize| {
+            self.shapes[*dim].size() > 1
+                && (asked.group != 0 || asked.dims.get(*dim).copied().unwrap_or(false))
+        };
+        let dims: Vec<usize> = (0..self.shapes.len()).filter(takes_part).collect();
+        let passes: Vec<(usize, Kind, Pass)> = match (asked.kind, dims.split_last()) {
+            (Kind::AllReduce, Some((&last, others))) if plan.local_bw_aware => {
+                let there = others.iter().map(|&dim| (dim, Kind::ReduceScatter, Pass::There));
+                let turn = [(last, Kind::AllReduce, Pass::There)];
+                let back = others.iter().rev().map(|&dim| (dim, Kind::AllGather, Pass::Back));
+                there.chain(turn).chain(back).collect()
+            }
+            (Kind::AllGather, _) => dims.iter().rev().map(|&dim| (dim, asked.kind, Pass::Once)).collect(),
+            _ => dims.iter().map(|&dim| (dim, asked.kind, Pass::Once)).collect(),
+        };
+        let mut left = bytes;
+        let mut phases = Vec::new();
+        for (dim, kind, pass) in passes {
+            let (queue, onwards) = turns[dim].next(plan.queues_per_dim, pass);
+            let queue = dim as u32 * plan.queues_per_dim + queue;
+            let size = self.shapes[dim].size() as u64;
+            let (machine, after) = match (&mut self.shapes[dim], kind) {
+                (Shape::Ring(ring), _) => {
+                    let exchange =
+                        Exchange::new(kind, ring.clone(), &self.implementations[dim], onwards, left);
+                    let after = match kind {
+                        Kind::AllGather => left.saturating_mul(size),
+                        Kind::ReduceScatter => left / size,
+                        Kind::AllReduce | Kind::AllToAll => left,
+                    };
+                    (Some(Machine::Exchange(exchange)), after)
+                }
+                // A tree is an all-reduce whatever it is asked for.
+                (trees, _) => {
+                    (trees.next_branch().map(|branch| Machine::Tree(Tree::new(branch, left))), left)
+                }
+            };
+            left = after;
+            phases.extend(machine.map(|machine| Phase { queue, machine }));
+        }
+        phases
+    }
+}
+
+impl Turns {
+    /// The next queue of a dimension, and whether rings go onwards.
+    fn next(&mut self, queues: u32, pass: Pass) -> (u32, bool) {
+        let half = queues / 2;
+        let (turn, end, begin, onwards) = match pass {
+            Pass::Once => {
+                let onwards = queues == 1 || self.once < half;
+                (&mut self.once, queues, 0, onwards)
+            }
+            Pass::There => (&mut self.there, half, 0, true),
+            Pass::Back => (&mut self.back, queues, half, false),
+        };
+        let queue = *turn;
+        *turn += 1;
+        if *turn >= end {
+            *turn = begin;
+        }
+        (queue, onwards)
+    }
+}

@@ -1,0 +1,303 @@
+//! A rank at work: nodes of its trace in the order of their numbers, as soon as what they wait for is done and what they
+//! need is free. It has one CPU, one GPU for computing and one place for a collective or a send; receives need nothing.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::desk::{own_tag, stream_tag, time, Context, Desk, Sent, Timer, Timers};
+use super::matching::Receiver;
+use super::phases::{Collectives, Machine};
+use super::plan::{AstraPlan, Policy};
+use super::streams::{Stream, Streams};
+use super::trace::{Need, Node, Task};
+use crate::work::Finished;
+
+/// A rank.
+#[derive(Debug)]
+pub(super) struct Rank {
+    rank: u32,
+    nodes: Vec<Node>,
+    /// Places of nodes that wait for nothing.
+    free: BTreeSet<u32>,
+    /// Places of nodes that have been begun and have not ended.
+    ongoing: BTreeSet<u32>,
+    busy: Busy,
+    /// Time of all compute nodes begun, ns.
+    computed: u64,
+    timers: Timers,
+    collectives: Collectives,
+    streams: Streams,
+    /// By place of a collective's node: streams that have not finished.
+    unfinished: HashMap<u32, u64>,
+    next_priority: i32,
+    finished: bool,
+    report: Option<Finished>,
+}
+
+/// What is in use.
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    cpu: bool,
+    computing: bool,
+    communicating: bool,
+}
+
+impl Busy {
+    fn need(&mut self, need: Need) -> Option<&mut bool> {
+        match need {
+            Need::Cpu => Some(&mut self.cpu),
+            Need::Computing => Some(&mut self.computing),
+            Need::Communicating => Some(&mut self.communicating),
+            Need::Nothing => None,
+        }
+    }
+}
+
+impl Rank {
+    pub fn new(rank: u32, nodes: Vec<Node>, plan: &AstraPlan) -> Result<Rank, String> {
+        // Groups that the trace defines count for all of it here, so that what cannot be is told before the run.
+        let mut checked = Collectives::new(rank, plan);
+        for (name, ranks) in nodes.iter().flat_map(|node| match &node.task {
+            Task::Groups(groups) => groups.as_slice(),
+            _ => &[],
+        }) {
+            checked.set_group(*name, name.wrapping_add(1), ranks.clone());
+        }
+        for node in &nodes {
+            if let Task::Collective(asked) = &node.task {
+                checked.check(asked, plan).map_err(|problem| format!("node {}: {problem}", node.id))?;
+            }
+        }
+        let free = (0..nodes.len() as u32).filter(|&place| nodes[place as usize].waits_for == 0).collect();
+        Ok(Rank {
+            rank,
+            nodes,
+            free,
+            ongoing: BTreeSet::new(),
+            busy: Busy::default(),
+            computed: 0,
+            timers: Timers::default(),
+            collectives: Collectives::new(rank, plan),
+            streams: Streams::new(plan.dims.len() * plan.queues_per_dim as usize, plan.streams_per_queue()),
+            unfinished: HashMap::new(),
+            next_priority: 0,
+            finished: false,
+            report: None,
+        })
+    }
+
+    pub fn begin(&mut self, context: &mut Context) {
+        self.issue(context);
+        self.look_for_the_end(context);
+    }
+
+    pub fn take_finished(&mut self) -> Option<Finished> {
+        self.report.take()
+    }
+
+    /// All that is to be told at this instant, in order; more may be noted meanwhile.
+    pub fn on_timers(&mut self, context: &mut Context) {
+        let now = context.now();
+        let mut place = 0;
+        while let Some(timer) = self.timers.get(now, place) {
+            place += 1;
+            match timer {
+                Timer::Node(node) => self.on_node_done(node, context),
+                Timer::Memory { stream, reduces: Some(bytes) } => {
+                    let timer = Timer::Memory { stream, reduces: None };
+                    self.timers.add(self.rank, context.plan.reduction(bytes), timer, context);
+                }
+                Timer::Memory { stream, reduces: None } => {
+                    self.act(stream, context, |machine, desk| match machine {
+                        Machine::Exchange(exchange) => exchange.on_memory(desk),
+                        Machine::Tree(tree) => tree.on_memory(desk),
+                    });
+                }
+            }
+        }
+        self.timers.remove(now);
+    }
+
+    pub fn on_received(&mut self, stream: u32, context: &mut Context) {
+        self.act(stream, context, |machine, desk| {
+            match machine {
+                Machine::Exchange(exchange) => exchange.on_received(desk),
+                Machine::Tree(tree) => tree.on_received(desk),
+            }
+            false
+        });
+    }
+
+    /// A node has ended.
+    pub fn on_node_done(&mut self, node: u32, context: &mut Context) {
+        if self.finished {
+            return;
+        }
+        self.release(node);
+        self.issue(context);
+        self.look_for_the_end(context);
+    }
+
+    /// Gives back what a node needed, and frees those that waited for it.
+    fn release(&mut self, place: u32) {
+        let node = &mut self.nodes[place as usize];
+        if let Some(need) = self.busy.need(node.need) {
+            *need = false;
+        }
+        self.ongoing.remove(&place);
+        for child in std::mem::take(&mut node.children) {
+            let waits_for = &mut self.nodes[child as usize].waits_for;
+            *waits_for -= 1;
+            if *waits_for == 0 {
+                self.free.insert(child);
+            }
+        }
+    }
+
+    /// Begins all nodes that are free now and whose need is. What becomes free meanwhile waits for the next time.
+    fn issue(&mut self, context: &mut Context) {
+        let free: Vec<u32> = self.free.iter().copied().collect();
+        for place in free {
+            // One may have been begun by a node before it that ended at once.
+            if !self.free.contains(&place) {
+                continue;
+            }
+            match self.busy.need(self.nodes[place as usize].need) {
+                Some(true) => continue,
+                Some(free) => *free = true,
+                None => {}
+            }
+            self.free.remove(&place);
+            self.ongoing.insert(place);
+            self.begin_node(place, context);
+        }
+    }
+
+    fn begin_node(&mut self, place: u32, context: &mut Context) {
+        let node = &self.nodes[place as usize];
+        let rank = self.rank;
+        match &node.task {
+            Task::Nothing => self.release(place),
+            Task::Groups(groups) => {
+                for (name, ranks) in groups.clone() {
+                    self.collectives.set_group(name, name.wrapping_add(1), ranks);
+                }
+                self.release(place);
+            }
+            &Task::Compute { ns } | &Task::Wait { ns } => {
+                if matches!(node.task, Task::Compute { .. }) && node.need != Need::Cpu {
+                    self.computed = self.computed.wrapping_add(ns);
+                }
+                self.timers.add(rank, ns, Timer::Node(place), context);
+            }
+            &Task::Send { to, bytes, tag } => {
+                context.send(Sent { tag: own_tag(tag), from: rank, to, bytes, node: Some(place) });
+            }
+            &Task::Receive { from, bytes, tag } => {
+                let key = (own_tag(tag), from, rank);
+                if context.matching.expect(key, bytes, Receiver::Node(place)) {
+                    self.on_node_done(place, context);
+                }
+            }
+            Task::Collective(_) => self.begin_collective(place, context),
+        }
+    }
+
+    fn begin_collective(&mut self, place: u32, context: &mut Context) {
+        let Task::Collective(asked) = &self.nodes[place as usize].task else { return };
+        let asked = asked.clone();
+        let priority = match context.plan.policy {
+            Policy::Lifo => self.next_priority,
+            Policy::Fifo => -self.next_priority,
+            Policy::Explicit => asked.priority,
+        };
+        self.next_priority = self.next_priority.wrapping_add(1);
+        // What a group was when the trace was read may have changed: it was checked as it is in the end.
+        let Ok(cut) = Collectives::cut(&asked, context.plan) else { return };
+        if cut.chunks > 0 {
+            self.unfinished.insert(place, cut.chunks);
+        }
+        for _ in 0..cut.chunks {
+            // Without a dimension that takes part a collective never ends, there as here.
+            let Some((tag, phases)) = self.collectives.chunk(&asked, cut.bytes, context.plan) else { return };
+            let stream = self.streams.add(Stream::new(tag, priority, place, phases));
+            self.go_on(stream, context);
+        }
+    }
+
+    /// Lets the algorithm of a stream act; when its part is over the stream goes on.
+    fn act(&mut self, stream: u32, context: &mut Context, act: impl FnOnce(&mut Machine, &mut Desk) -> bool) {
+        let found = self.streams.get(stream);
+        let tag = found.tag;
+        let Some(mut machine) = found.machine.take() else { return };
+        let local = matches!(&machine, Machine::Exchange(exchange) if exchange.is_local());
+        let mut desk =
+            Desk { rank: self.rank, stream, tag: stream_tag(tag), local, timers: &mut self.timers, context };
+        let is_over = act(&mut machine, &mut desk);
+        self.streams.get(stream).machine = Some(machine);
+        if is_over {
+            self.go_on(stream, context);
+        }
+    }
+
+    /// Takes a stream to its next phase or to its end. A collective's end comes before its last stream's turn is free.
+    fn go_on(&mut self, stream: u32, context: &mut Context) {
+        let found = self.streams.get(stream);
+        let (before, is_last, node) = (found.queue, found.phases.is_empty(), found.node);
+        if is_last {
+            let unfinished = self.unfinished.entry(node).or_default();
+            *unfinished -= 1;
+            if *unfinished == 0 {
+                self.unfinished.remove(&node);
+                self.on_node_done(node, context);
+            }
+        }
+        self.streams.leave(stream);
+        let next = if is_last {
+            self.streams.remove(stream);
+            None
+        } else {
+            self.streams.enter_next(stream);
+            self.streams.get(stream).queue
+        };
+        if let Some(before) = before {
+            self.streams.free_turn(before);
+        }
+        for queue in before.into_iter().chain(next) {
+            while let Some(begun) = self.streams.next_to_begin(queue) {
+                self.act(begun, context, |machine, desk| {
+                    match machine {
+                        Machine::Exchange(exchange) => exchange.begin(desk),
+                        Machine::Tree(tree) => tree.begin(desk),
+                    }
+                    false
+                });
+            }
+        }
+    }
+
+    fn look_for_the_end(&mut self, context: &mut Context) {
+        let Busy { cpu, computing, communicating } = self.busy;
+        let idle = !cpu && !computing && !communicating;
+        if !self.finished && self.free.is_empty() && self.ongoing.is_empty() && idle {
+            self.finished = true;
+            let (rank, at) = (self.rank, context.network.now());
+            self.report = Some(Finished { rank, at, computed: time(self.computed) });
+        }
+    }
+
+    /// What it waits for, unless it has finished.
+    pub fn waiting(&self, plan: &AstraPlan) -> Option<String> {
+        if self.finished {
+            return None;
+        }
+        let file = &plan.files[self.rank as usize];
+        let place = self.ongoing.first().or(self.free.first());
+        let text = match place.map(|&place| &self.nodes[place as usize]) {
+            Some(node) => {
+                format!("{file}: rank {} waits at node {} ({})", self.rank, node.id, node.task.name())
+            }
+            None => format!("{file}: rank {} waits for nodes that nothing frees", self.rank),
+        };
+        Some(text)
+    }
+}

@@ -1,0 +1,390 @@
+//! Chakra execution traces (schema of mlcommons/chakra, `et_def.proto`): one metadata message and then nodes, each behind
+//! its length.
+
+use prost::encoding::decode_varint;
+use prost::Message;
+use std::collections::HashMap;
+
+use super::phases::Asked;
+use super::plan::{AstraPlan, Kind};
+
+/// A node of a trace.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub id: u64,
+    pub need: Need,
+    pub task: Task,
+    /// How many nodes it waits for.
+    pub waits_for: u32,
+    /// Places of those that wait for it.
+    pub children: Vec<u32>,
+}
+
+/// What a node occupies while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    Cpu,
+    Computing,
+    Communicating,
+    Nothing,
+}
+
+/// What a node is.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Over at once.
+    Nothing,
+    /// Defines groups: name and ranks.
+    Groups(Vec<(i32, Vec<u32>)>),
+    Compute {
+        ns: u64,
+    },
+    /// A broadcast, which is only its time.
+    Wait {
+        ns: u64,
+    },
+    Send {
+        to: u32,
+        bytes: u64,
+        tag: u32,
+    },
+    Receive {
+        from: u32,
+        bytes: u64,
+        tag: u32,
+    },
+    Collective(Asked),
+}
+
+impl Task {
+    pub fn name(&self) -> String {
+        match self {
+            Task::Nothing | Task::Groups(_) => "metadata".into(),
+            Task::Compute { .. } => "compute".into(),
+            Task::Wait { .. } => "broadcast".into(),
+            Task::Send { to, tag, .. } => format!("send to {to}, tag {tag}"),
+            Task::Receive { from, tag, .. } => format!("receive from {from}, tag {tag}"),
+            Task::Collective(asked) => asked.kind.name().into(),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NodeMessage {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int32, tag = "3")]
+    r#type: i32,
+    #[prost(uint64, repeated, tag = "4")]
+    ctrl_deps: Vec<u64>,
+    #[prost(uint64, repeated, tag = "5")]
+    data_deps: Vec<u64>,
+    #[prost(uint64, tag = "7")]
+    duration_micros: u64,
+    #[prost(message, optional, tag = "8")]
+    inputs: Option<Inputs>,
+    #[prost(message, repeated, tag = "10")]
+    attr: Vec<Attribute>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Inputs {
+    #[prost(string, tag = "1")]
+    values: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(oneof = "Value", tags = "3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 28, 29")]
+    value: Option<Value>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Value {
+    #[prost(double, tag = "3")]
+    Double(f64),
+    #[prost(float, tag = "5")]
+    Float(f32),
+    #[prost(int32, tag = "7")]
+    Int32(i32),
+    #[prost(int64, tag = "9")]
+    Int64(i64),
+    #[prost(uint32, tag = "11")]
+    Uint32(u32),
+    #[prost(uint64, tag = "13")]
+    Uint64(u64),
+    #[prost(sint32, tag = "15")]
+    Sint32(i32),
+    #[prost(sint64, tag = "17")]
+    Sint64(i64),
+    #[prost(fixed32, tag = "19")]
+    Fixed32(u32),
+    #[prost(fixed64, tag = "21")]
+    Fixed64(u64),
+    #[prost(sfixed32, tag = "23")]
+    Sfixed32(i32),
+    #[prost(sfixed64, tag = "25")]
+    Sfixed64(i64),
+    #[prost(bool, tag = "27")]
+    Bool(bool),
+    #[prost(message, tag = "28")]
+    BoolList(Bools),
+    #[prost(string, tag = "29")]
+    String(String),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Bools {
+    #[prost(bool, repeated, tag = "1")]
+    values: Vec<bool>,
+}
+
+/// An item of a group's definition within a metadata node.
+#[derive(serde::Deserialize)]
+struct Defined {
+    pg_name: String,
+    ranks: Vec<u32>,
+}
+
+impl NodeMessage {
+    /// The first attribute of a name.
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.attr.iter().find(|attribute| attribute.name == name).and_then(|found| found.value.as_ref())
+    }
+
+    /// A number or a truth value, as it is cast there. None: it is not there.
+    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let has_it = self.attr.iter().any(|attribute| attribute.name == name);
+        Ok(Some(match self.value(name) {
+            None if !has_it => return Ok(None),
+            Some(&Value::Int32(value) | &Value::Sint32(value) | &Value::Sfixed32(value)) => value as u64,
+            Some(&Value::Int64(value) | &Value::Sint64(value) | &Value::Sfixed64(value)) => value as u64,
+            Some(&Value::Uint32(value) | &Value::Fixed32(value)) => value as u64,
+            Some(&Value::Uint64(value) | &Value::Fixed64(value)) => value,
+            Some(&Value::Bool(value)) => value as u64,
+            _ => return Err(format!("{name}: expected a whole number")),
+        }))
+    }
+
+    fn needed(&self, name: &str) -> Result<u64, String> {
+        self.number(name)?.ok_or_else(|| format!("expected the attribute {name}"))
+    }
+
+    /// The rank at the other end of a message.
+    fn rank(&self, name: &str, own: u32, plan: &AstraPlan) -> Result<u32, String> {
+        let found = self.needed(name)?;
+        let ranks = plan.ranks();
+        if found >= ranks as u64 || found == own as u64 {
+            return Err(format!("{name}: expected another rank, below {ranks}, found {found}"));
+        }
+        Ok(found as u32)
+    }
+
+    /// Its recorded time, ns.
+    fn recorded(&self) -> Result<u64, String> {
+        let ns = self.duration_micros.checked_mul(1000);
+        Ok(ns.ok_or("duration_micros: expected at most 18,446,744,073,709,551")?.max(1))
+    }
+
+    fn task(&self, rank: u32, on_cpu: bool, plan: &AstraPlan) -> Result<Task, String> {
+        if plan.replay_only {
+            return Ok(Task::Compute { ns: self.recorded()? });
+        }
+        if on_cpu && (5..=7).contains(&self.r#type) {
+            return Err("is_cpu_op: expected false: a CPU does not communicate".into());
+        }
+        let own = |name: &str| match self.number(name)? {
+            Some(found) if found as u32 != rank => {
+                Err(format!("{name}: expected {rank}, the trace's own rank, found {found}"))
+            }
+            _ => Ok(()),
+        };
+        Ok(match self.r#type {
+            0 => Task::Nothing,
+            1 => Task::Groups(self.groups(plan)),
+            4 if plan.roofline && !on_cpu => self.roofline(plan)?,
+            4 => Task::Compute { ns: self.recorded()? },
+            5 => {
+                own("comm_src")?;
+                let to = self.rank("comm_dst", rank, plan)?;
+                Task::Send { to, bytes: self.needed("comm_size")?, tag: self.needed("comm_tag")? as u32 }
+            }
+            6 => {
+                own("comm_dst")?;
+                let from = self.rank("comm_src", rank, plan)?;
+                Task::Receive { from, bytes: self.needed("comm_size")?, tag: self.needed("comm_tag")? as u32 }
+            }
+            7 => self.collective()?,
+            2 | 3 => return Err("expected no node of remote memory (type 2 or 3): it is not modelled".into()),
+            other => return Err(format!("type: expected 0 to 7, found {other}")),
+        })
+    }
+
+    /// Time by arithmetic and by memory, whichever is longer.
+    fn roofline(&self, plan: &AstraPlan) -> Result<Task, String> {
+        let operations = self.needed("num_ops")? as f64;
+        let tensor = self.needed("tensor_size")? as f64;
+        if tensor == 0.0 {
+            return Ok(Task::Nothing);
+        }
+        let performance = (plan.local_mem_bw * (operations / tensor)).min(plan.peak_perf);
+        Ok(Task::Compute { ns: (operations / performance * 1e9) as u64 })
+    }
+
+    fn collective(&self) -> Result<Task, String> {
+        let dims = match self.value("involved_dim") {
+            Some(Value::BoolList(list)) => list.values.clone(),
+            None if !self.attr.iter().any(|attribute| attribute.name == "involved_dim") => vec![true; 4],
+            _ => return Err("involved_dim: expected a list of truth values".into()),
+        };
+        let group = match self.value("pg_name") {
+            None => 0,
+            Some(Value::String(name)) if name.is_empty() => 0,
+            Some(Value::String(name)) => {
+                name.parse().map_err(|_| format!("pg_name: expected a number, found {name:?}"))?
+            }
+            Some(_) => return Err("pg_name: expected a text".into()),
+        };
+        let kind = match self.needed("comm_type")? {
+            0 => Kind::AllReduce,
+            2 => Kind::AllGather,
+            5 => return Ok(Task::Wait { ns: self.recorded()? }),
+            6 => Kind::AllToAll,
+            7 => Kind::ReduceScatter,
+            other => {
+                return Err(format!(
+                    "comm_type: expected 0 all-reduce, 2 all-gather, 5 broadcast, 6 all-to-all or 7 reduce-scatter, \
+                     found {other}"
+                ));
+            }
+        };
+        let priority = self.number("comm_priority")?.unwrap_or(0) as i32;
+        Ok(Task::Collective(Asked { kind, bytes: self.needed("comm_size")?, group, priority, dims }))
+    }
+
+    /// Groups as PyTorch's traces define them: JSON in quotes and brackets. What is not readable defines nothing.
+    fn groups(&self, plan: &AstraPlan) -> Vec<(i32, Vec<u32>)> {
+        let text = self.inputs.as_ref().map_or("", |inputs| inputs.values.as_str());
+        let inner = text.get(2..text.len().saturating_sub(2)).unwrap_or_default();
+        let Ok(defined) = serde_json::from_str::<Vec<Defined>>(inner) else { return Vec::new() };
+        let named = defined.into_iter().map_while(|group| {
+            let name = group.pg_name.parse().ok()?;
+            let all = group.ranks.is_empty();
+            Some((name, if all { (0..plan.ranks()).collect() } else { group.ranks }))
+        });
+        named.collect()
+    }
+}
+
+/// Nodes of a rank's trace, in the order of their numbers.
+///
+/// # Errors
+/// One line with node and field.
+pub(super) fn read(bytes: &[u8], plan: &AstraPlan, rank: u32) -> Result<Vec<Node>, String> {
+    let mut rest = bytes;
+    framed(&mut rest, bytes.len(), "the metadata")?;
+    let mut read: Vec<(NodeMessage, Node)> = Vec::new();
+    while !rest.is_empty() {
+        let what = format!("node number {}", read.len() + 1);
+        let message = framed(&mut rest, bytes.len(), &what)?;
+        let mut node =
+            NodeMessage::decode(message).map_err(|error| format!("{what}: not readable: {error}"))?;
+        let of_node = |problem: String| format!("node {}: {problem}", node.id);
+        let on_cpu = node.number("is_cpu_op").map_err(of_node)?.unwrap_or(0) != 0;
+        let task = node.task(rank, on_cpu, plan).map_err(of_node)?;
+        let need = match node.r#type {
+            _ if on_cpu => Need::Cpu,
+            4 => Need::Computing,
+            6 => Need::Nothing,
+            _ => Need::Communicating,
+        };
+        (node.attr, node.inputs) = (Vec::new(), None);
+        let made = Node { id: node.id, need, task, waits_for: 0, children: Vec::new() };
+        read.push((node, made));
+    }
+    read.sort_by_key(|(node, _)| node.id);
+    if let Some(twice) = read.windows(2).find(|pair| pair[0].1.id == pair[1].1.id) {
+        return Err(format!("node {}: expected one node of this id, found more", twice[0].1.id));
+    }
+    let place: HashMap<u64, u32> = (0..).zip(&read).map(|(place, (node, _))| (node.id, place)).collect();
+    let (messages, mut nodes): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+    for (own, message) in (0u32..).zip(messages) {
+        let mut parents = message.ctrl_deps;
+        parents.extend(message.data_deps);
+        parents.sort_unstable();
+        parents.dedup();
+        nodes[own as usize].waits_for = parents.len() as u32;
+        for parent in parents {
+            let Some(&parent) = place.get(&parent) else {
+                return Err(format!(
+                    "node {}: depends on node {parent}, which is not in the file",
+                    message.id
+                ));
+            };
+            nodes[parent as usize].children.push(own);
+        }
+    }
+    match cycle(&nodes) {
+        Some(ids) => Err(format!("nodes {ids} wait for each other in a circle")),
+        None => Ok(nodes),
+    }
+}
+
+/// The next message, behind its length.
+fn framed<'a>(rest: &mut &'a [u8], total: usize, what: &str) -> Result<&'a [u8], String> {
+    let at = total - rest.len();
+    let length = decode_varint(rest).map_err(|_| format!("byte {at}: expected the length of {what}"))?;
+    if length > rest.len() as u64 {
+        return Err(format!("byte {at}: {what} declares {length} B, and {} follow", rest.len()));
+    }
+    let (message, after) = rest.split_at(length as usize);
+    *rest = after;
+    Ok(message)
+}
+
+/// Most ids of a circle that a message names.
+const MOST_NAMED: usize = 8;
+
+/// Ids of nodes that wait for each other, if any do.
+fn cycle(nodes: &[Node]) -> Option<String> {
+    let mut left: Vec<u32> = nodes.iter().map(|node| node.waits_for).collect();
+    let mut free: Vec<u32> = (0..nodes.len() as u32).filter(|&place| left[place as usize] == 0).collect();
+    let mut done = 0;
+    while let Some(place) = free.pop() {
+        done += 1;
+        for &child in &nodes[place as usize].children {
+            left[child as usize] -= 1;
+            if left[child as usize] == 0 {
+                free.push(child);
+            }
+        }
+    }
+    if done == nodes.len() {
+        return None;
+    }
+    // Whoever is left waits for one that is left: backwards along such, a node comes up again.
+    let mut parent = vec![u32::MAX; nodes.len()];
+    for (place, node) in (0u32..).zip(nodes).filter(|(place, _)| left[*place as usize] > 0) {
+        for &child in &node.children {
+            parent[child as usize] = place;
+        }
+    }
+    let mut at = left.iter().position(|&left| left > 0)? as u32;
+    let mut seen = vec![false; nodes.len()];
+    while !std::mem::replace(&mut seen[at as usize], true) {
+        at = parent[at as usize];
+    }
+    let mut ids = vec![nodes[at as usize].id.to_string()];
+    let mut next = parent[at as usize];
+    while next != at && ids.len() < MOST_NAMED {
+        ids.push(nodes[next as usize].id.to_string());
+        next = parent[next as usize];
+    }
+    if next != at {
+        ids.push("...".into());
+    }
+    ids.reverse();
+    Some(ids.join(", "))
+}

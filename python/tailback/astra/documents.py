@@ -1,0 +1,169 @@
+"""ASTRA-sim's JSON files: the system, the logical topology, communicator groups and the remote memory.
+
+What a key means is from ASTRA-sim's system layer (astra-sim/astra-sim, commit 518bd51); other keys have no
+effect there either.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tailback.hpcc.tokens import InputError
+from tailback.limits import HPCC_NODES
+from tailback.scenario.errors import found, plain
+
+_ALGORITHMS = {
+    "ring": "ring",
+    "direct": "direct",
+    "halvingDoubling": "halving-doubling",
+    "doubleBinaryTree": "double-binary-tree",
+}
+_NAMES = "ring|Ring|halvingDoubling|HalvingDoubling|doubleBinaryTree|[dD]irect"
+_ALGORITHM = re.compile(rf"(one(?=[RDH]))?({_NAMES})(-1|\d{{0,5}})")
+_KNOWN = (
+    "expected ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect or "
+    "oneHalvingDoubling"
+)
+
+
+def _implementation(text: Any) -> dict[str, Any]:
+    """An algorithm by its name there; `direct4` begins with four messages."""
+    match = _ALGORITHM.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(_KNOWN)
+    of_all, name, window = match.groups()
+    name = name[0].lower() + name[1:]
+    if (window and name != "direct") or window == "0":
+        raise ValueError(_KNOWN)
+    most = int(window) if window not in ("", "-1") else None
+    return {"algorithm": _ALGORITHMS[name], "window": most, "of_all": of_all is not None}
+
+
+Implementations = list[Annotated[Any, BeforeValidator(_implementation)]] | None
+_Flag = Annotated[bool, BeforeValidator(lambda value: value != 0)]
+
+
+class System(BaseModel):
+    """The system file. Rates are in GB/s and TFLOP/s, delays in ns."""
+
+    model_config = ConfigDict(
+        extra="allow", alias_generator=lambda name: name.replace("_", "-"), allow_inf_nan=False
+    )
+
+    scheduling_policy: Literal["LIFO", "FIFO", "EXPLICIT"] = "LIFO"
+    collective_optimization: Literal["baseline", "localBWAware"] = "baseline"
+    endpoint_delay: int = Field(10, ge=0, lt=2**31)
+    active_chunks_per_dimension: int = Field(1, ge=1, lt=2**31)
+    preferred_dataset_splits: int = Field(0, ge=0, lt=2**31)
+    local_mem_bw: float = Field(0.0, ge=0)
+    peak_perf: float = Field(0.0, ge=0)
+    roofline_enabled: _Flag = False
+    replay_only: _Flag = False
+    all_reduce_implementation: Implementations = None
+    all_gather_implementation: Implementations = None
+    reduce_scatter_implementation: Implementations = None
+    all_to_all_implementation: Implementations = None
+
+
+UNDEFINED = {"scheduling-policy": "LIFO", "collective-optimization": "baseline"}
+"""Keys without which that simulator does what its memory happens to hold, and what is taken here."""
+_CUSTOM = ("custom collectives are not carried out; remove the key to run the algorithm of its "
+           "X-implementation")  # fmt: skip
+_NOT_HONOURED = {
+    "model-shared-bus": "the LogGP model of a shared bus: a message waits endpoint-delay instead",
+    "track-local-mem": "no trace of local memory is written",
+    "trace-enabled": "no log of operations is written",
+}
+
+
+def _json(file: str, data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{file}:{error.lineno}", f"expected JSON: {error.msg}") from None
+    except (ValueError, RecursionError):
+        raise InputError(file, "expected JSON in UTF-8") from None
+    if not isinstance(value, dict):
+        raise InputError(file, f"expected a mapping, found {found(value)}")
+    return value
+
+
+def read_system(file: str, data: bytes) -> System:
+    """The system file.
+
+    Raises:
+        InputError: file and key.
+    """
+    value = _json(file, data)
+    for key in value:
+        if key.endswith("-implementation-custom") or key == "per-node-custom-implementation":
+            raise InputError(file, f"{plain(key)}: {_CUSTOM}")
+    try:
+        return System.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(plain(str(part)) for part in first["loc"])
+        text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        raise InputError(file, f"{place}: {text}, found {found(first['input'])}") from None
+
+
+def not_honoured(system: System) -> dict[str, str]:
+    """Keys that ask for something which is not done, and what is done instead."""
+    extra = system.model_extra or {}
+    return {key: why for key, why in _NOT_HONOURED.items() if extra.get(key, 0) != 0}
+
+
+def read_dims(file: str, data: bytes) -> list[int]:
+    """The sizes of the logical topology's dimensions.
+
+    Raises:
+        InputError: file and key.
+    """
+    dims = _json(file, data).get("logical-dims")
+    sizes = [_whole(size) for size in dims] if isinstance(dims, list) else []
+    if not sizes or not all(sizes) or math.prod(sizes) > HPCC_NODES:
+        text = f'expected sizes such as ["4", "4"], at most {HPCC_NODES:,} ranks together'
+        raise InputError(file, f"logical-dims: {text}, found {plain(json.dumps(dims))}")
+    return sizes
+
+
+def _whole(value: Any) -> int:
+    """A size of at least 1, as a number or a text; 0 is none."""
+    text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
+
+
+def read_groups(file: str, data: bytes, ranks: int) -> dict[int, list[int]]:
+    """Ranks of each communicator group, by its number.
+
+    Raises:
+        InputError: file and group.
+    """
+    groups = {}
+    for name, members in _json(file, data).items():
+        number = _whole(name)
+        if not 0 < number < 2**31 // 1_000_000:
+            raise InputError(file, f"{plain(name)}: expected a group's number from 1 to 2146")
+        in_order = isinstance(members, list) and all(type(rank) is int for rank in members)
+        if not in_order or not members or len(set(members)) < len(members):
+            raise InputError(file, f"{name}: expected a list of different ranks")
+        if wrong := [rank for rank in members if not 0 <= rank < ranks]:
+            raise InputError(file, f"{name}: expected ranks below {ranks}, found {wrong[0]}")
+        groups[number] = members
+    return groups
+
+
+def check_memory(file: str, data: bytes) -> None:
+    """The remote memory, of which there is none.
+
+    Raises:
+        InputError: it is another than NO_MEMORY_EXPANSION.
+    """
+    kind = _json(file, data).get("memory-type")
+    if kind != "NO_MEMORY_EXPANSION":
+        raise InputError(file, f"memory-type: expected NO_MEMORY_EXPANSION, found {found(kind)}")

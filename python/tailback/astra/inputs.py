@@ -1,0 +1,170 @@
+"""The files of one ASTRA-sim run, read and checked together; and as a folder that repeats the run."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailback.astra.documents import (
+    UNDEFINED,
+    System,
+    check_memory,
+    read_dims,
+    read_groups,
+    read_system,
+)
+from tailback.files.json import read_json
+from tailback.hpcc.inputs import CONFIG, HpccInputs, load_network
+from tailback.hpcc.keys import ASTRA_SIM
+from tailback.hpcc.plan import LATEST_END_S, network_warnings
+from tailback.hpcc.tokens import InputError, named, read_bytes
+from tailback.limits import ASTRA_JSON_BYTES, ASTRA_TRACE_BYTES
+from tailback.scenario.show import INPUTS
+
+SETTINGS = "astra.json"
+"""The options of the command line, as the folder of a result keeps them."""
+SYSTEM, LOGICAL, GROUPS, TRACES = "system.json", "logical.json", "groups.json", f"{INPUTS}/w"
+
+
+@dataclass(frozen=True)
+class AstraOptions:
+    """The files and the numbers of ASTRA-sim's command line."""
+
+    workload: str | os.PathLike[str]
+    """Traces are this name, a dot, the rank and `.et`."""
+    system: str | os.PathLike[str]
+    network: str | os.PathLike[str]
+    logical_topology: str | os.PathLike[str]
+    comm_group: str | os.PathLike[str] = "empty"
+    """No groups if `empty` is part of the name."""
+    remote_memory: str | os.PathLike[str] | None = None
+    num_queues_per_dim: int = 1
+    injection_scale: float = 1.0
+    """Factor of the endpoint delay."""
+
+
+@dataclass(frozen=True)
+class AstraInputs:
+    """What was read. `network` has config.txt and the physical topology; `traces` are by rank."""
+
+    network: HpccInputs
+    system: System
+    dims: list[int]
+    groups: dict[int, list[int]]
+    options: AstraOptions
+    trace_names: list[str]
+    traces: list[bytes]
+    files: dict[str, bytes]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know of a run that goes on all the same: a line each."""
+        given = self.system.model_fields_set
+        file = named(self.options.system)
+        undefined = [key for key in UNDEFINED if key.replace("-", "_") not in given]
+        return network_warnings(self.network) + [
+            f"{file}: warning: {key} is not given, which leaves it undefined there: taken as {UNDEFINED[key]}"
+            for key in undefined
+        ]
+
+    def plan(self) -> dict[str, Any]:
+        """What the engine takes: rates in B/s and FLOP/s, delays in ns."""
+        system = self.system
+        kinds = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+        return {
+            "files": self.trace_names,
+            "dims": self.dims,
+            "queues_per_dim": self.options.num_queues_per_dim,
+            "endpoint_delay": int(system.endpoint_delay * self.options.injection_scale),
+            "active_chunks": system.active_chunks_per_dimension,
+            "splits": system.preferred_dataset_splits,
+            "policy": system.scheduling_policy.lower(),
+            "local_bw_aware": system.collective_optimization == "localBWAware",
+            "local_mem_bw": system.local_mem_bw * 1e9,
+            "peak_perf": system.peak_perf * 1e12,
+            "roofline": system.roofline_enabled,
+            "replay_only": system.replay_only,
+            "implementations": {kind: getattr(system, f"{kind}_implementation") for kind in kinds},
+            "groups": self.groups,
+        }
+
+
+def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
+    """Reads the files of a run.
+
+    A relative TOPOLOGY_FILE is looked up as `tailback.hpcc.inputs.load_inputs` says, with `beside` too.
+
+    Raises:
+        InputError: a file is missing or not what it should be; one line says where.
+    """
+    texts = {SYSTEM: _text(options.system), LOGICAL: _text(options.logical_topology)}
+    system = read_system(named(options.system), texts[SYSTEM])
+    dims = read_dims(named(options.logical_topology), texts[LOGICAL])
+    network = load_network(options.network, beside=beside)
+    # The fork that ASTRA-sim carries; a run there ends with the work.
+    network.config.values.update(TAILBACK_VARIANT=ASTRA_SIM, SIMULATOR_STOP_TIME=LATEST_END_S)
+    ranks = 1
+    for size in dims:
+        ranks *= size
+    _check_hosts(network, ranks, named(options.logical_topology))
+    groups: dict[int, list[int]] = {}
+    if "empty" not in os.fspath(options.comm_group):
+        texts[GROUPS] = _text(options.comm_group)
+        groups = read_groups(named(options.comm_group), texts[GROUPS], ranks)
+    if options.remote_memory is not None:
+        check_memory(named(options.remote_memory), _text(options.remote_memory))
+    if options.num_queues_per_dim < 1 or not 0 <= options.injection_scale < 1e6:
+        raise InputError("--num-queues-per-dim, --injection-scale", "expected at least 1, and 0 to 1,000,000")
+    names = [f"{named(options.workload)}.{rank}.et" for rank in range(ranks)]
+    traces = [
+        read_bytes(Path(f"{os.fspath(options.workload)}.{rank}.et"), ASTRA_TRACE_BYTES, names[rank])
+        for rank in range(ranks)
+    ]
+    settings = {
+        "num_queues_per_dim": options.num_queues_per_dim,
+        "injection_scale": options.injection_scale,
+        "groups": GROUPS in texts,
+    }
+    files = {
+        **network.files,
+        **texts,
+        **{f"{TRACES}.{rank}.et": trace for rank, trace in enumerate(traces)},
+        SETTINGS: (json.dumps(settings) + "\n").encode(),
+    }
+    return AstraInputs(network, system, dims, groups, options, names, traces, files)
+
+
+def _text(path: str | os.PathLike[str]) -> bytes:
+    return read_bytes(Path(path), ASTRA_JSON_BYTES, named(path))
+
+
+def _check_hosts(network: HpccInputs, ranks: int, place: str) -> None:
+    """Rank i is node i."""
+    topology = network.topology
+    for rank in range(ranks):
+        if rank >= topology.nodes or not topology.is_host[rank]:
+            there = "a switch" if rank < topology.nodes else f"not among {topology.nodes} nodes"
+            text = (
+                f"expected a host for each of {ranks} ranks: node {rank} of the physical topology is {there}"
+            )
+            raise InputError(place, f"logical-dims: {text}")
+        if rank and not topology.connected(0, rank):
+            raise InputError(place, f"expected a path from node 0 to node {rank}, there is none")
+
+
+def options_of(folder: Path) -> AstraOptions:
+    """The options that repeat the run in a folder."""
+    settings = read_json(folder / SETTINGS)
+    return AstraOptions(
+        folder / TRACES,
+        folder / SYSTEM,
+        folder / CONFIG,
+        folder / LOGICAL,
+        folder / GROUPS if settings["groups"] else "empty",
+        None,
+        settings["num_queues_per_dim"],
+        settings["injection_scale"],
+    )

@@ -1,0 +1,91 @@
+"""Running ASTRA-sim's inputs: from its files through the engine to a `Result`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tailback.astra.inputs import AstraInputs, AstraOptions, load_inputs
+from tailback.astra.setup import AstraSetup
+from tailback.files.out_folder import OutFolder
+from tailback.hpcc.tokens import InputError
+from tailback.plan import plan_json
+from tailback.running import Took, carry_out
+
+if TYPE_CHECKING:
+    from tailback._engine import HpccRecording, HpccSimulation, Progress
+    from tailback.results import Result
+
+CYCLES = "cycles.txt"
+"""A line a rank that has finished, in this order, as that simulator logs it."""
+
+
+def run_astra(
+    options: AstraOptions | AstraInputs,
+    *,
+    out: str | os.PathLike[str] | OutFolder | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    report: bool = True,
+) -> Result:
+    """Runs ASTRA-sim's inputs with the network of its ns-3 backend, and gives the result.
+
+    `result.outputs` has `fct.txt` and `pfc.txt` as that simulator writes them, and `cycles.txt` with the
+    lines that it logs when a rank has finished. Ranks that wait for what never comes are faults of the
+    result.
+
+    Args:
+        options: What ASTRA-sim's command line gives, or inputs that were read already.
+        out: Folder to write the result to; new or empty.
+        progress: Called about a hundred times a second, as in `tailback.run`.
+        report: Whether `out` gets a report.html.
+
+    Raises:
+        InputError: a file cannot be used, or a message is above 2 GiB; nothing was written.
+        ScenarioError, Interrupted, OSError: as `tailback.run`.
+    """
+    inputs = options if isinstance(options, AstraInputs) else load_inputs(options)
+    setup = AstraSetup.of(inputs)
+    simulation = _simulation(setup)
+
+    def result(recorded: HpccRecording, took: Took) -> Result:
+        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
+        from tailback.results import Result
+
+        lines = (
+            f"sys[{rank}] finished, {cycles} cycles, exposed communication {cycles - computed} cycles.\n"
+            for rank, cycles, computed in recorded.finished
+        )
+        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc), CYCLES: "".join(lines).encode()}
+        return Result.of(setup, recorded.recording, *took, outputs=outputs)
+
+    return carry_out(simulation, result, out, progress, report)
+
+
+class _Run:
+    """A run whose work may turn out to be impossible."""
+
+    def __init__(self, simulation: HpccSimulation, file: str) -> None:
+        self._simulation, self._file = simulation, file
+
+    def advance(self, max_events: int) -> Progress:
+        try:
+            return self._simulation.advance(max_events)
+        except ValueError as error:
+            raise InputError(self._file, str(error)) from None
+
+    def finish(self) -> HpccRecording:
+        return self._simulation.finish()
+
+
+def _simulation(setup: AstraSetup) -> _Run:
+    from tailback._engine import HpccSimulation
+
+    inputs = setup.astra
+    try:
+        simulation = HpccSimulation.of_astra(plan_json(setup.plan), json.dumps(inputs.plan()), inputs.traces)
+    except ValueError as error:
+        place, _, problem = str(error).partition(": ")
+        raise InputError(place, problem) from None
+    return _Run(simulation, os.fspath(inputs.options.workload))

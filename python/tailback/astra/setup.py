@@ -1,0 +1,72 @@
+"""An ASTRA-sim run as its results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailback import text
+from tailback.astra.documents import not_honoured
+from tailback.astra.inputs import LOGICAL, SETTINGS, SYSTEM, AstraInputs, load_inputs, options_of
+from tailback.hpcc.inputs import CONFIG
+from tailback.hpcc.plan import make_plan
+from tailback.hpcc.setup import HpccSetup
+from tailback.recorded.setup import Shown
+
+FILES = (SETTINGS, CONFIG, "topology.txt", SYSTEM, LOGICAL)
+
+
+@dataclass(frozen=True)
+class AstraSetup(HpccSetup):
+    """The network of the HPCC simulator's fork, and what ASTRA-sim sends over it."""
+
+    astra: AstraInputs
+
+    @classmethod
+    def of(cls, astra: AstraInputs) -> AstraSetup:
+        """With the plan of its network."""
+        return cls(astra.network, make_plan(astra.network), astra)
+
+    @property
+    def about(self) -> str:
+        """Its size."""
+        switches = len(self.inputs.topology.switches)
+        dims = " x ".join(map(str, self.astra.dims))
+        return (
+            f"ASTRA-sim's inputs: {text.plural(len(self.astra.traces), 'rank')} ({dims}), "
+            f"{switches:,} switch{'' if switches == 1 else 'es'}, "
+            f"{text.plural(len(self.inputs.topology.links), 'link')}"
+        )
+
+    @property
+    def listed_items(self) -> list[str]:
+        """All messages go to port 100."""
+        return ["port 100"]
+
+    @property
+    def not_honoured(self) -> dict[str, str]:
+        """Keys of config.txt and of the system file."""
+        return {**super().not_honoured, **not_honoured(self.astra.system)}
+
+    @property
+    def shown(self) -> Shown:
+        """The system file."""
+        return Shown(
+            "system.json",
+            "As it was read; the other files are beside this report, and the traces in its folder inputs.",
+            self.files[SYSTEM].decode("utf-8", "backslashreplace"),
+        )
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Copies of the inputs."""
+        return self.astra.files
+
+    @classmethod
+    def read(cls, folder: Path, summary: Mapping[str, Any]) -> AstraSetup:
+        """From the folder of a run."""
+        astra = load_inputs(options_of(folder), beside=True)
+        astra.network.name = str(summary["name"])
+        return cls.of(astra)

@@ -1,0 +1,68 @@
+"""Captures of RoCEv2 traffic, simulated or real: read, told in words, and shown.
+
+`analyze` gives a `Captured`: plain data as the engine found it (`data`, see docs/captures.md), findings in
+words, and a page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tailback.captured.words import findings
+from tailback.findings.finding import Finding
+from tailback.scenario import Problem, ScenarioError
+
+FRAMES_PER_STEP = 50_000
+"""Frames between two looks at Ctrl-C and the progress bar: about 30 ms."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a capture told."""
+
+    name: str
+    data: dict[str, Any]
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """In words, the most important first."""
+        return findings(self.data)
+
+    def page(self) -> str:
+        """As a page, which opens without a network."""
+        from tailback.captured.page import render  # templates take a while to load
+
+        return render(self.name, self.data, self.findings)
+
+
+def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | None = None) -> Captured:
+    """Reads a capture: pcap or pcapng, in bounded memory. `progress` is told the share that was read.
+
+    Raises:
+        ScenarioError: it is no capture, or is broken; one line says where.
+        OSError: it cannot be read.
+    """
+    from tailback._engine import Analysis
+
+    given = Path(path)
+    size = given.stat().st_size or 1
+    if given.is_dir():
+        raise ScenarioError([Problem(str(path), (), "found a folder, expected a capture (pcap, pcapng)")])
+    read = 0
+    try:
+        analysis = Analysis(str(given))
+        done = False
+        while not done:
+            read, done = analysis.advance(FRAMES_PER_STEP)
+            if progress is not None:
+                progress(min(read / size, 1.0))
+    except ValueError as error:
+        at = f" at byte {read:,} or after" if read else ""
+        raise ScenarioError([Problem(str(path), (), f"{error}{at}, expected pcap or pcapng")]) from None
+    return Captured(given.name, json.loads(analysis.finish()))

@@ -1,0 +1,313 @@
+"""What a capture tells, in words with times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tailback import text
+from tailback.findings.finding import Finding
+
+Data = dict[str, Any]
+PS_PER_S = 1e12
+
+CNP_INTERVALS_US = {4: "connectx", 50: "sigcomm15"}
+"""Least times between CNPs of a queue pair that profiles of DCQCN have, and the profiles."""
+_NEAR = 0.1
+"""How far the least gap may be from it."""
+
+
+def findings(data: Data) -> list[Finding]:
+    """Of all points of capture together; each says where it saw the most."""
+    makers: list[Callable[[Data], Iterable[Finding]]] = [
+        _read,
+        _traffic,
+        _losses,
+        _recoveries,
+        _marks,
+        _notifications,
+        _pauses,
+        _round_trips,
+    ]
+    return [finding for make in makers for finding in make(data)]
+
+
+def duration(ps: float) -> str:
+    """Picoseconds in words."""
+    return text.duration(ps / PS_PER_S)
+
+
+def name_of(data: Data, address: str) -> str:
+    """The name that the capture has for an address, or the address."""
+    return str(data["names"].get(address, address))
+
+
+def pair(data: Data, connection: Data) -> str:
+    """A connection in words: `h0 to h4, QP 0x100`."""
+    ends = f"{name_of(data, connection['source'])} to {name_of(data, connection['destination'])}"
+    return f"{ends}, QP 0x{connection['destination_qp']:x}"
+
+
+def place_names(data: Data) -> dict[int, str]:
+    """The names of the points of capture."""
+    return {one["place"]: one["place_name"] for one in data["interfaces"]}
+
+
+def nearest_sender(data: Data) -> list[Data]:
+    """Of each connection the row of the point that saw it first: rates, round trips and reactions are the
+    sender's there.
+    """
+    return _one_each(data, lambda row: (row["first_at_ps"], row["place"]))
+
+
+def nearest_receiver(data: Data) -> list[Data]:
+    """The row of the point that saw it last: marks are complete there."""
+    return _one_each(data, lambda row: (-row["first_at_ps"], -row["place"]))
+
+
+def _one_each(data: Data, order: Callable[[Data], tuple[int, int]]) -> list[Data]:
+    best: dict[tuple[str, str, int], Data] = {}
+    for row in data["connections"]:
+        key = (row["source"], row["destination"], row["destination_qp"])
+        if key not in best or order(row) < order(best[key]):
+            best[key] = row
+    return list(best.values())
+
+
+def _sum(rows: Iterable[Data], key: str) -> int:
+    return sum(row[key] for row in rows)
+
+
+def _read(data: Data) -> Iterable[Finding]:
+    carried = [one for one in data["interfaces"] if not one["holds_drops"]]
+    dropped = [one for one in data["interfaces"] if one["holds_drops"]]
+    roce, bad = _sum(carried, "roce"), _sum(carried, "icrc_bad")
+    words = (
+        f"{text.plural(roce, 'RoCEv2 packet')} in {duration(data['duration_ps'])}, at "
+        f"{text.plural(len(place_names(data)), 'point')} of capture."
+    )
+    if dropped:
+        words += (
+            f" {text.plural(_sum(dropped, 'frames'), 'frame')} of them were dropped, as the simulator tells."
+        )
+    if data["cut_short"]:
+        words += " The file ends within a frame: its program was ended."
+    if data["left_out_packets"]:
+        words += (
+            f" {text.count(data['left_out_packets'])} are of queue pairs beyond the 65,536 that are followed."
+        )
+    earlier = _sum(carried, "earlier")
+    if earlier:
+        words += f" {text.plural(earlier, 'frame')} stand after one with a later time."
+    yield Finding("Frames", text.count(data["frames"]), words)
+    if bad or _sum(carried, "broken"):
+        broken = _sum(carried, "broken")
+        yield Finding(
+            "Damaged",
+            text.count(bad + broken),
+            f"{text.plural(bad, 'packet')} with a wrong ICRC, which a NIC drops; "
+            f"{text.count(broken)} whose headers "
+            "are broken or were not kept. Nothing more is read from them.",
+            "warning",
+        )
+
+
+def _traffic(data: Data) -> Iterable[Finding]:
+    rows = [row for row in nearest_sender(data) if row["packets"]]
+    if not rows:
+        yield Finding("Traffic", "none", "No request of a queue pair was seen.", "warning")
+        return
+    sent = _sum(rows, "new_payload_bytes")
+    seconds = data["duration_ps"] / PS_PER_S
+    most = max(rows, key=lambda row: row["new_payload_bytes"])
+    rate = text.rate(8 * sent / seconds) if seconds else text.size(sent)
+    yield Finding(
+        "Throughput",
+        rate,
+        f"of payload in {text.plural(len(rows), 'queue pair')}, {text.size(sent)} in "
+        f"{text.plural(_sum(rows, 'messages'), 'message')}. Most is of {pair(data, most)}: "
+        f"{text.size(most['new_payload_bytes'])}.",
+    )
+
+
+def _losses(data: Data) -> Iterable[Finding]:
+    rows = nearest_receiver(data)
+    gaps, missing, late = (_sum(rows, key) for key in ("gaps", "missing", "out_of_order"))
+    naks = sum(row["naks"][0] for row in nearest_sender(data))
+    if not gaps and not naks and not late:
+        yield Finding("Losses", "none", "No gap in any PSNs, and no NAK.")
+        return
+    words = (
+        f"{text.plural(gaps, 'gap')} in PSNs, {text.plural(missing, 'packet')} long; "
+        f"{text.plural(naks, 'NAK')}"
+    )
+    words += " of a PSN sequence error."
+    if late:
+        words += f" {text.plural(late, 'packet')} came out of order, and was not sent again."
+    took = data["gap_to_nak"]
+    if took:
+        words += f" From gap to NAK {duration(took['p50_ps'])} (median), {duration(took['most_ps'])} at most."
+    yield Finding("Losses", text.plural(max(gaps, naks), "event"), words, "warning")
+    others = [sum(row["naks"][code] for row in nearest_sender(data)) for code in range(1, 5)]
+    if any(others):
+        names = ("invalid request", "remote access", "remote operational", "other")
+        told = ", ".join(f"{text.count(n)} {name}" for n, name in zip(others, names, strict=True) if n)
+        yield Finding("Errors", text.count(sum(others)), f"NAKs that end a queue pair: {told}.", "fault")
+
+
+def _recoveries(data: Data) -> Iterable[Finding]:
+    rows = nearest_sender(data)
+    again = _sum(rows, "retransmitted")
+    if not again:
+        return
+    by = {name: _sum(rows, f"by_{name}") for name in ("nak", "rnr_nak", "timeout")}
+    words = f"{text.plural(again, 'packet')} sent again: {text.count(by['nak'])} times after a NAK"
+    if by["rnr_nak"]:
+        words += f", {text.count(by['rnr_nak'])} after a receiver that was not ready"
+    words += f", {text.count(by['timeout'])} by timeout."
+    go_back, selective = _sum(rows, "go_back_n"), _sum(rows, "selective")
+    if go_back or selective:
+        manner = "go-back-N" if go_back >= selective else "selective"
+        words += (
+            f" Senders recover by {manner} ({text.count(go_back)} go-back-N, {text.count(selective)} "
+            "selective)."
+        )
+    took = data["nak_to_retransmission"]
+    if took:
+        words += (
+            f" From NAK to retransmission {duration(took['p50_ps'])} (median), "
+            f"{duration(took['most_ps'])} at most."
+        )
+    silent = data["timeout_silences"]
+    if silent:
+        words += f" Before a timeout senders were silent for {duration(silent['p50_ps'])} (median)."
+    ways = {row["way"] for row in rows}
+    listed = (int(one["sent_at_ps"]) for one in data["listed"] if one["way"] in ways)
+    first = min(listed, default=None)
+    if first is not None:
+        words += f" The first was at {duration(first)}."
+    yield Finding("Retransmissions", text.count(again), words, "warning")
+
+
+def _marks(data: Data) -> Iterable[Finding]:
+    carried = [one for one in data["interfaces"] if not one["holds_drops"]]
+    most = max(carried, key=lambda one: int(one["ce"]), default=None)
+    if most is None or not most["ce"]:
+        ect = any(row["ect"] for row in data["connections"])
+        words = (
+            "No packet was marked CE."
+            if ect
+            else "No packet was marked, and none may be: they are not ECN-capable."
+        )
+        yield Finding("ECN marks", "none", words)
+        return
+    rows = nearest_receiver(data)
+    share = most["ce"] / most["roce"]
+    pairs = sum(1 for row in rows if row["ce"])
+    yield Finding(
+        "ECN marks",
+        text.count(most["ce"]),
+        f"packets marked CE on {most['name']}, {text.share(share)} of its RoCEv2 packets, of "
+        f"{text.plural(pairs, 'queue pair')}.",
+    )
+
+
+def _notifications(data: Data) -> Iterable[Finding]:
+    rows = nearest_sender(data)
+    cnps = _sum(rows, "cnps")
+    if not cnps:
+        return
+    gaps = data["cnp_gaps"]
+    words = "congestion notifications."
+    if gaps:
+        words += (
+            f" Those of a queue pair are {duration(gaps['least_ps'])} apart at least, "
+            f"{duration(gaps['p50_ps'])} in the "
+            f"median; {_interval(gaps['least_ps'])}."
+        )
+    yield Finding("CNPs", text.count(cnps), words)
+    ratios = data["reaction_ratios"]
+    if sum(ratios):
+        yield _reaction(data, rows)
+
+
+def _interval(least_ps: int) -> str:
+    us = least_ps / 1e6
+    for interval, profile in CNP_INTERVALS_US.items():
+        if abs(us - interval) <= _NEAR * interval:
+            fits = f"that fits a notification point with {interval} µs between CNPs"
+            return f"{fits}, as the profile {profile} has it"
+    return "a notification point sends them no closer than its least interval, which is that or less"
+
+
+def _reaction(data: Data, rows: list[Data]) -> Finding:
+    ratios, step = data["reaction_ratios"], data["reaction_ratio_step"]
+    measured = sum(ratios)
+    middle = _median_of(ratios) * step
+    firsts = sorted(row["first_cnp_ratio"] for row in rows if row["first_cnp_ratio"] is not None)
+    words = (
+        "Rate after a CNP in parts of the rate before it, in the median of "
+        f"{text.plural(measured, 'CNP')} that can be "
+        "measured by the spacing of eight packets before and after."
+    )
+    if firsts:
+        first = firsts[len(firsts) // 2]
+        words += f" After the first CNP of a queue pair it is {first:.2f}."
+        if abs(first - 0.5) <= _NEAR:
+            words += (
+                " DCQCN with alpha near 1 at the first CNP halves the rate, as ConnectX NICs do by default."
+            )
+    if middle >= 1 - _NEAR:
+        words += (
+            " The spacing hardly changes: either senders do not react, or a full link and other "
+            "queue pairs leave "
+            "them less than their rate before and after."
+        )
+    return Finding("Reaction", f"{middle:.2f}", words)
+
+
+def _median_of(counts: list[int]) -> float:
+    half, seen = sum(counts) / 2, 0
+    for at, number in enumerate(counts):
+        seen += number
+        if seen >= half:
+            return at + 0.5
+    return 0.0
+
+
+def _pauses(data: Data) -> Iterable[Finding]:
+    rows = [
+        (one, priority, pauses) for one in data["interfaces"] for priority, pauses in one["pauses"].items()
+    ]
+    if not rows:
+        yield Finding("Pauses", "none", "No PFC frame was seen.")
+        return
+    frames = _sum(data["interfaces"], "pfc")
+    one, priority, most = max(rows, key=lambda row: int(row[2]["paused_ps"]))
+    share = most["paused_ps"] / data["duration_ps"] if data["duration_ps"] else 0.0
+    words = (
+        f"{text.plural(frames, 'PFC frame')} on "
+        f"{text.plural(len({row[0]['name'] for row in rows}), 'interface')}. Most is "
+        f"asked for by {one['name']}, of priority {priority}: "
+        f"{text.plural(most['pauses'], 'pause')}, the first at "
+        f"{duration(most['first_at_ps'])}, the longest {duration(most['longest_ps'])} at "
+        f"{duration(most['longest_at_ps'])}."
+    )
+    if one["speed_bps"] is None:
+        words += (
+            " The capture does not say how fast the link is, so a pause is counted to the frame that ends it."
+        )
+    yield Finding("Pauses", text.share(share), words, "warning")
+
+
+def _round_trips(data: Data) -> Iterable[Finding]:
+    trips = data["round_trips"]
+    if trips:
+        yield Finding(
+            "Round trips",
+            duration(trips["p50_ps"]),
+            f"from a packet that asks for an ACK to that ACK, at the point of capture, in the median of "
+            f"{text.count(trips['count'])}; {duration(trips['least_ps'])} at least, "
+            f"{duration(trips['p99_ps'])} at the "
+            f"99th percentile, {duration(trips['most_ps'])} at most.",
+        )

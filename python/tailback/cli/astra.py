@@ -1,0 +1,83 @@
+"""`tailback astra`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.astra.inputs import AstraOptions, load_inputs
+from tailback.astra.run import CYCLES, run_astra
+from tailback.cli.command import command_app
+from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.outcome import conclude, even_in_part
+from tailback.cli.progress import of_time, progress_bar
+from tailback.hpcc.plan import LATEST_END_NS
+
+app = command_app()
+
+
+@app.command()
+def astra(
+    workload: Annotated[
+        Path, typer.Option("--workload-configuration", metavar="ET", help="Traces: ET.0.et, ET.1.et, ...")
+    ],
+    system: Annotated[Path, typer.Option("--system-configuration", metavar="JSON", help="System layer.")],
+    network: Annotated[
+        Path,
+        typer.Option("--network-configuration", metavar="CONFIG.txt", help="Network of the ns-3 backend."),
+    ],
+    logical_topology: Annotated[
+        Path,
+        typer.Option("--logical-topology-configuration", metavar="JSON", help="Ranks in each dimension."),
+    ],
+    comm_group: Annotated[
+        str,
+        typer.Option(
+            "--comm-group-configuration",
+            metavar="JSON",
+            help="Communicator groups; none if it has 'empty' in it.",
+        ),
+    ] = "empty",
+    remote_memory: Annotated[
+        Path | None,
+        typer.Option("--remote-memory-configuration", metavar="JSON", help="Only NO_MEMORY_EXPANSION."),
+    ] = None,
+    num_queues_per_dim: Annotated[
+        int, typer.Option("--num-queues-per-dim", min=1, help="Queues of a dimension.")
+    ] = 1,
+    injection_scale: Annotated[
+        float, typer.Option("--injection-scale", min=0, help="Factor of the endpoint delay.")
+    ] = 1.0,
+    out: Out = None,
+    no_report: NoReport = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run ASTRA-sim's inputs as they are.
+
+    Its own options name Chakra traces, system, topologies and groups; the network is its ns-3 backend's.
+    Prints when each rank has finished, as there. The folder gets fct.txt and pfc.txt in its format, beside
+    report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what
+    was simulated.
+    """
+    with bad_input():
+        options = AstraOptions(
+            workload,
+            system,
+            network,
+            logical_topology,
+            comm_group,
+            remote_memory,
+            num_queues_per_dim,
+            injection_scale,
+        )
+        inputs = load_inputs(options)
+        for warning in inputs.warnings:
+            typer.echo(warning, err=True)
+        name = inputs.network.name
+        with result_folder(out, name) as folder, progress_bar(quiet) as bar:
+            steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
+            result = even_in_part(lambda: run_astra(inputs, out=folder, progress=steps, report=not no_report))
+    typer.echo(result.outputs[CYCLES].decode(), nl=False)
+    raise typer.Exit(conclude(result, folder.given, quiet))

@@ -1,0 +1,124 @@
+"""What a file of many runs asks for: read, checked against its model, with lines in errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from tailback.files import FileRefusedError, read_file
+from tailback.limits import SCENARIO_BYTES
+from tailback.scenario import Problem, ScenarioError
+from tailback.scenario.document import Document, from_python, from_yaml
+from tailback.scenario.errors import found, one_of
+
+Model = TypeVar("Model", bound=BaseModel)
+Scenario = TypeVar("Scenario", bound="str | dict[str, Any]")
+
+
+class Asked(NamedTuple):
+    """A document, and the folder beside whose other files its scenarios are."""
+
+    document: Document
+    folder: Path
+
+    @classmethod
+    def read(cls, source: str | os.PathLike[str] | Mapping[str, Any], what: str) -> Asked:
+        """From a file or from plain data; `what` is expected, such as "a sweep".
+
+        Raises:
+            ScenarioError: it cannot be read.
+        """
+        if isinstance(source, Mapping):
+            return cls(from_python(source), Path())
+        path = Path(source)
+        return cls(from_yaml(content_of(path, what), str(path)), path.parent)
+
+    def as_a(self, model: type[Model]) -> Model:
+        """The document as its model has it.
+
+        Raises:
+            ScenarioError: with all problems, a line each.
+        """
+        if not isinstance(self.document.data, dict):
+            required = [name for name, field in model.model_fields.items() if field.is_required()]
+            text = f"found {found(self.document.data)}, expected a mapping with {' and '.join(required)}"
+            raise ScenarioError([Problem(self.document.origin(()), (), text)])
+        try:
+            return model.model_validate(self.document.data)
+        except ValidationError as error:
+            wrong = [self._problem(model, dict(one)) for one in error.errors(include_url=False)]
+            # Of a field that may be of several kinds, what the first expected.
+            raise ScenarioError({one.path: one for one in reversed(wrong)}.values()) from None
+
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Problems that are found within get their place in the document."""
+        try:
+            yield
+        except ScenarioError as error:
+            raise ScenarioError(
+                [
+                    Problem(one.place or self.document.origin(one.path), one.path, one.text)
+                    for one in error.problems
+                ]
+            ) from None
+
+    def beside(self, scenario: Scenario) -> Scenario | str:
+        """The path of a scenario that is a file beside this one; else what it is."""
+        if isinstance(scenario, str) and (self.folder / scenario).is_file():
+            return str((self.folder / scenario).absolute())
+        return scenario
+
+    def _problem(self, model: type[BaseModel], error: dict[str, Any]) -> Problem:
+        path = tuple(error["loc"])
+        while (
+            path and path not in self.document.origins and error["type"] not in ("missing", "extra_forbidden")
+        ):
+            path = path[:-1]  # which kind of a value was tried
+        if error["type"] == "extra_forbidden":
+            text = f"found an unknown field, expected {one_of(path[-1], _fields(model, path[:-1]))}"
+        elif error["type"] == "missing":
+            text = "found nothing, expected a value"
+        elif error["type"] == "value_error":
+            text = str(error["ctx"]["error"])
+        else:
+            message = error["msg"].removeprefix("Input should be ")
+            text = f"found {found(error['input'])}, expected {message[0].lower()}{message[1:]}"
+        return Problem(self.document.origin(path), path, text)
+
+
+def content_of(path: Path, what: str) -> bytes:
+    """What a file holds; `what` is expected there.
+
+    Raises:
+        ScenarioError: it cannot be read.
+    """
+    try:
+        return read_file(path, SCENARIO_BYTES)
+    except FileNotFoundError:
+        text = f"found no such file, expected {what}"
+    except OSError as error:
+        text = f"found {(error.strerror or type(error).__name__).lower()}, expected {what}"
+    except FileRefusedError as error:
+        text = f"found {error.found}, expected {error.expected}"
+    raise ScenarioError([Problem(str(path), (), text)])
+
+
+def _fields(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+    """The fields of what is at a path of a model."""
+    for part in path:
+        if part in model.model_fields:
+            model = next(_models(model.model_fields[str(part)].annotation), model)
+    return list(model.model_fields)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
