@@ -261,3 +261,14 @@ def test_a_receive_buffers_pauses_name_all_of_its_priorities() -> None:
         "; no pause of it stops what sw0 sends in priority 3 (host.qos and switch.qos differ)"
     )
     assert not any("h3/nic-rx" in text for text in faults_of(INCAST, *sets, path % "[3, 4]"))
+
+
+def test_a_shared_buffer_is_refused_where_qos_sets_the_pools() -> None:
+    with pytest.raises(ScenarioError) as refused:
+        load("cc-incast", sets=["qos=lossless-with-qos", "switch.shared=6MiB"])
+    expected = "expected auto where qos sets switch.pools; or switch.pools of its own"
+    assert str(refused.value) == f'--set switch.shared: found "6MiB", {expected}'
+    own = ["qos=lossless-with-qos", "switch.shared=2MiB", "switch.pools={lossless: 1MiB, lossy: auto}"]
+    model = make_plan(load("cc-incast", sets=own))["switch_models"][0]
+    assert model["pools"] == {"lossless_bytes": 1 << 20, "lossy_bytes": 1 << 20}
+    assert load("cc-incast", sets=["qos=lossless-with-qos", "switch.shared=auto"]).switch.pools is not None

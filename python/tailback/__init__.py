@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tailback.scenario import Scenario, ScenarioError
     from tailback.scenario.load import load
     from tailback.sweeps import sweep
+    from tailback.tuning import tune
 
     __version__: str
 
@@ -43,6 +44,7 @@ _PLACES = {
     "run_astra": "astra.run",
     "run_hpcc": "hpcc.run",
     "sweep": "sweeps",
+    "tune": "tuning",
 }
 """The module of each name. It is loaded when the name is first used: all together take a second."""
 
@@ -61,6 +63,7 @@ __all__ = [
     "run_astra",
     "run_hpcc",
     "sweep",
+    "tune",
 ]
 
 

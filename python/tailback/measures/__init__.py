@@ -12,7 +12,7 @@ receivers. `item` (the name of a traffic item, such as tcp1) and `protocol` ("ro
 of the traffic; with neither, all of it counts.
 """
 
-from tailback.measures import bridge, counters, hosts, path, rate_limits, shares, veth
+from tailback.measures import bridge, counters, hosts, jobs, path, rate_limits, shares, veth
 from tailback.measures.fairness import (
     jain,
     jain_index,
@@ -94,6 +94,7 @@ __all__ = [
     "ideal_payload_share",
     "jain",
     "jain_index",
+    "jobs",
     "largest_pause_share",
     "last_nak",
     "last_pause",

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback import text
+from tailback.measures.registry import NAN, measure
 from tailback.measures.throughput import ideal_payload_share
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
@@ -70,6 +71,22 @@ def jobs(result: Recorded) -> list[Job]:
         if re.sub(r"\d+$", "", item) in KINDS
     )
     return [_job(result, item, rows) for item, rows in of_items if rows.num_rows > 1]
+
+
+@measure("s")
+def job_time(result: Recorded, item: str | None = None) -> float:
+    """Time of a job, from its first start to its last message's end; of the longest, without `item`. NaN
+    while messages are left.
+    """
+    times = [job.time_s for job in jobs(result) if item in (None, job.item)]
+    return max((NAN if time is None else time for time in times), default=NAN)
+
+
+@measure("share")
+def job_of_bound(result: Recorded, item: str | None = None) -> float:
+    """How much of the bound of its links a job reached; the least of all jobs, without `item`."""
+    shares = [job.of_bound for job in jobs(result) if item in (None, job.item)]
+    return min((NAN if share is None else share for share in shares), default=NAN)
 
 
 def _job(result: Recorded, item: str, rows: pa.Table) -> Job:

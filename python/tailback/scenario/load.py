@@ -75,6 +75,7 @@ def _finish(
     problems += _put_controllers(document, controllers)
     classes = {name: one for name, one in controllers.items() if not isinstance(one, str)}
     filled = fill(document)
+    problems += _shared_beside(document, filled)
     try:
         scenario = build(document, {**factories, **classes})
     except ScenarioError as error:
@@ -83,6 +84,17 @@ def _finish(
         raise ScenarioError(problems)
     scenario.filled.update(filled)
     return scenario
+
+
+def _shared_beside(document: Document, filled: Mapping[Path, str]) -> list[Problem]:
+    """A shared buffer that is given where `qos` sets the pools: lossless traffic would never see it."""
+    data, place = document.data, ("switch", "shared")
+    switch = data.get("switch") if isinstance(data, dict) else None
+    given = switch.get("shared", "auto") if isinstance(switch, dict) else "auto"
+    if given == "auto" or ("switch", "pools", "lossless") not in filled:
+        return []
+    text = f"found {found(given)}, expected auto where qos sets switch.pools; or switch.pools of its own"
+    return [Problem(document.origin(place), place, text)]
 
 
 def _put_controllers(document: Document, controllers: Mapping[str, Factory | str]) -> list[Problem]:

@@ -45,11 +45,20 @@ class Range(BaseModel):
 
     def at(self, share: float) -> str:
         """The value at a share of the way, 0 to 1. ValueError when there is none such."""
-        kind, low, high = self._ends()
+        low, high = self.ends()
         if self.scale == "log":
             value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
         else:
             value = low + share * (high - low)
+        return self.text(value)
+
+    def ends(self) -> tuple[float, float]:
+        """`low` and `high` in base units. ValueError when they are no range."""
+        return self._ends()[1:]
+
+    def text(self, value: float) -> str:
+        """A value in base units as after `--set`; the nearest within the range."""
+        kind, low, high = self._ends()
         value = min(max(value, low), high)
         if kind is not None:
             return kind.format(round(value))

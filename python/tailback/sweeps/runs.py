@@ -36,12 +36,13 @@ class Runs(Generic[Place]):
         """
         self._jobs = jobs or getattr(executor, "jobs", None) or _cores()
         self._journal = journal
+        self._done = {} if journal is None else journal.done
         self._pool = executor
         self._share = share
 
     def done_before(self, task: Task) -> Row | None:
-        """The row of a task that the journal has."""
-        row = None if self._journal is None else self._journal.done.get(task.key)
+        """The row of a task that the journal has, or that was carried out here."""
+        row = self._done.get(task.key)
         return row if row is not None and row["status"] == "done" else None
 
     def carry_out(self, waiting: Sequence[tuple[Place, Task]]) -> Iterator[tuple[Place, Row]]:
@@ -67,6 +68,7 @@ class Runs(Generic[Place]):
             rows = [(place, _row(task, future)) for (place, task), future in over]
             if self._journal is not None:
                 self._journal.add(row for _, row in rows)
+            self._done.update((row["key"], row) for _, row in rows)
             yield from rows
 
     def __enter__(self) -> Runs[Place]:

@@ -1,0 +1,147 @@
+"""`tailback tune`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback import signals
+from tailback.cli.command import command_app
+from tailback.cli.common import AsJson, Quiet, bad_input, result_folder, say, say_json
+from tailback.cli.status import DONE, FAULT
+from tailback.scenario import Problem, ScenarioError
+from tailback.tuning import Progress, TuneDesign, TuneResult, read_tune, tune
+from tailback.tuning.result import PAGE
+from tailback.tuning.trials import Trial, cost
+
+app = command_app()
+
+
+@app.command(name="tune")
+def tune_(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A tuning.")] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", metavar="N", help="In place of the file's.", min=1)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="DIR", help="Go on with the tuning in DIR: no run is done twice."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Runs at a time; default: a core each.", min=1, max=256)
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Look for the settings that serve several workloads best.
+
+    They are judged on seeds and workloads that no trial saw. Without --out the folder is
+    runs/NAME-tune-TIME. Ctrl-C keeps what is complete, and --resume goes on from there.
+    """
+    with bad_input():
+        _needed()
+        asked = None if file is None else read_tune(file)
+        if asked is not None and trials is not None:
+            asked = asked.model_copy(update={"trials": trials})
+        with _shown(quiet or as_json) as progress:
+            if resume is not None:
+                place = resume
+                result = tune(asked, out=resume, resume=True, jobs=jobs, on=on, progress=progress)
+            elif asked is None:
+                raise typer.BadParameter("expected FILE or --resume")
+            else:
+                with result_folder(out, asked.name) as folder:
+                    place = folder.given
+                    result = tune(asked, out=folder, jobs=jobs, on=on, progress=progress)
+    raise typer.Exit(_conclude(result, place, quiet, as_json))
+
+
+def _needed() -> None:
+    try:
+        import optuna  # noqa: F401
+    except ImportError:
+        text = "found no Optuna, expected it: pip install 'tailback[tune]'"
+        raise ScenarioError([Problem("tailback tune", (), text)]) from None
+
+
+def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> int:
+    """Prints what a tuning came to. Gives the exit status."""
+    from rich.text import Text
+
+    for trial in result.trials:
+        if trial.state == "failed":
+            typer.echo(f"failed: trial {trial.number}: {trial.message}", err=True)
+    if result.interrupted:
+        ended = f"tailback: interrupted; {len(result.trials)} of {result.design.trials} trials have ended"
+        typer.echo(f"{ended}; tailback tune --resume {folder} goes on", err=True)
+    if as_json:
+        say_json({"folder": str(folder), **result.summary()})
+    else:
+        lines = [] if quiet else [Text(line) for line in result.lines()]
+        if not quiet and result.best and not result.design.pareto:
+            lines += [Text(""), *(Text(line) for line in result.best.set_lines)]
+        say(lines, str(folder) if quiet else f"\n{folder / PAGE}")
+    if result.interrupted:
+        return signals.status()
+    return DONE if result.best is not None else FAULT
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Progress]:
+    """A bar of all trials, with the best so far; nothing where nobody would see it."""
+    if quiet or not sys.stderr.isatty():
+        yield Progress()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[state]}", markup=False),
+        TextColumn("left"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _Bar(bar)
+
+
+class _Bar(Progress):
+    """What the terminal shows while a tuning runs."""
+
+    def __init__(self, bar: object) -> None:
+        from rich.progress import Progress as RichBar
+
+        assert isinstance(bar, RichBar)
+        self._bar = bar
+        self._task = bar.add_task("tune", total=None, state="the scenarios as they are")
+        self._best: float | None = None
+        self._design: TuneDesign | None = None
+
+    def begun(self, design: TuneDesign) -> None:
+        self._design = design
+        self._bar.update(self._task, description=design.name, total=design.trials)
+
+    def tried(self, trial: Trial) -> None:
+        if trial.feasible and self._design is not None:
+            value = cost(self._design, trial.costs)
+            self._best = value if self._best is None else min(self._best, value)
+        best = "" if self._best is None else f", best {100 * self._best:+.3g} %"
+        step = 0 if trial.state == "impossible" else 1
+        self._bar.update(self._task, advance=step, state=f"trial {trial.number}{best}")
+
+    def judging(self, trials: int) -> None:
+        self._bar.update(self._task, state="judging, on seeds and workloads that no trial saw")

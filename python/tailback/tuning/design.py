@@ -1,0 +1,222 @@
+"""What a tuning is asked for: settings with their bounds, workloads, objectives and constraints."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tailback.scenario import Problem, ScenarioError
+from tailback.seeds import parse
+from tailback.sweeps.asked import Asked
+from tailback.sweeps.design import Value
+from tailback.sweeps.points import Point, Range, as_text, kept
+from tailback.sweeps.shown import Shown, shown_of
+
+_COMPARED = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Workload(_Part):
+    """A scenario, with settings of its own."""
+
+    scenario: str | dict[str, Any]
+    """A built-in scenario, a file, or the scenario itself."""
+    name: str = ""
+    set: dict[str, Value] = Field(default_factory=dict)
+    weight: float = Field(default=1.0, gt=0)
+
+    @property
+    def title(self) -> str:
+        """As tables have it: its name; or the scenario's, and what is set."""
+        if self.name:
+            return self.name
+        name = self.scenario.get("name") if isinstance(self.scenario, dict) else Path(self.scenario).stem
+        words = ", ".join(f"{path}={as_text(value)}" for path, value in self.set.items())
+        return f"{name or 'scenario'} ({words})" if words else str(name or "scenario")
+
+
+class Objective(_Part):
+    """A measure, and which way it is better."""
+
+    measure: str
+    goal: Literal["more", "less"]
+    weight: float = Field(default=1.0, gt=0)
+
+
+class Constraint(NamedTuple):
+    """A measure that every run must keep to."""
+
+    shown: Shown
+    sign: str
+    limit: float
+
+    def excess(self, value: float | None) -> float:
+        """How far a value is beyond the limit: 0 or less when it is kept. What cannot be said is not."""
+        if value is None or not math.isfinite(value):
+            return math.inf
+        if _COMPARED[self.sign](value, self.limit):
+            return 0.0
+        return max(abs(value - self.limit), 1e-12)
+
+    @property
+    def in_words(self) -> str:
+        """'losses.dropped_packets <= 0'."""
+        return f"{self.shown.label} {self.sign} {self.limit:g}"
+
+
+class TuneDesign(_Part):
+    """A tuning as it was asked for."""
+
+    workloads: list[Workload] = Field(min_length=1)
+    """What is tuned for. A tuning for one is none: see `held_out`."""
+    tune: dict[str, list[Value] | Range] = Field(min_length=1)
+    """Settings, with the range or the values that each may have."""
+    objectives: list[Objective] = Field(min_length=1)
+    about: str = ""
+    held_out: list[Workload] = Field(default_factory=list)
+    """Workloads that the result is judged on, and that no trial sees."""
+    set: dict[str, Value] = Field(default_factory=dict)
+    """Settings of all runs."""
+    where: list[str] = Field(default_factory=list)
+    """Conditions between settings, such as `switch.ecn.k_min < switch.ecn.k_max`."""
+    constraints: list[str] = Field(default_factory=list)
+    """Of every run, such as `losses.dropped_packets <= 0`. A fault is never allowed."""
+    pareto: bool = False
+    """Keep the objectives apart, and look for the front."""
+    seeds: str | int | list[int] = "1..2"
+    held_out_seeds: str | int | list[int] = "101..105"
+    trials: int = Field(default=100, ge=1, le=100_000)
+    prune: bool = True
+    """Whether a trial whose first seed is worse than the median of those before gets no other seed."""
+    first_look: dict[str, Value] = Field(default_factory=dict)
+    """Settings of the runs that pruning looks at, such as a shorter `run.duration`."""
+    sampler_seed: int = Field(default=1, ge=0)
+    storage: str = ""
+    """URL of a database for Optuna's study; default: a journal in the folder of the result."""
+
+    @property
+    def name(self) -> str:
+        """What the folder is called after."""
+        first = self.workloads[0].scenario
+        name = first.get("name") if isinstance(first, dict) else Path(first).stem
+        return f"{name or 'scenario'}-tune"
+
+    def seeds_in_order(self) -> list[int]:
+        """Those of the trials."""
+        return _seeds(self.seeds)
+
+    def held_out_seeds_in_order(self) -> list[int]:
+        """Those that the result is judged with."""
+        return _seeds(self.held_out_seeds)
+
+    def shown(self) -> list[Shown]:
+        """The measures of the objectives, in their order."""
+        return _placed("objectives", [one.measure for one in self.objectives])
+
+    def limits(self) -> list[Constraint]:
+        """The constraints.
+
+        Raises:
+            ScenarioError: one is none, or names no measure.
+        """
+        found = []
+        for number, text in enumerate(self.constraints):
+            match = re.fullmatch(r"\s*(\S.*?)\s*(<=|>=|<|>)\s*([-+\d.eE]+)\s*(%?)\s*", text)
+            try:
+                limit = float(match[3]) / (100 if match[4] else 1) if match else math.nan
+            except ValueError:
+                limit = math.nan
+            if match is None or not math.isfinite(limit):
+                words = f'found "{text[:60]}", expected a measure, one of <= >= < >, and a number'
+                raise ScenarioError([Problem("", ("constraints", number), words)])
+            try:
+                found.append(Constraint(shown_of([match[1]])[0], match[2], limit))
+            except ScenarioError as error:
+                raise ScenarioError([Problem("", ("constraints", number), error.problems[0].text)]) from None
+        return found
+
+    def measured(self) -> tuple[Shown, ...]:
+        """All that is measured of a run, each once."""
+        return tuple(dict.fromkeys([*self.shown(), *(limit.shown for limit in self.limits())]))
+
+    def middle(self) -> Point:
+        """A value of each setting, in the middle of its range or the first of its list."""
+        return {
+            path: values.at(0.5) if isinstance(values, Range) else as_text(values[0])
+            for path, values in self.tune.items()
+        }
+
+    def meets(self, point: Point) -> bool:
+        """Whether settings meet all conditions."""
+        return bool(kept([point], self.where, self.set))
+
+    def check(self) -> None:
+        """Looks at what no model can see.
+
+        Raises:
+            ScenarioError: a range, seed, measure or condition that is none.
+        """
+        self.shown()
+        self.limits()
+        for path, values in self.tune.items():
+            try:
+                if isinstance(values, Range):
+                    values.at(0.5)
+                elif len(values) < 2:
+                    raise ValueError("found fewer than two values, expected a range, or two values or more")
+            except ValueError as error:
+                raise ScenarioError([Problem("", ("tune", path), str(error))]) from None
+        self.meets(self.middle())
+        for part, settings in (("tune", self.tune), ("set", self.set), ("first_look", self.first_look)):
+            if "run.seed" in settings:
+                raise ScenarioError([Problem("", (part,), "found run.seed, expected it in seeds")])
+        both = set(self.seeds_in_order()) & set(self.held_out_seeds_in_order())
+        if both:
+            text = f"found seed {min(both)}, which is one of seeds, expected others"
+            raise ScenarioError([Problem("", ("held_out_seeds",), text)])
+
+
+def _seeds(given: str | int | list[int]) -> list[int]:
+    return parse(",".join(map(str, given)) if isinstance(given, list) else str(given))
+
+
+def _placed(part: str, names: list[str]) -> list[Shown]:
+    try:
+        return shown_of(names)
+    except ScenarioError as error:
+        raise ScenarioError(
+            [Problem("", (part, *one.path[1:]), one.text) for one in error.problems]
+        ) from None
+
+
+def read_tune(source: str | os.PathLike[str] | Mapping[str, Any]) -> TuneDesign:
+    """A tuning from a file or from plain data. Files of scenarios are looked for beside it.
+
+    Raises:
+        ScenarioError: with all problems, a line each.
+    """
+    asked = Asked.read(source, "a tuning")
+    design = asked.as_a(TuneDesign)
+    with asked.placing():
+        design.check()
+    beside = {
+        part: [one.model_copy(update={"scenario": asked.beside(one.scenario)}) for one in workloads]
+        for part, workloads in (("workloads", design.workloads), ("held_out", design.held_out))
+    }
+    return design.model_copy(update=beside)
+
+
+def canonical(design: TuneDesign) -> str:
+    """A design as a line that `read_tune` takes again, with everything in its order."""
+    return json.dumps(design.model_dump(mode="json"), allow_nan=False)
