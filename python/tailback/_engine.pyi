@@ -149,6 +149,14 @@ class Simulation:
 
     def __init__(self, plan_json: str, controllers: Sequence[Checked] = ()) -> None:
         """ValueError with one line where the plan is impossible; ControllerError where a controller is."""
+    @staticmethod
+    def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> Simulation:
+        """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+
+        ValueError with one line where a plan or a trace is impossible.
+        """
+    def ranks_finished(self) -> list[tuple[int, int, int]]:
+        """Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns."""
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events, without the interpreter's lock. OSError: of a capture."""
     def capture(self, path: str, links: Sequence[str], start_ps: int, stop_ps: int, snap_bytes: int) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "astra": "Run ASTRA-sim's inputs as they are.",
     "report": "Write the report of a run.",
     "sweep": "Run a scenario at many points and seeds, and say what is noise.",
+    "fit": "Infer settings from what a lab measured, and predict the rest.",
     "tune": "Look for the settings that serve several workloads best.",
     "explain": "Say where a run is stuck, and what shows it.",
     "analyze": "Say what a capture of RoCEv2 traffic tells.",
