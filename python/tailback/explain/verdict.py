@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -382,5 +383,6 @@ def _window_gains(
         gain = 1 / (1 - less) - 1
         found.append((stage, min(gain, _room(path, stage, relieved)) if bursts else gain))
     own = slowest.use * parts[slowest.key]
-    more = (1 - own) / (1 + own) if bursts else 1 / own - 1
+    # Who takes nothing of the slowest stage is held up by its room alone.
+    more = (1 - own) / (1 + own) if bursts else 1 / own - 1 if own else math.inf
     return [*found, (window, min(more, _room(path, window)))]
