@@ -65,6 +65,7 @@ def test_settings_are_found_and_judged_on_what_no_trial_saw(done: TuneResult) ->
     assert lines[1] == "  other seeds:"
     assert lines[3] == "  other workloads:"
     assert "95 % interval" in lines[2]
+    assert "within 1 points of the best: switch.ecn.k_min " in lines[-2]
     assert lines[-1].startswith("What matters to the objective: ")
     assert repr(done) == f"<Tuning of incast: {len(states)} trials>"
     page = done.page()

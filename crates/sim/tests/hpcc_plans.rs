@@ -127,7 +127,7 @@ prop_compose! {
                 retransmission_timeout_ns: timeout,
                 wire_overhead_bytes: overhead,
             },
-            record: RecordParameters { max_bins: 20, qps: 3 },
+            record: RecordParameters { max_bins: 20, qps: 3, queues: None },
             ..plan("single_flow")
         }
     }

@@ -107,7 +107,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
         tcp_connections: vec![],
         link_events: vec![],
         veth: Some(veth),
-        record: RecordParameters { max_bins: 100, qps: 0 },
+        record: RecordParameters { max_bins: 100, qps: 0, queues: None },
     }
 }
 

@@ -15,13 +15,13 @@ __all__ = ["Page", "Verdict", "as_data", "as_text", "explain", "page", "page_of"
 
 def explain(result: Recorded) -> Verdict:
     """Where a run is stuck, and how sure that is."""
-    if result.meta["veth"] is not None:
+    if result.meta.get("veth") is not None:
         return _veth_verdict(result)
     return _explain(Observed(result))
 
 
 def page_of(result: Recorded) -> Page:
     """The page of a run, whatever it is made of."""
-    if result.meta["veth"] is not None:
+    if result.meta.get("veth") is not None:
         return _veth_page(result)
     return page(explain(result))

@@ -187,6 +187,18 @@ class Observed:
                 found[queue["node"]].append(queue["queue"])
         return found
 
+    def has_queue(self, port: Port) -> bool:
+        """Whether the queue before a port was recorded."""
+        return self._result.records_all or port in self.egress_of
+
+    def marked(self, port: Port) -> float:
+        """Packets that a port marked, in the span; of queues without series in the whole run."""
+        if self._result.records_all:
+            return self.port_total(port, "ecn_marked")
+        node, peer = port
+        counted = self.counters.get((node, f"{node}:{peer}"), {})
+        return sum(value for name, value in counted.items() if is_counter(name, "ecn_marked_tc_", ""))
+
     def port_sum(self, port: Port, metric: str) -> float:
         """A metric of all egress queues of a port: means over the span added up."""
         return sum(self.mean(queue["queue"], metric) for queue in self.egress_of.get(port, []))
@@ -484,4 +496,4 @@ class Observed:
 
 def is_counter(name: str, begin: str, end: str) -> bool:
     """Whether a counter is one of these of any priority: `tx_prio3_bytes`."""
-    return name.startswith(begin) and name.endswith(end) and name[len(begin) : -len(end)].isdigit()
+    return name.startswith(begin) and name.endswith(end) and name[len(begin) : len(name) - len(end)].isdigit()

@@ -126,9 +126,11 @@ class Stages:
             return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits, port=port)
         mean = seen.port_sum(port, "queue_mean_bytes")
         paused = seen.port_sum(port, "paused_share")
-        marked = seen.port_total(port, "ecn_marked")
+        marked = seen.marked(port)
         dropped = max(0.0, seen.port_total(port, "dropped") - seen.lost_on_wire[port])
-        figures.append(Figure(f"{name} queue_mean_bytes", text.size(mean), "a packet or two"))
+        known = seen.has_queue(port)
+        words = text.size(mean) if known else "not recorded"
+        figures.append(Figure(f"{name} queue_mean_bytes", words, "a packet or two" if known else ""))
         if marked:
             figures.append(Figure(f"{name} ecn_marked", text.count(marked), "0 below K_min"))
         if dropped:
@@ -140,7 +142,10 @@ class Stages:
             for queue in seen.egress_of.get(port, [])
             for metric in ("ecn_marked", "dropped")
         )
-        stands = (mean > FEW_BYTES or marked > 0 or dropped > 0) and paused < use
+        told = max(told, marked)
+        # Of a queue that was not recorded a wire that is busy all the time says as much.
+        waits = mean > FEW_BYTES if known else use >= FULL
+        stands = (waits or marked > 0 or dropped > 0) and paused < use
         need = min(use, seen.need(port))
         # A queue alone may be bursts that come faster than they leave; marks and drops mean it.
         signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE

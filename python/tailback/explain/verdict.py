@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,6 +34,8 @@ MOST_DROPS = 0.5
 """Part of the drops and marks of who drops most above which another is to blame, too."""
 NEARLY = 0.7
 """A stage this busy is what a controller without marks (HPCC, TIMELY) keeps just below full."""
+MOST_OF_A_ROUND = 0.5
+"""What doublings can save of a round at most: half of it."""
 MOST_LOST = 8.0
 """What an end to losses is estimated to give at most: it is no doubling."""
 DEADLOCK = "deadlock"
@@ -380,9 +381,9 @@ def _window_gains(
         if not bursts:
             after = max(other.use - halved.get(other.key, 0.0) for other in path)
             less = ((slowest.use - after) * parts[slowest.key] * (packets - 1) + less) / packets
-        gain = 1 / (1 - less) - 1
-        found.append((stage, min(gain, _room(path, stage, relieved)) if bursts else gain))
+        # Stages one after the other take no more than the round.
+        gain = 1 / (1 - less) - 1 if less < MOST_OF_A_ROUND else 1.0
+        found.append((stage, min(gain, _room(path, stage, relieved)) if bursts else min(gain, 1.0)))
     own = slowest.use * parts[slowest.key]
-    # Who takes nothing of the slowest stage is held up by its room alone.
-    more = (1 - own) / (1 + own) if bursts else 1 / own - 1 if own else math.inf
+    more = (1 - own) / (1 + own) if bursts or not own else 1 / own - 1
     return [*found, (window, min(more, _room(path, window)))]

@@ -253,16 +253,17 @@ def _at_min_rate(summary: dict[str, Any]) -> list[Finding]:
 
 
 def _standing(summary: dict[str, Any]) -> Finding:
-    standing = summary["standing_queue"]
+    standing, some = summary["standing_queue"], summary["queues_chosen"]
     if standing is None and not summary["queues_recorded"]:
         words = f"Of this run only {summary['recorded']} are recorded."
         return Finding("Standing queue", text.MISSING, words)
     if standing is None:
-        return Finding("Standing queue", "none", "The queues of the network stayed empty.")
+        those = "Those queues that record.queues chooses" if some else "The queues of the network"
+        return Finding("Standing queue", text.MISSING if some else "none", f"{those} stayed empty.")
+    which = "egress queues that record.queues chooses" if some else "egress queues"
     words = (
         f"on average in {standing['queue']}, which held "
-        f"{text.share(standing['share_of_all_egress_queues'])} of all bytes waiting in egress queues "
-        f"{since(summary)}. At its fullest, in the whole run, it held "
-        f"{text.size(standing['max_bytes'])}."
+        f"{text.share(standing['share_of_all_egress_queues'])} of all bytes waiting in {which} "
+        f"{since(summary)}. At its fullest, in the whole run, it held {text.size(standing['max_bytes'])}."
     )
     return Finding("Standing queue", text.size(standing["mean_bytes"]), words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tailback.measures.registry import measure
+from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, since_s
 from tailback.recorded.run import Recorded
 from tailback.text import natural
@@ -53,6 +53,7 @@ def standing_queue(result: Recorded, since: Since = "start") -> Standing | None:
 
 @measure("B")
 def standing_queue_bytes(result: Recorded, since: Since = "convergence") -> float:
-    """Time-weighted mean of the fullest egress queue."""
+    """Time-weighted mean of the fullest egress queue; NaN where none was recorded."""
     found = standing_queue(result, since)
-    return found.mean_bytes if found else 0.0
+    nothing = 0.0 if result.records_queues else NAN
+    return found.mean_bytes if found else nothing

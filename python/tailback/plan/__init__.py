@@ -100,7 +100,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "veth": veth_plan(scenario),
-        "record": scenario.record.plan(),
+        "record": scenario.record.plan(queues=scenario.record.ports(scenario.network)),
     }
 
 

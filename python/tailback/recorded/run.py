@@ -176,7 +176,12 @@ class Recorded:
     @property
     def records_queues(self) -> bool:
         """Whether egress queues have time series."""
-        return self.records_all or "egress queues" in self.recorded
+        return self.records_all or any(queue["kind"] == "egress" for queue in self.meta["queues"])
+
+    @property
+    def chooses_queues(self) -> bool:
+        """Whether the scenario says which queues have time series, so that others may hold more."""
+        return self.plan.get("record", {}).get("queues") is not None
 
     @cached_property
     def bins(self) -> Bins:

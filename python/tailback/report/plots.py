@@ -175,7 +175,7 @@ def queue_depth(result: Recorded) -> Plot:
     name, kind = fullest_queue(result)
     if not name:
         why = "No packet ever waited in an egress queue."
-        if not result.records_queues:
+        if result.chooses_queues or not result.records_queues:
             why = f"Of this run only {result.recorded} are recorded."
         return Plot("queue", "Queue depth", why)
     about = next(queue for queue in result.meta["queues"] if queue["queue"] == name)

@@ -133,6 +133,7 @@ _LEANS_ON: dict[str, list[Path]] = {
     "failures": [("topology",), ("run",)],
     "memory_load": [("topology",), ("run",), ("host", "path"), ("host", "path_by_host")],
     "bridge": [("topology",), ("bridge",)],
+    "record": [("topology",)],
     "topology": [],
     "veth": [("topology",)],
     "qos": [("topology",)],

@@ -7,6 +7,7 @@ outside.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -66,6 +67,36 @@ class Run(Part):
         ge=0,
         le=1000,
     )
+
+
+class Record(declared.Record):
+    """What is kept of a run, however long it is."""
+
+    queues: list[str] | None = setting(
+        None,
+        "Switches, or ports of them, whose queues have time series: [leaf0, 'spine*'], [leaf*:h*]. * is any "
+        "text, ? a letter. null: all that there is room for.",
+        "assumption: who knows which to choose says so",
+        max_length=1000,
+    )
+
+    def ports(self, network: Network) -> list[str] | None:
+        """The ports that it chooses, as `node:peer`; None if it does not choose."""
+        if self.queues is None:
+            return None
+        return [port for node, port in ports(network) if any(chooses(one, node, port) for one in self.queues)]
+
+
+def ports(network: Network) -> list[tuple[str, str]]:
+    """All ports of switches, `node` and `node:peer`."""
+    ends = ((wire, end) for wire in network.wires for end in ((wire.a, wire.b), (wire.b, wire.a)))
+    switches = set(network.switches)
+    return [(node, f"{node}:{peer}") for _, (node, peer) in ends if node in switches]
+
+
+def chooses(pattern: str, node: str, port: str) -> bool:
+    """Whether a pattern of record.queues is one of a switch, or of a port of it."""
+    return fnmatchcase(node, pattern) or fnmatchcase(port, pattern)
 
 
 class Transport(declared.Transport):
@@ -252,7 +283,7 @@ class Scenario(Part):
         "assumption: cores leave memory to the NIC",
         max_length=1000,
     )
-    record: declared.Record = Field(default_factory=declared.Record, description="What is recorded.")
+    record: Record = Field(default_factory=Record, description="What is recorded.")
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
     _filled: dict[Path, str] = PrivateAttr(default_factory=dict)

@@ -39,6 +39,7 @@ def summarise(result: Recorded) -> dict[str, Any]:
         "bin_s": result.bins.bin_s,
         "recorded": result.recorded,
         "queues_recorded": result.records_queues,
+        "queues_chosen": result.chooses_queues,
         "convergence_s": number(converged),
         "steady_since_s": number(converged) or 0.0,
         "goodput": _goodput(result, since),

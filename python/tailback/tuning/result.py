@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 from tailback import text
 from tailback.files.out_folder import replace_file
 from tailback.report.tuned import render_tuned
-from tailback.sweeps.points import in_words
+from tailback.sweeps.points import in_words, number_of
 from tailback.tuning.commands import commands
 from tailback.tuning.design import TuneDesign
 from tailback.tuning.judged import Gain, Judged
 from tailback.tuning.trials import Trial, best, cost, front
 
+ALIKE = 0.01
+"""Costs that far apart are told as alike: less than what two seeds tell apart."""
 PAGE = "tune.html"
 SUMMARY = "tuned.json"
 
@@ -121,8 +123,27 @@ class TuneResult:
                     found.append("  other seeds:" if seen else "  other workloads:")
                 found += [f"    {gain.in_words}" for gain in of]
             found += [f"  It misses {miss} there." for miss in one.judged.misses]
-        found += self.importance_lines()
+        found += [*self.alike_lines(), *self.importance_lines()]
         return found
+
+    def alike_lines(self) -> list[str]:
+        """How wide the best is: what the settings of trials that cost hardly more reach over."""
+        found = best(self.design, self.trials)
+        if found is None or self.design.pareto:
+            return []
+        most = cost(self.design, found.costs) + ALIKE
+        alike = [one for one in self.trials if one.feasible and cost(self.design, one.costs) <= most]
+        if len(alike) < 2:
+            return []
+        reach = []
+        for path in self.design.tune:
+            values = sorted({one.point[path] for one in alike}, key=lambda text: str(number_of(text)))
+            if all(not isinstance(number_of(value), str) for value in values):
+                values.sort(key=lambda text: float(number_of(text)))
+                values = [" to ".join(dict.fromkeys((values[0], values[-1])))]
+            reach.append(f"{path} {' or '.join(values)}")
+        trials = text.plural(len(alike), "trial")
+        return [f"{trials} are within {100 * ALIKE:g} points of the best: {', '.join(reach)}."]
 
     def importance_lines(self) -> list[str]:
         """Which settings matter, one line an objective."""

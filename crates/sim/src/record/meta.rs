@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bridges;
 use super::entity::{node_name, peer_name};
 use super::recording::{Drop, Fault, Latency, Meta, Pause, Queue, Series, Storm};
-use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Detail};
+use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Chosen, Detail};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Kind;
 use crate::fabric::{lane, port_and_class};
@@ -267,6 +267,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
     let connections = world.nics.send_qps.iter().map(|s| (s.src, s.dst, s.code_point));
     let tcp = world.tcp.sockets.connections.iter().map(|c| (c.src, c.dst, c.code_point));
     let mut seen = Seen(vec![0; world.fabric.queues.len()]);
+    let chosen = Chosen::of(plan);
     let mut last = None;
     for (flow, (src, dst, code_point)) in connections.chain(tcp).enumerate() {
         // Paths of two hosts are equally long, and are all that tells connections of theirs apart.
@@ -277,7 +278,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         last = Some((src, dst, code_point));
         let mut order = 0;
         let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
-            if !detail.lists(kind) {
+            if !detail.lists(kind) || (matches!(kind, "egress" | "ingress") && !chosen.has(world, port)) {
                 return;
             }
             let class = world.fabric.classes.of(world.fabric.ports[port].owner as usize)[code_point as usize];

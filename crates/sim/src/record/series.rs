@@ -6,7 +6,7 @@
 //! but what the counters and the queues' integrals over time cost anyway.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tailback_proto::units::Time;
 
 use super::entity::{at_port, Entity};
@@ -58,12 +58,28 @@ impl Detail {
     }
 
     /// In words, for people.
-    pub fn text(self) -> &'static str {
+    pub fn text(self, chosen: bool) -> &'static str {
         match self {
+            Detail::Full | Detail::EgressQueues if chosen => {
+                "hosts, queue pairs and those egress queues that record.queues chooses"
+            }
             Detail::Full => "everything",
             Detail::EgressQueues => "hosts, queue pairs and egress queues",
             Detail::Hosts => "hosts and queue pairs",
         }
+    }
+}
+
+/// The ports of switches whose queues are recorded.
+pub(crate) struct Chosen<'a>(Option<HashSet<&'a str>>);
+
+impl<'a> Chosen<'a> {
+    pub fn of(plan: &'a Plan) -> Self {
+        Chosen(plan.record.queues.as_ref().map(|ports| ports.iter().map(String::as_str).collect()))
+    }
+
+    pub fn has(&self, world: &World, port: usize) -> bool {
+        self.0.as_ref().is_none_or(|ports| ports.contains(world.fabric.links[port].name.as_str()))
     }
 }
 
@@ -86,6 +102,8 @@ struct Reader {
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
     pub detail: Detail,
+    /// Whether only some queues were to be recorded.
+    chosen: bool,
     readers: Vec<Reader>,
     columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
@@ -133,6 +151,7 @@ impl Recorder {
     fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
         let mut recorder = Recorder {
             detail,
+            chosen: plan.record.queues.is_some(),
             readers: Vec::new(),
             columns: Vec::new(),
             before: Vec::new(),
@@ -186,6 +205,7 @@ impl Recorder {
             recorder.add(entity);
             recorder.read(table, at);
         }
+        let chosen = Chosen::of(plan);
         for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
             let host = world.fabric.ports[port].owner as usize;
             for &class in &classes {
@@ -194,7 +214,7 @@ impl Recorder {
                     recorder.add(at_port(plan, world, send_queue_name(plan, host, class), "send", port));
                     recorder.read(&SEND, at);
                     recorder.read(&PAUSED, at);
-                } else if detail != Detail::Hosts {
+                } else if detail != Detail::Hosts && chosen.has(world, port) {
                     recorder.add(at_port(plan, world, egress_name(world, port, class), "egress", port));
                     recorder.read(&EGRESS, at);
                     if detail == Detail::Full {
@@ -347,7 +367,13 @@ impl Recorder {
             .filter(|(column, _)| used[column.entity as usize])
             .map(|(column, values)| (column.entity as usize, column.metric, values))
             .collect();
-        Series { entities: self.entities, columns, bin, bins: self.bins, detail: self.detail.text() }
+        Series {
+            entities: self.entities,
+            columns,
+            bin,
+            bins: self.bins,
+            detail: self.detail.text(self.chosen),
+        }
     }
 }
 

@@ -10,6 +10,11 @@ tailback_proto::parameters! {
         qps: u32 = 64, in 0..=100_000,
             source "assumption: more lines cannot be told apart in a plot";
     }
+    worked out {
+        /// Ports of switches whose queues are recorded, as `node:peer`; null: all that there is room for.
+        #[serde(default)]
+        queues: Option<Vec<String>>;
+    }
 }
 
 /// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.

@@ -168,7 +168,7 @@ pub fn plan(case: &str) -> HpccPlan {
         rng: Rng { seed: 1, run: 1 },
         error_rate_per_link: value("ERROR_RATE_PER_LINK"),
         departures: Departures::default(),
-        record: RecordParameters { max_bins: 2000, qps: 16 },
+        record: RecordParameters { max_bins: 2000, qps: 16, queues: None },
     }
 }
 

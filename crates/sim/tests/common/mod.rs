@@ -90,7 +90,7 @@ pub fn star(hosts: usize) -> Plan {
         tcp_connections: vec![],
         link_events: vec![],
         veth: None,
-        record: RecordParameters::default(),
+        record: RecordParameters { max_bins: 2048, qps: 64, queues: None },
     }
 }
 

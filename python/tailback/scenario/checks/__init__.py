@@ -15,7 +15,7 @@ from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, least_quanta, reserved, shared, too_few_quanta
 from tailback.scenario.hosts import ALL, TOO_MANY_NAMED, count_of, names
-from tailback.scenario.model import Scenario
+from tailback.scenario.model import Scenario, chooses, ports
 from tailback.scenario.network import Network
 from tailback.scenario.qos import code_points, strict_of
 from tailback.scenario.switch import Thresholds
@@ -50,6 +50,7 @@ def conflicts(scenario: Scenario) -> Problems:
     except ScenarioError as error:
         yield ("topology", "path"), error.problems[0].text
         return
+    yield from _recorded(scenario, network)
     yield from veth_conflicts(scenario)
     yield from bridge_conflicts(scenario)
     if isinstance(scenario.topology, VethTopology):
@@ -266,6 +267,15 @@ def _failures(scenario: Scenario, network: Network) -> Problems:
             )
         elif failure.at >= scenario.run.duration:
             yield ("failures", index, "at"), _late(failure.at, scenario.run.duration)
+
+
+def _recorded(scenario: Scenario, network: Network) -> Problems:
+    every = ports(network)
+    for index, pattern in enumerate(scenario.record.queues or ()):
+        if not any(chooses(pattern, node, port) for node, port in every):
+            such = f"switches or ports of them, such as {every[0][0]} or {every[0][1]}" if every else ""
+            text = f"found {found(pattern)}, expected {such or 'null, as there is no switch'}"
+            yield ("record", "queues", index), text
 
 
 def _nearest_link(name: str, network: Network) -> str | None:
