@@ -149,6 +149,14 @@ class Simulation:
 
     def __init__(self, plan_json: str, controllers: Sequence[Checked] = ()) -> None:
         """ValueError with one line where the plan is impossible; ControllerError where a controller is."""
+    @staticmethod
+    def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> Simulation:
+        """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+
+        ValueError with one line where a plan or a trace is impossible.
+        """
+    def ranks_finished(self) -> list[tuple[int, int, int]]:
+        """Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns."""
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events, without the interpreter's lock. OSError: of a capture."""
     def capture(self, path: str, links: Sequence[str], start_ps: int, stop_ps: int, snap_bytes: int) -> None:
@@ -168,6 +176,17 @@ class Analysis:
         """Reads so many frames: bytes read so far, and whether the file ends. ValueError: it is broken."""
     def finish(self) -> str:
         """What was found, as JSON; once."""
+
+@final
+class Point:
+    """A congestion point between two interfaces; on Linux alone."""
+
+    def __init__(self, first: str, second: str, settings_json: str) -> None:
+        """ValueError where the settings are none; OSError, with the interface as its file name."""
+    def run(self, milliseconds: int) -> None:
+        """Forwards for so long. OSError: an interface is gone."""
+    def told(self) -> str:
+        """What it has done, as JSON."""
 
 def settings() -> str:
     """All sections of settings, as JSON."""

@@ -14,6 +14,18 @@ use tailback_sim::work::Finished;
 
 use crate::{failed, finished, tables, Progress, Recording};
 
+/// ASTRA-sim's system layer with the ranks' traces.
+pub fn astra(plan_json: &str, traces: &[PyBackedBytes]) -> Result<Astra, PlanError> {
+    let plan = serde_json::from_str(plan_json).map_err(|error| PlanError::Format(error.to_string()))?;
+    let traces: Vec<&[u8]> = traces.iter().map(|trace| &**trace).collect();
+    Astra::new(plan, &traces)
+}
+
+/// Rank, ns, and how long it computed in ns.
+pub fn in_ns(finished: &[Finished]) -> Vec<(u32, u64, u64)> {
+    finished.iter().map(|one| (one.rank, one.at.ps() / 1000, one.computed.ps() / 1000)).collect()
+}
+
 /// What was recorded, and that simulator's own output files as tables.
 #[pyclass(frozen)]
 pub struct HpccRecording {
@@ -40,7 +52,7 @@ impl HpccRecording {
     /// Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns.
     #[getter]
     fn finished(&self) -> Vec<(u32, u64, u64)> {
-        self.finished.iter().map(|one| (one.rank, one.at.ps() / 1000, one.computed.ps() / 1000)).collect()
+        in_ns(&self.finished)
     }
 
     /// A row a PFC frame received.
@@ -76,9 +88,7 @@ impl HpccSimulation {
     ) -> PyResult<Self> {
         let make = || {
             let plan = HpccPlan::from_json(plan_json)?;
-            let astra = serde_json::from_str(astra_json).map_err(|e| PlanError::Format(e.to_string()))?;
-            let traces: Vec<&[u8]> = traces.iter().map(|trace| &**trace).collect();
-            hpcc::HpccSimulation::with_work(&plan, Box::new(Astra::new(astra, &traces)?))
+            hpcc::HpccSimulation::with_work(&plan, Box::new(astra(astra_json, &traces)?))
         };
         py.detach(make)
             .map(|simulation| HpccSimulation(Some(simulation)))

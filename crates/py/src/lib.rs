@@ -4,6 +4,8 @@ mod analysis;
 mod controllers;
 mod hpcc;
 mod memory;
+#[cfg(target_os = "linux")]
+mod point;
 mod tables;
 
 use std::fs::File;
@@ -14,6 +16,7 @@ use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use tailback_proto::units::{Rate, Time};
 use tailback_sim::capture::CaptureSettings;
 use tailback_sim::plan::Plan;
@@ -118,6 +121,31 @@ impl Simulation {
         Ok(simulation)
     }
 
+    /// A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+    ///
+    /// ValueError with one line where a plan or a trace is impossible.
+    #[staticmethod]
+    fn of_astra(
+        py: Python<'_>,
+        plan_json: &str,
+        astra_json: &str,
+        traces: Vec<PyBackedBytes>,
+    ) -> PyResult<Self> {
+        let make = || {
+            let plan = Plan::from_json(plan_json)?;
+            tailback_sim::Simulation::with_work(plan, Box::new(hpcc::astra(astra_json, &traces)?))
+        };
+        py.detach(make)
+            .map(|simulation| Simulation(Some(simulation), None))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns.
+    fn ranks_finished(&self) -> PyResult<Vec<(u32, u64, u64)>> {
+        let simulation = self.0.as_ref().ok_or_else(finished)?;
+        Ok(hpcc::in_ns(simulation.work().map_or(&[], |work| work.finished())))
+    }
+
     /// Writes what links carry from now on to a new file. ValueError where there is no such link, OSError.
     fn capture(
         &mut self,
@@ -152,6 +180,9 @@ impl Simulation {
         self.raise_failure(py)?;
         if self.0.as_ref().is_some_and(tailback_sim::Simulation::capture_failed) {
             self.end_capture(py)?;
+        }
+        if let Some(problem) = self.0.as_ref().and_then(tailback_sim::Simulation::problem) {
+            return Err(PyValueError::new_err(problem.to_string()));
         }
         Ok(progress.into())
     }
@@ -249,6 +280,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Simulation>()?;
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
     module.add_class::<analysis::Analysis>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<point::Point>()?;
     module.add_class::<hpcc::HpccRecording>()?;
     module.add_class::<hpcc::HpccSimulation>()
 }

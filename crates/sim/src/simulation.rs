@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod by_node;
+mod work;
 
 use std::io;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub struct Simulation {
     plan: Plan,
     events: u64,
     capture: Option<Capture>,
+    work: Option<work::Carried>,
 }
 
 /// How far a run is.
@@ -60,7 +62,7 @@ impl Simulation {
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
-        Ok(Simulation { world, recorder, plan, events: 0, capture: None })
+        Ok(Simulation { world, recorder, plan, events: 0, capture: None, work: None })
     }
 
     /// Writes what links carry from now on as pcapng; once, before the run.
@@ -161,6 +163,8 @@ impl Simulation {
             }
             Event::WriterStop(writer) => world.nics.on_writer_stop(&mut world.fabric, writer),
             Event::FlowStart(qp) => world.nics.on_flow_start(&mut world.fabric, &mut world.tcp, qp),
+            Event::MessageDone(qp) => self.on_message_done(qp),
+            Event::Work(timer) => self.on_work(timer),
             Event::LinkChange(change) => world.on_link_change(change),
             Event::ControllerTimer(qp) => {
                 world.nics.on_controller_timer(&mut world.fabric, &mut world.tcp, qp)
@@ -209,6 +213,12 @@ impl Simulation {
     pub fn finish(mut self) -> Recording {
         let complete = self.world.fabric.run.finished && self.world.deadlocks.found.is_none();
         self.recorder.close(&mut self.world);
-        crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete)
+        let mut recording =
+            crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete);
+        recording
+            .meta
+            .faults
+            .extend(self.work.iter().filter(|_| complete).flat_map(|work| work.faults(&self.plan)));
+        recording
     }
 }

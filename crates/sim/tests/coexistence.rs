@@ -58,6 +58,7 @@ fn a_single_message_takes_that_of_its_item() {
         items: vec!["plain".into(), "own".into()],
         congestion: vec![None, Some(2)],
         list: vec![FlowPlan(1, 3, 0, 0, 1 << 20, 0), FlowPlan(1, 3, 1, 0, 1 << 20, 0)],
+        ..FlowsPlan::default()
     };
     let recording = run(plan);
     let names: Vec<&str> = recording.flows.iter().filter_map(|flow| flow.congestion.as_deref()).collect();

@@ -44,6 +44,8 @@ class AstraOptions:
     num_queues_per_dim: int = 1
     injection_scale: float = 1.0
     """Factor of the endpoint delay."""
+    native: bool = False
+    """Tailback's own models of NICs and switches, in place of that backend's."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
     settings = {
         "num_queues_per_dim": options.num_queues_per_dim,
         "injection_scale": options.injection_scale,
+        "native": options.native,
         "groups": GROUPS in texts,
     }
     files = {
@@ -167,4 +170,5 @@ def options_of(folder: Path) -> AstraOptions:
         None,
         settings["num_queues_per_dim"],
         settings["injection_scale"],
+        settings["native"],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback.astra.inputs import AstraInputs, AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
@@ -15,7 +15,7 @@ from tailback.plan import plan_json
 from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
-    from tailback._engine import HpccRecording, HpccSimulation, Progress
+    from tailback._engine import Progress, Recording
     from tailback.results import Result
 
 CYCLES = "cycles.txt"
@@ -47,45 +47,67 @@ def run_astra(
     """
     inputs = options if isinstance(options, AstraInputs) else load_inputs(options)
     setup = AstraSetup.of(inputs)
-    simulation = _simulation(setup)
+    run = _NativeRun(setup) if inputs.options.native else _Run(setup)
 
-    def result(recorded: HpccRecording, took: Took) -> Result:
-        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
+    def result(recorded: _Recorded, took: Took) -> Result:
         from tailback.results import Result
 
         lines = (
             f"sys[{rank}] finished, {cycles} cycles, exposed communication {cycles - computed} cycles.\n"
             for rank, cycles, computed in recorded.finished
         )
-        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc), CYCLES: "".join(lines).encode()}
+        outputs = {CYCLES: "".join(lines).encode(), **recorded.outputs}
         return Result.of(setup, recorded.recording, *took, outputs=outputs)
 
-    return carry_out(simulation, result, out, progress, report)
+    return carry_out(run, result, out, progress, report)
+
+
+class _Recorded(NamedTuple):
+    recording: Recording
+    finished: list[tuple[int, int, int]]
+    outputs: dict[str, bytes]
 
 
 class _Run:
-    """A run whose work may turn out to be impossible."""
+    """A run in the network of that simulator's backend; its work may turn out to be impossible."""
 
-    def __init__(self, simulation: HpccSimulation, file: str) -> None:
-        self._simulation, self._file = simulation, file
+    def __init__(self, setup: AstraSetup) -> None:
+        inputs = setup.astra
+        self._file = os.fspath(inputs.options.workload)
+        try:
+            self._simulation = self._made(plan_json(setup.plan), json.dumps(inputs.plan()), inputs.traces)
+        except ValueError as error:
+            place, _, problem = str(error).partition(": ")
+            raise InputError(place, problem) from None
+
+    def _made(self, plan: str, astra: str, traces: list[bytes]) -> Any:
+        from tailback._engine import HpccSimulation
+
+        return HpccSimulation.of_astra(plan, astra, traces)
 
     def advance(self, max_events: int) -> Progress:
         try:
-            return self._simulation.advance(max_events)
+            progress: Progress = self._simulation.advance(max_events)
         except ValueError as error:
             raise InputError(self._file, str(error)) from None
+        return progress
 
-    def finish(self) -> HpccRecording:
-        return self._simulation.finish()
+    def finish(self) -> _Recorded:
+        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
+
+        recorded = self._simulation.finish()
+        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
+        return _Recorded(recorded.recording, recorded.finished, outputs)
 
 
-def _simulation(setup: AstraSetup) -> _Run:
-    from tailback._engine import HpccSimulation
+class _NativeRun(_Run):
+    """A run under Tailback's own models."""
 
-    inputs = setup.astra
-    try:
-        simulation = HpccSimulation.of_astra(plan_json(setup.plan), json.dumps(inputs.plan()), inputs.traces)
-    except ValueError as error:
-        place, _, problem = str(error).partition(": ")
-        raise InputError(place, problem) from None
-    return _Run(simulation, os.fspath(inputs.options.workload))
+    def _made(self, plan: str, astra: str, traces: list[bytes]) -> Any:
+        from tailback._engine import Simulation
+
+        return Simulation.of_astra(plan, astra, traces)
+
+    def finish(self) -> _Recorded:
+        finished = self._simulation.ranks_finished()
+        return _Recorded(self._simulation.finish(), finished, {})

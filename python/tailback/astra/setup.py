@@ -11,10 +11,13 @@ from tailback import text
 from tailback.astra.documents import not_honoured
 from tailback.astra.inputs import LOGICAL, SETTINGS, SYSTEM, AstraInputs, load_inputs, options_of
 from tailback.hpcc.inputs import CONFIG
+from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import Shown
+from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Shown
 
+WORK_PRIORITY = 3
+"""What that backend sends messages in."""
 FILES = (SETTINGS, CONFIG, "topology.txt", SYSTEM, LOGICAL)
 
 
@@ -24,10 +27,12 @@ class AstraSetup(HpccSetup):
 
     astra: AstraInputs
 
-    @classmethod
-    def of(cls, astra: AstraInputs) -> AstraSetup:
+    @staticmethod
+    def of(astra: AstraInputs) -> AstraSetup:
         """With the plan of its network."""
-        return cls(astra.network, make_plan(astra.network), astra)
+        if astra.options.native:
+            return AstraNativeSetup(astra.network, native_plan(astra.network, WORK_PRIORITY), astra)
+        return AstraSetup(astra.network, make_plan(astra.network), astra)
 
     @property
     def about(self) -> str:
@@ -70,3 +75,30 @@ class AstraSetup(HpccSetup):
         astra = load_inputs(options_of(folder), beside=True)
         astra.network.name = str(summary["name"])
         return cls.of(astra)
+
+
+@dataclass(frozen=True)
+class AstraNativeSetup(AstraSetup):
+    """The same under Tailback's own models."""
+
+    @property
+    def listed_items(self) -> list[str]:
+        """Of the plan."""
+        return [str(item) for item in self.plan["flows"]["items"]]
+
+    @property
+    def lossless(self) -> list[int]:
+        """That of the messages."""
+        return [WORK_PRIORITY]
+
+    @property
+    def link_events(self) -> int:
+        """LINK_DOWN."""
+        return len(self.plan["link_events"])
+
+    def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
+        """Payload and the headers of each packet, as RoCEv2 has them."""
+        del src, protocol
+        mtu = int(self.plan["nics"][0]["mtu"])
+        payload = message_bytes or mtu
+        return payload, payload + -(-payload // mtu) * PACKET_OVERHEAD_BYTES + RETH_BYTES

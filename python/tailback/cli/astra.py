@@ -50,6 +50,9 @@ def astra(
     injection_scale: Annotated[
         float, typer.Option("--injection-scale", min=0, help="Factor of the endpoint delay.")
     ] = 1.0,
+    native: Annotated[
+        bool, typer.Option("--native", help="Tailback's own models of NICs and switches; no fct.txt.")
+    ] = False,
     out: Out = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
@@ -71,6 +74,7 @@ def astra(
             remote_memory,
             num_queues_per_dim,
             injection_scale,
+            native,
         )
         inputs = load_inputs(options)
         for warning in inputs.warnings:

@@ -24,8 +24,10 @@ CNP_INTERVAL_US = 4
 MOST_MESSAGE_BYTES = 2**31
 
 
-def native_plan(inputs: HpccInputs) -> dict[str, Any]:
+def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[str, Any]:
     """The plan. Time begins at the first flow's start.
+
+    With `work_priority` messages of that priority are sent during the run, and no others.
 
     Raises:
         InputError: the files ask for what Tailback's own models do not have.
@@ -36,7 +38,8 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
     hosts = sorted(rates)
     number = {host: index for index, host in enumerate(hosts)}
     first = span_ps(inputs)[0] // PS
-    priorities = sorted({flow[2] for flow in inputs.flows})
+    of_work = work_priority is not None
+    priorities = [work_priority] if work_priority is not None else sorted({flow[2] for flow in inputs.flows})
     marks = sorted({*priorities, CNP_PRIORITY})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
     if any(flow[4] > MOST_MESSAGE_BYTES for flow in inputs.flows):
@@ -70,6 +73,7 @@ def native_plan(inputs: HpccInputs) -> dict[str, Any]:
                 [number[src], number[dst], 0, marks.index(pg), size, (start - first) * PS]
                 for src, dst, pg, _, size, start in inputs.flows
             ],
+            "of_work": of_work,
         },
         "memory_loads": [],
         "bridges": [],
@@ -158,6 +162,8 @@ def _headroom(rate_bps: int, delay_ns: int) -> int:
 
 
 def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
+    if not config["ENABLE_QCN"]:
+        return []
     maps = [config[name] for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")]
     return [
         {
@@ -168,7 +174,7 @@ def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
             "p_max": maps[2][rate],
         }
         for rate in rates
-        if config["ENABLE_QCN"] and all(rate in each for each in maps)
+        if all(rate in each for each in maps)
     ]
 
 

@@ -21,7 +21,7 @@ pub(crate) use model::NicModel;
 
 use qp::{RecvQp, SendQp};
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::units::Time;
 
@@ -100,6 +100,10 @@ pub(crate) struct Nics {
     pub ideal_fct: Vec<Time>,
     /// First queue pair of the single messages.
     pub first_flow_qp: u32,
+    /// Somebody waits for the end of each message.
+    pub tells_ends: bool,
+    /// Notification points that several queue pairs share: of a host, its congestion control, and a sender.
+    pub shared_points: HashMap<(u16, u8, Option<u16>), u32>,
 }
 
 impl std::ops::Index<usize> for Nics {

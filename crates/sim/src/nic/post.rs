@@ -2,6 +2,7 @@
 
 use super::qp::QpState;
 use super::{Ethernet, Nics};
+use crate::event::Event;
 use crate::fabric::Fabric;
 use crate::workload::Writer;
 
@@ -89,6 +90,9 @@ impl Nics {
         }
         s.state = state;
         s.end = fabric.run.now;
+        if self.tells_ends && state == QpState::Done {
+            fabric.run.schedule(fabric.run.now, Event::MessageDone(qp));
+        }
         fabric.run.flow_ended();
     }
 }

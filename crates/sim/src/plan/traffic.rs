@@ -63,6 +63,9 @@ pub struct FlowsPlan {
     pub congestion: Vec<Option<usize>>,
     /// The messages.
     pub list: Vec<FlowPlan>,
+    /// Messages of the first item, with the first code point, are sent during the run.
+    #[serde(default)]
+    pub of_work: bool,
 }
 
 /// A message: `[src, dst, item, code_point, bytes, start_ps]` in JSON; hosts, item and code point by index.

@@ -7,7 +7,7 @@ use tailback_proto::units::Time;
 use crate::event::{Event, MAX_INDEX};
 use crate::host::path::{LoadChange, LINE_BYTES};
 use crate::nic::qp::{RecvQp, SendQp};
-use crate::plan::{Plan, PlanError};
+use crate::plan::{FlowPlan, Plan, PlanError};
 use crate::workload::latency::{number, LatencyTest};
 use crate::workload::{start_time, Writer};
 use crate::world::World;
@@ -34,30 +34,49 @@ impl World {
         }
     }
 
-    /// The receiving halves of all queue pairs, and the notification points that they share.
-    pub(super) fn add_receivers(&mut self, plan: &Plan) {
-        let mut numbers = HashMap::new();
-        for (qp, s) in self.nics.send_qps.iter().enumerate() {
-            let at_receiver = &plan.nics[plan.hosts[s.dst as usize].nic].congestion[s.congestion as usize];
-            let holds_for = at_receiver.cnp_interval().map_or(CnpInterval::Qp, |(_, per)| per);
-            let share = match holds_for {
-                CnpInterval::Qp => (s.dst, s.congestion, Some(s.src), Some(qp)),
-                CnpInterval::Destination => (s.dst, s.congestion, Some(s.src), None),
-                CnpInterval::Port => (s.dst, s.congestion, None, None),
-            };
-            let next = numbers.len() as u32;
-            let notification_point = *numbers.entry(share).or_insert(next);
-            self.nics.recv_qps.push(RecvQp {
-                src: s.src,
-                notification_point,
-                sends_cnps: s.uses.cnps,
-                echoes: s.uses.acks,
-                telemetry_bytes: s.telemetry_bytes,
-                congestion: s.congestion,
-                ..RecvQp::default()
-            });
+    /// The receiving half of the next queue pair, and the notification point that it may share.
+    fn add_receiver(&mut self, plan: &Plan) {
+        let nics = &mut self.nics;
+        let s = &nics.send_qps[nics.recv_qps.len()];
+        let at_receiver = &plan.nics[plan.hosts[s.dst as usize].nic].congestion[s.congestion as usize];
+        let holds_for = at_receiver.cnp_interval().map_or(CnpInterval::Qp, |(_, per)| per);
+        let next = nics.notification_points.len() as u32;
+        let notification_point = match holds_for {
+            CnpInterval::Qp => next,
+            CnpInterval::Destination => {
+                *nics.shared_points.entry((s.dst, s.congestion, Some(s.src))).or_insert(next)
+            }
+            CnpInterval::Port => *nics.shared_points.entry((s.dst, s.congestion, None)).or_insert(next),
+        };
+        if notification_point == next {
+            nics.notification_points.push(NotificationPoint::default());
         }
-        self.nics.notification_points = vec![NotificationPoint::default(); numbers.len()];
+        nics.recv_qps.push(RecvQp {
+            src: s.src,
+            notification_point,
+            sends_cnps: s.uses.cnps,
+            echoes: s.uses.acks,
+            telemetry_bytes: s.telemetry_bytes,
+            congestion: s.congestion,
+            ..RecvQp::default()
+        });
+    }
+
+    /// The receiving halves of all queue pairs.
+    pub(super) fn add_receivers(&mut self, plan: &Plan) {
+        for _ in 0..self.nics.send_qps.len() {
+            self.add_receiver(plan);
+        }
+    }
+
+    /// A message that is sent during the run: both halves of its queue pair.
+    ///
+    /// # Errors
+    /// There is no way, or there are too many.
+    pub(crate) fn add_message(&mut self, plan: &Plan, flow: &FlowPlan) -> Result<(), PlanError> {
+        self.add_flow("the work", plan, flow)?;
+        self.add_receiver(plan);
+        Ok(())
     }
 
     pub(super) fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
@@ -84,32 +103,33 @@ impl World {
         self.nics.first_flow_qp = self.nics.send_qps.len() as u32;
         self.nics.ideal_fct.reserve_exact(plan.flows.list.len());
         for (index, flow) in plan.flows.list.iter().enumerate() {
-            let nic = &plan.nics[plan.hosts[flow.src()].nic];
-            let qp = self.nics.send_qps.len() as u32;
-            let built = Writer::of_flow(flow.bytes(), nic.mtu.0 as u32, qp);
-            self.check_connection(&format!("flows[{index}]"), &built, flow.src(), flow.dst(), &plan.hosts)?;
-            let own = plan.flows.congestion.get(flow.item()).copied().flatten();
-            let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
-            let model = &self.nics.models[self.nics[flow.src()].model as usize];
-            let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
-            let (src, dst) = (flow.src() as u16, flow.dst() as u16);
-            let path = self.path(src, dst, qp).expect("it was checked");
-            let back = self.path(dst, src, qp).expect("links have two ends");
-            self.nics.ideal_fct.push(self.fabric.ideal_completion(
-                &path,
-                &back,
-                built.packets_per_message,
-                built.frames(telemetry_bytes),
-            ));
-            self.add_qp(
-                flow.src(),
-                flow.dst(),
-                flow.code_point(),
-                self.nics.writers.len() as u32,
-                congestion,
-            );
-            self.nics.writers.push(built);
+            self.add_flow(&format!("flows[{index}]"), plan, flow)?;
         }
+        Ok(())
+    }
+
+    /// The sending half of a message's queue pair.
+    fn add_flow(&mut self, place: &str, plan: &Plan, flow: &FlowPlan) -> Result<(), PlanError> {
+        let nic = &plan.nics[plan.hosts[flow.src()].nic];
+        let qp = self.nics.send_qps.len() as u32;
+        let built = Writer::of_flow(flow.bytes(), nic.mtu.0 as u32, qp);
+        self.check_connection(place, &built, flow.src(), flow.dst(), &plan.hosts)?;
+        let own = plan.flows.congestion.get(flow.item()).copied().flatten();
+        let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
+        let model = &self.nics.models[self.nics[flow.src()].model as usize];
+        let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
+        let (src, dst) = (flow.src() as u16, flow.dst() as u16);
+        let path = self.path(src, dst, qp).expect("it was checked");
+        let back = self.path(dst, src, qp).expect("links have two ends");
+        self.nics.ideal_fct.push(self.fabric.ideal_completion(
+            &path,
+            &back,
+            built.packets_per_message,
+            built.frames(telemetry_bytes),
+        ));
+        let writer = self.nics.writers.len() as u32;
+        self.add_qp(flow.src(), flow.dst(), flow.code_point(), writer, congestion);
+        self.nics.writers.push(built);
         Ok(())
     }
 

@@ -37,8 +37,8 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    pub fn now(&self) -> u64 {
-        self.network.now().0 / 1000
+    pub fn now(&self) -> Time {
+        self.network.now()
     }
 
     /// Sends a message. Without bytes it would never be acknowledged, there as here.
@@ -78,24 +78,25 @@ pub(super) enum Timer {
 
 /// By instant, what a rank is to be told, in order.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BTreeMap<u64, Vec<Timer>>);
+pub(super) struct Timers(BTreeMap<Time, Vec<Timer>>);
 
 impl Timers {
     /// Notes a timer; the first one of an instant is an event of the network.
     pub fn add(&mut self, rank: u32, delay: u64, timer: Timer, context: &mut Context) {
-        let list = self.0.entry(context.now().saturating_add(delay)).or_default();
+        let delay = time(delay);
+        let list = self.0.entry(Time(context.now().0.saturating_add(delay.0))).or_default();
         list.push(timer);
         if list.len() == 1 {
-            context.network.call_after(time(delay), rank);
+            context.network.call_after(delay, rank);
         }
     }
 
     /// The timer in this place of an instant. The list may grow while it is read.
-    pub fn get(&self, now: u64, place: usize) -> Option<Timer> {
+    pub fn get(&self, now: Time, place: usize) -> Option<Timer> {
         self.0.get(&now)?.get(place).copied()
     }
 
-    pub fn remove(&mut self, now: u64) {
+    pub fn remove(&mut self, now: Time) {
         self.0.remove(&now);
     }
 }

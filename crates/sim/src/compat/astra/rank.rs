@@ -280,7 +280,7 @@ impl Rank {
         let idle = !cpu && !computing && !communicating;
         if !self.finished && self.free.is_empty() && self.ongoing.is_empty() && idle {
             self.finished = true;
-            let (rank, at) = (self.rank, context.network.now());
+            let (rank, at) = (self.rank, context.now());
             self.report = Some(Finished { rank, at, computed: time(self.computed) });
         }
     }
