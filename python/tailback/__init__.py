@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailback.astra.run import run_astra
     from tailback.comparison import compare
     from tailback.controller import Controller, Link
+    from tailback.fitting import fit
     from tailback.hpcc.run import run_hpcc
     from tailback.results import Result
     from tailback.running import Interrupted, run
@@ -39,6 +40,7 @@ _PLACES = {
     "ScenarioError": "scenario",
     "__version__": "version",
     "compare": "comparison",
+    "fit": "fitting",
     "load": "scenario.load",
     "run": "running",
     "run_astra": "astra.run",
@@ -58,6 +60,7 @@ __all__ = [
     "ScenarioError",
     "__version__",
     "compare",
+    "fit",
     "load",
     "run",
     "run_astra",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -36,17 +36,7 @@ class Asked(NamedTuple):
         if isinstance(source, Mapping):
             return cls(from_python(source), Path())
         path = Path(source)
-        try:
-            return cls(from_yaml(read_file(path, SCENARIO_BYTES), str(path)), path.parent)
-        except FileNotFoundError:
-            raise ScenarioError([Problem(str(path), (), f"found no such file, expected {what}")]) from None
-        except OSError as error:
-            wrong = (error.strerror or type(error).__name__).lower()
-            raise ScenarioError([Problem(str(path), (), f"found {wrong}, expected {what}")]) from None
-        except FileRefusedError as error:
-            raise ScenarioError(
-                [Problem(str(path), (), f"found {error.found}, expected {error.expected}")]
-            ) from None
+        return cls(from_yaml(content_of(path, what), str(path)), path.parent)
 
     def as_a(self, model: type[Model]) -> Model:
         """The document as its model has it.
@@ -91,7 +81,7 @@ class Asked(NamedTuple):
         ):
             path = path[:-1]  # which kind of a value was tried
         if error["type"] == "extra_forbidden":
-            text = f"found an unknown field, expected {one_of(path[-1], list(model.model_fields))}"
+            text = f"found an unknown field, expected {one_of(path[-1], _fields(model, path[:-1]))}"
         elif error["type"] == "missing":
             text = "found nothing, expected a value"
         elif error["type"] == "value_error":
@@ -100,3 +90,35 @@ class Asked(NamedTuple):
             message = error["msg"].removeprefix("Input should be ")
             text = f"found {found(error['input'])}, expected {message[0].lower()}{message[1:]}"
         return Problem(self.document.origin(path), path, text)
+
+
+def content_of(path: Path, what: str) -> bytes:
+    """What a file holds; `what` is expected there.
+
+    Raises:
+        ScenarioError: it cannot be read.
+    """
+    try:
+        return read_file(path, SCENARIO_BYTES)
+    except FileNotFoundError:
+        text = f"found no such file, expected {what}"
+    except OSError as error:
+        text = f"found {(error.strerror or type(error).__name__).lower()}, expected {what}"
+    except FileRefusedError as error:
+        text = f"found {error.found}, expected {error.expected}"
+    raise ScenarioError([Problem(str(path), (), text)])
+
+
+def _fields(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+    """The fields of what is at a path of a model."""
+    for part in path:
+        if part in model.model_fields:
+            model = next(_models(model.model_fields[str(part)].annotation), model)
+    return list(model.model_fields)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)

@@ -56,6 +56,19 @@ class Range(BaseModel):
         """`low` and `high` in base units. ValueError when they are no range."""
         return self._ends()[1:]
 
+    @property
+    def kind(self) -> Quantity | None:
+        """Of what it is a range; None of numbers."""
+        return self._ends()[0]
+
+    def share_of(self, text: str) -> float:
+        """How far on the way a value is, as after `--set`: what `at` gives that value for."""
+        low, high = self.ends()
+        value = float(number_of(text))
+        if self.scale == "log":
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return (value - low) / (high - low)
+
     def text(self, value: float) -> str:
         """A value in base units as after `--set`; the nearest within the range."""
         kind, low, high = self._ends()

@@ -44,16 +44,16 @@ class SweepResult(Swept):
                 if rows.num_rows:
                     (work / f"point={number}").mkdir()
                     write_file(
-                        work / f"point={number}" / "runs.parquet", _parquet(rows.drop_columns(["point"]))
+                        work / f"point={number}" / "runs.parquet", parquet(rows.drop_columns(["point"]))
                     )
             shutil.rmtree(folder / DATASET, ignore_errors=True)
             work.rename(folder / DATASET)
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             raise
-        replace_file(folder / "means.parquet", _parquet(self.means))
+        replace_file(folder / "means.parquet", parquet(self.means))
         replace_file(folder / PAGE, self.page().encode())
-        replace_file(folder / SUMMARY, _parquet(self.runs))
+        replace_file(folder / SUMMARY, parquet(self.runs))
 
     def _repr_html_(self) -> str:
         """The table of points and the lines below it, for a notebook."""
@@ -71,7 +71,8 @@ class SweepResult(Swept):
         return f"<p>{title}</p>{table}<ul>{lines}</ul>"
 
 
-def _parquet(table: pa.Table) -> bytes:
+def parquet(table: pa.Table) -> bytes:
+    """A table as a Parquet file; equal tables give equal bytes."""
     buffer = io.BytesIO()
     pq.write_table(table.combine_chunks(), buffer, compression="zstd", version="2.6")
     return buffer.getvalue()

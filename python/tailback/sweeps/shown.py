@@ -33,6 +33,11 @@ class Shown(NamedTuple):
         value = value_at(summarise(result), self.name.split("."))
         return math.nan if value is None else value
 
+    @property
+    def asked(self) -> str | dict[str, Any]:
+        """What `shown_of` gives this one for."""
+        return {"measure": self.name, **dict(self.params)} if self.name in MEASURES else self.label
+
 
 DEFAULT = tuple(Shown(one.name, one.unit, ".".join(one.path)) for one in FIGURES)
 """The main figures of a run."""
@@ -77,8 +82,8 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Shown:
         label = name.replace("_", " ") + words
         return Shown(label[0].upper() + label[1:], MEASURES[name].unit, name, tuple(params.items()))
     if "." in name and not params:
-        last = name.rpartition(".")[2]
-        unit = next((unit for ending, unit in _UNITS if last.endswith(ending)), "index")
+        parts = reversed(name.split("."))  # of fct.all.fct_s.p50 the last but one has it
+        unit = next((unit for part in parts for ending, unit in _UNITS if part.endswith(ending)), "index")
         return Shown(name, unit, name)
     likely = one_of(name, sorted(MEASURES)) if name else "a name"
     raise _refused(index, f"found {name or 'nothing'}, expected {_WHAT}: {likely}")

@@ -1,0 +1,145 @@
+"""`tailback fit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tailback import signals
+from tailback.cli import complete
+from tailback.cli.command import command_app
+from tailback.cli.common import AsJson, Quiet, Sets, bad_input, result_folder, say, say_json
+from tailback.cli.growing import growing
+from tailback.cli.status import DONE, FAULT
+from tailback.fitting import FitInterrupted, FitResult, fit, read_fit
+from tailback.fitting.results import PAGE
+from tailback.scenario import Problem, ScenarioError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+app = command_app()
+
+_MOST_FAILED = 20
+
+
+@app.command(name="fit")
+def fit_(
+    measured: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="MEASURED", help="Observations, YAML or CSV; or a YAML file with all of the fit."
+        ),
+    ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="The lab: a built-in scenario, or a file.",
+            autocompletion=complete.scenarios,
+        ),
+    ] = None,
+    free: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--free",
+            metavar="PATH=LOW..HIGH",
+            help="A setting that is not known, and between what it is; LOW..HIGH:log for its logarithm. "
+            "Again for more.",
+        ),
+    ] = None,
+    sets: Sets = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="LIST", help="Such as 1..3 (the default) or 1,5,9.")
+    ] = None,
+    points: Annotated[
+        int | None,
+        typer.Option("--points", metavar="N", help="Of the first round; default: ten for each unknown."),
+    ] = None,
+    refine: Annotated[
+        int | None,
+        typer.Option("--refine", metavar="N", help="Of the second round, where the first points to; or 0."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume", metavar="DIR", help="Go on with the fit in DIR: what is done is not run again."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Runs at a time; default: a core each.", min=1, max=256)
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Infer settings that a lab does not tell from what it measured, and predict the rest.
+
+    What the fit has seen is calibrated, what it has not is predicted. It says which unknowns the observations
+    identify, and what to measure next. Without --out the folder is runs/NAME-fit-TIME.
+    """
+    with bad_input():
+        if resume is not None and out is not None:
+            raise typer.BadParameter("--out and --resume exclude each other")
+        given = {"scenario": scenario, "seeds": seeds, "points": points, "refine": refine}
+        fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if free:
+            fields["free"] = _by_path("--free", free, "PATH=LOW..HIGH")
+        if sets:
+            fields["set"] = _by_path("--set", sets, "PATH=VALUE")
+        place = resume
+        try:
+            with growing(quiet or as_json) as progress:
+                if resume is not None:
+                    result = fit(
+                        measured, out=resume, resume=True, jobs=jobs, on=on, progress=progress, **fields
+                    )
+                elif measured is None:
+                    raise typer.BadParameter("expected MEASURED or --resume")
+                else:
+                    asked = read_fit(measured, fields)
+                    with result_folder(out, asked.name) as folder:
+                        place = folder.given
+                        result = fit(asked, out=folder, jobs=jobs, on=on, progress=progress)
+        except FitInterrupted:
+            typer.echo(f"tailback: interrupted; tailback fit --resume {place} goes on", err=True)
+            raise typer.Exit(signals.status()) from None
+    assert place is not None
+    raise typer.Exit(_conclude(result, place, quiet, as_json))
+
+
+def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:
+    found = {}
+    for one in given:
+        path, separator, value = one.partition("=")
+        if not separator:
+            raise ScenarioError([Problem(option, (), f'found "{one[:60]}", expected {expected}')])
+        found[path] = value
+    return found
+
+
+def _conclude(result: FitResult, folder: Path, quiet: bool, as_json: bool) -> int:
+    """Prints what a fit came to. Gives the exit status."""
+    from rich.text import Text
+
+    for line in result.failed[:_MOST_FAILED]:
+        typer.echo(line, err=True)
+    if len(result.failed) > _MOST_FAILED:
+        typer.echo(f"and {len(result.failed) - _MOST_FAILED} more", err=True)
+    if as_json:
+        say_json({"folder": str(folder), **result.data()})
+    else:
+        parts: list[RenderableType] = [Text(line) for line in result.lines()]
+        for table in result.tables():
+            parts += ["", table]
+        parts = [] if quiet else [*parts, "", *map(Text, result.set_lines())]
+        say(parts, str(folder) if quiet else f"\n{folder / PAGE}")
+    return FAULT if result.failed else DONE

@@ -1,0 +1,104 @@
+"""What the terminal shows while many runs are under way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tailback import text
+from tailback.sweeps import Design, Progress
+from tailback.sweeps.points import in_words
+from tailback.sweeps.swept import words_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_ROWS = 16
+"""Of the table that grows; the whole one is printed at the end."""
+
+
+@contextmanager
+def growing(quiet: bool) -> Iterator[Progress]:
+    """A table of points that grows as runs end, and a bar of all runs; nothing where nobody would see it."""
+    if quiet or not sys.stderr.isatty():
+        yield Progress()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    table = _Growing()
+    with Live(
+        get_renderable=table.render, console=Console(stderr=True), transient=True, refresh_per_second=4
+    ):
+        yield table
+
+
+class _Growing(Progress):
+    """What the terminal shows while a sweep runs."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[state]}", markup=False),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+        )
+        self._task = self._bar.add_task("sweep", total=None, state="looking at points")
+        self._points: list[dict[str, str]] = []
+        self._units: dict[str, Any] = {}
+        self._values: dict[int, dict[str, list[float]]] = {}
+        self._under_way: dict[str, float] = {}
+        self._runs = self._over = self._failed = 0
+
+    def begun(self, design: Design, points: list[dict[str, str]], runs: int, done: int) -> None:
+        self._points, self._runs = points, runs
+        self._units = {one.label: one for one in design.shown()}
+        self._bar.update(self._task, description=design.name, total=runs)
+        self._move()
+
+    def share(self, run: str, share: float) -> None:
+        self._under_way[run] = share
+        self._move()
+
+    def ended(self, row: dict[str, Any]) -> None:
+        self._under_way.pop(row.get("key", ""), None)
+        self._over += 1
+        self._failed += row["status"] != "done"
+        of_point = self._values.setdefault(row["point"], {})
+        for label, value in row.get("measures", {}).items():
+            if value is not None:
+                of_point.setdefault(label, []).append(value)
+        self._move()
+
+    def _move(self) -> None:
+        failed = f", {self._failed} failed" if self._failed else ""
+        state = f"{self._over} of {text.plural(self._runs, 'run')}{failed}"
+        self._bar.update(self._task, completed=self._over + sum(self._under_way.values()), state=state)
+
+    def render(self) -> RenderableType:
+        """The newest points, and the bar."""
+        from rich.console import Group
+        from rich.table import Table
+
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        seen = dict(self._values)
+        labels = [label for label in self._units if any(label in one for one in seen.values())]
+        for head in ("Point", *labels, "Seeds"):
+            table.add_column(head, justify="left" if head == "Point" else "right", no_wrap=head == "Seeds")
+        for point in sorted(seen)[-_ROWS:]:
+            of_point = seen[point]
+            means = [
+                words_of(self._units[label], sum(values) / len(values))
+                if (values := of_point.get(label))
+                else ""
+                for label in labels
+            ]
+            most = max(map(len, of_point.values()), default=0)
+            table.add_row(in_words(self._points[point]), *means, str(most))
+        return Group(table, self._bar)

@@ -1,0 +1,331 @@
+"""What is to be fitted: observations, the settings that are not known, and how many runs that may take."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tailback import text
+from tailback.fitting.units import UNITS
+from tailback.scenario import Problem, ScenarioError, load
+from tailback.scenario.document import Document, from_python
+from tailback.scenario.errors import dotted
+from tailback.seeds import parse
+from tailback.sweeps.asked import Asked, content_of
+from tailback.sweeps.points import Point, Range, as_text, vary_of
+from tailback.sweeps.shown import DEFAULT, Shown, shown_of
+from tailback.units import DURATION, RATE, SIZE
+
+Value = str | int | float | bool | None | list[Any] | dict[str, Any]
+
+POINTS_PER_UNKNOWN = 10
+"""Of the design of runs (Loeppky, Sacks, Welch: Choosing the Sample Size of a Computer Experiment,
+Technometrics 51, 2009).
+"""
+_MOST_UNKNOWNS = 8
+"""An emulator over more would need more runs than ten for each."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Free(_Part):
+    """A setting that is not known, and its prior: evenly from `low` to `high`, or so in its logarithm."""
+
+    low: str | int | float
+    high: str | int | float
+    scale: Literal["linear", "log"] = "linear"
+    means: str = ""
+    """What it is in the lab."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_words(cls, given: Any) -> Any:
+        """`1us..20us:log`, as after --free."""
+        if not isinstance(given, str):
+            return given
+        read = vary_of(given)
+        if not isinstance(read, dict) or read.pop("steps") is not None:
+            raise ValueError(f'found "{given[:60]}", expected LOW..HIGH, or LOW..HIGH:log')
+        return read
+
+    @cached_property
+    def range(self) -> Range:
+        """Its values by their share of the way."""
+        return Range(low=self.low, high=self.high, scale=self.scale)
+
+    def value(self, share: float) -> float:
+        """The value at a share of the way, in seconds, bytes, bit/s, Hz or as a number."""
+        return self._base(share) * (1e-12 if self.range.kind is DURATION else 1.0)
+
+    def words(self, share: float) -> str:
+        """The same for a person."""
+        kind, value = self.range.kind, self.value(share)
+        if kind is DURATION:
+            return text.duration(value)
+        if kind is SIZE:
+            return text.size(value)
+        if kind is RATE:
+            return text.rate(value)
+        whole = kind is not None or (isinstance(self.low, int) and isinstance(self.high, int))
+        return self.setting(share) if whole else text.significant(value)
+
+    def setting(self, share: float) -> str:
+        """The same as after --set, to four digits: what differs by less is the same run."""
+        return self.range.text(float(f"{self._base(share):.4g}"))
+
+    def _base(self, share: float) -> float:
+        low, high = self.range.ends()
+        return low * (high / low) ** share if self.scale == "log" else low + share * (high - low)
+
+
+class Observation(_Part):
+    """A figure of the lab."""
+
+    measure: str | dict[str, Any]
+    value: float = Field(allow_inf_nan=False)
+    unit: str = ""
+    tolerance: float = Field(gt=0, allow_inf_nan=False)
+    """A standard deviation, in the same unit."""
+    set: dict[str, Value] = Field(default_factory=dict)
+    """The settings that this one was measured under."""
+    runs: int = Field(default=1, ge=1)
+    """Of the lab that the value is the mean of."""
+    held_out: bool = False
+    """Not fitted: predicted."""
+
+
+class Output(NamedTuple):
+    """A measure under the settings of a condition, by its number."""
+
+    condition: int
+    shown: Shown
+
+
+class Observed(NamedTuple):
+    """An observation in base units."""
+
+    output: Output
+    value: float
+    tolerance: float
+    runs: int
+    held_out: bool
+
+
+class Fit(_Part):
+    """A fit as it was asked for."""
+
+    scenario: str | dict[str, Any]
+    """A built-in scenario, a file, or the scenario itself."""
+    about: str = ""
+    set: dict[str, Value] = Field(default_factory=dict)
+    """Settings of all runs."""
+    free: dict[str, Free] = Field(min_length=1, max_length=_MOST_UNKNOWNS)
+    observations: list[Observation] = Field(min_length=1)
+    candidates: list[str | dict[str, Any]] = Field(default_factory=list)
+    """Measures that might be taken next; without, the main figures."""
+    seeds: str | int | list[int] = "1..3"
+    points: int | None = Field(default=None, ge=4, le=2000)
+    """Of the first round; ten for each unknown without it."""
+    refine: int | None = Field(default=None, ge=0, le=2000)
+    """Of the second round, which are drawn where the first has the posterior; half as many without it."""
+
+    @property
+    def name(self) -> str:
+        """What the folder is called after."""
+        name = self.scenario.get("name") if isinstance(self.scenario, dict) else Path(self.scenario).stem
+        return f"{name or 'fit'}-fit"
+
+    def seeds_in_order(self) -> list[int]:
+        """The seeds, each once. ScenarioError when they are none."""
+        given = self.seeds if not isinstance(self.seeds, list) else ",".join(map(str, self.seeds))
+        return parse(str(given))
+
+    @property
+    def first(self) -> int:
+        """Points of the first round."""
+        return self.points or POINTS_PER_UNKNOWN * len(self.free)
+
+    @property
+    def second(self) -> int:
+        """Points of the second round."""
+        return self.first // 2 if self.refine is None else self.refine
+
+    @cached_property
+    def conditions(self) -> list[Point]:
+        """The settings that observations were made under, each once."""
+        every = [_condition(one) for one in self.observations]
+        return [one for index, one in enumerate(every) if one not in every[:index]]
+
+    @cached_property
+    def observed(self) -> list[Observed]:
+        """The observations in base units.
+
+        Raises:
+            ScenarioError: an unknown measure, a unit that does not fit, one twice.
+        """
+        found: list[Observed] = []
+        for index, one in enumerate(self.observations):
+            place = ("observations", index)
+            shown = _shown(one.measure, (*place, "measure"))
+            output = Output(self.conditions.index(_condition(one)), shown)
+            if output in [other.output for other in found]:
+                text = f"found {shown.label} again under the same settings, expected each once"
+                raise ScenarioError([Problem("", place, text)])
+            factors = UNITS[shown.unit]
+            if one.unit not in factors:
+                what = f'"{one.unit}"' if one.unit else "no unit"
+                units = ", ".join(name for name in factors if name)
+                text = f"found {what}, expected one of {units} for {shown.label.lower()}"
+                raise ScenarioError([Problem("", (*place, "unit"), text)])
+            factor = factors[one.unit]
+            found.append(Observed(output, one.value * factor, one.tolerance * factor, one.runs, one.held_out))
+        return found
+
+    @cached_property
+    def measures(self) -> list[Shown]:
+        """All that is measured of each run: what was observed, and what might be."""
+        given = [_shown(one, ("candidates", index)) for index, one in enumerate(self.candidates)]
+        given = given or list(DEFAULT)
+        return list(dict.fromkeys([*(one.output.shown for one in self.observed), *given]))
+
+    def labelled(self, output: Output) -> str:
+        """'Total goodput, with traffic.0.qps=8'."""
+        condition = self.conditions[output.condition]
+        words = ", ".join(f"{path}={value}" for path, value in condition.items())
+        return f"{output.shown.label}, with {words}" if words else output.shown.label
+
+
+def _condition(one: Observation) -> Point:
+    return {path: as_text(value) for path, value in sorted(one.set.items())}
+
+
+def _shown(measure: str | dict[str, Any], place: tuple[str | int, ...]) -> Shown:
+    try:
+        return shown_of([measure])[0]
+    except ScenarioError as error:
+        raise ScenarioError([Problem("", place, one.text) for one in error.problems]) from None
+
+
+Measured = str | os.PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+def read_fit(measured: Measured, more: Mapping[str, Any]) -> Fit:
+    """A fit from its file; or from observations, a file or a list. What `more` has comes first.
+
+    Raises:
+        ScenarioError: with all problems, a line each.
+    """
+    read = _read(measured)
+    document = read.document
+    if isinstance(document.data, list):
+        origins: dict[tuple[str | int, ...], str] = {
+            ("observations", *at): origin for at, origin in document.origins.items()
+        }
+        document = Document({"observations": document.data}, origins | {(): document.origin(())})
+    if not isinstance(document.data, dict):
+        text = "found no observations, expected a mapping or a list of them"
+        raise ScenarioError([Problem(document.origin(()), (), text)])
+    if "scenario" in document.data:
+        document.data["scenario"] = read.beside(document.data["scenario"])
+    given = from_python(dict(more))
+    document.data |= given.data
+    document.origins = {at: o for at, o in document.origins.items() if not at or at[0] not in given.data}
+    read = Asked(document, read.folder)
+    asked = read.as_a(Fit)
+    with read.placing():
+        _check(asked)
+    return asked
+
+
+def _read(measured: Measured) -> Asked:
+    what = "observations"
+    if isinstance(measured, (str, os.PathLike)):
+        path = Path(measured)
+        if path.suffix == ".csv":
+            return Asked(_rows(path, content_of(path, what)), path.parent)
+    elif not isinstance(measured, Mapping):
+        return Asked.read({"observations": list(measured)}, what)
+    return Asked.read(measured, what)
+
+
+def _rows(path: Path, content: bytes) -> Document:
+    """A CSV of observations: a column with a dot in its name is a setting."""
+    try:
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True)
+        rows = [(reader.line_num, row) for row in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        text = f"found {' '.join(str(error).split())}, expected a CSV file in UTF-8"
+        raise ScenarioError([Problem(str(path), (), text)]) from None
+    names = [name for name in Observation.model_fields if name != "set"]
+    observations: list[dict[str, Any]] = []
+    origins: dict[tuple[str | int, ...], str] = {(): str(path)}
+    for line, row in rows:
+        one: dict[str, Any] = {}
+        for name, value in row.items():
+            if name is None or (value and "." not in name and name not in names):
+                text = (
+                    f"found the column {name or 'without a name'}, expected {', '.join(names)}, or settings"
+                )
+                raise ScenarioError([Problem(f"{path}:{line}", (), text)])
+            if value and value.strip():
+                (one.setdefault("set", {}) if "." in name else one)[name] = value.strip()
+        origins[("observations", len(observations))] = f"{path}:{line}"
+        observations.append(one)
+    return Document({"observations": observations}, origins)
+
+
+def _check(asked: Fit) -> None:
+    """ScenarioError when something of it cannot be."""
+    for path, free in asked.free.items():
+        try:
+            free.range.ends()
+        except ValueError as error:
+            raise ScenarioError([Problem("", ("free", path), str(error))]) from None
+        used = [("set", asked.set)]
+        used += [(f"observations.{index}.set", one.set) for index, one in enumerate(asked.observations)]
+        for where, settings in used:
+            if path in settings:
+                text = f"found a setting that {where} has, expected one that is free"
+                raise ScenarioError([Problem("", ("free", path), text)])
+    if all(one.held_out for one in asked.observed):
+        text = "found only what is held out, expected at least one to fit"
+        raise ScenarioError([Problem("", ("observations",), text)])
+    if len(asked.seeds_in_order()) < 2:
+        text = "found one seed, expected two or more: their difference is the noise of a run"
+        raise ScenarioError([Problem("", ("seeds",), text)])
+    _ = asked.measures
+    _check_settings(asked)
+
+
+def _check_settings(asked: Fit) -> None:
+    """Whether the scenario takes each, free ones at both ends of their priors."""
+    load(asked.scenario, sets=sets_of(asked.set))
+    for index, one in enumerate(asked.observations):
+        _check_load(asked, one.set, ("observations", index, "set"))
+    for path, free in asked.free.items():
+        for share in (0.0, 1.0):
+            _check_load(asked, {path: free.range.at(share)}, ("free", path))
+
+
+def _check_load(asked: Fit, settings: Mapping[str, Any], place: tuple[str | int, ...]) -> None:
+    try:
+        load(asked.scenario, sets=[*sets_of(asked.set), *sets_of(settings)])
+    except ScenarioError as error:
+        first = error.problems[0]
+        where = dotted(first.path)
+        named = first.text if where == place[-1] else f"{where}: {first.text}"
+        raise ScenarioError([Problem("", place, named)]) from None
+
+
+def sets_of(settings: Mapping[str, Any]) -> list[str]:
+    """As after --set."""
+    return [f"{path}={as_text(value)}" for path, value in settings.items()]

@@ -1,0 +1,154 @@
+"""Emulators: what a measure would be at settings that were not run, and how sure that is.
+
+A Gaussian process over the free settings, each as a share of its prior's range, with a Matérn kernel that has
+a length for each of them (Rasmussen, Williams: Gaussian Processes for Machine Learning, MIT Press 2006, 4.2
+and 5.4.1). It goes through the means over seeds as far as the noise of the seeds allows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailback.fitting.asked import Output
+from tailback.recorded.bins import Array
+from tailback.scenario import Problem, ScenarioError
+
+_RESTARTS = 2
+_NEAR = 0.2
+"""How far, as a share of a prior's range, seeds make about the same noise (an assumption)."""
+_OF_ALL = 0.5
+"""What the noise of all points counts for, in degrees of freedom, where hardly any is near."""
+_FLAT = 1e-9
+"""A measure that differs by less, relative to itself, is the same everywhere."""
+
+
+class Emulator:
+    """Of one output, made of values at points (rows) and seeds (columns), NaN where there is none."""
+
+    def __init__(self, points: Array, values: Array) -> None:
+        """At least as many points as there are unknowns, and two more, must have a value."""
+        known = np.isfinite(values).any(axis=1)
+        self._points, values = points[known], values[known]
+        self.means: Array = np.nanmean(values, axis=1)
+        counts = np.isfinite(values).sum(axis=1)
+        self._freedom: Array = (counts - 1).astype(float)
+        self._spread: Array = np.nansum((values - self.means[:, None]) ** 2, axis=1)
+        scale = float(np.abs(self.means).max()) or 1.0
+        self.flat: bool = bool(np.ptp(self.means) <= _FLAT * scale)
+        """Whether no free setting makes a difference to it."""
+        noise = self.noise_at(self._points) / counts
+        self._flat_variance = float(noise.mean() / len(noise))
+        self._process = None if self.flat else _process(self._points, self.means, noise)
+
+    def at(self, points: Array) -> tuple[Array, Array]:
+        """The mean of all seeds at points, and the variance of what the emulator says of it."""
+        if self._process is None:
+            return np.full(len(points), self.means.mean()), np.full(len(points), self._flat_variance)
+        mean, deviation = self._process.predict(points, return_std=True)
+        return np.asarray(mean), np.asarray(deviation) ** 2
+
+    def noise_at(self, points: Array) -> Array:
+        """The variance that seeds make in a single run: that of the points near by, and a little of all."""
+        from scipy.spatial.distance import cdist
+
+        near = np.exp(-0.5 * cdist(points, self._points, "sqeuclidean") / _NEAR**2)
+        freedom = float(self._freedom.sum())
+        everywhere = float(self._spread.sum()) / freedom if freedom else 0.0
+        return np.asarray((near @ self._spread + _OF_ALL * everywhere) / (near @ self._freedom + _OF_ALL))
+
+    def left_out(self) -> float:
+        """The root of the mean square by which it misses a point that was left out (Rasmussen, Williams,
+        5.4.2): how far it can be relied on.
+        """
+        if self._process is None:
+            return 0.0
+        from scipy.linalg import cho_solve
+
+        inverse = cho_solve((self._process.L_, True), np.eye(len(self.means)))
+        missed = inverse @ self._process.y_train_ / np.diag(inverse)
+        return float(np.sqrt(np.mean(missed**2)) * self._process._y_train_std)
+
+
+def _process(points: Array, means: Array, variances: Array) -> Any:
+    # A third of a second to load, and an extra: only a fit needs it.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    lengths = [0.5] * points.shape[1]
+    smooth = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(lengths, (0.05, 20.0), nu=2.5)
+    # What is not smooth, such as a step of a discrete setting, is noise to it, and makes it less sure.
+    kernel = smooth + WhiteKernel(1e-4, (1e-8, 1e-1))
+    process = GaussianProcessRegressor(
+        kernel,
+        alpha=variances / means.var() + 1e-10,
+        normalize_y=True,
+        n_restarts_optimizer=_RESTARTS,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: it does not matter
+        return process.fit(points, means)
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """Emulators of all outputs that runs gave, and how the seeds move them together."""
+
+    emulators: Mapping[Output, Emulator]
+    correlation: Mapping[tuple[Output, Output], float]
+
+    def correlation_of(self, outputs: Sequence[Output]) -> Array:
+        """What seeds have in common in several outputs, of a single run of each condition."""
+        size, way = np.linalg.eigh(np.array([[self.correlation[a, b] for b in outputs] for a in outputs]))
+        return np.asarray(way * np.maximum(size, 0) @ way.T)  # made of pairs, it may be none without
+
+
+def emulate(points: Array, values: Mapping[Output, Array], needed: Sequence[Output]) -> Emulated:
+    """Emulators of outputs, given as values at points and seeds; of those not `needed` as far as can be.
+
+    Raises:
+        ScenarioError: too few runs gave a value of one that is needed.
+    """
+    from threadpoolctl import threadpool_limits  # scikit-learn has it
+
+    fewest = points.shape[1] + 2
+    emulators: dict[Output, Emulator] = {}
+    with threadpool_limits(1):  # matrices of a few dozen rows: more threads only wait for each other
+        for output, table in values.items():
+            known = int(np.isfinite(table).any(axis=1).sum())
+            if known >= fewest:
+                emulators[output] = Emulator(points, table)
+            elif output in needed:
+                text = f"found {known} points of {len(points)} with a value, expected at least {fewest}"
+                raise ScenarioError([Problem(output.shown.label, (), text)])
+    moved = {output: _moved(points, values[output], one) for output, one in emulators.items()}
+    correlation = {(a, b): _together(a, moved[a], b, moved[b]) for a in emulators for b in emulators}
+    return Emulated(emulators, correlation)
+
+
+def _moved(points: Array, values: Array, emulator: Emulator) -> Array:
+    """How far each seed is from the mean of its point, in deviations."""
+    known = np.isfinite(values).all(axis=1)
+    moved = np.full(values.shape, np.nan)
+    deviation = np.sqrt(emulator.noise_at(points[known]))[:, None]
+    away = values[known] - values[known].mean(axis=1, keepdims=True)
+    moved[known] = np.divide(away, deviation, out=np.zeros_like(away), where=deviation > 0)
+    return moved
+
+
+def _together(one: Output, first: Array, other: Output, second: Array) -> float:
+    """The correlation that seeds make between two outputs. Those of two conditions are of two runs."""
+    if one == other:
+        return 1.0
+    if one.condition != other.condition:
+        return 0.0
+    product = float(np.nansum(first * second))
+    whole = np.isfinite(first * second)
+    size = float(np.sqrt((first[whole] ** 2).sum() * (second[whole] ** 2).sum()))
+    return product / size if size else 0.0

@@ -1,0 +1,320 @@
+"""What a fit gives, as words, tables and plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tailback import text
+from tailback.fitting.asked import Fit, Output
+from tailback.fitting.inference import Answer, Inference, Unknown
+from tailback.fitting.next_measure import Next
+from tailback.sweeps.points import as_text
+from tailback.sweeps.shown import Shown
+from tailback.sweeps.swept import Swept, words_of
+from tailback.version import __version__
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_DRAWS = 2000
+_NEXT = 3
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fit: what was asked, what was found, and the sweeps that it was found with, by the names of their
+    folders.
+    """
+
+    asked: Fit
+    found: Inference
+    rounds: Mapping[str, Swept]
+
+    @property
+    def failed(self) -> list[str]:
+        """Runs that gave no result, and runs with a fault: a line each."""
+        from tailback.sweeps.points import in_words
+
+        lines = [
+            f"{name}: {row['status'] if row['status'] != 'done' else 'fault'}: "
+            f"{in_words(done.points[row['point']])}, seed {row['seed']}: {row['message'] or row['faults'][0]}"
+            for name, done in self.rounds.items()
+            for row in (*done.failed, *done.faulty)
+        ]
+        return list(dict.fromkeys(lines))
+
+    @property
+    def misses(self) -> list[str]:
+        """What the fit does not do, a line each."""
+        lines = []
+        for one in self.found.unknowns:
+            if one.at_edge:
+                end = "lower" if one.best < 0.5 else "upper"
+                lines.append(
+                    f"{one.path}: the best fit lies at the {end} end of its prior, "
+                    f"{self._words(one, one.best)}: what was observed may want more than the prior allows."
+                )
+        for answer in self.found.answers:
+            label, shown = self.asked.labelled(answer.observed.output), answer.observed.output.shown
+            value = words_of(shown, answer.observed.value)
+            if answer.missed and answer.role == "calibrated":
+                lines.append(
+                    f"{label}: the best fit gives {words_of(shown, answer.at_best)}, observed is {value}: "
+                    f"{abs(answer.off):.1f} tolerances off."
+                )
+            elif answer.missed:
+                lines.append(
+                    f"{label}: predicted {_interval(shown, answer)}, observed is {value}, "
+                    f"± {words_of(shown, answer.observed.tolerance)}."
+                )
+        return lines
+
+    def lines(self) -> list[str]:
+        """The answer in words."""
+        known = [one for one in self.found.unknowns if one.verdict == "identified"]
+        fitted = [one for one in self.found.answers if one.role == "calibrated"]
+        lines = [
+            f"{len(known)} of {text.plural(len(self.found.unknowns), 'unknown')} identified by "
+            f"{text.plural(len(fitted), 'observation')}."
+        ]
+        lines += [self._of(one) for one in self.found.unknowns]
+        lines += [
+            f"{one.one} and {one.other} trade off against each other (correlation {one.correlation:.2f}): "
+            "the observations tell them together better than each."
+            for one in self.found.trades
+        ]
+        lines += [f"Miss: {line}" for line in self.misses]
+        for answer in self.found.answers:
+            if answer.role == "predicted" and not answer.missed:
+                shown = answer.observed.output.shown
+                label = self.asked.labelled(answer.observed.output)
+                value = words_of(shown, answer.observed.value)
+                lines.append(f"Predicted: {label}: {_interval(shown, answer)}; observed is {value}: met.")
+        lines += self._limits()
+        lines.append(self._next())
+        return lines
+
+    def _of(self, one: Unknown) -> str:
+        free = self.asked.free[one.path]
+        name = f"{one.path} ({free.means})" if free.means else one.path
+        low, high = self._words(one, one.low), self._words(one, one.high)
+        if one.verdict == "not identified":
+            ends = f"{self._words(one, 0)} to {self._words(one, 1)}"
+            return f"{name}: not identified. Nearly all of its prior, {ends}, fits about as well."
+        limit = "" if one.verdict == "identified" else f"; {one.verdict}"
+        return f"{name}: {self._words(one, one.median)}, 90 % interval {low} to {high}{limit} (calibrated)."
+
+    def _limits(self) -> list[str]:
+        """Where it is not the lab's tolerance that limits the fit."""
+        noisy, rough = [], []
+        for one in self.found.answers:
+            output, tolerance = one.observed.output, one.observed.tolerance
+            noise = self.found.noise[output] / math.sqrt(one.observed.runs)
+            left_out = self.found.left_out[output]
+            words = f"{self.asked.labelled(output)} (± {{}})"
+            if noise > tolerance:
+                noisy.append(words.format(words_of(output.shown, noise)))
+            if left_out > math.hypot(tolerance, noise):
+                rough.append(words.format(words_of(output.shown, left_out)))
+        lines = []
+        if noisy:
+            lines.append(
+                f"Seeds alone move by more than the tolerance: {', '.join(noisy)}. "
+                "A mean over several runs of the lab would say more."
+            )
+        if rough:
+            lines.append(
+                f"The emulator is not as exact as the lab: {', '.join(rough)}, where points are left out. "
+                "More points or seeds would make the fit sharper."
+            )
+        return lines
+
+    def _next(self) -> str:
+        if not self.found.next:
+            return "Of the measures that runs give, none would make the unknowns much more certain."
+        first = self.found.next[0]
+        rest = ", ".join(
+            f"{self.asked.labelled(one.output)} ({100 * one.reduction:.0f} %)"
+            for one in self.found.next[1:_NEXT]
+        )
+        return (
+            f"Measure next: {self.asked.labelled(first.output)}, to ± {self._tolerance(first)}. It should "
+            f"take away {100 * first.reduction:.0f} % of the variance that is left"
+            f"{f'; then {rest}' if rest else ''}."
+        )
+
+    def _tolerance(self, one: Next) -> str:
+        return words_of(one.output.shown, one.tolerance)
+
+    def _words(self, one: Unknown, share: float) -> str:
+        return self.asked.free[one.path].words(share)
+
+    def tables(self) -> list[Table]:
+        """For the terminal: the unknowns, and the observations."""
+        from rich.table import Table
+
+        made = []
+        for head, rows in ((UNKNOWN_HEAD, self.unknown_rows()), (ANSWER_HEAD, self.answer_rows())):
+            table = Table(box=None, padding=(0, 2, 0, 0))
+            for name in head:
+                table.add_column(name, overflow="fold")
+            for row in rows:
+                table.add_row(*row)
+            made.append(table)
+        return made
+
+    def unknown_rows(self) -> list[list[str]]:
+        """As `UNKNOWN_HEAD` says."""
+        return [
+            [
+                one.path,
+                f"{self._words(one, 0)} to {self._words(one, 1)}, {self.asked.free[one.path].scale}",
+                self._words(one, one.best),
+                f"{self._words(one, one.low)} to {self._words(one, one.high)}",
+                one.verdict,
+            ]
+            for one in self.found.unknowns
+        ]
+
+    def answer_rows(self) -> list[list[str]]:
+        """As `ANSWER_HEAD` says."""
+        rows = []
+        for one in self.found.answers:
+            shown = one.observed.output.shown
+            observed = f"{words_of(shown, one.observed.value)} ± {words_of(shown, one.observed.tolerance)}"
+            rows.append(
+                [
+                    self.asked.labelled(one.observed.output),
+                    observed,
+                    words_of(shown, one.at_best),
+                    _interval(shown, one),
+                    one.role,
+                    "missed" if one.missed else "met",
+                ]
+            )
+        return rows
+
+    def set_lines(self) -> list[str]:
+        """The best fit as settings."""
+        return [
+            f"--set {one.path}={self.asked.free[one.path].setting(one.best)}" for one in self.found.unknowns
+        ]
+
+    def data(self) -> dict[str, Any]:
+        """fit.json."""
+        return {
+            "tailback": __version__,
+            "scenario": self.asked.scenario,
+            "runs": sum(len(done.rows) for done in self.rounds.values()),
+            "failed": self.failed,
+            "unknowns": [self._unknown_data(one) for one in self.found.unknowns],
+            "trades": [one._asdict() for one in self.found.trades],
+            "observations": [self._answer_data(one) for one in self.found.answers],
+            "misses": self.misses,
+            "next": [
+                {
+                    **self._output_data(one.output),
+                    "assumed_tolerance": one.tolerance,
+                    "variance_taken_away": one.reduction,
+                    "of_each": dict(zip(self.asked.free, one.each, strict=True)),
+                }
+                for one in self.found.next
+            ],
+            "best_fit": {
+                one.path: self.asked.free[one.path].setting(one.best) for one in self.found.unknowns
+            },
+            "lines": self.lines(),
+        }
+
+    def _unknown_data(self, one: Unknown) -> dict[str, Any]:
+        free = self.asked.free[one.path]
+        low, high = one.profile.interval()
+        return {
+            "setting": one.path,
+            "means": free.means,
+            "prior": {"low": as_text(free.low), "high": as_text(free.high), "scale": free.scale},
+            "role": "calibrated",
+            "verdict": one.verdict,
+            "best": free.setting(one.best),
+            "median": free.setting(one.median),
+            "interval_90": [free.setting(one.low), free.setting(one.high)],
+            "profile_90": [free.setting(low), free.setting(high)],
+            "at_edge": one.at_edge,
+        }
+
+    def _answer_data(self, one: Answer) -> dict[str, Any]:
+        return {
+            **self._output_data(one.observed.output),
+            "role": one.role,
+            "value": one.observed.value,
+            "tolerance": one.observed.tolerance,
+            "mean": one.mean,
+            "interval_90": [one.low, one.high],
+            "at_best_fit": one.at_best,
+            "tolerances_off": one.off,
+            "runs": one.observed.runs,
+            "noise_of_a_run": self.found.noise[one.observed.output],
+            "emulator_misses": self.found.left_out[one.observed.output],
+            "verdict": "missed" if one.missed else "met",
+        }
+
+    def _output_data(self, output: Output) -> dict[str, Any]:
+        return {
+            "measure": output.shown.label,
+            "unit": output.shown.unit,
+            "set": self.asked.conditions[output.condition],
+        }
+
+    @property
+    def draws(self) -> pa.Table:
+        """Equally likely draws of the posterior: a column each setting, in s, B, bit/s, Hz or no unit."""
+        points = self.found.posterior.drawn(_DRAWS)
+        return pa.table(
+            {
+                path: [free.value(share) for share in points[:, index].tolist()]
+                for index, (path, free) in enumerate(self.asked.free.items())
+            }
+        )
+
+    @property
+    def profiles(self) -> pa.Table:
+        """A row a value of a setting: the best log likelihood with it, less that of the best fit."""
+        rows = [
+            (one.path, self.asked.free[one.path].value(share), log)
+            for one in self.found.unknowns
+            for share, log in zip(*(np.asarray(part).tolist() for part in one.profile), strict=True)
+        ]
+        names = ("setting", "value", "log_likelihood")
+        return pa.table({name: [row[index] for row in rows] for index, name in enumerate(names)})
+
+    @property
+    def observations(self) -> pa.Table:
+        """A row an observation: what was observed and what the fit says, in base units, and which of the two
+        it is, calibrated or predicted.
+        """
+        rows = [self._answer_data(one) for one in self.found.answers]
+        for row in rows:
+            row["low"], row["high"] = row.pop("interval_90")
+            row["set"] = ", ".join(f"{path}={value}" for path, value in row["set"].items())
+        return pa.Table.from_pylist(rows)
+
+    def __repr__(self) -> str:
+        """In a line."""
+        known = sum(one.verdict == "identified" for one in self.found.unknowns)
+        count = text.plural(len(self.found.unknowns), "unknown")
+        missed = f", {len(self.misses)} missed" if self.misses else ""
+        return f"<Fit of {self.asked.name.removesuffix('-fit')}: {known} of {count} identified{missed}>"
+
+
+UNKNOWN_HEAD = ("Unknown", "Prior", "Best fit", "90 % interval", "Verdict")
+ANSWER_HEAD = ("Observation", "Observed", "At the best fit", "90 % interval", "Role", "Verdict")
+
+
+def _interval(shown: Shown, one: Answer) -> str:
+    return f"{words_of(shown, one.low)} to {words_of(shown, one.high)}"

@@ -1,0 +1,189 @@
+"""From emulators to what the observations say: unknowns, fitted and predicted figures, what to take next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tailback.fitting.asked import Fit, Observed, Output
+from tailback.fitting.emulator import Emulated
+from tailback.fitting.next_measure import Next, next_measures
+from tailback.fitting.posterior import LEVEL, Posterior, Profile, log_likelihood, posterior, profiles
+from tailback.recorded.bins import Array
+
+_WHOLE = 0.9
+"""An interval over so much of the prior says nothing."""
+_EDGE = 0.01
+_TRADED = 0.7
+"""Settings that are correlated by more trade off against each other."""
+_FAR = 2.0
+"""Tolerances by which a fit may miss an observation."""
+
+Verdict = Literal["identified", "only an upper limit", "only a lower limit", "not identified"]
+
+
+class Unknown(NamedTuple):
+    """What is known of a free setting; all values are shares of the way between the ends of its prior."""
+
+    path: str
+    best: float
+    median: float
+    low: float
+    high: float
+    profile: Profile
+    verdict: Verdict
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the best fit lies at an end of the prior. Without being identified it may lie anywhere."""
+        return self.verdict != "not identified" and not _EDGE < self.best < 1 - _EDGE
+
+
+class Trade(NamedTuple):
+    """Two settings that the observations hardly tell apart."""
+
+    one: str
+    other: str
+    correlation: float
+
+
+class Answer(NamedTuple):
+    """An observation, and what the fit says of it: the mean and the 90 % interval of what the lab would see
+    but for its own error, and the mean at the best fit.
+
+    It is missed when the best fit is off by more than two tolerances; or, of what is held out, when it lies
+    outside the interval with its tolerance in it.
+    """
+
+    observed: Observed
+    mean: float
+    low: float
+    high: float
+    at_best: float
+    missed: bool
+
+    @property
+    def role(self) -> Literal["calibrated", "predicted"]:
+        """What the fit has seen is calibrated, what it has not is predicted."""
+        return "predicted" if self.observed.held_out else "calibrated"
+
+    @property
+    def off(self) -> float:
+        """By how many tolerances the best fit is off."""
+        return (self.at_best - self.observed.value) / self.observed.tolerance
+
+
+@dataclass(frozen=True)
+class Inference:
+    """All that was found."""
+
+    posterior: Posterior
+    unknowns: list[Unknown]
+    trades: list[Trade]
+    answers: list[Answer]
+    next: list[Next]
+    left_out: dict[Output, float]
+    """By how much the emulator misses a point that it has not seen, of what was observed."""
+    noise: dict[Output, float]
+    """The deviation that seeds make in a run at the best fit, of what was observed."""
+
+
+def infer(asked: Fit, emulated: Emulated) -> Inference:
+    """What the observations say, before the best fit was run."""
+    fitted = [one for one in asked.observed if not one.held_out]
+    likelihood = log_likelihood(emulated, fitted)
+    found = posterior(likelihood, len(asked.free))
+    best, along = profiles(likelihood, found)
+    unknowns = []
+    for index, path in enumerate(asked.free):
+        low, high = found.interval(index)
+        verdict = _verdict(along[index])
+        at = float(best[index])
+        unknowns.append(Unknown(path, at, found.quantile(index, 0.5), low, high, along[index], verdict))
+    left_out = {one.output: emulated.emulators[one.output].left_out() for one in asked.observed}
+    noise = {
+        one.output: float(emulated.emulators[one.output].noise_at(best[None])[0] ** 0.5)
+        for one in asked.observed
+    }
+    return Inference(
+        found,
+        unknowns,
+        _trades(list(asked.free), found),
+        _answers(asked.observed, emulated, found, best),
+        next_measures(emulated, found, asked.observed),
+        left_out,
+        noise,
+    )
+
+
+def _verdict(profile: Profile) -> Verdict:
+    low, high = profile.interval()
+    if high - low >= _WHOLE:
+        return "not identified"
+    if low <= 0:
+        return "only an upper limit"
+    return "only a lower limit" if high >= 1 else "identified"
+
+
+def _trades(paths: Sequence[str], found: Posterior) -> list[Trade]:
+    correlation = found.correlation()
+    every = [
+        Trade(paths[a], paths[b], float(correlation[a, b]))
+        for a in range(len(paths))
+        for b in range(a + 1, len(paths))
+        if abs(correlation[a, b]) >= _TRADED
+    ]
+    return sorted(every, key=lambda one: -abs(one.correlation))
+
+
+def _answers(observed: Sequence[Observed], emulated: Emulated, found: Posterior, best: Array) -> list[Answer]:
+    answers = []
+    for one in observed:
+        emulator = emulated.emulators[one.output]
+        means, variances = emulator.at(found.points)
+        variances = variances + emulator.noise_at(found.points) / one.runs
+        low, high = _mixed_interval(means, variances, found.weights)
+        lowest, highest = _mixed_interval(means, variances + one.tolerance**2, found.weights)
+        at_best = float(emulator.at(best[None])[0][0])
+        mean = float(found.weights @ means)
+        # No measure is below 0, whatever normal distributions have there.
+        low = max(0.0, low) if mean >= 0 else low
+        missed = one.held_out and not lowest <= one.value <= highest
+        answers.append(_at_best(Answer(one, mean, low, high, at_best, missed), at_best))
+    return answers
+
+
+def _at_best(answer: Answer, value: float) -> Answer:
+    """With what the best fit gives, which must meet what was fitted."""
+    answer = answer._replace(at_best=value)
+    return answer if answer.observed.held_out else answer._replace(missed=abs(answer.off) > _FAR)
+
+
+def with_runs(found: Inference, at_best: Mapping[Output, float]) -> Inference:
+    """The same, once the best fit was run: what runs give stands in place of what the emulator said."""
+    answers = [_at_best(one, at_best.get(one.observed.output, one.at_best)) for one in found.answers]
+    return replace(found, answers=answers)
+
+
+def _mixed_interval(means: Array, variances: Array, weights: Array) -> tuple[float, float]:
+    """The middle 90 % of normal distributions with weights."""
+    low, high = (
+        _mixed_quantile(means, variances, weights, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    )
+    return low, high
+
+
+def _mixed_quantile(means: Array, variances: Array, weights: Array, share: float) -> float:
+    """Of normal distributions with weights."""
+    from scipy.special import ndtr
+
+    deviations = np.sqrt(np.maximum(variances, 1e-300))
+    low, high = float((means - 10 * deviations).min()), float((means + 10 * deviations).max())
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = float(weights @ ndtr((middle - means) / deviations))
+        low, high = (middle, high) if below < share else (low, middle)
+    return (low + high) / 2

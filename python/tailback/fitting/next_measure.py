@@ -1,0 +1,70 @@
+"""Which measure, if the lab took it next, would tell the free settings apart best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tailback.fitting.asked import Observed, Output
+from tailback.fitting.emulator import Emulated
+from tailback.fitting.posterior import Posterior
+from tailback.recorded.bins import Array
+
+_DRAWS = 400
+_ANSWERS = 100
+_SEED = 1
+_LEAST = 0.05
+"""A smaller share is not worth a measurement."""
+
+
+class Next(NamedTuple):
+    """A measure, how exact it is taken to be, and what it would do: the share of the posterior's variance
+    that it is expected to take away, of all settings together and of each.
+    """
+
+    output: Output
+    tolerance: float
+    reduction: float
+    each: tuple[float, ...]
+
+
+def next_measures(emulated: Emulated, found: Posterior, observed: Sequence[Observed]) -> list[Next]:
+    """The best first; only those that promise something.
+
+    What the lab would see is drawn: a setting of the posterior, its measure with the emulator's spread and
+    that of a run. Each is put to all others as if it were an observation. Its tolerance is not known: it is
+    taken as relative to the measure as the median of those that were observed (an assumption).
+    """
+    relative = float(np.median([one.tolerance / max(abs(one.value), one.tolerance) for one in observed]))
+    points = found.drawn(_DRAWS)
+    taken = {one.output for one in observed}
+    every = []
+    for output, emulator in emulated.emulators.items():
+        if output in taken or emulator.flat:
+            continue
+        mean, variance = emulator.at(points)
+        tolerance = relative * float(np.abs(mean).mean())
+        variance = variance + emulator.noise_at(points) + tolerance**2
+        if variance.min() > 0:
+            each = _reductions(points, mean, variance)
+            before = points.var(axis=0)
+            whole = float((each * before).sum() / before.sum()) if before.sum() else 0.0
+            if whole >= _LEAST:
+                every.append(Next(output, tolerance, whole, tuple(map(float, each))))
+    return sorted(every, key=lambda one: -one.reduction)
+
+
+def _reductions(points: Array, mean: Array, variance: Array) -> Array:
+    """The expected share of each setting's variance that is gone."""
+    rng = np.random.default_rng(_SEED)
+    asked = rng.choice(len(points), _ANSWERS)
+    answers = mean[asked] + np.sqrt(variance[asked]) * rng.standard_normal(_ANSWERS)
+    logs = -0.5 * ((answers[:, None] - mean) ** 2 / variance + np.log(variance))
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    after = weights @ points**2 - (weights @ points) ** 2
+    before = points.var(axis=0)
+    left = np.divide(after.mean(axis=0), before, out=np.ones_like(before), where=before > 0)
+    return np.asarray(1 - left)

@@ -1,0 +1,204 @@
+"""`tailback.fit`: rounds of runs, and what they say of settings that a lab does not tell."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tailback import signals
+from tailback.files.out_folder import OutFolder, replace_file
+from tailback.fitting.asked import Fit, Measured, Output, read_fit
+from tailback.fitting.emulator import Emulated, emulate
+from tailback.fitting.inference import infer, with_runs
+from tailback.fitting.posterior import log_likelihood, posterior
+from tailback.fitting.results import FitResult
+from tailback.recorded.bins import Array
+from tailback.running import claimed
+from tailback.scenario import Problem, ScenarioError
+from tailback.sweeps import Design, Progress, SweepResult, sweep
+from tailback.sweeps.points import Point, Sample
+
+ASKED = "asked.json"
+
+
+class FitInterrupted(KeyboardInterrupt):
+    """Ctrl-C before all runs had ended. What is complete is in the folder, and need not be run again."""
+
+
+def fit(
+    measured: Measured | Fit | None = None,
+    scenario: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    free: Mapping[str, Any] | None = None,
+    out: str | os.PathLike[str] | OutFolder | None = None,
+    resume: bool = False,
+    jobs: int | None = None,
+    on: str | None = None,
+    progress: Progress | None = None,
+    **more: Any,
+) -> FitResult:
+    """Infers settings from what a lab has measured, and predicts what it has held out.
+
+    Args:
+        measured: A file of observations, YAML or CSV, or a list of them; or the file of a whole fit, or plain
+            data in the same form.
+        scenario: The lab; in place of that of the file.
+        free: The settings that are not known, each with the range of its prior: `1us..20us:log`, or
+            `{"low": "1us", "high": "20us", "scale": "log", "means": "the PCIe latency"}`.
+        out: A folder, new or empty, for journals, tables and page; None keeps all in memory.
+        resume: `out` is that of a fit that was ended early: what is done there is not run again. Without
+            `measured` it is the fit that was begun there.
+        jobs: Runs at a time; default: as many as there are cores.
+        on: `ray`, the Ray cluster of this machine, or `ray://host:10001`.
+        progress: Told what happens.
+        more: Other keys of a fit's file: `seeds`, `points`, `refine`, `set`, `candidates`.
+
+    Raises:
+        ScenarioError: the fit, or `out`, cannot be used, or too few runs gave a value of what was observed.
+        FitInterrupted: Ctrl-C, a KeyboardInterrupt; `resume` goes on from there.
+        OSError: `out` could not be written; the journals have what was complete.
+    """
+    asked = (
+        measured
+        if isinstance(measured, Fit)
+        else _asked(measured, scenario, free, out if resume else None, more)
+    )
+    if importlib.util.find_spec("sklearn") is None:
+        text = "found no scikit-learn, expected it: pip install 'tailback[fit]'"
+        raise ScenarioError([Problem("fit", (), text)])
+    with ExitStack() as stack:
+        folder = None
+        if out is not None:
+            folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
+            replace_file(folder / ASKED, (asked.model_dump_json() + "\n").encode())
+        rounds: dict[str, SweepResult] = {}
+
+        def run(name: str, design: Mapping[str, Any]) -> None:
+            rounds[name] = _run(asked, design, None if folder is None else folder / name, jobs, on, progress)
+
+        run("round-1", _first(asked))
+        if asked.second:
+            fitted = [one for one in asked.observed if not one.held_out]
+            emulated = _emulated(asked, rounds, [one.output for one in fitted])
+            found = posterior(log_likelihood(emulated, fitted), len(asked.free))
+            run("round-2", _at(asked, found.drawn(asked.second)))
+        outputs = [Output(index, one) for index in range(len(asked.conditions)) for one in asked.measures]
+        found_all = infer(asked, _emulated(asked, rounds, outputs))
+        best = np.array([[one.best for one in found_all.unknowns]])
+        run("best-fit", _at(asked, best))
+        result = FitResult(asked, with_runs(found_all, _means(asked, rounds["best-fit"])), rounds)
+        if folder is not None:
+            with signals.noted():
+                result.write(folder)
+    return result
+
+
+def _asked(
+    measured: Measured | None,
+    scenario: str | os.PathLike[str] | Mapping[str, Any] | None,
+    free: Mapping[str, Any] | None,
+    resumed: str | os.PathLike[str] | OutFolder | None,
+    more: Mapping[str, Any],
+) -> Fit:
+    fields = dict(more)
+    if scenario is not None:
+        fields["scenario"] = dict(scenario) if isinstance(scenario, Mapping) else os.fspath(scenario)
+    if free is not None:
+        fields["free"] = dict(free)
+    if measured is None:
+        if resumed is None or isinstance(resumed, OutFolder):
+            raise ScenarioError(
+                [Problem("fit", (), "found no observations, expected a file or a list of them")]
+            )
+        try:
+            measured = json.loads((Path(resumed) / ASKED).read_text(encoding="utf-8"))
+        except OSError:
+            text = f"found no {ASKED}, expected the folder of a fit"
+            raise ScenarioError([Problem(str(resumed), (), text)]) from None
+    return read_fit(measured, fields)
+
+
+def _run(
+    asked: Fit,
+    design: Mapping[str, Any],
+    folder: Path | None,
+    jobs: int | None,
+    on: str | None,
+    progress: Progress | None,
+) -> SweepResult:
+    """A round is a sweep: its folder has the journal, and it is resumed as one."""
+    whole = Design(
+        scenario=asked.scenario,
+        set=asked.set,
+        seeds=asked.seeds,
+        measures=[one.asked for one in asked.measures],
+        **design,
+    )
+    result = sweep(whole, out=folder, resume=folder is not None, jobs=jobs, on=on, progress=progress)
+    if result.interrupted:
+        raise FitInterrupted
+    return result
+
+
+def _first(asked: Fit) -> dict[str, Any]:
+    """A Latin hypercube over the priors, under each condition."""
+    vary = {path: free.range for path, free in asked.free.items()}
+    return {"vary": vary, "points": asked.conditions, "sample": Sample(points=asked.first)}
+
+
+def _at(asked: Fit, points: Array) -> dict[str, Any]:
+    settings = [
+        {path: free.setting(share) for (path, free), share in zip(asked.free.items(), row, strict=True)}
+        for row in points.tolist()
+    ]
+    return {"points": [{**condition, **one} for condition in asked.conditions for one in settings]}
+
+
+def _emulated(asked: Fit, rounds: Mapping[str, SweepResult], outputs: Sequence[Output]) -> Emulated:
+    points: dict[tuple[str, ...], int] = {}
+    found: dict[tuple[Output, int, int], float] = {}
+    seeds = asked.seeds_in_order()
+    for done in rounds.values():
+        for point, seed, output, value in _values(asked, done):
+            index = points.setdefault(tuple(point[path] for path in asked.free), len(points))
+            if output in outputs:
+                found[output, index, seeds.index(seed)] = value
+    tables = {output: np.full((len(points), len(seeds)), math.nan) for output in outputs}
+    for (output, row, column), value in found.items():
+        tables[output][row, column] = value
+    shares = [
+        [free.range.share_of(text) for free, text in zip(asked.free.values(), texts, strict=True)]
+        for texts in points
+    ]
+    return emulate(
+        np.array(shares).reshape(-1, len(asked.free)), tables, [one.output for one in asked.observed]
+    )
+
+
+def _values(asked: Fit, done: SweepResult) -> list[tuple[Point, int, Output, float]]:
+    """What each run gave, with the settings of its point."""
+    values = []
+    for row in done.rows:
+        point = done.points[row["point"]]
+        condition = asked.conditions.index({p: v for p, v in point.items() if p not in asked.free})
+        for one in asked.measures:
+            value = row["measures"].get(one.label)
+            if value is not None:
+                values.append((point, row["seed"], Output(condition, one), value))
+    return values
+
+
+def _means(asked: Fit, best: SweepResult) -> dict[Output, float]:
+    """At the best fit, over seeds."""
+    by_output: dict[Output, list[float]] = {}
+    for _, _, output, value in _values(asked, best):
+        by_output.setdefault(output, []).append(value)
+    return {output: math.fsum(values) / len(values) for output, values in by_output.items()}

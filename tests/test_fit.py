@@ -1,0 +1,343 @@
+"""Fits: hidden settings are found again, intervals hold the truth as often as they say, and what is not known
+is said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import tailback
+from tailback.executors import Threads
+from tailback.fitting import FitInterrupted, FitResult, fit
+from tailback.fitting.asked import Fit, Observed, Output, read_fit
+from tailback.fitting.emulator import Emulated, emulate
+from tailback.fitting.inference import infer
+from tailback.fitting.posterior import log_likelihood, posterior
+from tailback.recorded.bins import Array
+from tailback.scenario import ScenarioError
+from tailback.sweeps import Progress
+from tailback.sweeps.runs import carry_out
+
+LAB: dict[str, Any] = {
+    "name": "lab",
+    "run": {"duration": "100us"},
+    "topology": {"kind": "star", "hosts": 2},
+    "traffic": [{"kind": "poisson", "load": 0.4, "sizes": "fb_hadoop"}],
+}
+DELAY, LATENCY, LOSS = "topology.link.delay", "host.rx_latency", "topology.link.loss"
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in this process, which saves the start of others."""
+    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
+
+
+def seen(path: str, sets: list[str], seeds: range) -> float:
+    """A figure as a lab would see it: the mean over runs that the fit does not make."""
+    runs = [tailback.run(LAB, sets=sets, seed=seed).summary for seed in seeds]
+    values = []
+    for value in runs:
+        for part in path.split("."):
+            value = value[part]
+        values.append(value)
+    return sum(values) / len(values)
+
+
+# A stand-in for runs: three measures of two settings, and what seeds make of them.
+
+Model = Callable[[Array], Array]
+
+
+def asked_of(unknowns: int, held_out: bool = True) -> Fit:
+    paths = [DELAY, LATENCY, "switch.latency"][:unknowns]
+    return read_fit(
+        {
+            "scenario": LAB,
+            "free": dict.fromkeys(paths, "100ns..10us:log"),
+            "observations": [
+                {"measure": "total_goodput", "value": 1, "unit": "bit/s", "tolerance": 0.05},
+                {"measure": "jain_index", "value": 1, "tolerance": 0.1},
+                {
+                    "measure": "message_latency",
+                    "value": 1,
+                    "unit": "s",
+                    "tolerance": 0.1,
+                    "held_out": held_out,
+                },
+            ],
+        },
+        {},
+    )
+
+
+def smooth(points: Array) -> Array:
+    first, second = points[:, 0], points[:, -1]
+    return np.stack([1 + first + 0.5 * second**2, np.sin(2 * second) - first, 2 + first * second], axis=1)
+
+
+def in_a_run(model: Model, points: Array, seeds: int, rng: np.random.Generator) -> Array:
+    """Points, measures and seeds; what a seed does to the second measure it half does to the third."""
+    noise = rng.standard_normal((len(points), 3, seeds)) * np.array([0.02, 0.1, 0.05])[:, None]
+    noise[:, 2] += noise[:, 1] / 2
+    return np.asarray(model(points)[:, :, None] + noise * (0.5 + points[:, :1, None]))
+
+
+def emulated(asked: Fit, model: Model, rng: np.random.Generator, count: int = 24) -> Emulated:
+    from scipy.stats import qmc
+
+    points = qmc.LatinHypercube(len(asked.free), rng=np.random.default_rng(1)).random(count)
+    values = in_a_run(model, points, 4, rng)
+    outputs = [one.output for one in asked.observed]
+    return emulate(points, {output: values[:, index] for index, output in enumerate(outputs)}, outputs)
+
+
+def observing(asked: Fit, model: Model, truth: Array, rng: np.random.Generator) -> list[Observed]:
+    values = in_a_run(model, truth[None], 1, rng)[0, :, 0]
+    return [
+        one._replace(value=float(value + one.tolerance * rng.standard_normal()))
+        for one, value in zip(asked.observed, values, strict=True)
+    ]
+
+
+def with_observed(asked: Fit, observed: list[Observed]) -> Fit:
+    copy = asked.model_copy()
+    copy.__dict__["observed"] = observed
+    return copy
+
+
+@pytest.mark.parametrize("unknowns", [1, 2])
+def test_intervals_hold_the_truth_as_often_as_they_say(unknowns: int) -> None:
+    rng = np.random.default_rng(1)
+    asked = asked_of(unknowns)
+    runs = emulated(asked, smooth, rng)
+    held = []
+    for _ in range(50):
+        truth = rng.random(unknowns)
+        observed = observing(asked, smooth, truth, rng)
+        found = posterior(log_likelihood(runs, observed[:2]), unknowns)
+        held += [
+            low <= truth[i] <= high for i, (low, high) in enumerate(map(found.interval, range(unknowns)))
+        ]
+    assert 0.85 <= np.mean(held) <= 0.95
+
+
+def test_the_whole_inference_says_what_is_known() -> None:
+    rng = np.random.default_rng(2)
+    asked = asked_of(2)
+    runs = emulated(asked, smooth, rng)
+    truth = np.array([0.3, 0.6])
+    found = infer(with_observed(asked, observing(asked, smooth, truth, rng)), runs)
+    for unknown, true in zip(found.unknowns, truth, strict=True):
+        low, high = unknown.profile.interval()
+        assert unknown.low <= true <= unknown.high
+        assert low <= true <= high
+        assert low <= unknown.best <= high
+    assert [one.role for one in found.answers] == ["calibrated", "calibrated", "predicted"]
+    predicted = found.answers[2]
+    assert not predicted.missed
+    assert predicted.low < 2 + 0.3 * 0.6 < predicted.high
+
+
+def test_what_makes_no_difference_is_not_identified() -> None:
+    rng = np.random.default_rng(3)
+    asked = asked_of(2)
+
+    def first_only(points: Array) -> Array:
+        return smooth(np.stack([points[:, 0], np.full(len(points), 0.5)], axis=1))
+
+    found = infer(
+        with_observed(asked, observing(asked, first_only, np.array([0.5, 0.5]), rng)),
+        emulated(asked, first_only, rng),
+    )
+    assert [one.verdict for one in found.unknowns] == ["identified", "not identified"]
+    assert not found.unknowns[1].at_edge
+
+
+@pytest.mark.parametrize("unknowns", [2, 3])
+def test_two_that_add_up_trade_off_and_another_measure_tells_them_apart(unknowns: int) -> None:
+    rng = np.random.default_rng(4)
+    asked = asked_of(unknowns)
+
+    def sums(points: Array) -> Array:
+        both = points[:, 0] + points[:, 1]
+        return np.stack([1 + both, both * 3, 4 * points[:, 0]], axis=1)
+
+    runs = emulated(asked, sums, rng, 30)
+    observed = observing(asked, sums, np.full(unknowns, 0.5), rng)
+    # The third is not observed: a candidate.
+    found = infer(with_observed(asked, observed[:2]), runs)
+    (trade,) = [one for one in found.trades if {one.one, one.other} == {DELAY, LATENCY}]
+    assert trade.correlation < -0.9
+    assert found.unknowns[0].verdict != "identified"
+    assert found.next[0].output == observed[2].output
+    assert found.next[0].each[0] > 0.4
+    if unknowns == 3:
+        assert found.unknowns[2].verdict == "not identified"
+
+
+def test_a_truth_beyond_the_prior_is_a_miss_at_its_edge() -> None:
+    rng = np.random.default_rng(5)
+    asked = asked_of(1, held_out=False)
+    runs = emulated(asked, smooth, rng)
+    found = infer(with_observed(asked, observing(asked, smooth, np.array([1.5]), rng)), runs)
+    (unknown,) = found.unknowns
+    assert unknown.verdict == "only a lower limit"
+    assert unknown.at_edge
+    assert found.answers[0].missed
+    assert abs(found.answers[0].off) > 2
+
+
+def test_the_sampler_finds_what_the_grid_finds() -> None:
+    rng = np.random.default_rng(6)
+    asked = asked_of(2)
+    likelihood = log_likelihood(
+        emulated(asked, smooth, rng), observing(asked, smooth, np.array([0.4, 0.7]), rng)
+    )
+    grid = posterior(likelihood, 2)
+    # A third setting that nothing depends on.
+    three = posterior(lambda points: likelihood(points[:, :2]), 3)
+    for unknown in (0, 1):
+        width = np.subtract(*grid.interval(unknown)[::-1])
+        assert np.allclose(three.interval(unknown), grid.interval(unknown), atol=0.12 * width)
+    assert np.allclose(three.interval(2), (0.05, 0.95), atol=0.04)
+
+
+# Real runs.
+
+
+@pytest.fixture(scope="module")
+def truth() -> list[str]:
+    return [f"{DELAY}=2us", f"{LOSS}=0.01"]
+
+
+@pytest.fixture(scope="module")
+def lab(truth: list[str]) -> dict[str, Any]:
+    seeds = range(100, 112)
+    fast = seen("fct.all.fct_s.p50", truth, seeds)
+    lost = seen("losses.retransmitted_share", truth, seeds)
+    busy = seen("fct.all.fct_s.p50", [*truth, "traffic.0.load=0.8"], seeds)
+    return {
+        "scenario": LAB,
+        "free": {
+            DELAY: {"low": "200ns", "high": "20us", "scale": "log", "means": "the cable"},
+            LOSS: "0.001..0.05:log",
+        },
+        "observations": [
+            {
+                "measure": "fct.all.fct_s.p50",
+                "value": fast * 1e6,
+                "unit": "us",
+                "tolerance": 0.1,
+                "runs": 12,
+            },
+            {"measure": "retransmitted_share", "value": lost * 100, "unit": "%", "tolerance": 1, "runs": 12},
+            {
+                "measure": "fct.all.fct_s.p50",
+                "value": busy * 1e6,
+                "unit": "us",
+                "tolerance": 0.1,
+                "runs": 12,
+                "set": {"traffic.0.load": 0.8},
+                "held_out": True,
+            },
+        ],
+        "seeds": "1..4",
+        "points": 12,
+        "refine": 4,
+    }
+
+
+@pytest.fixture(scope="module")
+def done(lab: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[FitResult, Path]:
+    out = tmp_path_factory.mktemp("fit") / "x"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tailback.sweeps.runs.Processes", Threads)
+        return fit(lab, out=out), out
+
+
+def test_hidden_settings_are_found_again(done: tuple[FitResult, Path]) -> None:
+    result, _ = done
+    delay, loss = result.found.unknowns
+    free = result.asked.free
+    assert free[DELAY].value(delay.low) < 2e-6 < free[DELAY].value(delay.high)
+    assert free[LOSS].value(loss.low) < 0.01 < free[LOSS].value(loss.high)
+    assert delay.verdict == "identified"
+    assert delay.high - delay.low < 0.3
+    roles = [(one.role, one.missed) for one in result.found.answers]
+    assert roles == [("calibrated", False), ("calibrated", False), ("predicted", False)]
+
+
+def test_the_folder_says_it_in_words_tables_and_a_page(done: tuple[FitResult, Path]) -> None:
+    result, out = done
+    data = json.loads((out / "fit.json").read_text())
+    assert data["unknowns"][0]["setting"] == DELAY
+    assert data["unknowns"][0]["means"] == "the cable"
+    assert {one["role"] for one in data["unknowns"]} == {"calibrated"}
+    assert [one["role"] for one in data["observations"]] == ["calibrated", "calibrated", "predicted"]
+    assert data["lines"] == result.lines()
+    assert data["runs"] == 2 * 4 * (12 + 4 + 1)
+    draws = pq.read_table(out / "posterior.parquet")
+    assert np.median(draws.column(DELAY).to_numpy()) == pytest.approx(2e-6, rel=0.4)
+    rows = pq.read_table(out / "observations.parquet").to_pylist()
+    assert rows[2]["low"] < rows[2]["mean"] < rows[2]["high"]
+    assert max(pq.read_table(out / "profiles.parquet").column("log_likelihood").to_pylist()) == 0
+    page = (out / "fit.html").read_text()
+    assert "the cable" in page.lower()
+    assert "predicted" in page
+    words = " ".join(result.lines())
+    assert "(calibrated)" in words
+    assert "Predicted: fct.all.fct_s.p50, with traffic.0.load=0.8" in words
+    assert f"--set {DELAY}=" in result.set_lines()[0]
+    assert "2 unknowns identified" in repr(result)
+    assert "<table>" in result._repr_html_()
+
+
+def test_it_goes_on_where_it_was_interrupted(
+    done: tuple[FitResult, Path], lab: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, real, count = tmp_path / "x", carry_out, 0
+
+    def counting(task: Any) -> Any:
+        nonlocal count
+        count += 1
+        return real(task)
+
+    class Interrupted(Progress):
+        def ended(self, row: Any) -> None:
+            if count > 100:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("tailback.sweeps.runs.carry_out", counting)
+    with pytest.raises(FitInterrupted):
+        fit(lab, out=out, jobs=1, progress=Interrupted())
+    before, count = count, 0
+    assert before > 100
+    fit(out=out, resume=True, jobs=1)
+    assert before + count <= 136 + 4  # those that were handed over
+    for name in ("fit.json", "fit.html", "posterior.parquet", "profiles.parquet", "observations.parquet"):
+        assert (out / name).read_bytes() == (done[1] / name).read_bytes()
+
+
+def test_too_few_runs_with_a_value_are_said() -> None:
+    seen = [{"measure": "ping_rtt", "value": 3, "unit": "us", "tolerance": 1}]
+    with pytest.raises(
+        ScenarioError, match="Ping rtt: found 0 points of 4 with a value, expected at least 3"
+    ):
+        fit(seen, LAB, free={DELAY: "1us..2us"}, seeds="1..2", points=4, refine=0)
+
+
+def test_labels_tell_conditions_apart() -> None:
+    observed = [
+        {"measure": "jain_index", "value": 1, "tolerance": 0.1},
+        {"measure": "jain_index", "value": 1, "tolerance": 0.1, "set": {"traffic.0.load": 0.2}},
+    ]
+    asked = read_fit({"scenario": LAB, "free": {DELAY: "1us..2us"}, "observations": observed}, {})
+    outputs: list[Output] = [one.output for one in asked.observed]
+    assert [asked.labelled(one) for one in outputs] == ["Jain index", "Jain index, with traffic.0.load=0.2"]
