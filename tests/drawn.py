@@ -19,6 +19,7 @@ import drawn_hosts
 import drawn_traffic
 import yaml
 from tailback.scenario import Scenario, ScenarioError, load
+from tailback.scenario.presets import PRESETS
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -181,6 +182,12 @@ def _draw(dice: Dice, name: str) -> Drawn:
         data["record"] = dice.settings(
             0.7, max_bins=lambda: dice.log(16, 4000), qps=lambda: dice.pick(0, 1, 3, 1000)
         )
+        if network.switches and dice.chance(0.3):
+            data["record"]["queues"] = dice.pick(["*"], [], [network.switches[0]], ["*:h*", "*"])
+    if "dcqcn" in data["host"] and dice.chance(0.4):
+        data["host"]["dcqcn"]["wait_follows_rate"] = dice.chance(0.5)
+    if dice.chance(0.15):
+        data["preset"] = dice.pick(*sorted(PRESETS))
     return drawn
 
 

@@ -33,6 +33,7 @@ def test_what_is_drawn_is_of_every_kind() -> None:
         traffic.update(item["kind"] for item in drawn.data["traffic"])
         host = drawn.data.get("host", {})
         settings.update([host.get("congestion", "none"), *drawn.data, *host, *drawn.data.get("switch", {})])
+        settings.update([*host.get("dcqcn", {}), *drawn.data.get("record", {})])
         if "tcp" in [item["kind"] for item in drawn.data["traffic"]]:
             settings[host["tcp"]["control"]] += 1
     assert len(topologies) == 11
@@ -47,6 +48,9 @@ def test_what_is_drawn_is_of_every_kind() -> None:
         "failures",
         "memory_load",
         "watchdog",
+        "preset",
+        "wait_follows_rate",
+        "queues",
     ):
         assert settings[name] > 0, name
     for name in ("path", "path_by_host", "rhcc", "hostcc", "pools", "weights", "qos", "ecn_by_priority"):

@@ -10,13 +10,13 @@ from test_walls import circles
 
 ROOT = Path(__file__).parents[1]
 CRATES = ROOT / "crates"
-NAMES = {"tailback_proto": "proto", "tailback_sim": "sim", "tailback_analyze": "analyze"}
+NAMES = {f"tailback_{name}": name for name in ("proto", "sim", "analyze", "live")}
 """Crates by the names that others use them by."""
 
 TESTS = ("tests", "by_node")
 """Files that are in no build but that of the tests."""
 
-ROOTS = ("proto/src/lib.rs", "sim/src/lib.rs", "analyze/src/lib.rs")
+ROOTS = ("proto/src/lib.rs", "sim/src/lib.rs", "analyze/src/lib.rs", "live/src/lib.rs")
 """Files that only say what there is."""
 
 MOST_IN_A_CIRCLE = 3

@@ -177,6 +177,17 @@ class Analysis:
     def finish(self) -> str:
         """What was found, as JSON; once."""
 
+@final
+class Point:
+    """A congestion point between two interfaces; on Linux alone."""
+
+    def __init__(self, first: str, second: str, settings_json: str) -> None:
+        """ValueError where the settings are none; OSError, with the interface as its file name."""
+    def run(self, milliseconds: int) -> None:
+        """Forwards for so long. OSError: an interface is gone."""
+    def told(self) -> str:
+        """What it has done, as JSON."""
+
 def settings() -> str:
     """All sections of settings, as JSON."""
 

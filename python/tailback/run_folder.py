@@ -9,21 +9,19 @@ same bytes in every file but `timing.json`, which alone holds wall-clock figures
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tailback.astra.setup import FILES as ASTRA_FILES
 from tailback.astra.setup import AstraSetup
 from tailback.files import read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
-from tailback.files.parquet import read_parquet
+from tailback.files.parquet import as_parquet, read_parquet
 from tailback.hpcc.setup import FILES as HPCC_FILES
 from tailback.hpcc.setup import HpccSetup
 from tailback.limits import RESULT_BYTES, RESULT_VALUES
@@ -109,9 +107,9 @@ def _write_files(result: Recorded, folder: Path, report: bool) -> None:
     counters = {"names": result.counter_names, "nodes": result.counters_by_node}
     write_file(folder / "counters.json", in_lines(counters).encode())
     write_file(folder / "timing.json", in_lines(_timing(result)).encode())
-    write_file(folder / "flows.parquet", _as_parquet(result.flows))
-    write_file(folder / "series.parquet", _as_parquet(result.series))
-    write_file(folder / "entities.parquet", _as_parquet(result.entities))
+    write_file(folder / "flows.parquet", as_parquet(result.flows))
+    write_file(folder / "series.parquet", as_parquet(result.series))
+    write_file(folder / "entities.parquet", as_parquet(result.entities))
     if report:
         from tailback.report import render
 
@@ -198,23 +196,6 @@ def _is_own(name: str) -> bool:
         and not any(part in ("", ".", "..") or "\0" in part for part in (first, *rest))
         and name not in (*FILES, INPUTS)
     )
-
-
-def _as_parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    # Every setting that shapes the bytes is named, so that a new default of the library changes nothing.
-    pq.write_table(
-        table.combine_chunks(),
-        buffer,
-        version="2.6",
-        data_page_version="1.0",
-        compression="zstd",
-        compression_level=3,
-        use_dictionary=True,
-        write_statistics=True,
-        row_group_size=1 << 20,
-    )
-    return buffer.getvalue()
 
 
 def _read_parquet(path: Path) -> pa.Table:

@@ -4,6 +4,8 @@ mod analysis;
 mod controllers;
 mod hpcc;
 mod memory;
+#[cfg(target_os = "linux")]
+mod point;
 mod tables;
 
 use std::fs::File;
@@ -278,6 +280,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Simulation>()?;
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
     module.add_class::<analysis::Analysis>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<point::Point>()?;
     module.add_class::<hpcc::HpccRecording>()?;
     module.add_class::<hpcc::HpccSimulation>()
 }

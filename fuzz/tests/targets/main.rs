@@ -7,6 +7,8 @@ mod captures;
 mod common;
 mod congestion;
 mod flow_control;
+#[cfg(target_os = "linux")]
+mod live;
 mod plans;
 mod scheduling;
 mod transport;

@@ -31,6 +31,7 @@ COMMANDS = {
     "tune": "Look for the settings that serve several workloads best.",
     "explain": "Say where a run is stuck, and what shows it.",
     "analyze": "Say what a capture of RoCEv2 traffic tells.",
+    "point": "Be a congestion point between two interfaces.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of hosts and switches as their tools do.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -9,6 +11,24 @@ import pyarrow.parquet as pq
 from tailback.scenario.errors import one_line
 
 _LONGEST = 200
+
+
+def as_parquet(table: pa.Table) -> bytes:
+    """A table as the bytes of a file, the same for the same table."""
+    buffer = io.BytesIO()
+    # Every setting that shapes the bytes is named, so that a new default of the library changes nothing.
+    pq.write_table(
+        table.combine_chunks(),
+        buffer,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=True,
+        write_statistics=True,
+        row_group_size=1 << 20,
+    )
+    return buffer.getvalue()
 
 
 def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:

@@ -1,0 +1,12 @@
+//! Real packets on Linux interfaces, in user space. Elsewhere the crate is empty.
+//!
+//! [`direction`] decides, and has no clock and no I/O; [`socket`] has the packet sockets, and all that is unsafe; [`point`] joins them.
+
+#![cfg(target_os = "linux")]
+
+pub mod direction;
+pub mod events;
+pub mod frame;
+pub mod point;
+pub mod settings;
+mod socket;

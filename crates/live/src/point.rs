@@ -1,0 +1,256 @@
+//! A congestion point between two interfaces: sockets, a clock, and two directions.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use tailback_proto::units::Time;
+use tailback_proto::wire::{EtherType, Ethernet, Pfc};
+
+use crate::direction::{Counters, Direction, Output};
+use crate::events::Happened;
+use crate::settings::PointSettings;
+use crate::socket::{wait, PacketSocket, MAX_FRAME_BYTES};
+
+/// Frames read of an interface before the other has its turn.
+const BATCH: usize = 64;
+/// A sleep and its wake-up take some 15 us: below that it looks again at once.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(30);
+/// Most rows of the series; where there would be more, two become one.
+const MAX_BINS: usize = 4096;
+const FIRST_BIN: Time = Time::from_ms(1);
+
+/// What happened in a bin, of one direction.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[allow(missing_docs)] // named as what they are
+pub struct Bin {
+    pub tx_bytes: u64,
+    pub marked: u64,
+    pub dropped: u64,
+    pub most_queued_bytes: u64,
+}
+
+/// What the point has done.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)] // named as what they are
+pub struct Told<'a> {
+    pub elapsed_ps: u64,
+    pub interfaces: &'a [String; 2],
+    pub directions: [Counters; 2],
+    pub queued_bytes: [u64; 2],
+    /// Frames whose checksum was left to a NIC that there is not.
+    pub unfinished_checksums: u64,
+    /// How late frames left, of those that were forwarded: percentiles 50, 99 and 99.9, and the most, nanoseconds.
+    pub late_ns: [u64; 4],
+    pub happened: Vec<Happened>,
+    pub bin_ps: u64,
+    pub bins: &'a [Vec<Bin>; 2],
+}
+
+/// A congestion point.
+pub struct Point {
+    sockets: [PacketSocket; 2],
+    names: [String; 2],
+    directions: [Direction; 2],
+    begin: Instant,
+    late: Histogram<u64>,
+    unfinished: u64,
+    buffer: Vec<u8>,
+    bin: Time,
+    bins: [Vec<Bin>; 2],
+    before: [Counters; 2],
+}
+
+/// An interface that is gone, or may not be used.
+#[derive(Debug)]
+pub struct InterfaceError {
+    /// Which.
+    pub name: String,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl Point {
+    /// Between two interfaces; frames go on from now on, while [`Point::run`] runs.
+    ///
+    /// # Errors
+    /// One of them cannot be used.
+    pub fn new(names: [String; 2], settings: &PointSettings) -> Result<Point, InterfaceError> {
+        let open = |name: &String| {
+            PacketSocket::open(name).map_err(|error| InterfaceError { name: name.clone(), error })
+        };
+        let sockets = [open(&names[0])?, open(&names[1])?];
+        // What pauses the sender comes from the interface that it sends to.
+        let directions = [0, 1].map(|number| Direction::new(settings, number, sockets[number].mac));
+        Ok(Point {
+            sockets,
+            names,
+            directions,
+            begin: Instant::now(),
+            late: Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("the bounds are in order"),
+            unfinished: 0,
+            buffer: vec![0; MAX_FRAME_BYTES],
+            bin: FIRST_BIN,
+            bins: [Vec::new(), Vec::new()],
+            before: Default::default(),
+        })
+    }
+
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.begin.elapsed().as_nanos() * 1000).unwrap_or(u64::MAX))
+    }
+
+    /// Forwards for so long.
+    ///
+    /// # Errors
+    /// An interface is gone.
+    pub fn run(&mut self, span: Duration) -> Result<(), InterfaceError> {
+        let end = Instant::now() + span;
+        while Instant::now() < end {
+            let mut busy = false;
+            for number in 0..2 {
+                busy |= self.read(number)?;
+            }
+            let now = self.now();
+            for number in 0..2 {
+                self.directions[number].advance(now);
+                busy |= self.write(number)?;
+            }
+            self.count(now);
+            if busy {
+                continue;
+            }
+            let next = self.directions.iter().filter_map(Direction::next_timeout).min();
+            let left = end.saturating_duration_since(Instant::now());
+            let sleep =
+                next.map_or(left, |at| left.min(Duration::from_nanos(at.saturating_sub(now).ps() / 1000)));
+            if sleep > SHORTEST_SLEEP {
+                wait([&self.sockets[0], &self.sockets[1]], sleep - SHORTEST_SLEEP / 2);
+            }
+        }
+        for (direction, socket) in self.directions.iter_mut().zip(&self.sockets) {
+            direction.counters.dropped_unread += socket.take_drops();
+        }
+        Ok(())
+    }
+
+    fn failed(&self, number: usize, error: io::Error) -> InterfaceError {
+        InterfaceError { name: self.names[number].clone(), error }
+    }
+
+    fn read(&mut self, number: usize) -> Result<bool, InterfaceError> {
+        for _ in 0..BATCH {
+            let received = match self.sockets[number].receive(&mut self.buffer) {
+                Ok(Some(received)) => received,
+                Ok(None) => return Ok(false),
+                Err(error) => return Err(self.failed(number, error)),
+            };
+            let now = self.now();
+            let frame = &self.buffer[..received.length];
+            self.unfinished += received.unfinished as u64;
+            match Ethernet::parse(frame) {
+                // It pauses what is sent to where it comes from.
+                Ok((ethernet, _)) if ethernet.ether_type == EtherType::MAC_CONTROL => {
+                    if let Ok(pfc) = Pfc::parse(frame) {
+                        self.directions[1 - number].on_pause(now, &pfc);
+                    }
+                }
+                // Addresses that no bridge forwards (IEEE 802.1Q, table 8-1).
+                Ok((ethernet, _)) if is_link_local(ethernet.destination.0) => {}
+                Ok(_) => self.directions[number].on_frame(now, frame.to_vec()),
+                Err(_) => {}
+            }
+        }
+        Ok(true)
+    }
+
+    fn write(&mut self, number: usize) -> Result<bool, InterfaceError> {
+        let mut any = false;
+        while let Some(output) = self.directions[number].next_output() {
+            any = true;
+            let (to, frame, due) = match output {
+                Output::Forward(frame, due) => (1 - number, frame, Some(due)),
+                Output::Back(frame) => (number, frame, None),
+            };
+            match self.sockets[to].send(&frame) {
+                Ok(()) => {
+                    if let Some(due) = due {
+                        let late = self.now().saturating_sub(due).ps() / 1000;
+                        self.late.saturating_record(late.max(1));
+                    }
+                }
+                Err(error) => {
+                    let counters = &mut self.directions[number].counters;
+                    if due.is_some() {
+                        counters.tx_frames -= 1;
+                        counters.tx_bytes -= frame.len() as u64;
+                    }
+                    match error.raw_os_error() {
+                        Some(libc::EMSGSIZE) => counters.dropped_too_long += 1,
+                        Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => counters.dropped_send += 1,
+                        _ => return Err(self.failed(to, error)),
+                    }
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    fn count(&mut self, now: Time) {
+        while now.ps() / self.bin.ps() >= MAX_BINS as u64 {
+            self.bin = Time(self.bin.ps() * 2);
+            for bins in &mut self.bins {
+                *bins = bins.chunks(2).map(merged).collect();
+            }
+        }
+        let bin = (now.ps() / self.bin.ps()) as usize;
+        for (number, direction) in self.directions.iter().enumerate() {
+            let (c, before) = (&direction.counters, &mut self.before[number]);
+            let bins = &mut self.bins[number];
+            if bins.len() <= bin {
+                bins.resize(bin + 1, Bin::default());
+            }
+            let row = &mut bins[bin];
+            // A frame that could not be sent is taken back.
+            row.tx_bytes += c.tx_bytes.saturating_sub(before.tx_bytes);
+            row.marked += c.marked - before.marked;
+            row.dropped += c.dropped() - before.dropped();
+            row.most_queued_bytes = row.most_queued_bytes.max(direction.queued_bytes());
+            *before = *c;
+        }
+    }
+
+    /// What it has done.
+    pub fn told(&self) -> Told<'_> {
+        let at = |share| self.late.value_at_quantile(share);
+        Told {
+            elapsed_ps: self.now().ps(),
+            interfaces: &self.names,
+            directions: [0, 1].map(|number| self.directions[number].counters),
+            queued_bytes: [0, 1].map(|number| self.directions[number].queued_bytes()),
+            unfinished_checksums: self.unfinished,
+            late_ns: [at(0.5), at(0.99), at(0.999), self.late.max()],
+            happened: self
+                .directions
+                .iter()
+                .flat_map(|direction| direction.events.happened.clone())
+                .collect(),
+            bin_ps: self.bin.ps(),
+            bins: &self.bins,
+        }
+    }
+}
+
+fn is_link_local(address: [u8; 6]) -> bool {
+    address[..5] == [0x01, 0x80, 0xc2, 0x00, 0x00] && address[5] <= 0x0f
+}
+
+fn merged(pair: &[Bin]) -> Bin {
+    pair.iter().fold(Bin::default(), |sum, bin| Bin {
+        tx_bytes: sum.tx_bytes + bin.tx_bytes,
+        marked: sum.marked + bin.marked,
+        dropped: sum.dropped + bin.dropped,
+        most_queued_bytes: sum.most_queued_bytes.max(bin.most_queued_bytes),
+    })
+}

@@ -1,0 +1,66 @@
+//! What a congestion point is set by, with nothing left to decide. Times in picoseconds.
+
+use serde::Deserialize;
+use tailback_proto::units::{Rate, Time};
+
+use crate::events::EventSettings;
+
+/// A congestion point; both directions are alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PointSettings {
+    /// Rate of the emulated link.
+    pub rate_bps: u64,
+    /// Its delay.
+    pub delay_ps: u64,
+    /// Most bytes that wait for it, counted with what frames take on the wire.
+    pub buffer_bytes: u64,
+    /// Where it marks; none: it does not.
+    pub ecn: Option<EcnSettings>,
+    /// Where it pauses who sends to it; none: it does not.
+    pub pfc: Option<PfcSettings>,
+    /// Probability that a frame is lost.
+    pub loss: f64,
+    /// Of its random numbers.
+    pub seed: u64,
+    /// What it does to single packets.
+    pub events: Vec<EventSettings>,
+}
+
+/// Marking of RoCE switches: see [`tailback_proto::aqm::ecn::EcnThresholds`].
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EcnSettings {
+    /// Bytes up to which nothing is marked.
+    pub k_min_bytes: u64,
+    /// Bytes above which everything is.
+    pub k_max_bytes: u64,
+    /// Probability there.
+    pub p_max: f64,
+}
+
+/// Pauses by what waits.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PfcSettings {
+    /// Bytes from which on the sender is paused.
+    pub xoff_bytes: u64,
+    /// Bytes down to which it is.
+    pub xon_bytes: u64,
+    /// Which priority, 0 to 7.
+    pub priority: u8,
+    /// For how many quanta of 512 bit times at the emulated rate.
+    pub quanta: u16,
+}
+
+impl PointSettings {
+    /// The rate.
+    pub fn rate(&self) -> Rate {
+        Rate(self.rate_bps.max(1))
+    }
+
+    /// The delay.
+    pub fn delay(&self) -> Time {
+        Time(self.delay_ps)
+    }
+}

@@ -1,0 +1,39 @@
+//! A congestion point on real interfaces.
+
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use tailback_live::point::InterfaceError;
+use tailback_live::settings::PointSettings;
+
+/// A congestion point between two interfaces.
+#[pyclass]
+pub struct Point(tailback_live::point::Point);
+
+#[pymethods]
+impl Point {
+    /// ValueError where the settings are none; OSError, with the interface as its file, where one cannot be used.
+    #[new]
+    fn new(first: String, second: String, settings_json: &str) -> PyResult<Self> {
+        let settings: PointSettings =
+            serde_json::from_str(settings_json).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        tailback_live::point::Point::new([first, second], &settings).map(Point).map_err(interface_error)
+    }
+
+    /// Forwards for so many milliseconds, without the interpreter's lock. OSError: an interface is gone.
+    fn run(&mut self, py: Python<'_>, milliseconds: u64) -> PyResult<()> {
+        py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)
+    }
+
+    /// What it has done, as JSON.
+    fn told(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0.told()).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+}
+
+fn interface_error(error: InterfaceError) -> PyErr {
+    let text = error.error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default().to_owned();
+    PyOSError::new_err((error.error.raw_os_error().unwrap_or(0), words, error.name))
+}

@@ -1,0 +1,100 @@
+"""A congestion point for real packets, between two Linux interfaces."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tailback import signals
+from tailback.files.json import in_lines
+from tailback.files.out_folder import LAST, OutFolder, write_file
+from tailback.files.parquet import as_parquet
+from tailback.point.settings import PointSettings
+from tailback.scenario import Problem, ScenarioError
+from tailback.version import __version__
+
+STEP_MS = 200
+"""Time between two looks at Ctrl-C and the display."""
+
+Told = dict[str, Any]
+
+
+def run(
+    first: str,
+    second: str,
+    settings: PointSettings,
+    duration_ps: int | None = None,
+    show: Callable[[Told], None] | None = None,
+) -> Told:
+    """Forwards between two interfaces until the time is over, or a signal comes, and tells what it did.
+
+    Raises:
+        ScenarioError: an interface cannot be used; it is named in one line.
+        OSError: an interface has vanished; what was done until then is lost.
+    """
+    try:
+        from tailback._engine import Point
+    except ImportError:
+        text = "found another system, expected Linux: packet sockets are its own"
+        raise ScenarioError([Problem("tailback point", (), text)]) from None
+    try:
+        point = Point(first, second, settings.for_engine())
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        text = f"found {found}, expected an interface that may be read (CAP_NET_RAW)"
+        raise ScenarioError([Problem(str(error.filename), (), text)]) from None
+    end = None if duration_ps is None else time.monotonic() + duration_ps / 1e12
+    told: Told = json.loads(point.told())
+    with signals.noted() as seen:
+        while not seen and (end is None or time.monotonic() < end):
+            left = STEP_MS if end is None else min(STEP_MS, 1 + int(1e3 * max(0.0, end - time.monotonic())))
+            try:
+                point.run(left)
+            except OSError as error:
+                told = json.loads(point.told())
+                told["ended_by"] = f"{error.filename}: {(error.strerror or str(error)).lower()}"
+                return told
+            if show is not None:
+                show(json.loads(point.told()))
+    told = json.loads(point.told())
+    told["ended_by"] = None
+    return told
+
+
+def write(folder: OutFolder, settings: PointSettings, told: Told) -> None:
+    """Writes what was done: summary.json, series.parquet, events.json, point.yaml.
+
+    Raises:
+        OSError: it cannot be written; nothing of it is there then.
+    """
+
+    def fill(inside: Path) -> None:
+        write_file(inside / "point.yaml", settings.as_yaml().encode())
+        write_file(inside / "series.parquet", as_parquet(_series(told)))
+        write_file(inside / "events.json", in_lines({"happened": told["happened"]}).encode())
+        rest = {key: value for key, value in told.items() if key not in ("bins", "happened")}
+        summary = {"kind": "point", "tailback_version": __version__, **rest}
+        write_file(inside / LAST, in_lines(summary).encode())
+
+    folder.fill(fill)
+
+
+def _series(told: Told) -> pa.Table:
+    """A row a bin and direction."""
+    names = ("tx_bytes", "marked", "dropped", "most_queued_bytes")
+    rows = [
+        (at * told["bin_ps"], f"{told['interfaces'][number]} to {told['interfaces'][1 - number]}", one)
+        for number, bins in enumerate(told["bins"])
+        for at, one in enumerate(bins)
+    ]
+    columns: dict[str, Any] = {
+        "time_ps": pa.array([row[0] for row in rows], pa.int64()),
+        "direction": pa.array([row[1] for row in rows], pa.string()),
+        **{name: pa.array([row[2][name] for row in rows], pa.int64()) for name in names},
+    }
+    return pa.table(columns)
