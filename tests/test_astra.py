@@ -36,7 +36,9 @@ from astra_files import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tailback.astra.inputs import AstraOptions
+from tailback._engine import HpccSimulation
+from tailback.astra.inputs import AstraOptions, load_inputs
+from tailback.astra.setup import AstraSetup
 from tailback.cli import main
 from tailback.hpcc.tokens import InputError
 
@@ -396,6 +398,10 @@ def test_a_bad_trace_is_refused_in_a_line(tmp_path: Path, first: bytes, expected
         ({"all_reduce_implementation": ["ring", "ring"]}, "expected 1 to 1 algorithms, one a dimension"),
         ({"all_reduce_implementation": ["doubleBinaryTree"]}, "expected a power of two"),
         ({"all_reduce_implementation": ["halvingDoubling"]}, "expected a power of two"),
+        (
+            {"preferred_dataset_splits": 10**9},
+            "preferred-dataset-splits: expected less than or equal to 65536",
+        ),
         ({"preferred_dataset_splits": None}, "node 1: comm_size: expected preferred-dataset-splits"),
         ({"dims": (2, 2)}, "logical-dims: expected a host for each of 4 ranks: node 3 of the physical"),
         ({"dims": (2,), "groups": {"1": [0, 2]}}, "groups.json: 1: expected ranks below 2, found 2"),
@@ -456,6 +462,38 @@ def test_a_command_with_bad_input_writes_nothing(
     assert main(["astra", *FLAGS, "--out", "out"]) == 2
     assert "expected at most 2147483647 B" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_numbers_of_the_command_are_refused_in_a_line(tmp_path: Path) -> None:
+    options = write(tmp_path, [OK, OK])
+    with pytest.raises(InputError, match="--num-queues-per-dim: expected 1 to 1024, found 1000000000"):
+        tailback.run_astra(replace(options, num_queues_per_dim=10**9))
+    with pytest.raises(InputError, match="--injection-scale: expected 0 to 1000, found inf"):
+        tailback.run_astra(replace(options, injection_scale=math.inf))
+
+
+def test_a_trace_that_is_cut_anywhere_is_refused_or_whole(tmp_path: Path) -> None:
+    """And one with any byte another: a line, or a run."""
+    whole = trace(
+        node(1, COMPUTE, micros=1),
+        node(2, SEND, (1,), comm_dst=1, comm_size=10, comm_tag=7),
+        collective(3, ALL_REDUCE, 99, (2,), involved_dim=[True]),
+    )
+    setup = AstraSetup.of(load_inputs(write(tmp_path, [whole, OK])))
+    plans = json.dumps(setup.plan), json.dumps(setup.astra.plan())
+    other = [
+        whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
+        for at in range(len(whole))
+        for flip in (1, 128, 255)
+    ]
+    refused = []
+    for data in [whole[:at] for at in range(len(whole))] + other:
+        try:
+            HpccSimulation.of_astra(*plans, [data, OK])
+        except ValueError as error:
+            refused.append(str(error))
+    assert len(refused) > len(whole)
+    assert all(line.startswith(str(tmp_path)) and "\n" not in line for line in refused)
 
 
 def test_messages_that_follow_each_other_share_nothing(tmp_path: Path) -> None:

@@ -166,6 +166,19 @@ def test_wrong_words_are_a_line(
     assert err.count("\n") == 1
 
 
+def test_an_interrupt_says_how_to_go_on(
+    lab: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*design: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tailback.fitting.rounds.sweep", interrupted)
+        for words in (["measured.csv", "lab.yaml", "--free", FREE, "--out", "a"], ["--resume", "a"]):
+            assert cli.main(["fit", *words]) == 130
+            assert capsys.readouterr().err == "tailback: interrupted; tailback fit --resume a goes on\n"
+
+
 def test_without_scikit_learn_it_says_what_to_install(
     lab: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

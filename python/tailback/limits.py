@@ -85,6 +85,14 @@ MAX_LINKS = _limit(
 HPCC_NODES = _limit(
     _NETWORK, "Nodes of a topology.txt", 65_536, "nodes", "addresses there are 11.(id / 256).(id % 256).1"
 )
+ASTRA_CHUNKS = _limit(
+    _NETWORK,
+    "Chunks of a collective (preferred-dataset-splits)",
+    65_536,
+    "chunks",
+    "64 is many; each is held",
+)
+ASTRA_QUEUES = _limit(_NETWORK, "Queues of a dimension (--num-queues-per-dim)", 1024, "queues", "4 is many")
 HPCC_RATES = _limit(
     _NETWORK, "Different rates in a topology.txt", 256, "rates", "the engine has a table of times for each"
 )

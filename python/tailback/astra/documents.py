@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tailback.hpcc.tokens import InputError
-from tailback.limits import HPCC_NODES
+from tailback.limits import ASTRA_CHUNKS, HPCC_NODES
 from tailback.scenario.errors import found, plain
 
 _ALGORITHMS = {
@@ -59,7 +59,7 @@ class System(BaseModel):
     collective_optimization: Literal["baseline", "localBWAware"] = "baseline"
     endpoint_delay: int = Field(10, ge=0, lt=2**31)
     active_chunks_per_dimension: int = Field(1, ge=1, lt=2**31)
-    preferred_dataset_splits: int = Field(0, ge=0, lt=2**31)
+    preferred_dataset_splits: int = Field(0, ge=0, le=ASTRA_CHUNKS)
     local_mem_bw: float = Field(0.0, ge=0)
     peak_perf: float = Field(0.0, ge=0)
     roofline_enabled: _Flag = False

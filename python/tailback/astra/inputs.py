@@ -21,11 +21,12 @@ from tailback.hpcc.inputs import CONFIG, HpccInputs, load_network
 from tailback.hpcc.keys import ASTRA_SIM
 from tailback.hpcc.plan import LATEST_END_S, network_warnings
 from tailback.hpcc.tokens import InputError, named, read_bytes
-from tailback.limits import ASTRA_JSON_BYTES, ASTRA_TRACE_BYTES
+from tailback.limits import ASTRA_JSON_BYTES, ASTRA_QUEUES, ASTRA_TRACE_BYTES
 from tailback.scenario.show import INPUTS
 
 SETTINGS = "astra.json"
 """The options of the command line, as the folder of a result keeps them."""
+MOST_SCALE = 1000
 SYSTEM, LOGICAL, GROUPS, TRACES = "system.json", "logical.json", "groups.json", f"{INPUTS}/w"
 
 
@@ -118,8 +119,12 @@ def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
         groups = read_groups(named(options.comm_group), texts[GROUPS], ranks)
     if options.remote_memory is not None:
         check_memory(named(options.remote_memory), _text(options.remote_memory))
-    if options.num_queues_per_dim < 1 or not 0 <= options.injection_scale < 1e6:
-        raise InputError("--num-queues-per-dim, --injection-scale", "expected at least 1, and 0 to 1,000,000")
+    if not 1 <= options.num_queues_per_dim <= ASTRA_QUEUES:
+        text = f"expected 1 to {ASTRA_QUEUES}, found {options.num_queues_per_dim}"
+        raise InputError("--num-queues-per-dim", text)
+    if not 0 <= options.injection_scale <= MOST_SCALE:
+        text = f"expected 0 to {MOST_SCALE}, found {options.injection_scale}"
+        raise InputError("--injection-scale", text)
     names = [f"{named(options.workload)}.{rank}.et" for rank in range(ranks)]
     traces = [
         read_bytes(Path(f"{os.fspath(options.workload)}.{rank}.et"), ASTRA_TRACE_BYTES, names[rank])

@@ -45,10 +45,10 @@ def astra(
         typer.Option("--remote-memory-configuration", metavar="JSON", help="Only NO_MEMORY_EXPANSION."),
     ] = None,
     num_queues_per_dim: Annotated[
-        int, typer.Option("--num-queues-per-dim", min=1, help="Queues of a dimension.")
+        int, typer.Option("--num-queues-per-dim", help="Queues of a dimension.")
     ] = 1,
     injection_scale: Annotated[
-        float, typer.Option("--injection-scale", min=0, help="Factor of the endpoint delay.")
+        float, typer.Option("--injection-scale", help="Factor of the endpoint delay.")
     ] = 1.0,
     native: Annotated[
         bool, typer.Option("--native", help="Tailback's own models of NICs and switches; no fct.txt.")

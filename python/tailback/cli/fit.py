@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,25 +97,31 @@ def fit_(
             fields["free"] = _by_path("--free", free, "PATH=LOW..HIGH")
         if sets:
             fields["set"] = _by_path("--set", sets, "PATH=VALUE")
-        place = resume
-        try:
-            with growing(quiet or as_json) as progress:
-                if resume is not None:
+        with growing(quiet or as_json) as progress:
+            if resume is not None:
+                place = resume
+                with _going_on(place):
                     result = fit(
                         measured, out=resume, resume=True, jobs=jobs, on=on, progress=progress, **fields
                     )
-                elif measured is None:
-                    raise typer.BadParameter("expected MEASURED or --resume")
-                else:
-                    asked = read_fit(measured, fields)
-                    with result_folder(out, asked.name) as folder:
-                        place = folder.given
-                        result = fit(asked, out=folder, jobs=jobs, on=on, progress=progress)
-        except FitInterrupted:
-            typer.echo(f"tailback: interrupted; tailback fit --resume {place} goes on", err=True)
-            raise typer.Exit(signals.status()) from None
-    assert place is not None
+            elif measured is None:
+                raise typer.BadParameter("expected MEASURED or --resume")
+            else:
+                asked = read_fit(measured, fields)
+                with result_folder(out, asked.name) as folder, _going_on(folder.given):
+                    place = folder.given
+                    result = fit(asked, out=folder, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, quiet, as_json))
+
+
+@contextmanager
+def _going_on(folder: Path) -> Iterator[None]:
+    """Says, at an interrupt, how to go on from there."""
+    try:
+        yield
+    except FitInterrupted:
+        typer.echo(f"tailback: interrupted; tailback fit --resume {folder} goes on", err=True)
+        raise typer.Exit(signals.status()) from None
 
 
 def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:

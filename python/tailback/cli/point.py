@@ -43,7 +43,7 @@ def point(
     first: Annotated[str, typer.Argument(metavar="A", help="An interface: eth1, or NAMESPACE/veth1.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The other.")],
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Rate, buffer, marking, events: YAML.")
+        Path | None, typer.Argument(metavar="FILE", help="Rate, buffer, marking, events: YAML.")
     ] = None,
     sets: Annotated[
         list[str] | None,

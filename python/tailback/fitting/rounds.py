@@ -6,8 +6,8 @@ import importlib.util
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def fit(
     if importlib.util.find_spec("sklearn") is None:
         text = "found no scikit-learn, expected it: pip install 'tailback[fit]'"
         raise ScenarioError([Problem("fit", (), text)])
-    with ExitStack() as stack:
+    with ExitStack() as stack, _interrupts():
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
@@ -146,6 +146,15 @@ def _run(
     if result.interrupted:
         raise FitInterrupted
     return result
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """An interrupt between runs is one of the fit, too."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise FitInterrupted from interrupt
 
 
 def _first(asked: Fit) -> dict[str, Any]:
