@@ -89,11 +89,17 @@ def in_a_run(model: Model, points: Array, seeds: int, rng: np.random.Generator) 
     return np.asarray(model(points)[:, :, None] + noise * (0.5 + points[:, :1, None]))
 
 
-def emulated(asked: Fit, model: Model, rng: np.random.Generator, count: int = 24) -> Emulated:
+def emulated(
+    asked: Fit, model: Model, rng: np.random.Generator, count: int = 24, alike: bool = False
+) -> Emulated:
+    """With `alike`, a seed does the same to all points, as common random numbers do."""
     from scipy.stats import qmc
 
     points = qmc.LatinHypercube(len(asked.free), rng=np.random.default_rng(1)).random(count)
     values = in_a_run(model, points, 4, rng)
+    if alike:
+        moved = in_a_run(model, points[:1], 4, rng) - model(points[:1])[:, :, None]
+        values = model(points)[:, :, None] + moved * (0.5 + points[:, :1, None]) / (0.5 + points[0, 0])
     outputs = [one.output for one in asked.observed]
     return emulate(points, {output: values[:, index] for index, output in enumerate(outputs)}, outputs)
 
@@ -125,6 +131,24 @@ def test_intervals_hold_the_truth_as_often_as_they_say(unknowns: int) -> None:
         held += [
             low <= truth[i] <= high for i, (low, high) in enumerate(map(found.interval, range(unknowns)))
         ]
+    assert 0.85 <= np.mean(held) <= 0.95
+
+
+def test_what_seeds_do_to_all_points_alike_does_not_go_away_with_points() -> None:
+    """Where the lab's figures are means over many runs, the few seeds of the fit are what is not exact."""
+    rng = np.random.default_rng(1)
+    asked = asked_of(1)
+    held = []
+    for _ in range(50):
+        runs = emulated(asked, smooth, rng, 12, alike=True)
+        truth = rng.random(1)
+        values = smooth(truth[None])[0]
+        observed = [
+            one._replace(value=float(value), tolerance=0.005, runs=1000)
+            for one, value in zip(asked.observed, values, strict=True)
+        ]
+        low, high = posterior(log_likelihood(runs, observed[:1]), 1).interval(0)
+        held.append(low <= truth[0] <= high)
     assert 0.85 <= np.mean(held) <= 0.95
 
 
@@ -237,7 +261,7 @@ def lab(truth: list[str]) -> dict[str, Any]:
                 "tolerance": 0.1,
                 "runs": 12,
             },
-            {"measure": "retransmitted_share", "value": lost * 100, "unit": "%", "tolerance": 1, "runs": 12},
+            {"measure": "retransmitted_share", "value": lost * 100, "unit": "%", "tolerance": 5, "runs": 12},
             {
                 "measure": "fct.all.fct_s.p50",
                 "value": busy * 1e6,

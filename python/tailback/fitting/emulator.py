@@ -41,7 +41,9 @@ class Emulator:
         scale = float(np.abs(self.means).max()) or 1.0
         self.flat: bool = bool(np.ptp(self.means) <= _FLAT * scale)
         """Whether no free setting makes a difference to it."""
-        noise = self.noise_at(self._points) / counts
+        alike = _alike(values, self.noise_at(self._points))
+        self._common = alike / values.shape[1] * _of_few(values.shape[1])
+        noise = (1 - alike) * self.noise_at(self._points) / counts
         self._flat_variance = float(noise.mean() / len(noise))
         self._process = None if self.flat else _process(self._points, self.means, noise)
 
@@ -61,6 +63,14 @@ class Emulator:
         everywhere = float(self._spread.sum()) / freedom if freedom else 0.0
         return np.asarray((near @ self._spread + _OF_ALL * everywhere) / (near @ self._freedom + _OF_ALL))
 
+    def around(self, points: Array, runs: int) -> Array:
+        """The variance of a mean over so many runs around what `at` gives.
+
+        All points have the same seeds: what these do to all of them alike stays in every mean of the
+        emulator, however many points there are.
+        """
+        return np.asarray(self.noise_at(points) * (1 / runs + self._common))
+
     def left_out(self) -> float:
         """The root of the mean square by which it misses a point that was left out (Rasmussen, Williams,
         5.4.2): how far it can be relied on.
@@ -72,6 +82,26 @@ class Emulator:
         inverse = cho_solve((self._process.L_, True), np.eye(len(self.means)))
         missed = inverse @ self._process.y_train_ / np.diag(inverse)
         return float(np.sqrt(np.mean(missed**2)) * self._process._y_train_std)
+
+
+def _alike(values: Array, noise: Array) -> float:
+    """The share of the noise that a seed makes at all points alike: the variance of its mean over points."""
+    usable = np.isfinite(values).all(axis=1) & (noise > 0)
+    count, seeds = int(usable.sum()), values.shape[1]
+    if count < 2 or seeds < 2:
+        return 1.0
+    away = values[usable] - values[usable].mean(axis=1, keepdims=True)
+    of_seeds = (away / np.sqrt(noise[usable])[:, None]).mean(axis=0)
+    # Of points that have nothing in common the mean still has the variance of 1 / count.
+    common = float((of_seeds**2).sum()) / (seeds - 1) - 1 / count
+    return float(np.clip(common / (1 - 1 / count), 0.0, 1.0))
+
+
+def _of_few(seeds: int) -> float:
+    """What makes the 90 % interval of a normal distribution as wide as Student's of so many values."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(stdtrit(max(1, seeds - 1), 0.95) / ndtri(0.95)) ** 2
 
 
 def _process(points: Array, means: Array, variances: Array) -> Any:

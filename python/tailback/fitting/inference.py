@@ -144,7 +144,7 @@ def _answers(observed: Sequence[Observed], emulated: Emulated, found: Posterior,
     for one in observed:
         emulator = emulated.emulators[one.output]
         means, variances = emulator.at(found.points)
-        variances = variances + emulator.noise_at(found.points) / one.runs
+        variances = variances + emulator.around(found.points, one.runs)
         low, high = _mixed_interval(means, variances, found.weights)
         lowest, highest = _mixed_interval(means, variances + one.tolerance**2, found.weights)
         at_best = float(emulator.at(best[None])[0][0])

@@ -46,7 +46,7 @@ def next_measures(emulated: Emulated, found: Posterior, observed: Sequence[Obser
             continue
         mean, variance = emulator.at(points)
         tolerance = relative * float(np.abs(mean).mean())
-        variance = variance + emulator.noise_at(points) + tolerance**2
+        variance = variance + emulator.around(points, 1) + tolerance**2
         if variance.min() > 0:
             each = _reductions(points, mean, variance)
             before = points.var(axis=0)

@@ -35,14 +35,15 @@ def log_likelihood(emulated: Emulated, observed: Sequence[Observed]) -> LogLikel
     """Of the observations, as a function of points (rows)."""
     outputs = [one.output for one in observed]
     correlation = emulated.correlation_of(outputs)
-    runs = np.array([one.runs for one in observed])
+    runs = [one.runs for one in observed]
     values = np.array([one.value for one in observed])
     tolerances = np.array([one.tolerance for one in observed])
 
     def some(points: Array) -> Array:
         emulators = [emulated.emulators[output] for output in outputs]
         said = [emulator.at(points) for emulator in emulators]
-        noise = np.sqrt(np.stack([emulator.noise_at(points) for emulator in emulators], axis=1) / runs)
+        around = [emulator.around(points, count) for emulator, count in zip(emulators, runs, strict=True)]
+        noise = np.sqrt(np.stack(around, axis=1))
         missed = (values - np.stack([mean for mean, _ in said], axis=1)) / tolerances
         # In tolerances, so that outputs of any size can stand in one matrix.
         variance = np.stack([variance for _, variance in said], axis=1) / tolerances**2
