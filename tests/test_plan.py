@@ -148,7 +148,7 @@ def test_everything_set() -> None:
         "flows": {"items": [], "congestion": [], "list": []},
         "memory_loads": [],
         "link_events": [],
-        "record": {"max_bins": 64, "qps": 5},
+        "record": {"max_bins": 64, "qps": 5, "queues": None},
     }
 
 

@@ -101,6 +101,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     fault = {
         "kind": "lossless_drop",
         "where": "sw0:h3/pg3",
+        "node": "sw0",
+        "peer": "h3",
         "text": "3 packets did not fit; 61 KB would have done",
     }
     partial = made_up(False, always_dropping=True, complete=False, bins=1400, faults=[fault])

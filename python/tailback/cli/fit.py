@@ -83,7 +83,7 @@ def fit_(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Infer settings that a lab does not tell from what it measured, and predict the rest.
+    """Infer settings from what a lab measured, and predict the rest.
 
     What the fit has seen is calibrated, what it has not is predicted. It says which unknowns the observations
     identify, and what to measure next. Without --out the folder is runs/NAME-fit-TIME.

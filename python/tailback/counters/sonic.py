@@ -78,13 +78,14 @@ def _by_priority(
 
 
 def _queue_watermarks(result: Recorded, ports: Sequence[str]) -> str:
-    """From the time series: a queue without one was empty, where all queues of switches have series."""
+    """From the time series: a queue without one was empty, if all queues of switches were recorded."""
     rows = []
     for port in ports:
         row = [_interface(port)]
         for priority in PRIORITIES:
-            found = result.bins.values(f"{port}/tc{priority}", "queue_max_bytes")
-            row.append(str(int(found.max())) if result.records_queues else UNKNOWN)
+            queue = f"{port}/tc{priority}"
+            known = result.records_all or result.bins.has(queue, "queue_max_bytes")
+            row.append(str(int(result.bins.values(queue, "queue_max_bytes").max())) if known else UNKNOWN)
         rows.append(row)
     return _table(["Port", *(f"UC{priority}" for priority in PRIORITIES)], rows)
 

@@ -1,0 +1,183 @@
+"""What a tuning found: its trials, the settings chosen, and what they gain."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tailback import text
+from tailback.sweeps.points import in_words, number_of
+from tailback.tuning.commands import commands
+from tailback.tuning.design import TuneDesign
+from tailback.tuning.judged import Gain, Judged
+from tailback.tuning.trials import Trial, best, cost, front
+
+ALIKE = 0.01
+"""Costs that far apart are told as alike: less than what two seeds tell apart."""
+
+
+class Tuned(NamedTuple):
+    """Settings that were chosen: a trial, and what it was judged to gain."""
+
+    trial: Trial
+    judged: Judged | None
+
+    @property
+    def set_lines(self) -> list[str]:
+        """As options of `tailback run`."""
+        return [f"--set {path}={value}" for path, value in self.trial.point.items()]
+
+    @property
+    def commands(self) -> list[str]:
+        """As commands of a real fabric, see `tailback.tuning.commands`."""
+        return commands(self.trial.point)
+
+
+class Tuning:
+    """What it found: its `trials`, the `importance` of each setting by objective, and `judged` settings."""
+
+    def __init__(
+        self,
+        design: TuneDesign,
+        trials: list[Trial],
+        importance: list[dict[str, float]],
+        judged: list[Judged],
+        interrupted: bool,
+    ) -> None:
+        """See `tailback.tune`."""
+        self.design = design
+        self.trials = trials
+        self.importance = importance
+        self.judged = judged
+        self.interrupted = interrupted
+
+    @property
+    def complete(self) -> bool:
+        """Whether the search came to its end, and its settings were judged."""
+        return not self.interrupted
+
+    @property
+    def best(self) -> Tuned | None:
+        """The settings of the least cost that keep to all constraints; None when no trial's do."""
+        found = best(self.design, self.trials)
+        return None if found is None else Tuned(found, self._judged_of(found))
+
+    @property
+    def front(self) -> list[Tuned]:
+        """With `pareto`, the settings that no others beat in all objectives."""
+        if not self.design.pareto:
+            return []
+        every = sorted(front(self.trials), key=lambda one: one.costs)
+        return [Tuned(one, self._judged_of(one)) for one in every]
+
+    @property
+    def gains(self) -> list[Gain]:
+        """All that was judged."""
+        return [gain for one in self.judged for gain in one.gains]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """A row a trial: number, state, message, settings, the cost of each objective (below 0 is better) and
+        of all together, and whether it keeps to all constraints.
+        """
+        columns: dict[str, tuple[pa.DataType, list[Any]]] = {
+            "trial": (pa.int32(), [one.number for one in self.trials]),
+            "state": (pa.string(), [one.state for one in self.trials]),
+            "message": (pa.string(), [one.message for one in self.trials]),
+        }
+        for path in self.design.tune:
+            columns[path] = (pa.string(), [one.point.get(path) for one in self.trials])
+        for index, shown in enumerate(self.design.shown()):
+            costs = [one.costs[index] if one.costs else None for one in self.trials]
+            columns[f"cost of {shown.label}"] = (pa.float64(), costs)
+        whole = [cost(self.design, one.costs) if one.costs else None for one in self.trials]
+        columns["cost"] = (pa.float64(), whole)
+        columns["feasible"] = (pa.bool_(), [one.feasible for one in self.trials])
+        return pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
+
+    def lines(self) -> list[str]:
+        """What it came to: the settings, what they gain where no trial looked, and which of them matter."""
+        chosen = self.front or ([self.best] if self.best else [])
+        if not chosen:
+            return [f"No settings of {text.plural(len(self.trials), 'trial')} keep to all constraints."]
+        found = []
+        for one in chosen:
+            found.append(f"Trial {one.trial.number}: {in_words(one.trial.point)}")
+            if one.judged is None:
+                found.append("  not judged")
+                continue
+            for seen in (True, False):
+                of = [gain for gain in one.judged.gains if gain.tuned_on == seen]
+                if of:
+                    found.append("  other seeds:" if seen else "  other workloads:")
+                found += [f"    {gain.in_words}" for gain in of]
+            found += [f"  It misses {miss} there." for miss in one.judged.misses]
+        found += [*self.alike_lines(), *self.importance_lines()]
+        return found
+
+    def alike_lines(self) -> list[str]:
+        """How wide the best is: what the settings of trials that cost hardly more reach over."""
+        found = best(self.design, self.trials)
+        if found is None or self.design.pareto:
+            return []
+        most = cost(self.design, found.costs) + ALIKE
+        alike = [one for one in self.trials if one.feasible and cost(self.design, one.costs) <= most]
+        if len(alike) < 2:
+            return []
+        reach = []
+        for path in self.design.tune:
+            values = sorted({one.point[path] for one in alike}, key=lambda text: str(number_of(text)))
+            if all(not isinstance(number_of(value), str) for value in values):
+                values.sort(key=lambda text: float(number_of(text)))
+                values = [" to ".join(dict.fromkeys((values[0], values[-1])))]
+            reach.append(f"{path} {' or '.join(values)}")
+        trials = text.plural(len(alike), "trial")
+        return [f"{trials} are within {100 * ALIKE:g} points of the best: {', '.join(reach)}."]
+
+    def importance_lines(self) -> list[str]:
+        """Which settings matter, one line an objective."""
+        labels = [one.label for one in self.design.shown()] if self.design.pareto else ["the objective"]
+        return [
+            f"What matters to {label}: "
+            + ", ".join(f"{path} {text.share(share)}" for path, share in shares.items())
+            for label, shares in zip(labels, self.importance, strict=True)
+            if shares
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """For programs."""
+        chosen = self.front or ([self.best] if self.best else [])
+        return {
+            "complete": self.complete,
+            "trials": len(self.trials),
+            "chosen": [
+                {
+                    "trial": one.trial.number,
+                    "settings": one.trial.point,
+                    "misses": one.judged.misses if one.judged else None,
+                    "gains": [_gain(gain) for gain in one.judged.gains] if one.judged else [],
+                    "commands": one.commands,
+                }
+                for one in chosen
+            ],
+            "importance": self.importance,
+        }
+
+    def _judged_of(self, trial: Trial) -> Judged | None:
+        return next((one for one in self.judged if one.trial == trial.number), None)
+
+
+def _gain(gain: Gain) -> dict[str, Any]:
+    return {
+        "measure": gain.shown.label,
+        "unit": gain.shown.unit,
+        "workload": gain.workload,
+        "tuned_on": gain.tuned_on,
+        "verdict": gain.verdict,
+        "before": gain.before.mean,
+        "after": gain.after.mean,
+        "difference": list(gain.difference[:3]),
+        "seeds": gain.difference.seeds,
+    }
