@@ -22,7 +22,7 @@ def remembered(
     values: WeakKeyDictionary[Recorded, dict[Hashable, Any]] = WeakKeyDictionary()
 
     @wraps(function)
-    def remembering(result: Recorded, *args: Given.args, **more: Given.kwargs) -> Value:
+    def remembering(result: Recorded, /, *args: Given.args, **more: Given.kwargs) -> Value:
         known = values.setdefault(result, {})
         asked = (args, *more.items())
         if asked not in known:
