@@ -16,7 +16,6 @@ from typing import Any
 
 from tailback.scenario import Problem, ScenarioError
 
-
 _FLAT = {"s3", "gs", "abfs", "memory"}
 """Storage of objects, which has no folders; to make one there would make a bucket of a name that is wrong."""
 
