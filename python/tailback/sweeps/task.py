@@ -6,16 +6,28 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from tailback import library
 from tailback.executors import tell
+from tailback.files import FileRefusedError, read_file
+from tailback.limits import SCENARIO_BYTES
 from tailback.running import run_checked
 from tailback.scenario import Scenario, load
+from tailback.scenario.build import with_seed
 from tailback.sweeps.shown import Shown
 from tailback.version import build
 
 _REPORT_S = 0.25
 """Time between two reports of a run's progress."""
+_KEPT = 64
+"""Scenarios that a worker keeps in mind: a few megabytes in all."""
+
+_read: dict[str, tuple[bytes | None, Scenario]] = {}
+"""By their digests, with the content of their file. Another seed of the same is checked only for what a seed
+may change.
+"""
 
 
 class Changed(RuntimeError):  # noqa: N818  it is what was found
@@ -79,9 +91,7 @@ def carry_out(task: Task) -> Done:
             last = time.monotonic()
             tell((task.key, state.time_ps / duration))
 
-    checked = load(task.scenario, sets=task.sets, seed=task.seed)
-    if digest_of(checked) != task.digest:
-        raise Changed("the scenario, or tailback itself, has changed since the sweep began")
+    checked = _checked(task)
     duration = checked.run.duration
     result = run_checked(checked, None, step)
     values = {one.label: one.of(result) for one in task.measures}
@@ -93,3 +103,29 @@ def carry_out(task: Task) -> Done:
         time.thread_time() - cpu,
         result.cpu_s,
     )
+
+
+def _checked(task: Task) -> Scenario:
+    """The scenario of a task, read and checked, or as it was for another seed."""
+    content = _content(task.scenario)
+    before = _read.get(task.digest)
+    if before is not None and before[0] == content:
+        return with_seed(before[1], task.seed)
+    scenario = load(task.scenario, sets=task.sets, seed=task.seed)
+    if digest_of(scenario) != task.digest:
+        raise Changed("the scenario, or tailback itself, has changed since the sweep began")
+    if not (scenario.inputs or scenario.own_controllers):  # they may be large, and may keep something
+        if len(_read) >= _KEPT:
+            _read.clear()
+        _read[task.digest] = (content, scenario)
+    return scenario
+
+
+def _content(scenario: str | Mapping[str, Any]) -> bytes | None:
+    """Of a scenario's file; None where it is in none, or in none that can be read."""
+    if not isinstance(scenario, str) or scenario in library.names():
+        return None
+    try:
+        return read_file(Path(scenario), SCENARIO_BYTES)
+    except (OSError, ValueError, FileRefusedError):
+        return None
