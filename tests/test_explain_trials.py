@@ -52,6 +52,8 @@ def test_gains_are_those_of_runs_with_the_stage_doubled() -> None:
     assert verdict.candidates[0].gain == pytest.approx(by_hand, abs=0.02)
     assert by_hand > 0.5
     said = page(verdict)
+    assert result.explain() == said
+    assert result.explain(tries=False) == page(explain(result))
     assert said.sure.startswith("Sure: it was tried")
     assert "gave" in said.reasons[-1]
     assert any(figure.name.startswith("tried: ") for figure in said.evidence)
