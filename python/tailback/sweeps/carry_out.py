@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tailback import signals
 from tailback.files.out_folder import OutFolder, replace_file
+from tailback.files.storage import Storage
 from tailback.running import claimed
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.sweeps.design import Design, canonical, read_design
@@ -79,7 +81,7 @@ def sweep(
 
     Raises:
         ScenarioError: the sweep, or `out`, cannot be used, or no point is possible; nothing was run then.
-        OSError: `out` could not be written; the journal has what was complete.
+        OSError: `out`, or the storage of `store`, could not be written; the journal has what was complete.
     """
     with ExitStack() as stack:
         begun = None
@@ -95,6 +97,9 @@ def sweep(
             from tailback.executors.ray import RayTasks
 
             executor = stack.enter_context(RayTasks(on))
+        storage = None if asked.store is None else Storage(asked.store)
+        if storage is not None:
+            storage.try_out()
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
@@ -104,6 +109,11 @@ def sweep(
         if folder is not None:
             with signals.noted():
                 result.write(folder)
+        if storage is not None:
+            with tempfile.TemporaryDirectory() as name, signals.noted():
+                result.write(Path(name))
+                storage.put(DESIGN, (canonical(asked) + "\n").encode())
+                storage.put_folder("", Path(name))
     return result
 
 
@@ -206,8 +216,8 @@ def _tasks(
     shown = tuple(design.shown())
     for seed in planned.seeds:
         for number, (point, digest) in enumerate(zip(planned.points, planned.digests, strict=True)):
-            kept = design.keep and folder is not None
-            place = str(folder / "folders" / f"point-{number}" / f"seed-{seed}") if kept and folder else None
+            root = design.store or folder
+            place = f"{root}/folders/point-{number}/seed-{seed}" if design.keep and root else None
             sets = tuple(_sets(design, point))
             yield (
                 (number, seed),

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from tailback import signals
-from tailback.executors import Processes, WorkerLost
+from tailback.executors import Processes, WorkerLost, end
 from tailback.sweeps.journal import Journal, Row
 from tailback.sweeps.task import Done, Task, carry_out
 
@@ -82,11 +82,7 @@ class Runs(Generic[Place]):
         if self._pool is None:
             return
         with signals.noted():
-            kill: Callable[[], None] | None = getattr(self._pool, "kill", None)
-            if kill is not None:
-                kill()
-            else:
-                self._pool.shutdown(wait=False, cancel_futures=True)
+            end(self._pool)
 
 
 def _row(task: Task, future: Future[Done]) -> Row:
