@@ -72,7 +72,7 @@ def test_storage_that_fails_later_loses_nothing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(MemoryFileSystem, "put_file", failing)
     with pytest.raises(OSError, match="the quota is used up") as failed:
         sweep(design, out=tmp_path / "x", executor=Threads(1))
-    assert str(failed.value.filename).startswith("memory://later/folders/point-0/seed-3/")
+    assert failed.value.filename == "memory://later/folders/point-0/seed-3"
     before = (tmp_path / "x" / "journal.jsonl").read_text().splitlines()
     assert [json.loads(line)["status"] for line in before] == ["done", "done"]
     monkeypatch.setattr(MemoryFileSystem, "put_file", put)

@@ -85,15 +85,18 @@ class Storage:
         Raises:
             OSError: one cannot be written.
         """
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                below = file.relative_to(folder).as_posix()
-                with self._writing(f"{name}/{below}" if name else below) as path:
-                    self._files.put_file(str(file), path)
+        here = sorted(file for file in folder.rglob("*") if file.is_file())
+        below = [file.relative_to(folder).as_posix() for file in here]
+        with self._writing(name) as path:
+            if not self._flat:
+                for parent in {file.rpartition("/")[0] for file in below}:
+                    self._files.makedirs(f"{path}/{parent}", exist_ok=True)
+            # Many at a time where the storage can: each alone may take a tenth of a second.
+            self._files.put([str(file) for file in here], [f"{path}/{file}" for file in below])
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[str]:
-        path = f"{self._root}/{name}"
+        path = f"{self._root}/{name}" if name else self._root
         try:
             if not self._flat:
                 self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
