@@ -316,7 +316,8 @@ def _candidate(
     if choice.kind == FAILED:
         where = ", ".join("-".join(sorted(link)) for link in faults.down(verdict.seen))
     if choice.kind == "loss":
-        where = ":".join(max(verdict.seen.through, key=lambda port: verdict.seen.port_total(port, "dropped")))
+        most = max(verdict.seen.through, key=lambda port: verdict.seen.port_total(port, "dropped"))
+        where = ":".join(most)
     stage = stages[0] if stages else Observation(choice.kind, where, 0.0, False)
     members = [Candidate(one) for one in stages]
     return Candidate(stage, gain, group=choice.group, members=members)
