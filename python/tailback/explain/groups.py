@@ -16,7 +16,7 @@ from tailback.explain.stages import Stage
 HOSTS = "hosts"
 """The tier of the links that lead to hosts."""
 AT_SENDERS = ("window", "reads", "throttle")
-EVERYWHERE = ("loss", "headroom", "drops", "buffer", "failed link")
+EVERYWHERE = ("loss", "headroom", "buffer", "failed link")
 Place = tuple[str, frozenset[str]]
 """Kind of a stage and where it is: of a link both ends, as it is faster both ways."""
 

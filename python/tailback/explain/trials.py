@@ -49,7 +49,7 @@ WORK = 0.95
 TWICE = 1.0
 """Twice the capacity carries twice as much at most. A doubling that gives more ended timeouts or moved
 interrupts, and another may have done the same: what gives twice is worth as much."""
-BROKEN = (FAILED, "loss", "headroom", "drops")
+BROKEN = (FAILED, "loss", "headroom")
 """An end to what is broken may give any gain."""
 AS_GOOD = 0.9
 """What counters point to stays the answer if it gives this part of the best."""
@@ -302,7 +302,7 @@ def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Stage, list[Observa
     if plan["link_events"]:
         found.append(_Choice(FAILED, "all", lambda one: {**one, "link_events": []}))
     if plan["switches"] or any(link["loss"] for link in plan["links"]):
-        lost = "drops" if verdict.seen.sent_again else "buffer"
+        lost = "loss" if verdict.seen.sent_again else "buffer"
         kind = next((kind for kind in ("headroom", "loss") if (kind, "all") in observed), lost)
         found.append(_Choice(kind, "all", lossless))
     return found
@@ -315,6 +315,9 @@ def _candidate(
     where = next(iter(choice.singles), "")
     if choice.kind == FAILED:
         where = ", ".join("-".join(sorted(link)) for link in faults.down(verdict.seen))
+    if choice.kind == "loss":
+        most = max(verdict.seen.through, key=lambda port: verdict.seen.port_total(port, "dropped"))
+        where = ":".join(most)
     stage = stages[0] if stages else Observation(choice.kind, where, 0.0, False)
     members = [Candidate(one) for one in stages]
     return Candidate(stage, gain, group=choice.group, members=members)

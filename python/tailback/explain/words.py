@@ -129,7 +129,7 @@ KINDS = {
         "switch.pfc.headroom: auto, or a smaller xoff (host.path.receive_buffer for a NIC)",
     ),
     "drops": Kind(
-        "what switches drop",
+        "what switches drop, most at {where}",
         "Buffers are full, and packets are dropped and sent again.",
         "larger buffers (switch.buffer), PFC (switch.lossless), or less that comes at once: lower ECN "
         "thresholds (switch.ecn), smaller windows (traffic: depth)",
@@ -166,6 +166,8 @@ def kind_of(verdict: Verdict, one: Candidate) -> Kind:
         name = "tier"
     elif name == "link" and one.stage.ends[0] in verdict.seen.network.host_number:
         name = "own link"
+    if name == "loss" and not any(verdict.seen.lost_on_wire.values()):
+        name = "drops"
     if name == "window" and verdict.seen.has_tcp:
         name = "receive window"
     if name == "cpu":
@@ -256,7 +258,6 @@ def page(verdict: Verdict) -> Page:
 _ENDS = {
     "loss": "An end to the losses",
     "headroom": "An end to the losses",
-    "drops": "An end to the drops",
     "buffer": "Buffers without an end",
     FAILED: "The same without the failure",
 }
