@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
-from many_runs_cost import NOTHING, Costs, Study, overhead, simulated  # noqa: E402
+from many_runs_cost import NOTHING, Costs, Study, overhead, simulated
 
 
 def test_without_costs_cores_are_busy_to_the_end() -> None:
