@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ ray = pytest.importorskip(
 
 from tailback.executors import Threads, WorkerLost  # noqa: E402
 from tailback.executors.ray import RayTasks  # noqa: E402
+from tailback.fitting import fit  # noqa: E402
+from tailback.reproduce import reproduce  # noqa: E402
 from tailback.sweeps import Progress, sweep  # noqa: E402
-from test_sweep import ASKED, files  # noqa: E402
+from test_sweep import ASKED, TINY, files  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +59,23 @@ def test_a_sweep_with_a_node_lost_gives_the_same_tables(cluster: Any, tmp_path: 
     assert files(tmp_path / "here") == files(tmp_path / "there")
 
 
+def test_a_published_experiment_and_a_fit_are_the_same_there(cluster: Any, tmp_path: Path) -> None:
+    pages = []
+    for on in (None, cluster.address):
+        out = tmp_path / f"experiment-{on is not None}"
+        reproduce("veth-bql", out, quick=True, only=["K1"], on=on)
+        names = [path for path in out.rglob("*") if path.is_file() and path.name != "timing.json"]
+        pages.append({path.relative_to(out): path.read_bytes() for path in names})
+    assert pages[0] == pages[1]
+
+    found = []
+    for executor in (Threads(1), RayTasks(cluster.address)):
+        asked = {"scenario": TINY, "free": {"topology.link.delay": "1us..9us"}, "points": 4, "refine": 0}
+        seen = {"measure": "ideal_payload_share", "value": 90, "unit": "%", "tolerance": 5}
+        found.append(fit([seen], **asked, executor=executor).data())
+    assert found[0] == found[1]
+
+
 def test_errors_come_as_they_were_raised_and_what_runs_can_be_ended(cluster: Any) -> None:
     executor = RayTasks(cluster.address)
     assert executor.submit(math.sqrt, 9).result(60) == 3
@@ -63,7 +83,7 @@ def test_errors_come_as_they_were_raised_and_what_runs_can_be_ended(cluster: Any
         executor.submit(math.sqrt, -1).result(60)
     asleep = executor.submit(time.sleep, 1000)
     executor.kill()
-    with pytest.raises((WorkerLost, RuntimeError)):
+    with pytest.raises((CancelledError, WorkerLost, RuntimeError)):
         asleep.result(60)
 
 

@@ -66,6 +66,10 @@ def test_it_prints_words_first_and_json_for_programs(lab: Path, capsys: pytest.C
     assert told.err == ""
     assert told.out.splitlines()[0].endswith("unknown identified by 1 observation.")
     assert told.out.endswith("\na/fit.html\n")
+    far = CSV.replace("60,Gbit/s,60", "900,Gbit/s,1")
+    (lab / "far.csv").write_text(far)
+    assert cli.main(["fit", "far.csv", *words[1:], "--out", "b", "--quiet", "--strict"]) == 1
+    capsys.readouterr()
     assert cli.main(["fit", "--resume", "a", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["folder"] == "a"

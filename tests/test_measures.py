@@ -315,17 +315,21 @@ def test_fairness_of_connections_goes_by_how_many_run() -> None:
 
 
 def test_connections_that_come_and_go_do_not_end_the_steady_state() -> None:
-    result = two_senders([100] * 4, [100] * 4)
-    with_flows(
-        result,
-        item=["write0", "visitors"],
-        start_ps=[BIN_PS, 3 * BIN_PS],
-        end_ps=[None, 3 * BIN_PS + 1],
-        state=["running", "done"],
-    )
-    assert measures.last_start(result) == pytest.approx(0.03), (
+    def visited() -> Result:
+        result = two_senders([100] * 4, [100] * 4)
+        with_flows(
+            result,
+            item=["write0", "visitors"],
+            start_ps=[BIN_PS, 3 * BIN_PS],
+            end_ps=[None, 3 * BIN_PS + 1],
+            state=["running", "done"],
+        )
+        return result
+
+    assert measures.last_start(visited()) == pytest.approx(0.03), (
         "all of them, as the plan has no writer that stays"
     )
+    result = visited()
     come_and_go = {"item": "visitors", "qps": 1, "passing": True}
     result.setup.plan["writers"] = [{"item": "write0", "qps": 1}, come_and_go]
     assert measures.last_start(result) == pytest.approx(0.01)

@@ -183,6 +183,13 @@ def test_a_scenario_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
     assert words == {"the scenario, or tailback itself, has changed since the sweep began"}
 
 
+def test_seeds_of_a_point_that_is_read_once_are_those_of_runs_alone() -> None:
+    done = sweep(scenario=TINY, seeds="1..3", measures=["goodput.whole_run_bps"], executor=Threads(1))
+    alone = [tailback.run(TINY, seed=seed).summary["goodput"]["whole_run_bps"] for seed in (1, 2, 3)]
+    assert len(set(alone)) == 3
+    assert [row["measures"]["goodput.whole_run_bps"] for row in done.rows] == alone
+
+
 def test_an_impossible_point_is_named_and_the_others_run(tmp_path: Path) -> None:
     done = sweep(
         scenario=TINY,

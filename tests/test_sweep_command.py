@@ -139,25 +139,28 @@ def kill_at_random(out: Path, draw: random.Random, resume: bool, asked: Path) ->
     return process.returncode == 0
 
 
-def kill_and_resume(asked: Path, folder: Path, times: int, seed: int) -> None:
+def kill_and_resume(asked: Path, folder: Path, times: int, seed: int) -> int:
     """Kills and resumes until it was killed so often, or is done; then to the end: the tables are those of a
-    sweep that nobody has disturbed.
+    sweep that nobody has disturbed. How often it was killed.
     """
     with start("sweep", asked, "--out", folder / "undisturbed", "-q") as process:
         assert process.wait(120) == 0
     draw = random.Random(seed)
     out = folder / "killed"
+    kills = 0
     for _ in range(times):
         begun = (out / "sweep.json").is_file()
         if not begun and out.exists():
             shutil.rmtree(out)
         if kill_at_random(out, draw, begun, asked):
             break
+        kills += 1
     words = ["--resume", out] if (out / "sweep.json").is_file() else [asked, "--out", out]
     with start("sweep", *words, "-q") as process:
         assert process.wait(120) == 0
     assert files(out) == files(folder / "undisturbed")
     assert not [path for path in out.rglob("*") if path.name.endswith(".writing")]
+    return kills
 
 
 def test_killed_at_random_moments_and_resumed(asked: Path, tmp_path: Path) -> None:
@@ -186,10 +189,12 @@ if __name__ == "__main__":
     import sys
     import tempfile
 
-    for number in range(int(sys.argv[1])):
+    kills = number = 0
+    while kills < int(sys.argv[1]):
+        number += 1
         with tempfile.TemporaryDirectory() as name:
             place = Path(name)
             (place / "tiny.yaml").write_text(SCENARIO)
             (place / "s.yaml").write_text(FILE.replace("1..3", "1..12"))
-            kill_and_resume(place / "s.yaml", place, 4, seed=number)
-        print(number, "identical", flush=True)
+            kills += kill_and_resume(place / "s.yaml", place, 4, seed=number)
+        print(f"{number}: identical; {kills} kills", flush=True)

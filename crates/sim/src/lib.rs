@@ -22,6 +22,7 @@ pub mod engine;
 mod event;
 mod fabric;
 mod host;
+mod jobs;
 mod linux;
 mod nic;
 pub mod plan;

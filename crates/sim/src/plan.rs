@@ -13,6 +13,7 @@ mod fabric;
 mod host;
 mod host_control;
 mod host_path;
+mod jobs;
 mod limits;
 mod nic;
 mod qdisc;
@@ -31,6 +32,7 @@ pub use bridge::*;
 pub use fabric::*;
 pub use host_control::*;
 pub use host_path::*;
+pub use jobs::*;
 pub use nic::*;
 pub use qdisc::*;
 pub use traffic::*;
@@ -95,6 +97,9 @@ pub struct Plan {
     pub writers: Vec<WriterPlan>,
     /// Single messages.
     pub flows: FlowsPlan,
+    /// Ranks whose messages wait for messages. What has none does not mention them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobPlan>,
     /// Generators of memory traffic at hosts.
     pub memory_loads: Vec<MemoryLoadPlan>,
     /// TCP connections.
@@ -194,6 +199,7 @@ impl Plan {
         }
         self.check_partners()?;
         self.check_flows()?;
+        self.check_jobs()?;
         self.check_memory_loads(&names)?;
         self.check_tcp(&names, marks)?;
         self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check)?;

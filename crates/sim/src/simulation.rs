@@ -62,7 +62,9 @@ impl Simulation {
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
-        Ok(Simulation { world, recorder, plan, events: 0, capture: None, work: None })
+        let mut simulation = Simulation { world, recorder, plan, events: 0, capture: None, work: None };
+        simulation.carry_jobs()?;
+        Ok(simulation)
     }
 
     /// Writes what links carry from now on as pcapng; once, before the run.
@@ -164,6 +166,7 @@ impl Simulation {
             Event::WriterStop(writer) => world.nics.on_writer_stop(&mut world.fabric, writer),
             Event::FlowStart(qp) => world.nics.on_flow_start(&mut world.fabric, &mut world.tcp, qp),
             Event::MessageDone(qp) => self.on_message_done(qp),
+            Event::MessageArrived(qp) => self.on_message_arrived(qp),
             Event::Work(timer) => self.on_work(timer),
             Event::LinkChange(change) => world.on_link_change(change),
             Event::ControllerTimer(qp) => {
@@ -219,6 +222,7 @@ impl Simulation {
             .meta
             .faults
             .extend(self.work.iter().filter(|_| complete).flat_map(|work| work.faults(&self.plan)));
+        recording.meta.jobs = self.work.map_or(Vec::new(), |work| work.jobs());
         recording
     }
 }

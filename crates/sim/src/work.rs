@@ -1,16 +1,45 @@
 //! Work: messages that wait for messages. Whoever plans it, such as a training job, is told when a message is done or a
 //! time has come, and answers with new messages; a network carries them. Nothing here happens once a packet.
 
+use serde::Serialize;
 use tailback_proto::units::Time;
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Message {
+    /// Host that sends it, by its node.
+    pub from: u32,
+    /// Host that receives it.
+    pub to: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// Its traffic item.
+    pub item: u32,
+    /// Code point of data and ACKs.
+    pub code_point: u8,
+    /// Its queue pair: that of all messages of this item, channel and size between the two hosts; none: one of its own.
+    pub channel: Option<u32>,
+}
 
 /// A network that carries messages between hosts during a run.
 pub trait Network {
     /// Simulated time.
     fn now(&self) -> Time;
-    /// Sends a message of `bytes` on a queue pair of its own, from now on; hosts by their node. Its number.
-    fn send(&mut self, from: u32, to: u32, bytes: u64) -> u32;
+    /// Sends a message from now on. Its number.
+    fn send(&mut self, message: &Message) -> u32;
     /// Calls [`Work::on_timer`] with `timer` after `delay`.
     fn call_after(&mut self, delay: Time, timer: u32);
+}
+
+/// A message that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub message: u32,
+    /// What its way takes in an empty network.
+    pub ideal: Time,
+    /// Packets that its queue pair sent again meanwhile.
+    pub resent: u64,
 }
 
 /// A rank that has done all it had to.
@@ -31,7 +60,9 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     /// A time has come.
     fn on_timer(&mut self, timer: u32, network: &mut dyn Network);
     /// A message is acknowledged to its last byte.
-    fn on_done(&mut self, message: u32, network: &mut dyn Network);
+    fn on_done(&mut self, _message: u32, _network: &mut dyn Network) {}
+    /// A message is in its receiver's memory.
+    fn on_arrived(&mut self, _arrived: Arrived, _network: &mut dyn Network) {}
     /// Ranks that have finished, in this order.
     fn finished(&self) -> &[Finished];
     /// Whether nothing is left to do, or nothing can be done.
@@ -40,4 +71,99 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     fn problem(&self) -> Option<&str>;
     /// Each rank that has not finished: its host, and in a line what it waits for.
     fn waiting(&self) -> Vec<(u32, String)>;
+    /// What became of its jobs.
+    fn jobs(&self) -> Vec<JobRecord> {
+        Vec::new()
+    }
+}
+
+/// A job, and what became of it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct JobRecord {
+    /// Its name.
+    pub name: String,
+    /// Its traffic item.
+    pub item: String,
+    /// By rank: its host.
+    pub hosts: Vec<String>,
+    /// Operations that there were, and that ended.
+    pub operations: u64,
+    /// See `operations`.
+    pub ended: u64,
+    /// When all ranks had taken all steps: once for each repetition, ps.
+    pub iterations_ps: Vec<u64>,
+    /// When each rank had done all it had to, ps; none: it has not.
+    pub finished_ps: Vec<Option<u64>>,
+    /// How long each rank computed, ps.
+    pub computed_ps: Vec<u64>,
+    /// Its collectives and graphs in the order in which they ended, at most [`MOST_RECORDED`].
+    pub parts: Vec<PartRecord>,
+    /// How many there were.
+    pub parts_ended: u64,
+}
+
+/// Most collectives of a job whose details are kept.
+pub const MOST_RECORDED: usize = 10_000;
+
+/// A collective or a graph of operations that has ended. Times are ps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PartRecord {
+    /// Which repetition, from 0.
+    pub iteration: u32,
+    /// Which step, from 0.
+    pub step: u32,
+    /// When its first rank, and its last, took part.
+    pub begin_ps: u64,
+    /// See `begin_ps`.
+    pub last_begin_ps: u64,
+    /// When its last rank was done.
+    pub end_ps: u64,
+    /// The rank that was done last.
+    pub slowest: u32,
+    /// When the first rank was done.
+    pub first_end_ps: u64,
+    /// What the last rank waited for: the chain of operations that ended last, back to the beginning.
+    pub path: PathRecord,
+}
+
+/// The chain of operations that a part ended with. Times are ps; all together are the part's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PathRecord {
+    /// Operations on it.
+    pub operations: u32,
+    /// Until its first rank took part.
+    pub late_ps: u64,
+    /// Computing.
+    pub compute_ps: u64,
+    /// Reducing.
+    pub reduce_ps: u64,
+    /// Messages inside of servers.
+    pub domain_ps: u64,
+    /// Messages in the network, as long as they take in an empty one.
+    pub ideal_ps: u64,
+    /// Messages in the network, beyond that.
+    pub excess_ps: u64,
+    /// Packets that were sent again on their queue pairs meanwhile.
+    pub resent: u64,
+    /// The messages that took most of that excess.
+    pub worst: Vec<LateRecord>,
+}
+
+/// A message that took longer than in an empty network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LateRecord {
+    /// Ranks.
+    pub from: u32,
+    /// See `from`.
+    pub to: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was posted, and when it had arrived.
+    pub start_ps: u64,
+    /// See `start_ps`.
+    pub end_ps: u64,
+    /// What it takes in an empty network.
+    pub ideal_ps: u64,
+    /// Packets sent again on its queue pair meanwhile.
+    pub resent: u64,
 }

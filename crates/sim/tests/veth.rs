@@ -103,6 +103,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
         code_points: vec![],
         writers: vec![],
         flows: FlowsPlan::default(),
+        jobs: vec![],
         memory_loads: vec![],
         tcp_connections: vec![],
         link_events: vec![],

@@ -80,6 +80,9 @@ def fit_(
         str | None,
         typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with status 1 if the fit misses an observation.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -111,7 +114,7 @@ def fit_(
                 with result_folder(out, asked.name) as folder, _going_on(folder.given):
                     place = folder.given
                     result = fit(asked, out=folder, jobs=jobs, on=on, progress=progress)
-    raise typer.Exit(_conclude(result, place, quiet, as_json))
+    raise typer.Exit(_conclude(result, place, strict, quiet, as_json))
 
 
 @contextmanager
@@ -134,7 +137,7 @@ def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:
     return found
 
 
-def _conclude(result: FitResult, folder: Path, quiet: bool, as_json: bool) -> int:
+def _conclude(result: FitResult, folder: Path, strict: bool, quiet: bool, as_json: bool) -> int:
     """Prints what a fit came to. Gives the exit status."""
     from rich.text import Text
 
@@ -150,4 +153,4 @@ def _conclude(result: FitResult, folder: Path, quiet: bool, as_json: bool) -> in
             parts += ["", table]
         parts = [] if quiet else [*parts, "", *map(Text, result.set_lines())]
         say(parts, str(folder) if quiet else f"\n{folder / PAGE}")
-    return FAULT if result.failed else DONE
+    return FAULT if result.failed or (strict and result.misses) else DONE

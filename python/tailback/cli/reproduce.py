@@ -36,6 +36,10 @@ def reproduce(
         int | None,
         typer.Option("--jobs", min=1, max=256, metavar="N", help="Runs at a time; default: a core each."),
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,8 +48,10 @@ def reproduce(
     Each claim is set against what was measured: met, or missed. --json prints reproduce.json and the folder.
     """
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
-    jobs = jobs or cores()
     with bad_input():
+        if on is not None and jobs is not None:
+            raise typer.BadParameter("--on and --jobs exclude each other")
+        jobs = jobs or cores()
         if name == ALL and ids:
             raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
         runs = sum(planned_runs(one, quick, ids) for one in names(name))
@@ -53,9 +59,9 @@ def reproduce(
             progress = of_all(bar, name, runs) if bar else None
             done: Reproduction | AllReproductions
             if name == ALL:
-                done = reproduce_all(folder, strict, quick, jobs, progress)
+                done = reproduce_all(folder, strict, quick, jobs, progress, on=on)
             else:
-                done = repeat(name, folder, strict, quick, ids, jobs, progress)
+                done = repeat(name, folder, strict, quick, ids, jobs, progress, on=on)
     if as_json:
         say_json({"folder": str(folder.given), **done.as_json()})
     else:

@@ -7,9 +7,10 @@ module with plain arguments. While it is carried out it may `tell` the one who a
 
 from __future__ import annotations
 
+from tailback.executors.lent import Lent, end
 from tailback.executors.processes import Processes
 from tailback.executors.telling import tell
 from tailback.executors.threads import Threads
 from tailback.executors.worker_lost import WorkerLost
 
-__all__ = ["Processes", "Threads", "WorkerLost", "tell"]
+__all__ = ["Lent", "Processes", "Threads", "WorkerLost", "end", "tell"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -87,6 +87,13 @@ class RayTasks(Executor):
         ref.future().add_done_callback(over)
         return future
 
+    def stop(self) -> None:
+        """Cancels what waits, and has the tasks under way end with what they have."""
+        self._closed = True
+        for ref in list(self._refs):
+            with suppress(Exception):
+                self._ray.cancel(ref)
+
     def kill(self) -> None:
         """Ends what is under way, and leaves the cluster."""
         for ref in list(self._refs):
@@ -138,6 +145,8 @@ class RayTasks(Executor):
         if isinstance(error, errors.RayTaskError):
             cause = getattr(error, "cause", None)
             return cause if isinstance(cause, BaseException) else RuntimeError(" ".join(str(error).split()))
+        if isinstance(error, errors.TaskCancelledError):
+            return CancelledError()
         if isinstance(error, errors.OutOfMemoryError):
             return MemoryError()
         return WorkerLost(f"was lost: {' '.join(str(error).split())[:200]}")

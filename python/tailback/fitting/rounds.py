@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailback import signals
+from tailback.executors import Lent, end
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.fitting.asked import Fit, Measured, Output, read_fit
 from tailback.fitting.emulator import Emulated, emulate
@@ -41,6 +43,7 @@ def fit(
     out: str | os.PathLike[str] | OutFolder | None = None,
     resume: bool = False,
     jobs: int | None = None,
+    executor: Executor | None = None,
     on: str | None = None,
     progress: Progress | None = None,
     **more: Any,
@@ -57,7 +60,8 @@ def fit(
         resume: `out` is that of a fit that was ended early: what is done there is not run again. Without
             `measured` it is the fit that was begun there.
         jobs: Runs at a time; default: as many as there are cores.
-        on: `ray`, the Ray cluster of this machine, or `ray://host:10001`.
+        executor: Where the runs are carried out, as of `tailback.sweep`; it is shut down.
+        on: `ray`, the Ray cluster of this machine, or `ray://host:10001`, in place of an executor.
         progress: Told what happens.
         more: Other keys of a fit's file: `seeds`, `points`, `refine`, `set`, `candidates`.
 
@@ -75,6 +79,14 @@ def fit(
         text = "found no scikit-learn, expected it: pip install 'tailback[fit]'"
         raise ScenarioError([Problem("fit", (), text)])
     with ExitStack() as stack, _interrupts():
+        if on is not None:
+            from tailback.executors.ray import RayTasks
+
+            executor = RayTasks(on)
+        lent = None
+        if executor is not None:  # for all rounds
+            stack.callback(end, executor)
+            lent = Lent(executor)
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
@@ -82,7 +94,8 @@ def fit(
         rounds: dict[str, SweepResult] = {}
 
         def run(name: str, design: Mapping[str, Any]) -> None:
-            rounds[name] = _run(asked, design, None if folder is None else folder / name, jobs, on, progress)
+            place = None if folder is None else folder / name
+            rounds[name] = _run(asked, design, place, jobs, lent, progress)
 
         run("round-1", _first(asked))
         if asked.second:
@@ -131,7 +144,7 @@ def _run(
     design: Mapping[str, Any],
     folder: Path | None,
     jobs: int | None,
-    on: str | None,
+    executor: Executor | None,
     progress: Progress | None,
 ) -> SweepResult:
     """A round is a sweep: its folder has the journal, and it is resumed as one."""
@@ -142,7 +155,9 @@ def _run(
         measures=[one.asked for one in asked.measures],
         **design,
     )
-    result = sweep(whole, out=folder, resume=folder is not None, jobs=jobs, on=on, progress=progress)
+    result = sweep(
+        whole, out=folder, resume=folder is not None, jobs=jobs, executor=executor, progress=progress
+    )
     if result.interrupted:
         raise FitInterrupted
     return result

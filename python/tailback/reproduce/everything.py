@@ -29,15 +29,16 @@ def reproduce_all(
     jobs: int = 1,
     progress: Progress | None = None,
     runner: Runner | None = None,
+    on: str | None = None,
 ) -> AllReproductions:
-    """Runs every published experiment, `jobs` runs at a time.
+    """Runs every published experiment, `jobs` runs at a time; or `on` a Ray cluster, as `tailback.sweep`.
 
     `out`: a folder, new or empty, for the front page reproduce.html, reproduce.json, and a folder for each
     experiment with its own page. ScenarioError when it cannot be used; nothing was run then.
     """
     with claimed(out) as folder:
         done = AllReproductions(quick)
-        with Runs(runner, progress, jobs) as runs:
+        with Runs(runner, progress, jobs, on) as runs:
             begun = []
             for name in names(ALL):
                 one = Reproduction(name, load_published(name), quick, strict, folder=folder.path / name)

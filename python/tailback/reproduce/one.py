@@ -29,8 +29,9 @@ def reproduce(
     jobs: int = 1,
     progress: Progress | None = None,
     runner: Runner | None = None,
+    on: str | None = None,
 ) -> Reproduction:
-    """Run a published experiment, `jobs` runs at a time.
+    """Run a published experiment, `jobs` runs at a time; or `on` a Ray cluster, as `tailback.sweep`.
 
     `out`: a folder, new or empty, for reproduce.html, reproduce.json and one folder a run (under runs/); None
     writes nothing. `quick` runs each scenario for a fraction of its time: the verdicts are then only a first
@@ -46,7 +47,7 @@ def reproduce(
         done = Reproduction(
             name, experiment, quick, strict, ids, folder=None if folder is None else folder.path
         )
-        with Runs(runner, progress, jobs) as runs:
+        with Runs(runner, progress, jobs, on) as runs:
             return Begun(done, runs).finish()
 
 
@@ -56,10 +57,12 @@ class Begun:
     def __init__(self, done: Reproduction, runs: Runs, label: str = "") -> None:
         """Starts them; `label` comes before the names under which they report their progress."""
         self._done = done
+        self._on_cluster = runs.on_cluster
         self._runs = {}
         for key, plan in done.experiment.runs.items():
             folder = None if done.folder is None else done.folder / "runs" / key
-            keep = partial(_kept, folder)
+            # From a cluster results come back, and are written here.
+            keep = partial(_kept, None if runs.on_cluster else folder)
             self._runs[key] = runs.start(label + key, plan.scenario, plan.overrides(done.quick), keep)
         self._varied = [
             (shared, runs.start(label + shared.title, shared.scenario, shared.sets, shared.measure))
@@ -73,6 +76,8 @@ class Begun:
             result = waiting.wait()
             if result is not None:
                 done.results[key] = result
+                if done.folder is not None and self._on_cluster:
+                    result.write(done.folder / "runs" / key)
             done.interrupted |= result is None or not result.complete
         done.rows = [judge(claim, done.results, done.quick) for claim in done.experiment.claims]
         if not done.quick:

@@ -9,13 +9,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from tailback import signals
 from tailback.executors import Processes, Threads, WorkerLost, tell
 from tailback.results import Result
 from tailback.running import Interrupted, RunFailed, run
 from tailback.scenario import load
+
+if TYPE_CHECKING:
+    from tailback.executors.ray import RayTasks
 
 Kept = TypeVar("Kept")
 
@@ -66,12 +69,26 @@ class Runs:
     runner is another than Tailback's, which may know more than can be sent to a process, in threads.
     """
 
-    def __init__(self, runner: Runner | None, progress: Progress | None = None, jobs: int = 1) -> None:
-        """Nothing is started yet."""
+    def __init__(
+        self, runner: Runner | None, progress: Progress | None = None, jobs: int = 1, on: str | None = None
+    ) -> None:
+        """Nothing is started yet. `on` is a Ray cluster, see `tailback.executors.ray`, in place of `jobs`.
+
+        Raises:
+            ScenarioError: there is no such cluster.
+        """
         self._runner = runner or engine
         self._progress = progress or (lambda what, share: None)
         self._signals = ExitStack()
-        self._executor = (Threads if runner else Processes)(jobs, lambda said: self._progress(*said))
+        self.on_cluster = on is not None
+        """Whether runs are carried out where the folders of this machine may not be."""
+        self._executor: Threads | Processes | RayTasks
+        if on is None:
+            self._executor = (Threads if runner else Processes)(jobs, lambda said: self._progress(*said))
+        else:
+            from tailback.executors.ray import RayTasks
+
+            self._executor = RayTasks(on)
 
     def start(
         self, title: str, scenario: str, sets: Mapping[str, str], keep: Callable[[Result], Kept]

@@ -85,6 +85,21 @@ def build(document: Document, factories: Mapping[str, Factory] | None = None) ->
     return scenario
 
 
+def with_seed(scenario: Scenario, seed: int) -> Scenario:
+    """A checked scenario with another seed, without reading it again.
+
+    Raises:
+        ScenarioError: what this seed draws cannot be run.
+    """
+    other = scenario.model_copy(update={"run": scenario.run.model_copy(update={"seed": seed})})
+    other._messages = {}
+    first = islice(conflicts(other), MAX_PROBLEMS + 1)
+    problems = [Problem(scenario.origins.get(path, ""), path, text) for path, text in first]
+    if problems:
+        raise ScenarioError(problems)
+    return other
+
+
 def _own_controllers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Fetches the controllers that are written in Python; what is wrong with them."""
     for name, text in scenario.controllers.items():

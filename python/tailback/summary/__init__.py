@@ -5,6 +5,7 @@ made of.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -28,50 +29,62 @@ def summarise(result: Recorded) -> dict[str, Any]:
     `steady_since_s` is where the goodput and fairness figures begin: the convergence time, or 0 when the run
     never became steady (then they are about the whole run).
     """
-    converged = measures.convergence_time(result)
-    since: measures.Since = "convergence" if math.isfinite(converged) else "start"
-    return {
-        "name": result.name,
-        "seed": result.meta["seed"],
-        "complete": result.complete,
-        "simulated_s": result.bins.end_s,
-        "planned_s": result.setup.duration_ps / PS_PER_S,
-        "bin_s": result.bins.bin_s,
-        "recorded": result.recorded,
-        "queues_recorded": result.records_queues,
-        "queues_chosen": result.chooses_queues,
-        "convergence_s": number(converged),
-        "steady_since_s": number(converged) or 0.0,
-        "goodput": _goodput(result, since),
-        "fairness": _fairness(result, since),
-        "protocols": hosts.by_protocol(result, since),
-        "tcp": hosts.tcp(result),
-        "cpu": hosts.cpu(result, since),
-        "veth": veth.figures(result),
-        "latency": bridge.latency(result),
-        "bridge": bridge.bridge(result),
-        "losses": _losses(result),
-        "pauses": _pauses(result),
-        "storms": result.meta["storms"],
-        "signals": {
-            "ecn_marked_packets": int(measures.marked_packets(result)),
-            "cnps": int(measures.cnps(result)),
-        },
-        "at_min_rate": _at_min_rate(result),
-        "standing_queue": _standing(result, since),
-        "faults": result.faults,
-        "fct": slowdown.summarise(result),
-        "jobs": [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
-        "link_events": result.setup.link_events,
-        "flows": {
-            "all": result.flows.num_rows,
-            "failed": int(measures.failed_flows(result)),
-            "writers": result.setup.writer_qps,
-        },
-        "packets": result.meta["packets"],
-        "packet_hops": result.meta["packet_hops"],
-        "conservation": result.meta["conservation"],
-    }
+    return {name: section(result, name) for name in SECTIONS}
+
+
+@remembered
+def section(result: Recorded, name: str) -> Any:
+    """A section of the summary alone, without working out the others; None where there is none such."""
+    return SECTIONS[name](result) if name in SECTIONS else None
+
+
+def _since(result: Recorded) -> measures.Since:
+    return "convergence" if math.isfinite(measures.convergence_time(result)) else "start"
+
+
+SECTIONS: dict[str, Callable[[Recorded], Any]] = {
+    "name": lambda result: result.name,
+    "seed": lambda result: result.meta["seed"],
+    "complete": lambda result: result.complete,
+    "simulated_s": lambda result: result.bins.end_s,
+    "planned_s": lambda result: result.setup.duration_ps / PS_PER_S,
+    "bin_s": lambda result: result.bins.bin_s,
+    "recorded": lambda result: result.recorded,
+    "queues_recorded": lambda result: result.records_queues,
+    "queues_chosen": lambda result: result.chooses_queues,
+    "convergence_s": lambda result: number(measures.convergence_time(result)),
+    "steady_since_s": lambda result: number(measures.convergence_time(result)) or 0.0,
+    "goodput": lambda result: _goodput(result, _since(result)),
+    "fairness": lambda result: _fairness(result, _since(result)),
+    "protocols": lambda result: hosts.by_protocol(result, _since(result)),
+    "tcp": hosts.tcp,
+    "cpu": lambda result: hosts.cpu(result, _since(result)),
+    "veth": veth.figures,
+    "latency": bridge.latency,
+    "bridge": bridge.bridge,
+    "losses": lambda result: _losses(result),
+    "pauses": lambda result: _pauses(result),
+    "storms": lambda result: result.meta["storms"],
+    "signals": lambda result: {
+        "ecn_marked_packets": int(measures.marked_packets(result)),
+        "cnps": int(measures.cnps(result)),
+    },
+    "at_min_rate": lambda result: _at_min_rate(result),
+    "standing_queue": lambda result: _standing(result, _since(result)),
+    "faults": lambda result: result.faults,
+    "fct": slowdown.summarise,
+    "jobs": lambda result: [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
+    "link_events": lambda result: result.setup.link_events,
+    "flows": lambda result: {
+        "all": result.flows.num_rows,
+        "failed": int(measures.failed_flows(result)),
+        "writers": result.setup.writer_qps,
+    },
+    "packets": lambda result: result.meta["packets"],
+    "packet_hops": lambda result: result.meta["packet_hops"],
+    "conservation": lambda result: result.meta["conservation"],
+}
+"""What each section is, in the order of summary.json."""
 
 
 def _goodput(result: Recorded, since: measures.Since) -> dict[str, Any]:

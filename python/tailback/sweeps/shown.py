@@ -11,7 +11,7 @@ from tailback.measures import MEASURES
 from tailback.recorded.run import Recorded
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.errors import one_of
-from tailback.summary import summarise
+from tailback.summary import section
 from tailback.summary.figures import FIGURES, value_at
 
 _UNITS = (("_bps", "bit/s"), ("_bytes", "B"), ("_s", "s"), ("share", "share"), ("packets", "count"))
@@ -30,7 +30,8 @@ class Shown(NamedTuple):
         """Its value; NaN when it cannot be said of the run."""
         if self.name in MEASURES:
             return MEASURES[self.name](result, **dict(self.params))
-        value = value_at(summarise(result), self.name.split("."))
+        path = self.name.split(".")
+        value = value_at({path[0]: section(result, path[0])}, path)
         return math.nan if value is None else value
 
     @property

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tempfile
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tailback import library
 from tailback.executors import tell
+from tailback.files import FileRefusedError, read_file
+from tailback.files.storage import Storage, is_url
+from tailback.limits import SCENARIO_BYTES
 from tailback.running import run_checked
 from tailback.scenario import Scenario, load
+from tailback.scenario.build import with_seed
 from tailback.sweeps.shown import Shown
 from tailback.version import build
 
+if TYPE_CHECKING:
+    from tailback.results import Result
+
 _REPORT_S = 0.25
 """Time between two reports of a run's progress."""
+_KEPT = 64
+"""Scenarios that a worker keeps in mind: a few megabytes in all."""
+
+_read: dict[str, tuple[bytes | None, Scenario]] = {}
+"""By their digests, with the content of their file. Another seed of the same is checked only for what a seed
+may change.
+"""
 
 
 class Changed(RuntimeError):  # noqa: N818  it is what was found
@@ -44,12 +61,15 @@ class Task(NamedTuple):
     digest: str
     measures: tuple[Shown, ...]
     folder: str | None
-    """Where its folder is to be, or nowhere."""
+    """Where its folder is to be, a path or the URL of a storage; or nowhere."""
 
     @property
     def key(self) -> str:
         """What the journal knows it by. Other measures of the same run are another line."""
-        measured = hashlib.sha256(repr((self.measures, self.folder is not None)).encode()).hexdigest()[:8]
+        kept: str | bool = self.folder is not None
+        if self.folder is not None and is_url(self.folder):  # those of another storage are not here
+            kept = self.folder
+        measured = hashlib.sha256(repr((self.measures, kept)).encode()).hexdigest()[:8]
         return f"{self.digest}-{measured}-{self.seed}"
 
 
@@ -79,17 +99,51 @@ def carry_out(task: Task) -> Done:
             last = time.monotonic()
             tell((task.key, state.time_ps / duration))
 
-    checked = load(task.scenario, sets=task.sets, seed=task.seed)
-    if digest_of(checked) != task.digest:
-        raise Changed("the scenario, or tailback itself, has changed since the sweep began")
+    checked = _checked(task)
     duration = checked.run.duration
     result = run_checked(checked, None, step)
     values = {one.label: one.of(result) for one in task.measures}
     if task.folder is not None:
-        result.write(task.folder)
+        _write(result, task.folder)
     return Done(
         {label: value if math.isfinite(value) else None for label, value in values.items()},
         [f"{fault['kind']} at {fault['where']}: {fault['text']}" for fault in result.faults],
         time.thread_time() - cpu,
         result.cpu_s,
     )
+
+
+def _write(result: Result, folder: str) -> None:
+    if not is_url(folder):
+        result.write(folder)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        here = result.write(Path(name) / "run")
+        root, _, own = folder.rpartition("/")
+        Storage(root).put_folder(own, here)
+
+
+def _checked(task: Task) -> Scenario:
+    """The scenario of a task, read and checked, or as it was for another seed."""
+    content = _content(task.scenario)
+    before = _read.get(task.digest)
+    if before is not None and before[0] == content:
+        return with_seed(before[1], task.seed)
+    scenario = load(task.scenario, sets=task.sets, seed=task.seed)
+    if digest_of(scenario) != task.digest:
+        raise Changed("the scenario, or tailback itself, has changed since the sweep began")
+    if not (scenario.inputs or scenario.own_controllers):  # they may be large, and may keep something
+        if len(_read) >= _KEPT:
+            _read.clear()
+        _read[task.digest] = (content, scenario)
+    return scenario
+
+
+def _content(scenario: str | Mapping[str, Any]) -> bytes | None:
+    """Of a scenario's file; None where it is in none, or in none that can be read."""
+    if not isinstance(scenario, str) or scenario in library.names():
+        return None
+    try:
+        return read_file(Path(scenario), SCENARIO_BYTES)
+    except (OSError, ValueError, FileRefusedError):
+        return None

@@ -33,6 +33,34 @@ impl Nics {
         self.activate(fabric, ethernet, qp);
     }
 
+    /// The arrival of each message of a queue pair is told: of a single one, or of as many as will be posted on one that
+    /// lasts.
+    pub fn tell_arrivals(&mut self, qp: u32, lasts: bool) {
+        let writer = &mut self.writers[self.send_qps[qp as usize].writer as usize];
+        writer.post_one_by_one(lasts);
+        self.recv_qps[qp as usize].message_end = writer.packets_per_message;
+    }
+
+    /// A message whose arrival is told is posted.
+    pub fn post_message(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
+        let s = &mut self.send_qps[qp as usize];
+        if s.state == QpState::Waiting {
+            s.state = QpState::Running;
+            s.start = fabric.run.now;
+        }
+        self.writers[s.writer as usize].tx_depth += 1;
+        self.post(qp);
+        self.activate(fabric, ethernet, qp);
+    }
+
+    /// A message is in memory, and somebody waits for it.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub fn message_arrived(&mut self, fabric: &mut Fabric, qp: u32) {
+        let writer = &self.writers[self.send_qps[qp as usize].writer as usize];
+        self.recv_qps[qp as usize].message_end += writer.packets_per_message;
+        fabric.run.schedule(fabric.run.now, Event::MessageArrived(qp));
+    }
+
     /// A writer posts no more; what it posted is still sent.
     pub fn on_writer_stop(&mut self, fabric: &mut Fabric, writer: u32) {
         self.writers[writer as usize].stopped = true;

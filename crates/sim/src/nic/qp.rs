@@ -187,6 +187,8 @@ pub(crate) struct RecvQp {
     pub src: u16,
     /// Probes that it let through, modulo 256.
     pub probes: u8,
+    /// Packets with which the next message ends whose arrival somebody waits for; 0: nobody does.
+    pub message_end: u64,
     /// The queue pair that answers each message, in a latency test.
     pub answered_by: Option<QpNumber>,
     pub bytes_delivered: u64,

@@ -132,6 +132,10 @@ impl Nics {
                 self.answer_message(fabric, ethernet, packet.qp, partner);
             }
         }
+        let r = &self.recv_qps[packet.qp as usize];
+        if is_new && r.responder.received() == r.message_end {
+            self.message_arrived(fabric, packet.qp);
+        }
     }
 
     /// The NAK of a gap leaves the slow path, unless the gap was filled meanwhile.

@@ -45,6 +45,8 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         _ => r.bytes_delivered,
     };
     let waits = s.at_min_rate.as_deref();
+    // Of many messages on one queue pair none has a completion time of its own here.
+    let single = message.filter(|_| writer.messages == Some(1));
     Flow {
         item: match message {
             Some(message) => plan.flows.items[plan.flows.list[message].item()].clone(),
@@ -63,8 +65,8 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         messages_posted: s.messages_posted,
         messages_completed: s.requester.acknowledged() / writer.packets_per_message,
         bytes_delivered: r.bytes_delivered,
-        fct_ps: (message.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
-        ideal_fct_ps: message.map(|message| world.nics.ideal_fct[message].0),
+        fct_ps: (single.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
+        ideal_fct_ps: single.map(|message| world.nics.ideal_fct[message].0),
         goodput_bps: bits_per_second(counted, end.saturating_sub(s.start)),
         packets_sent: s.packets_sent,
         packets_retransmitted: s.packets_retransmitted,

@@ -74,6 +74,7 @@ pub(super) fn meta(
         veth: super::veth::meta(plan, world),
         latency: latency(plan, world),
         bridge_cores: super::bridges::cores(plan, world),
+        jobs: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
 use super::entity::Entity;
+use crate::work::JobRecord;
 
 /// Everything that was recorded.
 #[derive(Debug)]
@@ -133,6 +134,9 @@ pub struct Meta {
     pub bridge_cores: Vec<BridgeCore>,
     /// Network namespaces joined by veth pairs.
     pub veth: Option<Veth>,
+    /// Ranks whose messages wait for messages. What has none does not mention them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobRecord>,
 }
 
 /// A latency test: half of the round trips that it measured, as perftest reports them.

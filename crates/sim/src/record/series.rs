@@ -382,6 +382,7 @@ pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
     let mut marks: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
     marks.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
     marks.extend(plan.flows.of_work.then_some(0));
+    marks.extend(plan.jobs.iter().map(|job| job.code_point));
     marks.extend(plan.tcp_connections.iter().map(|item| item.code_point));
     marks.extend(plan.nics.iter().filter_map(|nic| nic.cnp_code_point));
     marks.sort_unstable();

@@ -1,24 +1,65 @@
 //! Messages that are sent during the run, because others are done.
 
+use std::collections::{HashMap, VecDeque};
 use tailback_proto::units::Time;
 
 use crate::event::Event;
+use crate::jobs::Jobs;
 use crate::plan::{FlowPlan, Plan, PlanError};
 use crate::record::Fault;
 use crate::simulation::Simulation;
-use crate::work::{Network, Work};
+use crate::work::{Arrived, JobRecord, Message, Network, Work};
 use crate::world::World;
 
 /// Work under way, and how much of it the network is to come back to.
 #[derive(Debug)]
 pub(super) struct Carried {
     work: Box<dyn Work>,
+    state: State,
+}
+
+/// What the network has of work.
+#[derive(Debug)]
+struct State {
     /// Messages and times that it waits for.
     awaited: usize,
     problem: Option<String>,
+    /// It is told when a message is in memory, and the run goes on after it; or when a message is acknowledged, and the run
+    /// ends with it.
+    by_arrival: bool,
+    /// Queue pairs that last, by what they carry.
+    lasting: HashMap<Message, u32>,
+    /// First queue pair of the work, and what is to be told of each of them.
+    first_qp: u32,
+    told: Vec<Told>,
+    /// Messages so far.
+    messages: u32,
+    over: bool,
+}
+
+/// Messages of a queue pair, in order.
+#[derive(Debug, Default)]
+struct Told {
+    ideal: Time,
+    /// Those that have not arrived: number, and packets that had been sent again when it was posted.
+    waiting: VecDeque<(u32, u64)>,
 }
 
 impl Carried {
+    fn new(work: Box<dyn Work>, by_arrival: bool, first_qp: u32) -> Carried {
+        let state = State {
+            awaited: 0,
+            problem: None,
+            by_arrival,
+            lasting: HashMap::new(),
+            first_qp,
+            told: Vec::new(),
+            messages: 0,
+            over: false,
+        };
+        Carried { work, state }
+    }
+
     /// Hosts that wait for what never comes.
     pub fn faults(&self, plan: &Plan) -> Vec<Fault> {
         let fault = |(host, text): (u32, String)| {
@@ -27,14 +68,18 @@ impl Carried {
         };
         self.work.waiting().into_iter().map(fault).collect()
     }
+
+    /// What became of its jobs.
+    pub fn jobs(&self) -> Vec<JobRecord> {
+        self.work.jobs()
+    }
 }
 
 /// A world as work sees it: a network that carries messages between hosts, by their numbers in the plan.
 struct Carrier<'a> {
     world: &'a mut World,
     plan: &'a mut Plan,
-    awaited: &'a mut usize,
-    problem: &'a mut Option<String>,
+    state: &'a mut State,
 }
 
 impl Network for Carrier<'_> {
@@ -42,33 +87,81 @@ impl Network for Carrier<'_> {
         self.world.fabric.run.now
     }
 
-    fn send(&mut self, from: u32, to: u32, bytes: u64) -> u32 {
+    fn send(&mut self, message: &Message) -> u32 {
+        if self.state.by_arrival {
+            return self.post(message);
+        }
         let qp = self.world.nics.send_qps.len() as u32;
-        let flow = FlowPlan(from, to, WORK_ITEM, WORK_CODE_POINT, bytes, self.now().0);
-        match self.world.add_message(self.plan, &flow) {
-            Ok(()) => {
-                self.plan.flows.list.push(flow);
-                self.world.fabric.run.active_flows += 1;
-                *self.awaited += 1;
-                self.world.fabric.run.schedule(self.world.fabric.run.now, Event::FlowStart(qp));
-            }
-            Err(problem) => {
-                self.problem.get_or_insert(problem.to_string());
-            }
+        if self.add(message) {
+            self.state.awaited += 1;
+            self.world.fabric.run.schedule(self.world.fabric.run.now, Event::FlowStart(qp));
         }
         qp
     }
 
     fn call_after(&mut self, delay: Time, timer: u32) {
-        *self.awaited += 1;
+        self.state.awaited += 1;
         let at = Time(self.now().0.saturating_add(delay.0));
         self.world.fabric.run.schedule(at, Event::Work(timer));
     }
 }
 
-/// Traffic item and code point of what work sends.
-const WORK_ITEM: u32 = 0;
-const WORK_CODE_POINT: u8 = 0;
+/// Most packets outstanding on a queue pair: a quarter of the space of PSNs.
+const MOST_OUTSTANDING: u64 = 1 << 22;
+
+impl Carrier<'_> {
+    /// Adds the queue pair of a message. False: there can be none.
+    fn add(&mut self, message: &Message) -> bool {
+        let &Message { from, to, bytes, item, code_point, .. } = message;
+        let flow = FlowPlan(from, to, item, code_point, bytes, self.now().0);
+        match self.world.add_message(self.plan, &flow) {
+            Ok(()) => {
+                self.plan.flows.list.push(flow);
+                self.world.fabric.run.active_flows += 1;
+                true
+            }
+            Err(problem) => {
+                self.state.problem.get_or_insert(problem.to_string());
+                false
+            }
+        }
+    }
+
+    /// Posts a message whose arrival is told. Its number.
+    fn post(&mut self, message: &Message) -> u32 {
+        let number = self.state.messages;
+        self.state.messages += 1;
+        let known = message.channel.and_then(|_| self.state.lasting.get(message).copied());
+        let qp = match known {
+            Some(qp) => qp,
+            None => {
+                let qp = self.world.nics.send_qps.len() as u32;
+                if !self.add(message) {
+                    return number;
+                }
+                self.world.nics.tell_arrivals(qp, message.channel.is_some());
+                self.state.told.push(Told { ideal: self.world.ideal_way(qp), ..Told::default() });
+                if message.channel.is_some() {
+                    self.state.lasting.insert(*message, qp);
+                }
+                qp
+            }
+        };
+        let nics = &mut self.world.nics;
+        let s = &nics.send_qps[qp as usize];
+        let packets = nics.writers[s.writer as usize].packets_per_message;
+        if s.requester.posted() - s.requester.acknowledged() + packets > MOST_OUTSTANDING {
+            let text = "more than 2^22 packets would be outstanding on a queue pair; take smaller chunks";
+            self.state.problem.get_or_insert(text.into());
+            return number;
+        }
+        let told = &mut self.state.told[(qp - self.state.first_qp) as usize];
+        told.waiting.push_back((number, s.packets_retransmitted));
+        self.state.awaited += 1;
+        nics.post_message(&mut self.world.fabric, &mut self.world.tcp, qp);
+        number
+    }
+}
 
 impl Simulation {
     /// Builds the world of a plan without traffic of its own, in which work sends messages during the run; it ends with
@@ -77,18 +170,30 @@ impl Simulation {
     /// # Errors
     /// Where the plan is impossible.
     pub fn with_work(plan: Plan, work: Box<dyn Work>) -> Result<Self, PlanError> {
-        let own = plan.writers.len() + plan.flows.list.len() + plan.tcp_connections.len();
+        let own = plan.writers.len() + plan.flows.list.len() + plan.tcp_connections.len() + plan.jobs.len();
         if own > 0 || !plan.flows.of_work || plan.flows.items.is_empty() || plan.code_points.is_empty() {
             let problem = "expected of_work, an item, a code point, and no other traffic".into();
             return Err(PlanError::Impossible { place: "flows".into(), problem });
         }
         let mut simulation = Simulation::new(plan)?;
-        // The work itself, so that a moment without messages is not the end.
-        simulation.world.fabric.run.active_flows += 1;
         simulation.world.nics.tells_ends = true;
-        simulation.work = Some(Carried { work, awaited: 0, problem: None });
-        simulation.let_work(|work, network| work.begin(network));
+        simulation.carry(work, false);
         Ok(simulation)
+    }
+
+    /// Takes up the jobs of the plan, if it has some.
+    pub(super) fn carry_jobs(&mut self) -> Result<(), PlanError> {
+        if !self.plan.jobs.is_empty() {
+            self.carry(Box::new(Jobs::new(&self.plan)?), true);
+        }
+        Ok(())
+    }
+
+    fn carry(&mut self, work: Box<dyn Work>, by_arrival: bool) {
+        // The work itself, so that a moment without messages is not the end.
+        self.world.fabric.run.active_flows += 1;
+        self.work = Some(Carried::new(work, by_arrival, self.world.nics.send_qps.len() as u32));
+        self.let_work(|work, network| work.begin(network));
     }
 
     /// The work, with what it came to.
@@ -99,7 +204,7 @@ impl Simulation {
     /// Why the work cannot go on: one line.
     pub fn problem(&self) -> Option<&str> {
         let carried = self.work.as_ref()?;
-        carried.work.problem().or(carried.problem.as_deref())
+        carried.work.problem().or(carried.state.problem.as_deref())
     }
 
     pub(super) fn on_work(&mut self, timer: u32) {
@@ -109,7 +214,7 @@ impl Simulation {
 
     fn come_back(&mut self) {
         if let Some(carried) = &mut self.work {
-            carried.awaited -= 1;
+            carried.state.awaited -= 1;
         }
     }
 
@@ -118,11 +223,30 @@ impl Simulation {
         self.let_work(|work, network| work.on_done(qp, network));
     }
 
-    /// Lets the work act. The run ends with it, and where it waits for what never comes.
+    pub(super) fn on_message_arrived(&mut self, qp: u32) {
+        let Some(Carried { state, .. }) = &mut self.work else { return };
+        let told = &mut state.told[(qp - state.first_qp) as usize];
+        let (message, resent) = told.waiting.pop_front().expect("it was posted");
+        let resent = self.world.nics.send_qps[qp as usize].packets_retransmitted - resent;
+        let arrived = Arrived { message, ideal: told.ideal, resent };
+        self.come_back();
+        self.let_work(|work, network| work.on_arrived(arrived, network));
+    }
+
+    /// Lets the work act. The run ends with it, and where it waits for what never comes; not before other traffic has.
     fn let_work(&mut self, act: impl FnOnce(&mut dyn Work, &mut dyn Network)) {
-        let Some(Carried { work, awaited, problem }) = &mut self.work else { return };
-        let mut carrier = Carrier { world: &mut self.world, plan: &mut self.plan, awaited, problem };
-        act(&mut **work, &mut carrier);
-        self.world.fabric.run.finished |= work.is_over() || problem.is_some() || *awaited == 0;
+        let Some(Carried { work, state }) = &mut self.work else { return };
+        act(&mut **work, &mut Carrier { world: &mut self.world, plan: &mut self.plan, state });
+        let over = work.is_over() || state.awaited == 0;
+        let run = &mut self.world.fabric.run;
+        run.finished |= state.problem.is_some() || over && !state.by_arrival;
+        if over && state.by_arrival && !std::mem::replace(&mut state.over, true) {
+            // Nothing more is sent on queue pairs that last.
+            for qp in (state.first_qp..).take(state.told.len()) {
+                let writer = self.world.nics.send_qps[qp as usize].writer;
+                self.world.nics.on_writer_stop(&mut self.world.fabric, writer);
+            }
+            self.world.fabric.run.flow_ended();
+        }
     }
 }

@@ -79,6 +79,13 @@ impl Writer {
         }
     }
 
+    /// Messages are posted one by one: one in all, or as many as `tx_depth` grows to.
+    pub fn post_one_by_one(&mut self, lasts: bool) {
+        self.tx_depth = 0;
+        self.completion_every = u64::MAX;
+        self.messages = (!lasts).then_some(1);
+    }
+
     /// Number of one of its queue pairs among those of the same two hosts.
     pub fn number_of(&self, qp: u32) -> u32 {
         qp - self.first_qp + self.first_number

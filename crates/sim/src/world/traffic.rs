@@ -133,6 +133,15 @@ impl World {
         Ok(())
     }
 
+    /// What the way of a message on this queue pair takes in an empty network, to its receiver's memory.
+    pub(crate) fn ideal_way(&self, qp: u32) -> Time {
+        let s = &self.nics.send_qps[qp as usize];
+        let writer = &self.nics.writers[s.writer as usize];
+        let path = self.path(s.src, s.dst, qp).expect("it was checked");
+        let frames = writer.frames(s.telemetry_bytes as u32);
+        self.fabric.ideal_completion(&path, &[], writer.packets_per_message, frames)
+    }
+
     /// Refuses a connection that cannot be.
     fn check_connection(
         &self,

@@ -86,6 +86,7 @@ pub fn star(hosts: usize) -> Plan {
         code_points: code_points(),
         writers: vec![],
         flows: FlowsPlan::default(),
+        jobs: vec![],
         memory_loads: vec![],
         tcp_connections: vec![],
         link_events: vec![],

@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::matching::{Matching, Receiver};
 use super::plan::AstraPlan;
-use crate::work::Network;
+use crate::work::{Message, Network};
 
 /// Tags of a trace's own messages are below this; those of collectives begin here.
 const COLLECTIVE_TAGS: i32 = 500_000_000;
@@ -51,7 +51,9 @@ impl Context<'_> {
             return;
         }
         if sent.bytes > 0 {
-            let number = self.network.send(sent.from, sent.to, sent.bytes);
+            let Sent { from, to, bytes, .. } = sent;
+            let message = Message { from, to, bytes, item: 0, code_point: 0, channel: None };
+            let number = self.network.send(&message);
             self.sent.insert(number, sent);
         }
     }

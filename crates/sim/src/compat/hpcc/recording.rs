@@ -116,6 +116,7 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         queues,
         cpu: Vec::new(),
         veth: None,
+        jobs: Vec::new(),
         latency: Vec::new(),
         bridge_cores: Vec::new(),
     };

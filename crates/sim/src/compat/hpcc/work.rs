@@ -4,7 +4,7 @@ use tailback_proto::units::Time;
 
 use super::plan::Flow;
 use super::world::{Event, World};
-use crate::work::{Network, Work};
+use crate::work::{Message, Network, Work};
 
 /// The fork's front ends send everything in this priority, to this port.
 pub(super) const WORK_PRIORITY: u8 = 3;
@@ -37,7 +37,8 @@ impl Network for World {
         Time(self.now)
     }
 
-    fn send(&mut self, from: u32, to: u32, bytes: u64) -> u32 {
+    fn send(&mut self, message: &Message) -> u32 {
+        let &Message { from, to, bytes, .. } = message;
         let flow = Flow(from, to, WORK_PRIORITY as u32, WORK_PORT, bytes, self.now / 1000);
         let (src, dst) = (self.routes.host(from), self.routes.host(to));
         self.plan.flows.push(flow);
