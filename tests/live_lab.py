@@ -66,7 +66,7 @@ def drops(folder: Path) -> dict[str, Any]:
     command = [*COMMAND, "point", "pa", "pb", str(given), "--out", str(folder / "point"), "--json", "--quiet"]
     point = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     through(point)
-    ended = endpoint(scenario, out, "h0=a0", "h1=b0")
+    ended = endpoint(scenario, out, "h0=a0", "h1=b0", "--capture", "h0")
     err = ended.communicate(timeout=60)[1]
     point.send_signal(signal.SIGINT)
     told = json.loads(point.communicate(timeout=60)[0])
@@ -75,7 +75,15 @@ def drops(folder: Path) -> dict[str, Any]:
     result = Result.load(out)
     keys = ("messages_completed", "packet_seq_err", "local_ack_timeout_err", "packets_retransmitted")
     rows = [{key: flow[key] for key in keys} for flow in result.flows.to_pylist()]
-    return {"rows": rows, "wrong": outcome(out)["wrong"], "events": len(told["happened"])}
+    command = [*COMMAND, "analyze", str(out / "capture.pcap"), "--json"]
+    seen = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return {
+        "rows": rows,
+        "wrong": outcome(out)["wrong"],
+        "events": len(told["happened"]),
+        "recoveries": [(one["trigger"], one["manner"], one["silent_ps"]) for one in seen["listed"]],
+        "broken": [seen["interfaces"][0][name] for name in ("icrc_bad", "broken")],
+    }
 
 
 def through(point: subprocess.Popen[str]) -> None:
