@@ -136,6 +136,12 @@ OF_JOBS = {*Ranks.model_fields, "channels", "chunk", "compute", "overlap", "algo
 """What only ranks have whose messages wait for each other."""
 
 
+def changed(part: Part, names: set[str]) -> list[str]:
+    """Which of these settings are not at their defaults: a resolved scenario has all of them."""
+    fields = type(part).model_fields
+    return sorted(name for name in names if getattr(part, name) != fields[name].default)
+
+
 class _Parts(Part):
     """How a collective is cut."""
 
@@ -221,10 +227,9 @@ class AllToAll(_Alone):
         if (self.message is None) == (self.size is None):
             what = "neither message nor size" if self.message is None else "message and size"
             raise refuse("message", what, "one of the two")
-        given = self.model_fields_set
-        if self.message is not None and (of_jobs := sorted(given & OF_JOBS)):
+        if self.message is not None and (of_jobs := changed(self, OF_JOBS)):
             raise refuse(of_jobs[0], "a setting of a collective", "size in place of message")
-        if self.message is None and "stagger" in given:
+        if self.message is None and self.stagger:
             raise refuse("stagger", "a setting of a list of messages", "message in place of size")
         return self
 
@@ -257,9 +262,8 @@ class Step(_Parts):
             known = ALGORITHMS[self.collective]
             if self.algorithm is not None and self.algorithm not in known:
                 raise refuse("algorithm", f'"{self.algorithm}"', f"one of {', '.join(known)}")
-        elif self.model_fields_set - {"compute"}:
-            name = min(self.model_fields_set - {"compute"})
-            raise refuse(name, "a setting of a collective", "none: the step computes")
+        elif other := changed(self, set(Step.model_fields) - {"compute"}):
+            raise refuse(other[0], "a setting of a collective", "none: the step computes")
         return self
 
 
