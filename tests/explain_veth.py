@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-Plan = dict[str, Any]
+from tailback.explain.doubled import Plan, wider
 
 COSTS = ("take", "stack", "rule", "wakeup")
 """All that takes a namespace's core time for a packet."""
@@ -19,7 +19,7 @@ def delivered(meta: dict[str, Any]) -> float:
     return float(sum(end["counters"]["delivered_packets"] for end in ends) / (meta["end_ps"] / 1e12))
 
 
-def doublings(plan: Plan, wider: Callable[[Any], Any]) -> dict[tuple[str, str], Callable[[Plan], Plan]]:
+def doublings(plan: Plan) -> dict[tuple[str, str], Callable[[Plan], Plan]]:
     """Each stage with what doubles it: a namespace's core, the ring, the queueing discipline, the rate of
     completions, the thread of a flood, its socket's memory. How often something is sent is no capacity.
     """
@@ -32,7 +32,7 @@ def doublings(plan: Plan, wider: Callable[[Any], Any]) -> dict[tuple[str, str], 
     for number, one in enumerate(plan["veth"]["veths"]):
         where = f"{one['a']}-{one['b']}"
         found["ring", where] = partial(_scaled, part="veths", number=number, factors={"ring": 2}, of="veth")
-        found["qdisc", where] = partial(_wider_qdisc, number=number, wider=wider)
+        found["qdisc", where] = partial(_wider_qdisc, number=number)
         if one["veth"]["bql"] != "none":
             sooner = {"tx_usecs": 0.5}
             found["completions", where] = partial(
@@ -53,7 +53,7 @@ def _scaled(plan: Plan, part: str, number: int, factors: dict[str, float], of: s
     return edited
 
 
-def _wider_qdisc(plan: Plan, number: int, wider: Callable[[Any], Any]) -> Plan:
+def _wider_qdisc(plan: Plan, number: int) -> Plan:
     edited = copy.deepcopy(plan)
     settings = edited["veth"]["veths"][number]
     settings["qdisc"] = wider(settings["qdisc"])

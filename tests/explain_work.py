@@ -7,9 +7,7 @@ anything. What has no capacity to double is taken away instead: a failure, losse
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,8 +15,9 @@ from typing import Any
 import explain_truth
 import numpy as np
 import pyarrow as pa
-from explain_truth import TIE, Doubling, Plan, Stage, doubled_link, doublings, record
+from explain_truth import TIE, doublings, record
 from tailback.explain import Verdict, words
+from tailback.explain.doubled import Doubling, Plan, Stage, links, lossless, together
 from tailback.explain.groups import Groups
 from tailback.recorded.bins import Bins
 
@@ -32,8 +31,6 @@ TWICE = 1.0
 interrupts, and another may have done the same: what gives twice is as right."""
 BROKEN = ("failed link", "loss")
 """An end to what is broken may give any gain."""
-ROOM = 64
-"""Buffers, and headroom, of a fabric that loses nothing."""
 
 Group = tuple[str, str]
 """A kind of stage, and which of them."""
@@ -129,12 +126,12 @@ def groups(plan: Plan) -> dict[Group, Doubling]:
             tiers.setdefault(tier(plan, link), []).append(number)
     for name, numbers in tiers.items():
         found["tier", name] = partial(links, numbers=numbers)
-    together: dict[str, list[Doubling]] = {}
+    everywhere: dict[str, list[Doubling]] = {}
     for (kind, _), double in doublings(plan).items():
         if kind != "link":
-            together.setdefault(kind, []).append(double)
-    for kind, doubles in together.items():
-        found[kind, ""] = partial(_all, doubles=doubles)
+            everywhere.setdefault(kind, []).append(double)
+    for kind, doubles in everywhere.items():
+        found[kind, ""] = partial(together, doubles=doubles)
     if plan["link_events"]:
         found["failed link", ""] = lambda one: {**one, "link_events": []}
     if any(link["loss"] for link in plan["links"]) or loses(plan):
@@ -145,33 +142,6 @@ def groups(plan: Plan) -> dict[Group, Doubling]:
 def loses(plan: Plan) -> bool:
     """Whether anything may be dropped for want of room."""
     return bool(plan["switches"])
-
-
-def _all(plan: Plan, doubles: Iterable[Doubling]) -> Plan:
-    for double in doubles:
-        plan = double(plan)
-    return plan
-
-
-def links(plan: Plan, numbers: Iterable[int]) -> Plan:
-    """Twice the rate of these links."""
-    for number in numbers:
-        plan = doubled_link(plan, number)
-    return plan
-
-
-def lossless(plan: Plan) -> Plan:
-    """Nothing is lost on the way, and buffers have room."""
-    edited = copy.deepcopy(plan)
-    for one in edited["links"]:
-        one["loss"] = 0.0
-        one["headroom_bytes"] *= ROOM
-    for model in edited["switch_models"]:
-        model["buffer"] *= ROOM
-        model["shared_bytes"] = (
-            model["shared_bytes"] * ROOM if model["shared_bytes"] else model["shared_bytes"]
-        )
-    return edited
 
 
 def find(plan: Plan) -> Truth:

@@ -4,8 +4,9 @@
     .venv/bin/python tools/explain_accuracy.py --published
     .venv/bin/python tools/explain_accuracy.py --world --seed 5 --runs 200 [--family veth] [--wrong]
 
-Truth is the stage whose doubled capacity raises throughput most (tests/explain_truth.py). docs/explain.md
-holds the figures of the last full run.
+Truth is the stage whose doubled capacity raises throughput most (tests/explain_truth.py). Verdicts are tried,
+as `tailback explain` does unasked with runs so short; with --estimate they are what counters say alone.
+docs/explain.md holds the figures of the last full run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +28,7 @@ import explain_runs
 import explain_work
 import explain_world
 from explain_truth import Stage, Truth, answer, find, named, record
-from tailback.explain import explain, page_of
+from tailback.explain import explain, page_of, trials
 from tailback.results import Result
 
 
@@ -38,15 +40,15 @@ class Row(NamedTuple):
     said: Stage
 
 
-def drawn(job: tuple[int, int]) -> Row:
+def drawn(job: tuple[int, int], tried: bool) -> Row:
     """A drawn run of this seed and number."""
     one = explain_runs.draw(*job)
     scenario, plan = one.plan()
-    return Row(f"{one.name}: {one.words}", find(plan), answer(scenario, plan))
+    return Row(f"{one.name}: {one.words}", find(plan), answer(scenario, plan, tried))
 
 
 def published(name: str) -> Row:
-    """A published run."""
+    """A published run, by its counters alone: most take too long to be tried unasked."""
     return Row(name, *explain_published.judge(name))
 
 
@@ -62,7 +64,7 @@ class WorldRow(NamedTuple):
     right: bool
 
 
-def world(job: tuple[int, int, str | None]) -> WorldRow | None:
+def world(job: tuple[int, int, str | None], tried: bool) -> WorldRow | None:
     """A drawn run of this seed, number and family; nothing where its settings do not go together."""
     one = explain_world.draw(*job)
     try:
@@ -71,10 +73,12 @@ def world(job: tuple[int, int, str | None]) -> WorldRow | None:
         return None
     result = Result.from_recording(scenario, {**plan, "name": "hidden"}, record(plan), 1.0, 1.0, False)
     verdict = explain(result)
+    if tried and trials.why_not(result) is None:
+        verdict = trials.tried(result, verdict)
     truth = explain_work.find(plan)
     gives = explain_work.said_gain(truth, verdict, {})
     right = explain_work.judge(truth, verdict.key, gives)
-    sure = page_of(result).sure.split(":")[0]
+    sure = page_of(result, verdict).sure.split(":")[0]
     return WorldRow(one.family, one.words, truth.gains, verdict.key, gives, sure, right)
 
 
@@ -150,12 +154,13 @@ def main() -> None:
     options.add_argument("--published", action="store_true")
     options.add_argument("--world", action="store_true", help="fabrics, hosts, bridges and namespaces")
     options.add_argument("--family", choices=sorted({*explain_world.OF_EIGHT}), help="one of these only")
+    options.add_argument("--estimate", action="store_true", help="verdicts by counters alone, not tried")
     options.add_argument("--wrong", action="store_true", help="list the runs that it got wrong")
     given = options.parse_args()
     with Pool(given.jobs) as pool:
         if given.world:
             jobs = [(given.seed, number, given.family) for number in range(given.runs)]
-            print(of_world(pool.imap(world, jobs), given.wrong))
+            print(of_world(pool.imap(partial(world, tried=not given.estimate), jobs), given.wrong))
             return
         if given.published:
             rows = []
@@ -165,7 +170,8 @@ def main() -> None:
                 truth, said = " ".join(row.truth.stage), " ".join(row.said)
                 print(f"{mark}  {row.words:<45} truth {truth:<28} said {said}", flush=True)
         else:
-            rows = pool.map(drawn, [(given.seed, number) for number in range(given.runs)], chunksize=2)
+            of = [(given.seed, number) for number in range(given.runs)]
+            rows = pool.map(partial(drawn, tried=not given.estimate), of, chunksize=2)
     print(table(rows, given.wrong))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from tailback import run_folder, text
-from tailback.explain import Page, page_of
+from tailback.explain import Page, explain, page_of
 from tailback.files.out_folder import OutFolder
 from tailback.findings import findings
 from tailback.findings.table import closing_table
@@ -29,9 +29,24 @@ class Result(Recorded):
         """What the terminal shows at the end of a run."""
         return closing_table(self)
 
-    def explain(self) -> Page:
-        """Where the run is stuck, and what shows it, see `tailback.explain`."""
-        return page_of(self)
+    def explain(self, tries: bool | None = None) -> Page:
+        """Where the run is stuck, and what shows it, see `tailback.explain`.
+
+        Args:
+            tries: Whether the run is simulated again with each thing doubled that may be the bottleneck;
+                None: if that takes seconds.
+
+        Raises:
+            ValueError: it is to be tried and cannot be.
+        """
+        from tailback.explain import trials  # it loads the engine
+
+        why = trials.why_not(self)
+        if tries and why is not None:
+            raise ValueError(why)
+        if why is not None or not (trials.is_short(self) if tries is None else tries):
+            return page_of(self)
+        return page_of(self, trials.tried(self, explain(self)))
 
     def __repr__(self) -> str:
         """In a line: what ran, for how long, and the first finding."""

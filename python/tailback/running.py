@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -212,6 +213,9 @@ def claimed(
     """
     if isinstance(out, OutFolder):
         return nullcontext(out)
+    if re.match(r"[a-z][a-z0-9+]+:/", os.fspath(out)):  # a path has one of two slashes
+        text = "found a URL, expected a folder; of a sweep, --store takes a URL"
+        raise ScenarioError([Problem(f"--out {os.fspath(out)}", (), text)])
     path = Path(out)
     try:
         return claim(path, "absent" if new else "any" if resume else "empty")

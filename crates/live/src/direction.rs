@@ -109,7 +109,7 @@ impl Direction {
                 k_max_bytes: ecn.k_max_bytes,
                 p_max: ecn.p_max,
             }),
-            random: Pcg64Mcg::seed_from_u64(settings.seed.wrapping_mul(2).wrapping_add(number as u64)),
+            random: seeded(settings.seed.wrapping_mul(2), number as u64),
             mac,
             queue: VecDeque::new(),
             queued_bytes: 0,
@@ -299,8 +299,13 @@ impl Direction {
     }
 }
 
+/// Random numbers of one of those that share a seed.
+pub(crate) fn seeded(seed: u64, number: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed.wrapping_add(number))
+}
+
 /// A number from 0 to 1, without 1.
-fn uniform(random: &mut Pcg64Mcg) -> f64 {
+pub(crate) fn uniform(random: &mut Pcg64Mcg) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 

@@ -38,6 +38,14 @@ pub fn layout(bytes: &[u8]) -> Layout {
     Layout { ip: Some(at), request }
 }
 
+/// Differentiated services code point of a packet, by where its IP header begins.
+pub fn dscp(bytes: &[u8], ip: usize) -> u8 {
+    match bytes[ip] >> 4 {
+        6 => (bytes[ip] & 0xf) << 2 | bytes[ip + 1] >> 6,
+        _ => bytes[ip + 1] >> 2,
+    }
+}
+
 /// Sets CE where the packet says that it may be: whether it did. The IPv4 header checksum is brought up to date (RFC 1624).
 pub fn mark(bytes: &mut [u8], ip: usize) -> bool {
     if bytes[ip] >> 4 == 6 {

@@ -4,9 +4,19 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod capture;
+pub mod clock;
+pub mod counted;
 pub mod direction;
 pub mod events;
 pub mod frame;
+pub mod host;
+pub mod network;
+pub mod pattern;
+pub mod plan;
 pub mod point;
+pub mod reactor;
+pub mod series;
 pub mod settings;
 mod socket;
+pub mod switch;

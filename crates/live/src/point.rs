@@ -126,7 +126,7 @@ impl Point {
             let sleep =
                 next.map_or(left, |at| left.min(Duration::from_nanos(at.saturating_sub(now).ps() / 1000)));
             if sleep > SHORTEST_SLEEP {
-                wait([&self.sockets[0], &self.sockets[1]], sleep - SHORTEST_SLEEP / 2);
+                wait(&self.sockets, sleep - SHORTEST_SLEEP / 2);
             }
         }
         for (direction, socket) in self.directions.iter_mut().zip(&self.sockets) {

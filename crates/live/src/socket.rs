@@ -49,12 +49,16 @@ impl PacketSocket {
     /// There is no such interface or namespace; it may not be read (CAP_NET_RAW).
     pub fn open(name: &str) -> io::Result<PacketSocket> {
         let Some((namespace, interface)) = name.split_once('/') else { return Self::open_here(name) };
-        let home = File::open("/proc/thread-self/ns/net")?;
-        let there = File::open(format!("/run/netns/{namespace}"))?;
-        enter(&there)?;
-        let opened = Self::open_here(interface);
-        enter(&home)?;
-        opened
+        let there = Namespace(File::open(format!("/run/netns/{namespace}"))?);
+        there.within(|| Self::open_here(interface))?
+    }
+
+    /// The same in a namespace that is at hand.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::open`].
+    pub fn open_in(namespace: &Namespace, interface: &str) -> io::Result<PacketSocket> {
+        namespace.within(|| Self::open_here(interface))?
     }
 
     fn open_here(interface: &str) -> io::Result<PacketSocket> {
@@ -199,16 +203,61 @@ impl PacketSocket {
     }
 }
 
-/// Waits until one of two sockets has a frame, or for so long.
-pub fn wait(sockets: [&PacketSocket; 2], most: Duration) {
-    let mut both =
-        sockets.map(|socket| libc::pollfd { fd: socket.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+/// Waits until one of the sockets has a frame, or for so long. Of more than 64 only the first are looked at.
+pub fn wait<'a>(sockets: impl IntoIterator<Item = &'a PacketSocket>, most: Duration) {
+    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 64];
+    let mut count = 0;
+    for (slot, socket) in polled.iter_mut().zip(sockets) {
+        slot.fd = socket.fd.as_raw_fd();
+        count += 1;
+    }
     let time = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
     // SAFETY: both live until the call returns. An interrupted call is as one that waited shorter.
-    unsafe { libc::ppoll(both.as_mut_ptr(), 2, &raw const time, std::ptr::null()) };
+    unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const time, std::ptr::null()) };
 }
 
-fn enter(namespace: &File) -> io::Result<()> {
-    // SAFETY: no pointers.
-    checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(|_| ())
+/// A network namespace. One that was made here, and all interfaces in it, end with its last descriptor: with the process, however that
+/// ends.
+#[derive(Debug)]
+pub struct Namespace(File);
+
+impl Namespace {
+    /// Makes one without a name.
+    ///
+    /// # Errors
+    /// It is not permitted (CAP_SYS_ADMIN).
+    pub fn make() -> io::Result<Namespace> {
+        let home = Self::current()?;
+        // SAFETY: no pointers. It is this thread's namespace that changes, and back again at once.
+        checked(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+        let made = Self::current();
+        home.enter()?;
+        made
+    }
+
+    fn current() -> io::Result<Namespace> {
+        File::open("/proc/thread-self/ns/net").map(Namespace)
+    }
+
+    fn enter(&self) -> io::Result<()> {
+        // SAFETY: no pointers.
+        checked(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).map(|_| ())
+    }
+
+    /// Does something there, in this thread, and comes back.
+    ///
+    /// # Errors
+    /// It may not be entered, or left.
+    pub fn within<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
+        let home = Self::current()?;
+        self.enter()?;
+        let done = act();
+        home.enter()?;
+        Ok(done)
+    }
+
+    /// Its path, for other processes as long as this one has it.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
 }

@@ -3,6 +3,8 @@
 mod analysis;
 mod controllers;
 mod hpcc;
+#[cfg(target_os = "linux")]
+mod live;
 mod memory;
 #[cfg(target_os = "linux")]
 mod point;
@@ -280,6 +282,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Simulation>()?;
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
     module.add_class::<analysis::Analysis>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<live::Live>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<point::Point>()?;
     module.add_class::<hpcc::HpccRecording>()?;

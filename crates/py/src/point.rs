@@ -32,7 +32,7 @@ impl Point {
     }
 }
 
-fn interface_error(error: InterfaceError) -> PyErr {
+pub(crate) fn interface_error(error: InterfaceError) -> PyErr {
     let text = error.error.to_string();
     let words = text.split(" (os error").next().unwrap_or_default().to_owned();
     PyOSError::new_err((error.error.raw_os_error().unwrap_or(0), words, error.name))

@@ -1,11 +1,17 @@
-//! What a congestion point does with frames of anybody's making.
+//! What a congestion point, a host and a switch do with frames of anybody's making.
 
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Span};
 use tailback_live::direction::{Direction, Output};
 use tailback_live::events::{Action, EventSettings};
+use tailback_live::host::Host;
+use tailback_live::plan::LivePlan;
 use tailback_live::settings::{EcnSettings, PfcSettings, PointSettings};
-use tailback_proto::wire::{MacAddress, Pfc};
+use tailback_live::switch::Switch;
+use tailback_proto::congestion::dcqcn::DcqcnParameters;
+use tailback_proto::transport::rc::TransportParameters;
+use tailback_proto::units::Time;
+use tailback_proto::wire::{icrc, Ipv4, MacAddress, Pfc, Udp};
 
 const RXE: &[u8] = include_bytes!("../../../crates/proto/tests/data/rxe_write.pcap");
 
@@ -79,5 +85,125 @@ fn direction() {
         assert_eq!(direction.counters.rx_frames, came);
         assert_eq!(direction.counters.tx_frames, left);
         assert!(left + direction.counters.dropped() <= came);
+    });
+}
+
+/// Two hosts and a switch between them, with a queue pair that writes.
+fn plan() -> LivePlan {
+    let link = r#"{"rate_bps": 1000000000, "delay_ps": 1000, "loss": 0.01, "headroom_bytes": 10000, "response_delay_ps": 1000}"#;
+    let host = |number: u8| {
+        format!(
+            r#"{{"name": "h{number}", "interface": null, "mac": [2, 84, 66, 0, 0, {number}], "ip": "10.84.0.{number}", "mtu": 256,
+            "rx_latency_ps": 1000, "ect": true, "transport": {}, "congestion": {{"dcqcn": {}}}, "cnp_dscp": 48,
+            "class_of": [[24, 3], [48, 6]], "link": {link}}}"#,
+            serde_json::to_string(&TransportParameters::default()).expect("plain data"),
+            serde_json::to_string(&DcqcnParameters::default()).expect("plain data"),
+        )
+    };
+    let text = format!(
+        r#"{{"seed": 1, "duration_ps": 1000000000, "slowdown": 1.0, "bin_ps": 1000000, "hosts": [{}, {}], "cables": [],
+        "switches": [{{"name": "sw", "latency_ps": 100, "shared_bytes": 20000, "ingress_alpha": 1.0, "egress_alpha": 2.0,
+        "lossless": [3], "strict": [6], "class_of": [[24, 3], [48, 6]],
+        "ecn": [{{"rate_bps": null, "classes": [3], "k_min_bytes": 1000, "k_max_bytes": 3000, "p_max": 0.5}}],
+        "xoff": null, "xon": null, "xon_offset": 3072, "quanta": 100,
+        "ports": [{{"peer": "h0", "link": {link}}}, {{"peer": "h1", "link": {link}}}],
+        "routes": [[[2, 84, 66, 0, 0, 0], 0], [[2, 84, 66, 0, 0, 1], 1]]}}],
+        "flows": [{{"src": 0, "dst": 1, "message": 1000, "depth": 4, "messages": null, "start_ps": 0, "stop_ps": null, "dscp": 24}}]}}"#,
+        host(0),
+        host(1)
+    );
+    serde_json::from_str(&text).expect("it is a plan")
+}
+
+/// Headers that a peer may make up, with an ICRC that is right.
+#[derive(Debug, TypeGenerator)]
+struct Forged {
+    opcode: u8,
+    qp: u8,
+    psn: u32,
+    ecn: u8,
+    dscp: u8,
+    address: u32,
+    length: u32,
+    payload: u8,
+}
+
+impl Forged {
+    fn frame(&self, to: u8) -> Vec<u8> {
+        let mut transport = vec![self.opcode, 0, 0xff, 0xff, 0, 0, 1, self.qp, 0x80];
+        transport.extend_from_slice(&self.psn.to_be_bytes()[1..]);
+        transport.extend_from_slice(&(0x7f00_0000_0000u64 + self.address as u64).to_be_bytes());
+        transport.extend_from_slice(&0x100u32.to_be_bytes());
+        transport.extend_from_slice(&self.length.to_be_bytes());
+        transport.resize(28 + 4 * self.payload as usize, self.payload);
+        let udp_len = 8 + transport.len() + 4;
+        let mut packet = vec![0; 28];
+        Ipv4 {
+            dscp: self.dscp & 63,
+            ecn: self.ecn & 3,
+            identification: 0,
+            dont_fragment: true,
+            time_to_live: 64,
+            protocol: 17,
+            source: [10, 84, 0, 1 - to].into(),
+            destination: [10, 84, 0, to].into(),
+        }
+        .emit(udp_len as u16, &mut packet);
+        Udp { source_port: 0xc000, destination_port: Udp::ROCE_PORT, checksum: 0 }
+            .emit(udp_len as u16 - 8, &mut packet[20..]);
+        packet.extend_from_slice(&transport);
+        let icrc = icrc::icrc(&packet).expect("it is whole");
+        packet.extend_from_slice(&icrc.to_le_bytes());
+        let mut frame = vec![2, 84, 66, 0, 0, to, 2, 84, 66, 0, 0, 1 - to, 8, 0];
+        frame.extend_from_slice(&packet);
+        frame
+    }
+}
+
+/// What comes to a host or a switch, whoever made it, makes neither panic nor spin; a switch's books stay even.
+#[test]
+fn host_and_switch() {
+    #[derive(Debug, TypeGenerator)]
+    enum Input {
+        Bytes(Vec<u8>),
+        Forged(bool, Forged),
+        Pause(u8, u16),
+        Own,
+    }
+    let plan = plan();
+    check!().with_type::<Vec<(Span, Input)>>().for_each(|inputs| {
+        let mut hosts = [0, 1].map(|number| Host::new(&plan, number).expect("it is a host"));
+        let mut switch = Switch::new(&plan.switches[0], 1, 0);
+        let mut clock = Clock::default();
+        for (span, input) in inputs {
+            let now = clock.pass(*span);
+            let frame = match input {
+                Input::Bytes(bytes) => bytes.clone(),
+                Input::Forged(to, forged) => forged.frame(*to as u8),
+                Input::Pause(classes, quanta) => {
+                    let mut frame = vec![0; Pfc::LEN];
+                    let source = MacAddress([2; 6]);
+                    Pfc { source, class_enable_vector: *classes, time: [*quanta; 8] }.emit(&mut frame);
+                    frame
+                }
+                Input::Own => Vec::new(),
+            };
+            for (port, host) in hosts.iter_mut().enumerate() {
+                host.on_frame(now, &frame);
+                switch.on_frame(now, port, &frame);
+                host.advance(now);
+                switch.advance(now);
+                while let Some(sending) = host.next_output(now) {
+                    switch.on_frame(now, port, &sending.frame);
+                    host.give_back(sending.frame);
+                }
+                while let Some(sending) = switch.next_output(now, port) {
+                    host.on_frame(now, &sending.frame);
+                    switch.give_back(sending.frame);
+                }
+                assert!(host.next_timeout().is_none_or(|at| at > Time::ZERO));
+            }
+            assert!(switch.free_bytes() <= 20_000);
+        }
     });
 }

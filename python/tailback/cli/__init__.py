@@ -32,6 +32,8 @@ COMMANDS = {
     "explain": "Say where a run is stuck, and what shows it.",
     "analyze": "Say what a capture of RoCEv2 traffic tells.",
     "point": "Be a congestion point between two interfaces.",
+    "endpoint": "Be hosts of a scenario on interfaces, with real packets.",
+    "live": "Run a scenario with real packets, on veth pairs that it makes.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "counters": "Print the counters of hosts and switches as their tools do.",

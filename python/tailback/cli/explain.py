@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from tailback.cli.command import command_app
 from tailback.cli.common import PIPED_WIDTH, bad_input
 from tailback.run_folder import read_run, reading
 
+if TYPE_CHECKING:
+    from tailback.recorded.run import Recorded
+
 app = command_app()
 
 
@@ -21,19 +24,56 @@ app = command_app()
 def explain(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    tries: Annotated[
+        bool | None,
+        typer.Option(
+            "--try/--no-try",
+            help="Run it again with each thing doubled that may be the bottleneck; default: if that takes "
+            "seconds.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Say where a run is stuck, and what shows it.
 
-    From its counters and queue series alone: the name and the settings of the scenario are not looked at,
-    only what is printed on the hardware, such as the rate of a link.
+    From its counters and queue series: the name and the settings of the scenario are not looked at, only what
+    is printed on the hardware, such as the rate of a link. A simulated run is then tried: what may hold it is
+    doubled, one thing at a time, and the run repeated.
     """
     with bad_input():
         result = read_run(folder)
         with reading(folder):
-            page = explaining.page_of(result)
+            verdict = _tried(result, explaining.explain(result), tries)
+            page = explaining.page_of(result, verdict)
             if as_json:
-                key = explaining.explain(result).key
-                words = json.dumps(explaining.as_data(page, key), indent=2, ensure_ascii=False) + "\n"
+                words = json.dumps(explaining.as_data(page, verdict), indent=2, ensure_ascii=False) + "\n"
             else:
                 words = explaining.as_text(page, *() if sys.stdout.isatty() else (PIPED_WIDTH,))
     typer.echo(words, nl=False)
+
+
+def _tried(result: Recorded, verdict: explaining.Verdict, tries: bool | None) -> explaining.Verdict:
+    """The verdict, tried if it can be and was asked for, or is done in seconds."""
+    if tries is False:
+        return verdict
+    from tailback.explain import trials  # the engine takes a while to load
+
+    why = trials.why_not(result)
+    if why is not None:
+        if tries:
+            raise typer.BadParameter(why, param_hint="--try")
+        return verdict
+    if not tries and not trials.is_short(result):
+        seconds = trials.TRIALS * result.cpu_s
+        typer.echo(
+            f"tailback: estimated from counters; --try runs it about {trials.TRIALS} times more, "
+            f"{seconds:.0f} CPU-seconds, and measures",
+            err=True,
+        )
+        return verdict
+    return trials.tried(result, verdict, _said if sys.stderr.isatty() else None)
+
+
+def _said(done: int, of: int) -> None:
+    sys.stderr.write(f"\rtrying {done} of {of}" if done < of else "\r" + " " * 20 + "\r")
+    sys.stderr.flush()

@@ -56,7 +56,7 @@ class _Growing(Progress):
         self._under_way: dict[str, float] = {}
         self._runs = self._over = self._failed = 0
 
-    def begun(self, design: Design, points: list[dict[str, str]], runs: int, done: int) -> None:
+    def begun(self, design: Design, points: list[dict[str, str]], runs: int) -> None:
         self._points, self._runs = points, runs
         self._units = {one.label: one for one in design.shown()}
         self._bar.update(self._task, description=design.name, total=runs)

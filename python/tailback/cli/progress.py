@@ -59,6 +59,12 @@ def of_time(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progre
     return step
 
 
+def of_clock(bar: Bar, name: str, end_ps: int) -> Callable[[int], None]:
+    """Moves the bar by the time of a run."""
+    task = bar.add_task(name, total=end_ps, state="")
+    return lambda now_ps: bar.update(task, completed=now_ps, state=text.duration(now_ps / 1e12))
+
+
 def of_runs(bar: Bar) -> Callable[[str, float], None]:
     """Moves a bar for each run."""
     tasks: dict[str, TaskID] = {}

@@ -59,6 +59,12 @@ def sweep_(
         typer.Option("--measure", metavar="NAME", help="A measure to show, such as jain_index:since=start."),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of each run.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", metavar="URL", help="Storage for tables and run folders, too: s3://, gs://, file://."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
     ] = None,
@@ -83,7 +89,7 @@ def sweep_(
     others go on. Ctrl-C keeps what is complete, and --resume goes on from there.
     """
     with bad_input():
-        asked = _asked(file, scenario, vary, sets, seeds, where, sample, measures, keep)
+        asked = _asked(file, scenario, vary, sets, seeds, where, sample, measures, keep, store)
         if resume is not None and out is not None:
             raise typer.BadParameter("--out and --resume exclude each other")
         with growing(quiet) as progress:
@@ -109,6 +115,7 @@ def _asked(
     sample: int | None,
     measures: list[str] | None,
     keep: bool,
+    store: str | None,
 ) -> Design | None:
     """The sweep of a file, with the options on top of it."""
     fields: dict[str, Any] = {}
@@ -125,7 +132,7 @@ def _asked(
     for given in sets or ():
         path, _, value = given.partition("=")
         fields.setdefault("set", {})[path] = value
-    given_fields = {"seeds": seeds, "where": where, "measures": measures, "keep": keep or None}
+    given_fields = {"seeds": seeds, "where": where, "measures": measures, "keep": keep, "store": store}
     fields |= {name: value for name, value in given_fields.items() if value}
     if sample is not None:
         fields["sample"] = {"points": sample}

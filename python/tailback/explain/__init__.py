@@ -20,8 +20,8 @@ def explain(result: Recorded) -> Verdict:
     return _explain(Observed(result))
 
 
-def page_of(result: Recorded) -> Page:
-    """The page of a run, whatever it is made of."""
+def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:
+    """The page of a run, whatever it is made of; of a verdict on it that is there already."""
     if result.meta.get("veth") is not None:
         return _veth_page(result)
-    return page(explain(result))
+    return page(verdict or explain(result))

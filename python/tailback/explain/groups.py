@@ -16,6 +16,7 @@ from tailback.explain.stages import Stage
 HOSTS = "hosts"
 """The tier of the links that lead to hosts."""
 AT_SENDERS = ("window", "reads", "throttle")
+EVERYWHERE = ("loss", "headroom", "buffer", "failed link")
 Place = tuple[str, frozenset[str]]
 """Kind of a stage and where it is: of a link both ends, as it is faster both ways."""
 
@@ -37,11 +38,7 @@ class Groups:
         """The group of a stage: of a link its tier, of all else the kind."""
         if stage.kind != "link":
             return (
-                "all"
-                if stage.kind in ("loss", "headroom")
-                else "senders"
-                if stage.kind in AT_SENDERS
-                else "receivers"
+                "all" if stage.kind in EVERYWHERE else "senders" if stage.kind in AT_SENDERS else "receivers"
             )
         return self.tier[frozenset(stage.ends)]
 

@@ -39,6 +39,7 @@ MOST_OF_A_ROUND = 0.5
 MOST_LOST = 8.0
 """What an end to losses is estimated to give at most: it is no doubling."""
 DEADLOCK = "deadlock"
+FAILED = "failed link"
 OFFERED = "the application offers no more"
 ALONE = "no stage alone would carry more"
 NOTHING = "nothing was delivered"
@@ -89,6 +90,8 @@ class Verdict:
     seen: Observed
     candidates: list[Candidate]
     none: str = ""
+    tried: list[Candidate] = field(default_factory=list)
+    """All that was doubled in a run of its own, the best first: see `trials`."""
 
     @property
     def key(self) -> tuple[str, str]:

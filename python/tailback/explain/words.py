@@ -10,7 +10,7 @@ from tailback import text
 from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
 from tailback.explain.stages import FULL, RING_BYTES, SOME, Figure
-from tailback.explain.verdict import ALONE, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
+from tailback.explain.verdict import ALONE, FAILED, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
 from tailback.notebook import as_html
 
 WIDTH = 100
@@ -18,6 +18,9 @@ MUCH = 0.2
 """Share of packets that are sent again above which what a doubling gives is hard to tell: go-back-N loses by
 what comes faster.
 """
+EQUAL = 0.8
+"""A second trial that gave more than this part of the first's gave as much."""
+MOST_TRIED = 10
 CLOSE = 0.5
 """A second candidate whose gain is more than this part of the first's is close."""
 
@@ -125,6 +128,22 @@ KINDS = {
         "and sent again, with all that followed them (go-back-N).",
         "switch.pfc.headroom: auto, or a smaller xoff (host.path.receive_buffer for a NIC)",
     ),
+    "drops": Kind(
+        "what switches drop, most at {where}",
+        "Buffers are full, and packets are dropped and sent again.",
+        "larger buffers (switch.buffer), PFC (switch.lossless), or less that comes at once: lower ECN "
+        "thresholds (switch.ecn), smaller windows (traffic: depth)",
+    ),
+    "buffer": Kind(
+        "the buffers of switches",
+        "Nothing is lost, but what is short of room is paused or slowed down.",
+        "larger buffers (switch.buffer), or other shares of them (switch.alpha, switch.pfc)",
+    ),
+    "failed link": Kind(
+        "a failed link, {where}",
+        "What took it has to share other links, or waits until it is up again.",
+        "another link beside it, or a repair; what is faster elsewhere gives less",
+    ),
     "tier": Kind(
         "{where}",
         "One of them alone is worth little: several hold traffic side by side.",
@@ -147,6 +166,8 @@ def kind_of(verdict: Verdict, one: Candidate) -> Kind:
         name = "tier"
     elif name == "link" and one.stage.ends[0] in verdict.seen.network.host_number:
         name = "own link"
+    if name == "loss" and not any(verdict.seen.lost_on_wire.values()):
+        name = "drops"
     if name == "window" and verdict.seen.has_tcp:
         name = "receive window"
     if name == "cpu":
@@ -209,28 +230,75 @@ def page(verdict: Verdict) -> Page:
     headline = f"The bottleneck is {name}."
     share = first.weight
     reasons = [kind.why, *faults.sentences(seen), *tiers.why(verdict.groups, first)]
-    if share < 0.95:
+    if share < 0.95 and first.parts:
         reasons.append(
             f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or by nothing."
         )
     begin, end = (text.duration(at) for at in seen.span)
-    what = "Twice as much of it"
-    if first.stage.kind in ("loss", "headroom"):
-        what = "An end to the losses"
-    elif first.group:
-        what = "All of them, twice as fast,"
+    gives = "gave" if verdict.tried else "would give about"
     reasons.append(
-        f"{what} would give about {_percent(first.gain)} more throughput than the {text.rate(seen.goodput)} "
-        f"measured from {begin} to {end}."
+        f"{_doubled(first)} {gives} {_percent(first.gain)} more throughput than the "
+        f"{text.rate(seen.goodput)} measured from {begin} to {end}."
     )
     return Page(
         headline,
         reasons,
-        [*tiers.figures(verdict.groups, first), *first.stage.figures, *_upstream(verdict, first)],
+        [
+            *tiers.figures(verdict.groups, first),
+            *first.stage.figures,
+            *_upstream(verdict, first),
+            *_tried(verdict),
+        ],
         f"Try {_called(verdict, first, kind.next)}.",
-        _sure(verdict),
+        _sure_of_trials(verdict) if verdict.tried else _sure(verdict),
         _second(verdict),
     )
+
+
+_ENDS = {
+    "loss": "An end to the losses",
+    "headroom": "An end to the losses",
+    "buffer": "Buffers without an end",
+    FAILED: "The same without the failure",
+}
+
+
+def _doubled(one: Candidate) -> str:
+    """What was doubled, or taken away, as the subject of a sentence."""
+    if one.stage.kind in _ENDS:
+        return _ENDS[one.stage.kind]
+    return "All of them, twice as fast," if one.group else "Twice as much of it"
+
+
+def _tried(verdict: Verdict) -> list[Figure]:
+    """What each trial gave."""
+    return [
+        Figure(f"tried: {_named(verdict, one)}", _signed(one.gain), "") for one in verdict.tried[:MOST_TRIED]
+    ]
+
+
+def _named(verdict: Verdict, one: Candidate) -> str:
+    if one.stage.kind in _ENDS:
+        return _ENDS[one.stage.kind].lower()
+    name = _called(verdict, one, kind_of(verdict, one).name)
+    return f"{name}, twice as {'deep' if one.stage.kind in ('window', 'ring') else 'fast'}"
+
+
+def _sure_of_trials(verdict: Verdict) -> str:
+    """How sure a verdict is that was tried."""
+    doubts = []
+    first = verdict.candidates[0]
+    if verdict.none:
+        if first.gain > WORTH_IT / 2:
+            doubts.append(f"{_named(verdict, first)}, gave {_percent(first.gain)}")
+        sure = "nothing that was tried, each twice as fast in a run of its own, is worth 5 %"
+    else:
+        if first.gain < 2 * WORTH_IT:
+            doubts.append("it is worth little")
+        sure = "it was tried in a run of its own"
+        if len(verdict.candidates) > 1 and verdict.candidates[1].gain > EQUAL * first.gain:
+            sure += f", and so was {_named(verdict, verdict.candidates[1])}, which gave as much"
+    return f"{'Fairly sure' if doubts else 'Sure'}: {'; '.join([*doubts, sure])}."
 
 
 def _deadlocked(found: tuple[str, str]) -> Page:
@@ -245,6 +313,10 @@ def _deadlocked(found: tuple[str, str]) -> Page:
         "Sure: the run names who waits for whom.",
         "No other stage is asked for: nothing moves.",
     )
+
+
+def _signed(gain: float) -> str:
+    return f"{round(100 * gain):+d} %"
 
 
 def _percent(gain: float) -> str:
@@ -265,6 +337,7 @@ def _nothing(verdict: Verdict) -> Page:
     said = " ".join([*faults.sentences(seen), reasons[verdict.none]])
     for candidate in verdict.candidates[:2]:
         figures += candidate.stage.figures[:2]
+    figures += _tried(verdict)
     following = {
         OFFERED: "Try more traffic, to find what gives way first.",
         NOTHING: "Try tailback run with a longer run.duration.",
@@ -274,7 +347,7 @@ def _nothing(verdict: Verdict) -> Page:
         [said],
         figures,
         following.get(verdict.none, "Try two stages at once: the fullest, and the next on its path."),
-        _sure(verdict),
+        _sure_of_trials(verdict) if verdict.tried else _sure(verdict),
         _second(verdict),
     )
 
@@ -349,6 +422,8 @@ def _second(verdict: Verdict) -> str:
     rest = verdict.candidates[0 if verdict.none else 1 :]
     if rest:
         second = rest[0]
+        if verdict.tried:
+            return f"Next best: {_named(verdict, second)}, {_signed(second.gain)}."
         name = _called(verdict, second, kind_of(verdict, second).name)
         return (
             f"What else it could be: {name}, busy {text.share(second.stage.use)} of the time; twice as much "
@@ -378,17 +453,23 @@ def as_text(page: Page, width: int = WIDTH) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_data(page: Page, key: tuple[str, str]) -> dict[str, Any]:
-    """For other programs: `kind` and `where` of the bottleneck (`none` and nothing if there is none), and the
-    page's sentences.
+def as_data(page: Page, verdict: Verdict) -> dict[str, Any]:
+    """For other programs: `kind` and `where` of the bottleneck (`none` and nothing if there is none), the
+    page's sentences, and what was tried with what it gave, as a share.
     """
+    kind, where = verdict.key
     return {
-        "kind": key[0],
-        "where": key[1],
+        "kind": kind,
+        "where": where,
         "headline": page.headline,
         "reasons": page.reasons,
         "evidence": [asdict(figure) for figure in page.evidence],
         "next": page.next,
         "sure": page.sure,
         "second": page.second,
+        "tried": [
+            {"kind": kind, "where": where, "gain": round(one.gain, 4)}
+            for one in verdict.tried
+            for kind, where in [one.key]
+        ],
     }

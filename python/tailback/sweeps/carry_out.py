@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tailback import signals
 from tailback.files.out_folder import OutFolder, replace_file
+from tailback.files.storage import Storage
 from tailback.running import claimed
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.sweeps.design import Design, canonical, read_design
@@ -28,23 +30,48 @@ DESIGN = "sweep.json"
 class Progress:
     """Told what happens; a base that does nothing."""
 
-    def begun(self, design: Design, points: list[Point], runs: int, done: int) -> None:
-        """So many runs there are, and so many of them were done before."""
+    def begun(self, design: Design, points: list[Point], runs: int) -> None:
+        """So many runs there are, of which some may have been done before."""
 
     def share(self, run: str, share: float) -> None:
         """A run under way; from another thread."""
 
     def ended(self, row: Row) -> None:
-        """A run has ended, well or not."""
+        """A run has ended, well or not; or it had before, or is impossible."""
 
 
-class _Planned(NamedTuple):
-    points: list[Point]
-    seeds: list[int]
-    digests: list[str | None]
-    """Of each point; None where it is impossible."""
-    problems: list[str]
-    """Why it is."""
+class _Plan:
+    """The points of a sweep, each looked at when it is first asked for: with a hundred thousand of them the
+    first runs do not wait for the last points.
+    """
+
+    def __init__(self, design: Design) -> None:
+        """Looks until one is found that is possible.
+
+        Raises:
+            ScenarioError: no point can be run.
+        """
+        self._design = design
+        self.points, self.seeds = design.all_points(), design.seeds_in_order()
+        self._digests: dict[int, str] = {}
+        self._problems: dict[int, ScenarioError] = {}
+        load(design.scenario, sets=design.sets, seed=self.seeds[0])
+        if all(self.digest(number) is None for number in range(len(self.points))):
+            raise self._problems[0]
+
+    def digest(self, number: int) -> str | None:
+        """Of a point; None where it is impossible."""
+        if number not in self._digests and number not in self._problems:
+            sets = _sets(self._design, self.points[number])
+            try:
+                self._digests[number] = digest_of(load(self._design.scenario, sets=sets, seed=self.seeds[0]))
+            except ScenarioError as error:
+                self._problems[number] = error
+        return self._digests.get(number)
+
+    def problem(self, number: int) -> str:
+        """Why it is."""
+        return str(self._problems[number].problems[0])
 
 
 def sweep(
@@ -79,7 +106,7 @@ def sweep(
 
     Raises:
         ScenarioError: the sweep, or `out`, cannot be used, or no point is possible; nothing was run then.
-        OSError: `out` could not be written; the journal has what was complete.
+        OSError: `out`, or the storage of `store`, could not be written; the journal has what was complete.
     """
     with ExitStack() as stack:
         begun = None
@@ -90,11 +117,14 @@ def sweep(
         asked = begun or (
             source if isinstance(source, Design) else read_design(design if source is None else source)
         )
-        planned = _plan(asked)
+        planned = _Plan(asked)
         if on is not None:
             from tailback.executors.ray import RayTasks
 
             executor = stack.enter_context(RayTasks(on))
+        storage = None if asked.store is None else Storage(asked.store)
+        if storage is not None:
+            storage.try_out()
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
@@ -104,6 +134,11 @@ def sweep(
         if folder is not None:
             with signals.noted():
                 result.write(folder)
+        if storage is not None:
+            with tempfile.TemporaryDirectory() as name, signals.noted():
+                result.write(Path(name))
+                storage.put(DESIGN, (canonical(asked) + "\n").encode())
+                storage.put_folder("", Path(name))
     return result
 
 
@@ -117,68 +152,46 @@ def _begun_in(out: Path) -> Design:
     return read_design(json.loads(words))
 
 
-def _plan(design: Design) -> _Planned:
-    """Looks at every point before any is run.
-
-    Raises:
-        ScenarioError: no point can be run.
-    """
-    points, seeds = design.all_points(), design.seeds_in_order()
-    load(design.scenario, sets=design.sets, seed=seeds[0])
-    digests: list[str | None] = []
-    problems: list[str] = []
-    first: ScenarioError | None = None
-    for point in points:
-        try:
-            checked = load(design.scenario, sets=_sets(design, point), seed=seeds[0])
-            digests.append(digest_of(checked))
-            problems.append("")
-        except ScenarioError as error:
-            first = first or error
-            digests.append(None)
-            problems.append(str(error.problems[0]))
-    if first is not None and not any(digests):
-        raise first
-    return _Planned(points, seeds, digests, problems)
-
-
 def _sets(design: Design, point: Point) -> list[str]:
     return [*design.sets, *(f"{path}={value}" for path, value in point.items())]
 
 
 def _run_all(
     design: Design,
-    planned: _Planned,
+    planned: _Plan,
     folder: Path | None,
     jobs: int | None,
     executor: Executor | None,
     progress: Progress,
 ) -> tuple[list[Row], bool]:
     """A row for each run that has ended, or cannot begin, and whether there was an interrupt."""
-    tasks = list(_tasks(design, planned, folder))
     rows: dict[tuple[int, int], Row] = {}
     interrupted = False
+
+    def ended(place: tuple[int, int], row: Row) -> None:
+        rows[place] = row
+        progress.ended({**row, "point": place[0], "seed": place[1]})
+
     with ExitStack() as stack:
         journal = None if folder is None else stack.enter_context(Journal(folder))
         if folder is not None:
             stack.callback(_sweep_up, folder)
         runs = stack.enter_context(Runs[tuple[int, int]](executor, jobs, journal, progress.share))
-        waiting = []
-        for place, task in tasks:
-            before = None if task is None else runs.done_before(task)
-            if task is None:
-                rows[place] = {"status": "impossible", "message": planned.problems[place[0]]}
-            elif before is not None:
-                rows[place] = before
-            else:
-                waiting.append((place, task))
-        progress.begun(design, planned.points, len(tasks), len(rows))
-        for place, row in rows.items():
-            progress.ended({**row, "point": place[0], "seed": place[1]})
+
+        def waiting() -> Iterator[tuple[tuple[int, int], Task]]:
+            for place, task in _tasks(design, planned, folder):
+                before = None if task is None else runs.done_before(task)
+                if task is None:
+                    ended(place, {"status": "impossible", "message": planned.problem(place[0])})
+                elif before is not None:
+                    ended(place, before)
+                else:
+                    yield place, task
+
+        progress.begun(design, planned.points, len(planned.points) * len(planned.seeds))
         try:
-            for place, row in runs.carry_out(waiting):
-                rows[place] = row
-                progress.ended({**row, "point": place[0], "seed": place[1]})
+            for place, row in runs.carry_out(waiting()):
+                ended(place, row)
         except KeyboardInterrupt:
             interrupted = True
     return _in_order(rows), interrupted
@@ -200,14 +213,15 @@ def _in_order(rows: Mapping[tuple[int, int], Row]) -> list[Row]:
 
 
 def _tasks(
-    design: Design, planned: _Planned, folder: Path | None
+    design: Design, planned: _Plan, folder: Path | None
 ) -> Iterator[tuple[tuple[int, int], Task | None]]:
     """In the order in which they are run: a seed of all points, and then the next."""
     shown = tuple(design.shown())
     for seed in planned.seeds:
-        for number, (point, digest) in enumerate(zip(planned.points, planned.digests, strict=True)):
-            kept = design.keep and folder is not None
-            place = str(folder / "folders" / f"point-{number}" / f"seed-{seed}") if kept and folder else None
+        for number, point in enumerate(planned.points):
+            digest = planned.digest(number)
+            root = design.store or folder
+            place = f"{root}/folders/point-{number}/seed-{seed}" if design.keep and root else None
             sets = tuple(_sets(design, point))
             yield (
                 (number, seed),

@@ -47,6 +47,8 @@ class Design(_Part):
     """Two of the measures, and which way each is better."""
     keep: bool = False
     """Whether the folder of each run is kept."""
+    store: str | None = None
+    """URL of a storage that gets the tables, and from workers the folders of runs."""
 
     @model_validator(mode="after")
     def _two_for_a_front(self) -> Design:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -45,26 +46,30 @@ class Runs(Generic[Place]):
         row = self._done.get(task.key)
         return row if row is not None and row["status"] == "done" else None
 
-    def carry_out(self, waiting: Sequence[tuple[Place, Task]]) -> Iterator[tuple[Place, Row]]:
+    def carry_out(self, waiting: Iterable[tuple[Place, Task]]) -> Iterator[tuple[Place, Row]]:
         """The rows of runs as they end; each is in the journal by then.
 
         Raises:
             OSError: a folder, or the journal, cannot be written.
         """
         left = iter(waiting)
-        if waiting and self._pool is None:
-            self._pool = Processes(min(self._jobs, len(waiting)), lambda said: self._share(*said))
         pending: dict[Future[Done], tuple[Place, Task]] = {}
+        ended: SimpleQueue[Future[Done]] = SimpleQueue()
         while True:
             for place, task in left:
-                assert self._pool is not None
-                pending[self._pool.submit(carry_out, task)] = (place, task)
+                if self._pool is None:
+                    self._pool = Processes(self._jobs, lambda said: self._share(*said))
+                future = self._pool.submit(carry_out, task)
+                pending[future] = (place, task)
+                future.add_done_callback(ended.put)
                 if len(pending) >= self._jobs * _AHEAD:
                     break
             if not pending:
                 return
-            finished = wait(pending, return_when=FIRST_COMPLETED).done
-            over = [(pending.pop(future), future) for future in list(pending) if future in finished]
+            finished = [ended.get()]
+            while not ended.empty():  # what ended meanwhile goes to the disk at once
+                finished.append(ended.get())
+            over = [(pending.pop(future), future) for future in finished]
             rows = [(place, _row(task, future)) for (place, task), future in over]
             if self._journal is not None:
                 self._journal.add(row for _, row in rows)

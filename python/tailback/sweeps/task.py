@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import library
 from tailback.executors import tell
 from tailback.files import FileRefusedError, read_file
+from tailback.files.storage import Storage, is_url
 from tailback.limits import SCENARIO_BYTES
 from tailback.running import run_checked
 from tailback.scenario import Scenario, load
 from tailback.scenario.build import with_seed
 from tailback.sweeps.shown import Shown
 from tailback.version import build
+
+if TYPE_CHECKING:
+    from tailback.results import Result
 
 _REPORT_S = 0.25
 """Time between two reports of a run's progress."""
@@ -56,12 +61,15 @@ class Task(NamedTuple):
     digest: str
     measures: tuple[Shown, ...]
     folder: str | None
-    """Where its folder is to be, or nowhere."""
+    """Where its folder is to be, a path or the URL of a storage; or nowhere."""
 
     @property
     def key(self) -> str:
         """What the journal knows it by. Other measures of the same run are another line."""
-        measured = hashlib.sha256(repr((self.measures, self.folder is not None)).encode()).hexdigest()[:8]
+        kept: str | bool = self.folder is not None
+        if self.folder is not None and is_url(self.folder):  # those of another storage are not here
+            kept = self.folder
+        measured = hashlib.sha256(repr((self.measures, kept)).encode()).hexdigest()[:8]
         return f"{self.digest}-{measured}-{self.seed}"
 
 
@@ -96,13 +104,23 @@ def carry_out(task: Task) -> Done:
     result = run_checked(checked, None, step)
     values = {one.label: one.of(result) for one in task.measures}
     if task.folder is not None:
-        result.write(task.folder)
+        _write(result, task.folder)
     return Done(
         {label: value if math.isfinite(value) else None for label, value in values.items()},
         [f"{fault['kind']} at {fault['where']}: {fault['text']}" for fault in result.faults],
         time.thread_time() - cpu,
         result.cpu_s,
     )
+
+
+def _write(result: Result, folder: str) -> None:
+    if not is_url(folder):
+        result.write(folder)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        here = result.write(Path(name) / "run")
+        root, _, own = folder.rpartition("/")
+        Storage(root).put_folder(own, here)
 
 
 def _checked(task: Task) -> Scenario:

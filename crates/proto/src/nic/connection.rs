@@ -1,5 +1,7 @@
 //! What a NIC and its queue pairs are told, what they give out, and what they count.
 
+use std::iter::Sum;
+
 use crate::congestion::builtin::Congestion;
 use crate::transport::rc::RcParameters;
 use crate::units::{Rate, Time};
@@ -71,27 +73,53 @@ pub struct Transmit {
     pub payload: Payload,
 }
 
-/// Counters of a NIC, under their mlx5 names where those exist (`rdma statistic`, `ethtool -S`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Counters {
-    pub np_ecn_marked_roce_packets: u64,
-    pub np_cnp_sent: u64,
-    pub rp_cnp_handled: u64,
-    pub rp_cnp_ignored: u64,
+/// What a queue pair shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// Rate of its controller, bit/s.
+    pub rate_bps: f64,
+    /// The controller's signals: see [`Congestion::signals`].
+    pub signals: Vec<f64>,
+    /// Payload of its WRITEs and SENDs that was sent, what is sent again not counted.
+    pub sent_bytes: u64,
+}
+
+macro_rules! counters {
+    ($($(#[$help:meta])* $name:ident,)*) => {
+        /// Counters of a queue pair or a NIC, under their mlx5 names where those exist (`rdma statistic`, `ethtool -S`).
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+        #[allow(missing_docs)]
+        pub struct Counters {
+            $($(#[$help])* pub $name: u64,)*
+        }
+
+        impl Sum<Counters> for Counters {
+            fn sum<I: Iterator<Item = Counters>>(all: I) -> Counters {
+                all.fold(Counters::default(), |sum, one| Counters { $($name: sum.$name + one.$name,)* })
+            }
+        }
+    };
+}
+
+counters! {
+    np_ecn_marked_roce_packets,
+    np_cnp_sent,
+    rp_cnp_handled,
+    rp_cnp_ignored,
     /// Gaps, at the responder.
-    pub out_of_sequence: u64,
+    out_of_sequence,
     /// NAKs of gaps, at the requester.
-    pub packet_seq_err: u64,
+    packet_seq_err,
     /// READ responses that were found missing.
-    pub implied_nak_seq_err: u64,
-    pub local_ack_timeout_err: u64,
+    implied_nak_seq_err,
+    local_ack_timeout_err,
     /// Timeouts that were CNPs to congestion control.
-    pub roce_slow_restart_cnps: u64,
-    pub duplicate_request: u64,
+    roce_slow_restart_cnps,
+    duplicate_request,
     /// Queue pairs that ran out of RNR retries.
-    pub rnr_nak_retry_err: u64,
-    pub rnr_naks_sent: u64,
-    pub rnr_naks_received: u64,
-    pub retransmitted_packets: u64,
+    rnr_nak_retry_err,
+    rnr_naks_sent,
+    rnr_naks_received,
+    retransmitted_packets,
 }

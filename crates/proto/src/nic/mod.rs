@@ -35,7 +35,7 @@ mod receive_queue;
 mod send_queue;
 pub mod work;
 
-pub use connection::{Connection, Counters, NicSettings, Payload, Transmit};
+pub use connection::{Connection, Counters, NicSettings, Payload, Shown, Transmit};
 pub use memory::{Access, Region};
 pub use pacing::{BurstPacket, Pacer};
 
@@ -63,7 +63,8 @@ pub struct Nic {
     /// When to look at which queue pair again. Of those of one, only that of its `wake_at` counts.
     wakes: BinaryHeap<Reverse<(Time, u32)>>,
     events: VecDeque<Event>,
-    counters: Counters,
+    /// By queue pair.
+    counters: Vec<Counters>,
 }
 
 impl Nic {
@@ -83,7 +84,7 @@ impl Nic {
             ready: VecDeque::new(),
             wakes: BinaryHeap::new(),
             events: VecDeque::new(),
-            counters: Counters::default(),
+            counters: Vec::new(),
         })
     }
 
@@ -95,6 +96,7 @@ impl Nic {
     /// Makes a queue pair: its number, for the peer.
     pub fn create_queue_pair(&mut self) -> u32 {
         self.queue_pairs.push(None);
+        self.counters.push(Counters::default());
         self.settings.first_qpn + self.queue_pairs.len() as u32 - 1
     }
 
@@ -200,9 +202,20 @@ impl Nic {
         self.events.pop_front()
     }
 
-    /// Its counters.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    /// Its counters: those of its queue pairs together.
+    pub fn counters(&self) -> Counters {
+        self.counters.iter().copied().sum()
+    }
+
+    /// Those of one; none: it has no such queue pair.
+    pub fn counters_of(&self, qpn: u32) -> Option<&Counters> {
+        self.counters.get(self.place(qpn)?)
+    }
+
+    /// What a queue pair shows now; none: it is not connected.
+    pub fn shown(&self, now: Time, qpn: u32) -> Option<Shown> {
+        let qp = self.queue_pairs[self.place(qpn)?].as_ref()?;
+        Some(qp.shown(&self.settings.congestion, now))
     }
 
     /// Runs what is due.
@@ -252,7 +265,7 @@ impl Nic {
     fn with<T>(&mut self, place: usize, act: impl FnOnce(&mut QueuePair, &mut Context) -> T) -> T {
         let Nic { settings, regions, counters, events, queue_pairs, .. } = self;
         let qp = queue_pairs[place].as_mut().expect("it is connected");
-        act(qp, &mut Context { settings, regions, counters, events })
+        act(qp, &mut Context { settings, regions, counters: &mut counters[place], events })
     }
 
     fn place(&self, qpn: u32) -> Option<usize> {

@@ -7,7 +7,7 @@ use super::pacing::{BurstPacket, Pacer};
 use super::receive_queue::{Completed, Outcome, ReceiveQueue};
 use super::send_queue::{Answered, SendQueue, Sent};
 use super::work::{Event, Failure, ReceiveRequest, SendRequest, Status};
-use super::{Connection, Counters, NicSettings, Payload, Transmit};
+use super::{Connection, Counters, NicSettings, Payload, Shown, Transmit};
 use crate::congestion::builtin::Congestion;
 use crate::congestion::dcqcn::NotificationPoint;
 use crate::congestion::{AckInfo, Loss};
@@ -65,6 +65,16 @@ impl QueuePair {
 
     pub fn is_failed(&self) -> bool {
         self.is_failed
+    }
+
+    pub fn shown(&self, congestion: &Congestion, now: Time) -> Shown {
+        let flow = &self.pacer.flow;
+        let signals = 0..congestion.signals().len();
+        Shown {
+            rate_bps: flow.rate_at(congestion, now),
+            signals: signals.map(|number| flow.signal(congestion, now, number)).collect(),
+            sent_bytes: self.sends.next_bytes(&self.connection),
+        }
     }
 
     pub fn post_send(&mut self, request: SendRequest) {

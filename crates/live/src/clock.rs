@@ -1,0 +1,96 @@
+//! The clock of a live run: the machine's, slowed down, and standing still while the program is behind.
+//!
+//! A NIC does not stop for ten milliseconds because somebody else computes, and a program does. If its clock went on meanwhile, timers would
+//! fire while the answers that they wait for lie in a socket. So in a turn, in which each interface is looked at once, no more than
+//! [`LONGEST_TURN`] passes: what happens in a run happens as on a machine that is quick enough, and takes longer. How long it stood still is
+//! told.
+
+use std::time::{Duration, Instant};
+
+use tailback_proto::units::Time;
+
+/// What passes in a turn of the program at most. A turn in which nothing happens takes a quarter of it.
+pub const LONGEST_TURN: Duration = Duration::from_micros(20);
+
+/// A clock.
+#[derive(Debug)]
+pub struct Clock {
+    slowdown: f64,
+    last: Instant,
+    /// What may pass in this turn.
+    allowed_ns: u64,
+    /// Nanoseconds of the machine that count.
+    counted_ns: u64,
+    /// Those that do not.
+    stood_ns: u64,
+}
+
+impl Clock {
+    /// At 0. `slowdown`: seconds of the machine for each of the clock's.
+    pub fn new(slowdown: f64) -> Clock {
+        Clock { slowdown, last: Instant::now(), allowed_ns: 0, counted_ns: 0, stood_ns: 0 }
+    }
+
+    /// The time.
+    pub fn now(&mut self) -> Time {
+        let now = Instant::now();
+        let passed = (now - self.last).as_nanos() as u64;
+        let counted = passed.min(self.allowed_ns);
+        self.last = now;
+        self.allowed_ns -= counted;
+        self.counted_ns += counted;
+        self.stood_ns += passed - counted;
+        Time((self.counted_ns as f64 * 1000.0 / self.slowdown) as u64)
+    }
+
+    /// A turn begins.
+    pub fn turn(&mut self) {
+        self.allowed_ns = LONGEST_TURN.as_nanos() as u64;
+    }
+
+    /// What it takes by the machine's clock from `now` to `until`.
+    pub fn span(&self, now: Time, until: Time) -> Duration {
+        Duration::from_nanos((until.saturating_sub(now).ps() as f64 * self.slowdown / 1000.0) as u64)
+    }
+
+    /// The program has nothing to do for so long: that counts.
+    pub fn sleeps(&mut self, span: Duration) {
+        self.allowed_ns += span.as_nanos() as u64;
+    }
+
+    /// Goes on from now: what passed since the last look does not count.
+    pub fn go_on(&mut self) {
+        self.last = Instant::now();
+    }
+
+    /// How long it stood still.
+    pub fn stood(&self) -> Duration {
+        Duration::from_nanos(self.stood_ns)
+    }
+
+    /// How long it ran, by the machine's.
+    pub fn ran(&self) -> Duration {
+        Duration::from_nanos(self.counted_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_passes_in_a_turn_than_may() {
+        let mut clock = Clock::new(100.0);
+        assert_eq!(clock.now(), Time::ZERO, "before the first turn it stands");
+        clock.turn();
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(clock.now(), Time::from_ns(200));
+        assert_eq!(clock.now(), Time::from_ns(200));
+        clock.turn();
+        clock.sleeps(Duration::from_micros(50));
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(clock.now(), Time::from_ns(900));
+        assert!(clock.stood() > Duration::from_millis(1));
+        assert_eq!(clock.span(Time::ZERO, Time::from_ns(10)), Duration::from_micros(1));
+    }
+}

@@ -1,0 +1,531 @@
+//! A host: the NIC of `proto`, its memory, its writers, and the end of a link. No clock and no I/O.
+//!
+//! Frames that come go in ([`Host::on_frame`]), frames to send come out with the time at which they have crossed the link
+//! ([`Host::next_output`]). In between, what happens happens at its own time, however late the program looks ([`Host::advance`]).
+//!
+//! A packet begins when the link is free and no class that the host sends in is paused: a pause holds all that it sends, CNPs, too.
+//! Memory is real: a WRITE's payload is copied to where it goes, and each message is compared with what was sent when its last packet
+//! is there.
+//!
+//! Leaves out: what a host takes of packets that come too fast (memory takes all of them), and classes of its own for what it sends.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use rand_pcg::Pcg64Mcg;
+use tailback_proto::congestion::Link;
+use tailback_proto::flow_control::pfc::{pause_span, PauseSink};
+use tailback_proto::nic::work::{Event, Operation, SendRequest, Status};
+use tailback_proto::nic::{Access, Connection, Counters, Nic, NicSettings, Region, Transmit};
+use tailback_proto::units::Time;
+use tailback_proto::wire::ipv4::{CE, ECT_0, NOT_ECT, PROTOCOL_UDP};
+use tailback_proto::wire::{EtherType, Ethernet, Frame, Ip, Ipv4, MacAddress, Opcode, Pfc, Udp};
+
+use crate::counted::{count, wire_bytes, HostCounters, Sending, Sends};
+use crate::direction::{seeded, uniform};
+use crate::frame::{dscp, layout};
+use crate::pattern::Pattern;
+use crate::plan::{class_table, ClassOf, FlowPlan, HostPlan, LinkPlan, LivePlan, CLASSES};
+
+/// Number of a host's first queue pair.
+pub const FIRST_QPN: u32 = 0x100;
+/// Where the memory of the first queue pair begins; each has 4 GB of addresses.
+const MEMORY: u64 = 0x7f00_0000_0000;
+/// What a time of RNR NAKs is asked for, which nobody here sends: 10.24 ms.
+const RNR_TIMER: u8 = 20;
+/// Frames that wait for the transport: what comes faster is dropped and counted.
+const MOST_ARRIVING: usize = 1 << 16;
+
+/// The receiving side of a flow.
+#[derive(Debug, Default)]
+struct Receives {
+    buffer: Vec<u8>,
+    messages: u64,
+    delivered: u64,
+}
+
+/// A queue pair and the flow that it is an end of.
+#[derive(Debug)]
+struct Pair {
+    flow: usize,
+    plan: FlowPlan,
+    qpn: u32,
+    peer_mac: MacAddress,
+    peer_ip: Ipv4Addr,
+    peer_qpn: u32,
+    sends: Option<Sends>,
+    receives: Receives,
+}
+
+/// A host.
+pub struct Host {
+    nic: Nic,
+    mac: MacAddress,
+    ip: Ipv4Addr,
+    ect: bool,
+    cnp_dscp: Option<u8>,
+    rx_latency: Time,
+    class_of: ClassOf,
+    link: LinkPlan,
+    random: Pcg64Mcg,
+    pairs: Vec<Pair>,
+    /// Classes that it sends in, as bits.
+    classes: u8,
+    /// Up to when it is worked out what happened.
+    at: Time,
+    free_at: Time,
+    sinks: [PauseSink; CLASSES],
+    arriving: VecDeque<(Time, Vec<u8>)>,
+    pauses: VecDeque<(Time, Pfc)>,
+    on_link: VecDeque<Sending>,
+    spare: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+    /// What was counted.
+    pub counters: HostCounters,
+}
+
+/// Numbers of the queue pairs of each flow, at its source and at its destination: the same wherever they are worked out.
+fn numbers(plan: &LivePlan) -> Vec<[u32; 2]> {
+    let mut next = vec![FIRST_QPN; plan.hosts.len()];
+    let mut take = |host: usize| {
+        next[host] += 1;
+        next[host] - 1
+    };
+    plan.flows.iter().map(|flow| [take(flow.src), take(flow.dst)]).collect()
+}
+
+/// First PSN of what an end of a flow sends: spread, so that packets of another run are none of this one.
+fn first_psn(seed: u64, flow: usize, end: usize) -> u32 {
+    (Pattern::of(flow as u32, seed.wrapping_mul(2).wrapping_add(end as u64)).number() & 0xff_ffff) as u32
+}
+
+impl Host {
+    /// A host of a plan.
+    ///
+    /// # Errors
+    /// Its controller cannot be set so; one line.
+    pub fn new(plan: &LivePlan, number: usize) -> Result<Host, String> {
+        let own: &HostPlan = &plan.hosts[number];
+        let link = Link { rate: own.link.rate(), mtu_bytes: own.mtu };
+        let congestion = own
+            .congestion
+            .on(link)
+            .map_err(|refused| format!("{}: expected {}", refused.field, refused.expected))?;
+        let min_time_between_cnps =
+            own.congestion.cnp_interval().map_or(Time::ZERO, |(us, _)| Time::from_us(us as u64));
+        let settings =
+            NicSettings { congestion, line_rate: link.rate, min_time_between_cnps, first_qpn: FIRST_QPN };
+        let nic = Nic::new(settings)?;
+        let mut host = Host {
+            nic,
+            mac: MacAddress(own.mac),
+            ip: own.ip,
+            ect: own.ect,
+            cnp_dscp: own.cnp_dscp,
+            rx_latency: Time(own.rx_latency_ps),
+            class_of: class_table(&own.class_of),
+            link: own.link,
+            random: seeded(plan.seed, 1000 + number as u64),
+            pairs: Vec::new(),
+            classes: 0,
+            at: Time::ZERO,
+            free_at: Time::ZERO,
+            sinks: [PauseSink::default(); CLASSES],
+            arriving: VecDeque::new(),
+            pauses: VecDeque::new(),
+            on_link: VecDeque::new(),
+            spare: Vec::new(),
+            scratch: Vec::new(),
+            counters: HostCounters::default(),
+        };
+        for (flow, (f, qpns)) in plan.flows.iter().zip(numbers(plan)).enumerate() {
+            for end in (0..2).filter(|&end| [f.src, f.dst][end] == number) {
+                let peer = &plan.hosts[[f.dst, f.src][end]];
+                let psns = [0, 1].map(|end| first_psn(plan.seed, flow, end));
+                host.connect(own, flow, f, (end, qpns, psns), peer)?;
+            }
+        }
+        Ok(host)
+    }
+
+    fn connect(
+        &mut self,
+        own: &HostPlan,
+        flow: usize,
+        plan: &FlowPlan,
+        (end, qpns, psns): (usize, [u32; 2], [u32; 2]),
+        peer: &HostPlan,
+    ) -> Result<(), String> {
+        let qpn = self.nic.create_queue_pair();
+        debug_assert_eq!(qpn, qpns[end]);
+        let connection = Connection {
+            dest_qp: qpns[1 - end],
+            sq_psn: psns[end],
+            rq_psn: psns[1 - end],
+            path_mtu: own.mtu,
+            rc: own.transport.connection(),
+            rnr_retry: 7,
+            min_rnr_timer: RNR_TIMER,
+            max_rd_atomic: 1,
+            max_dest_rd_atomic: 1,
+            nak_reaction: own.transport.nak_reaction,
+            nak_delay: own.transport.nak_delay,
+            losses_are_cnps: own.transport.losses_are_cnps,
+        };
+        self.nic.connect(qpn, connection).map_err(|error| format!("{error:?}"))?;
+        let writes = end == 0;
+        if !writes {
+            let region = Region {
+                address: memory_of(qpn),
+                length: plan.message as u64,
+                access: Access { remote_write: true, remote_read: false },
+            };
+            self.nic.register(qpn, region);
+        }
+        self.classes |= 1 << self.class_of[plan.dscp as usize & 63];
+        self.pairs.push(Pair {
+            flow,
+            plan: plan.clone(),
+            qpn,
+            peer_mac: MacAddress(peer.mac),
+            peer_ip: peer.ip,
+            peer_qpn: qpns[1 - end],
+            sends: writes.then(Sends::default),
+            receives: Receives {
+                buffer: if writes { Vec::new() } else { vec![0; plan.message as usize] },
+                ..Receives::default()
+            },
+        });
+        Ok(())
+    }
+
+    /// A frame comes from the link.
+    pub fn on_frame(&mut self, now: Time, bytes: &[u8]) {
+        let Ok((ethernet, _)) = Ethernet::parse(bytes) else {
+            self.counters.rx_malformed += 1;
+            return;
+        };
+        if self.link.loss > 0.0 && uniform(&mut self.random) < self.link.loss {
+            self.counters.rx_lost += 1;
+            return;
+        }
+        if ethernet.ether_type == EtherType::MAC_CONTROL {
+            match Pfc::parse(bytes) {
+                Ok(pfc) if self.pauses.len() < MOST_ARRIVING => {
+                    self.counters.pause_frames += 1;
+                    self.pauses.push_back((now + Time(self.link.response_delay_ps), pfc));
+                }
+                _ => self.counters.rx_foreign += 1,
+            }
+        } else if ethernet.destination != self.mac {
+            self.counters.rx_others += 1;
+        } else if self.arriving.len() >= MOST_ARRIVING {
+            self.counters.rx_dropped += 1;
+        } else {
+            self.counters.rx_frames += 1;
+            self.counters.rx_wire_bytes += wire_bytes(bytes.len());
+            let dscp = layout(bytes).ip.map_or(0, |ip| dscp(bytes, ip));
+            count(&mut self.counters.rx_class[self.class_of[dscp as usize] as usize], bytes.len());
+            let mut frame = self.spare.pop().unwrap_or_default();
+            frame.clear();
+            frame.extend_from_slice(bytes);
+            self.arriving.push_back((now + self.rx_latency, frame));
+        }
+    }
+
+    /// What happened by now.
+    pub fn advance(&mut self, now: Time) {
+        loop {
+            while self.free_at <= self.at && !self.is_paused() {
+                let Some(packet) = self.nic.poll_transmit(self.at) else { break };
+                self.send(&packet);
+                self.take_events();
+            }
+            self.take_events();
+            let Some(next) = self.next_internal().filter(|next| *next <= now) else { break };
+            self.at = self.at.max(next);
+            self.happen();
+        }
+        self.at = self.at.max(now);
+    }
+
+    /// When something happens here next that nobody else does.
+    fn next_internal(&self) -> Option<Time> {
+        let arriving = self.arriving.front().map(|(due, _)| *due);
+        let pause = self.pauses.front().map(|(due, _)| *due);
+        let pause_end = self.sinks.iter().filter_map(PauseSink::next_timeout).min();
+        // While the link is busy or paused the NIC is not asked: its timers wait for a moment, as a NIC's do for its pipeline.
+        let nic = if self.is_paused() {
+            None
+        } else if self.free_at > self.at {
+            Some(self.free_at)
+        } else {
+            self.nic.next_timeout()
+        };
+        let start = self.pairs.iter().filter_map(Pair::starts_at).min();
+        [arriving, pause, pause_end, nic, start].into_iter().flatten().min()
+    }
+
+    fn happen(&mut self) {
+        let now = self.at;
+        while self.pauses.front().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, pfc)) = self.pauses.pop_front() else { break };
+            for class in (0..CLASSES).filter(|class| pfc.class_enable_vector & 1 << class != 0) {
+                let span = pause_span(pfc.time[class], self.link.rate());
+                let ended = self.sinks[class].on_frame(now, span);
+                self.count_pause(ended);
+            }
+        }
+        for class in 0..CLASSES {
+            let ended = self.sinks[class].on_timeout(now);
+            self.count_pause(ended);
+        }
+        for at in 0..self.pairs.len() {
+            if self.pairs[at].starts_at().is_some_and(|start| start <= now) {
+                if let Some(sends) = &mut self.pairs[at].sends {
+                    sends.started = true;
+                }
+                self.post(at);
+            }
+        }
+        while self.arriving.front().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, frame)) = self.arriving.pop_front() else { break };
+            self.receive(&frame);
+            self.spare.push(frame);
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        (0..CLASSES).any(|class| self.classes & 1 << class != 0 && self.sinks[class].is_paused())
+    }
+
+    fn count_pause(&mut self, ended: Option<(Time, Time)>) {
+        if let Some((from, to)) = ended {
+            self.counters.paused_ps += (to - from).ps();
+        }
+    }
+
+    /// Time that it was paused, a pause that lasts included.
+    pub fn paused(&self) -> Time {
+        let lasts = self.sinks.iter().filter_map(PauseSink::paused_since).min();
+        Time(self.counters.paused_ps) + lasts.map_or(Time::ZERO, |since| self.at.saturating_sub(since))
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        use tailback_proto::wire::Error;
+        let frame = match Frame::parse(bytes) {
+            Ok(frame) => frame,
+            Err(Error::Icrc) => return self.counters.rx_icrc_errors += 1,
+            Err(Error::Unsupported) => return self.counters.rx_foreign += 1,
+            Err(_) => return self.counters.rx_malformed += 1,
+        };
+        let (qpn, opcode) = (frame.headers.bth.dest_qp, frame.headers.bth.opcode);
+        let place = qpn.checked_sub(FIRST_QPN).map(|place| place as usize);
+        let known = place.and_then(|place| self.pairs.get(place)).is_some_and(|pair| {
+            // What another sends in its name has no effect.
+            matches!(frame.ip, Ip::V4(ip) if ip.source == pair.peer_ip && ip.destination == self.ip)
+        });
+        let Some(place) = place.filter(|_| known) else {
+            self.counters.rx_unknown_qp += 1;
+            return;
+        };
+        self.counters.cnps_received += (opcode == Opcode::Cnp) as u64;
+        let marked = frame.ip.ecn() == CE;
+        let length = frame.payload.len() as u32;
+        let Some(address) = self.nic.on_packet(self.at, &frame.headers, length, marked) else { return };
+        let pair = &mut self.pairs[place];
+        let offset = address.wrapping_sub(memory_of(qpn)) as usize;
+        let Some(room) = pair.receives.buffer.get_mut(offset..offset + frame.payload.len()) else { return };
+        room.copy_from_slice(frame.payload);
+        self.counters.rx_payload_bytes += length as u64;
+        self.counters.rx_data += 1;
+        pair.receives.delivered += length as u64;
+        if matches!(opcode, Opcode::WriteLast | Opcode::WriteOnly) {
+            let pattern = Pattern::of(pair.flow as u32, pair.receives.messages);
+            pair.receives.messages += 1;
+            self.counters.checked_messages += 1;
+            self.counters.wrong_messages += !pattern.is(&pair.receives.buffer) as u64;
+        }
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.nic.poll_event() {
+            match event {
+                Event::Sent { qpn, status: Status::Success, .. } => {
+                    let place = (qpn - FIRST_QPN) as usize;
+                    let Pair { sends, plan, .. } = &mut self.pairs[place];
+                    if let Some(sends) = sends {
+                        sends.completed += 1;
+                        if plan.messages == Some(sends.completed) {
+                            sends.ended = Some(self.at);
+                        }
+                    }
+                    self.post(place);
+                }
+                Event::Failed { qpn, .. } => {
+                    if let Some(sends) = &mut self.pairs[(qpn - FIRST_QPN) as usize].sends {
+                        sends.failed = true;
+                        sends.ended = Some(self.at);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Posts what a writer may have outstanding.
+    fn post(&mut self, place: usize) {
+        let pair = &mut self.pairs[place];
+        let Some(sends) = &mut pair.sends else { return };
+        let limit = pair.plan.messages.unwrap_or(u64::MAX);
+        let stopped = pair.plan.stop_ps.is_some_and(|stop| self.at >= Time(stop));
+        while !stopped
+            && !sends.failed
+            && sends.posted < limit
+            && sends.posted - sends.completed < pair.plan.depth
+        {
+            let request = SendRequest {
+                wr_id: sends.posted,
+                operation: Operation::Write {
+                    remote_address: memory_of(pair.peer_qpn),
+                    r_key: pair.peer_qpn,
+                    immediate: None,
+                },
+                // Its own memory is what the pattern says: the message's number, and the place in it.
+                address: sends.posted << 32,
+                length: pair.plan.message,
+            };
+            if self.nic.post_send(self.at, pair.qpn, request).is_err() {
+                break;
+            }
+            sends.posted += 1;
+        }
+    }
+
+    fn send(&mut self, packet: &Transmit) {
+        let pair = &mut self.pairs[(packet.qpn - FIRST_QPN) as usize];
+        let opcode = packet.headers.bth.opcode;
+        let (number, offset) = (packet.payload.address >> 32, packet.payload.address as u32);
+        self.scratch.resize(packet.payload.length as usize, 0);
+        Pattern::of(pair.flow as u32, number).fill(offset, &mut self.scratch);
+        let is_data = opcode.is_request() && opcode != Opcode::Cnp;
+        let dscp =
+            if opcode == Opcode::Cnp { self.cnp_dscp.unwrap_or(pair.plan.dscp) } else { pair.plan.dscp };
+        match opcode {
+            Opcode::Cnp => {}
+            Opcode::Acknowledge if is_nak(packet) => self.counters.naks_sent += 1,
+            Opcode::Acknowledge => self.counters.acks_sent += 1,
+            _ => {
+                self.counters.data_sent += 1;
+                if let Some(sends) = &mut pair.sends {
+                    sends.packets += 1;
+                }
+            }
+        }
+        let frame = Frame {
+            destination: pair.peer_mac,
+            source: self.mac,
+            tag: None,
+            ip: Ip::V4(Ipv4 {
+                dscp,
+                ecn: if is_data && self.ect { ECT_0 } else { NOT_ECT },
+                identification: 0,
+                dont_fragment: true,
+                time_to_live: 64,
+                protocol: PROTOCOL_UDP,
+                source: self.ip,
+                destination: pair.peer_ip,
+            }),
+            udp: Udp {
+                source_port: 0xc000 | (pair.flow & 0x3fff) as u16,
+                destination_port: Udp::ROCE_PORT,
+                checksum: 0,
+            },
+            headers: packet.headers,
+            payload: &self.scratch,
+        };
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.resize(frame.frame_len(), 0);
+        frame
+            .emit(&mut bytes)
+            .expect("headers are those of their opcode, and a packet is no longer than an MTU");
+        let on_wire = wire_bytes(bytes.len());
+        self.counters.tx_frames += 1;
+        self.counters.tx_wire_bytes += on_wire;
+        count(&mut self.counters.tx_class[self.class_of[dscp as usize & 63] as usize], bytes.len());
+        self.free_at = self.at + self.link.rate().serialization(on_wire);
+        let due = self.free_at + Time(self.link.delay_ps);
+        self.on_link.push_back(Sending { due, frame: bytes });
+    }
+
+    /// A frame that has crossed the link.
+    pub fn next_output(&mut self, now: Time) -> Option<Sending> {
+        self.on_link.front().filter(|sending| sending.due <= now)?;
+        self.on_link.pop_front()
+    }
+
+    /// A frame's memory, for the next one.
+    pub fn give_back(&mut self, frame: Vec<u8>) {
+        self.spare.push(frame);
+    }
+
+    /// When something happens by itself.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let output = self.on_link.front().map(|sending| sending.due);
+        [output, self.next_internal()].into_iter().flatten().min()
+    }
+
+    /// Its flows that it sends: number, counters of the queue pair, and what was sent.
+    pub fn sending(&self) -> impl Iterator<Item = (usize, u32, Counters, &Sends)> {
+        self.pairs.iter().filter_map(|pair| {
+            Some((pair.flow, pair.qpn, *self.nic.counters_of(pair.qpn)?, pair.sends.as_ref()?))
+        })
+    }
+
+    /// Payload that is posted and was not sent.
+    pub fn backlog_bytes(&self, now: Time) -> u64 {
+        let rest = |pair: &Pair| {
+            let posted = pair.sends?.posted * pair.plan.message as u64;
+            Some(posted.saturating_sub(self.nic.shown(now, pair.qpn)?.sent_bytes))
+        };
+        self.pairs.iter().filter_map(rest).sum()
+    }
+
+    /// Its flows that it receives: number, counters of the queue pair, bytes that were delivered.
+    pub fn receiving(&self) -> impl Iterator<Item = (usize, Counters, u64)> + '_ {
+        let receiving = self.pairs.iter().filter(|pair| pair.sends.is_none());
+        receiving
+            .filter_map(|pair| Some((pair.flow, *self.nic.counters_of(pair.qpn)?, pair.receives.delivered)))
+    }
+
+    /// Its NIC.
+    pub fn nic(&self) -> &Nic {
+        &self.nic
+    }
+
+    /// Whether it writes at all.
+    pub fn writes(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.sends.is_some())
+    }
+
+    /// Whether all that it was to write is written.
+    pub fn is_done(&self) -> bool {
+        self.pairs.iter().filter_map(|pair| pair.sends.as_ref()).all(|sends| sends.ended.is_some())
+    }
+}
+
+impl Pair {
+    /// When it starts, if it has not.
+    fn starts_at(&self) -> Option<Time> {
+        self.sends.filter(|sends| !sends.started).map(|_| Time(self.plan.start_ps))
+    }
+}
+
+fn memory_of(qpn: u32) -> u64 {
+    MEMORY + ((qpn - FIRST_QPN) as u64 * (1 << 32))
+}
+
+fn is_nak(packet: &Transmit) -> bool {
+    use tailback_proto::wire::{Extension, Syndrome};
+    matches!(packet.headers.extension, Extension::Aeth(aeth) if !matches!(aeth.syndrome, Syndrome::Ack { .. }))
+}

@@ -1,0 +1,187 @@
+//! A live run in numbers: hosts, switches and what is written, with nothing left to decide. Times in picoseconds of the run.
+
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+use tailback_proto::congestion::builtin::Settings;
+use tailback_proto::transport::rc::TransportParameters;
+use tailback_proto::units::{Rate, Time};
+
+/// Classes of a port.
+pub const CLASSES: usize = 8;
+/// Class of each DSCP.
+pub type ClassOf = [u8; 64];
+
+/// A live run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LivePlan {
+    /// Of its random numbers and first PSNs.
+    pub seed: u64,
+    /// Its end.
+    pub duration_ps: u64,
+    /// Seconds of the machine that a second of the run takes.
+    pub slowdown: f64,
+    /// Length of a bin of the series.
+    pub bin_ps: u64,
+    /// Hosts.
+    pub hosts: Vec<HostPlan>,
+    /// Switches.
+    pub switches: Vec<SwitchPlan>,
+    /// Cables to make: veth pairs.
+    pub cables: Vec<[EndPlan; 2]>,
+    /// What is written.
+    pub flows: Vec<FlowPlan>,
+}
+
+/// A host: a NIC at an interface.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostPlan {
+    /// Its name.
+    pub name: String,
+    /// An interface that is there; none: it has a cable, or is elsewhere.
+    pub interface: Option<String>,
+    /// Its MAC address. Not the interface's, so that the kernel leaves its frames alone.
+    pub mac: [u8; 6],
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// Payload of a full packet.
+    pub mtu: u32,
+    /// From a packet's last bit to the transport.
+    pub rx_latency_ps: u64,
+    /// Data says ECT(0).
+    pub ect: bool,
+    /// Its connections.
+    pub transport: TransportParameters,
+    /// Its controller.
+    pub congestion: Settings,
+    /// DSCP of its CNPs; none: that of the data.
+    pub cnp_dscp: Option<u8>,
+    /// Class of each DSCP, for pauses.
+    pub class_of: Vec<(u8, u8)>,
+    /// Its link.
+    pub link: LinkPlan,
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkPlan {
+    /// Its rate.
+    pub rate_bps: u64,
+    /// Its delay.
+    pub delay_ps: u64,
+    /// Probability that what comes in here was lost.
+    pub loss: f64,
+    /// What a lossless group of the port may hold above xoff, bytes.
+    pub headroom_bytes: u64,
+    /// From a pause frame's arrival to quiet.
+    pub response_delay_ps: u64,
+}
+
+impl LinkPlan {
+    /// The rate.
+    pub fn rate(&self) -> Rate {
+        Rate(self.rate_bps.max(1))
+    }
+}
+
+/// A switch; see the simulator's `switch_models`, whose names and meanings these are.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct SwitchPlan {
+    pub name: String,
+    pub latency_ps: u64,
+    pub shared_bytes: u64,
+    pub ingress_alpha: f64,
+    pub egress_alpha: f64,
+    pub lossless: Vec<u8>,
+    pub strict: Vec<u8>,
+    pub class_of: Vec<(u8, u8)>,
+    pub ecn: Vec<SwitchEcnPlan>,
+    pub xoff: Option<u64>,
+    pub xon: Option<u64>,
+    pub xon_offset: u64,
+    pub quanta: u16,
+    pub ports: Vec<PortPlan>,
+    /// Port of each host, by its MAC address.
+    pub routes: Vec<([u8; 6], usize)>,
+}
+
+/// Where a switch marks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct SwitchEcnPlan {
+    /// At ports of this rate; none: at all.
+    pub rate_bps: Option<u64>,
+    pub classes: Vec<u8>,
+    pub k_min_bytes: u64,
+    pub k_max_bytes: u64,
+    pub p_max: f64,
+}
+
+/// A port of a switch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortPlan {
+    /// Name of the node at the other end.
+    pub peer: String,
+    /// Its link.
+    pub link: LinkPlan,
+}
+
+/// An end of a cable.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndPlan {
+    /// The port of a host.
+    Host(usize),
+    /// A port of a switch.
+    Port(usize, usize),
+}
+
+/// A queue pair that writes, as `ib_write_bw` does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowPlan {
+    /// Host that writes.
+    pub src: usize,
+    /// Host that is written to.
+    pub dst: usize,
+    /// Bytes of a message.
+    pub message: u32,
+    /// Messages posted at a time.
+    pub depth: u64,
+    /// How many in all; none: until the end.
+    pub messages: Option<u64>,
+    /// When it begins.
+    pub start_ps: u64,
+    /// Nothing is posted from here on.
+    pub stop_ps: Option<u64>,
+    /// DSCP of its packets.
+    pub dscp: u8,
+}
+
+/// The table of a list.
+pub fn class_table(pairs: &[(u8, u8)]) -> ClassOf {
+    let mut table = [0; 64];
+    for &(dscp, class) in pairs {
+        table[dscp as usize & 63] = class & 7;
+    }
+    table
+}
+
+/// Whether a class is in a list, as bits.
+pub fn mask(classes: &[u8]) -> u8 {
+    classes.iter().fold(0, |mask, class| mask | 1 << (class & 7))
+}
+
+impl LivePlan {
+    /// Its end.
+    pub fn duration(&self) -> Time {
+        Time(self.duration_ps)
+    }
+}

@@ -1,0 +1,52 @@
+//! Hosts and switches with real packets.
+
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use tailback_live::capture::Capture;
+use tailback_live::reactor::Reactor;
+
+use crate::point::interface_error;
+
+/// A run on interfaces of this machine.
+#[pyclass]
+pub struct Live(Reactor);
+
+#[pymethods]
+impl Live {
+    /// ValueError where the plan is none; OSError, with the interface as its file, where one cannot be used or made.
+    #[new]
+    fn new(plan_json: &str) -> PyResult<Self> {
+        let plan =
+            serde_json::from_str(plan_json).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Reactor::new(plan).map(Live).map_err(interface_error)
+    }
+
+    /// Runs for so many milliseconds, without the interpreter's lock: whether the run is over. OSError: an interface is gone.
+    fn run(&mut self, py: Python<'_>, milliseconds: u64) -> PyResult<bool> {
+        py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)
+    }
+
+    /// Writes the frames of a host to a pcap file from now on. OSError: it cannot be written.
+    fn capture(&mut self, path: &str, host: usize) -> PyResult<()> {
+        self.0.capture = Some(Capture::create(path, host)?);
+        Ok(())
+    }
+
+    /// Ends that. OSError: it could not be written.
+    fn end_capture(&mut self) -> PyResult<()> {
+        self.0.capture.take().map_or(Ok(()), Capture::end).map_err(PyErr::from)
+    }
+
+    /// Its time, picoseconds.
+    fn now_ps(&self) -> u64 {
+        self.0.now().ps()
+    }
+
+    /// What it has done, as JSON; `series`: with its time series.
+    fn told(&self, series: bool) -> PyResult<String> {
+        serde_json::to_string(&self.0.told(series))
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+}

@@ -1,0 +1,78 @@
+"""`tailback endpoint`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tailback import live as lives
+from tailback.cli.command import command_app
+from tailback.cli.common import (
+    AsJson,
+    NoReport,
+    Out,
+    Quiet,
+    ScenarioName,
+    Seed,
+    Sets,
+    bad_input,
+    result_folder,
+)
+from tailback.cli.live import Captured
+from tailback.cli.outcome import conclude
+from tailback.cli.progress import of_clock, progress_bar
+from tailback.cli.status import FAULT
+from tailback.scenario import Problem, Scenario, ScenarioError, load
+
+app = command_app()
+
+
+@app.command()
+def endpoint(
+    name: ScenarioName,
+    interfaces: Annotated[
+        list[str],
+        typer.Argument(metavar="HOST=IFACE...", help="Where each host is: h0=eth1, or h0=NAMESPACE/veth1."),
+    ],
+    sets: Sets = None,
+    capture: Captured = None,
+    out: Out = None,
+    seed: Seed = None,
+    no_report: NoReport = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Be hosts of a scenario on interfaces, with real packets.
+
+    Each host is a NIC in software: queue pairs, congestion control, pacing and pauses as the scenario says,
+    at the rate of its link. What lies between the interfaces is what there is. Hosts without an interface
+    here are elsewhere, by the same command with the same scenario. It needs CAP_NET_RAW.
+    """
+    with bad_input():
+        scenario = load(name, sets=sets or (), seed=seed)
+        placed = _placed(scenario, interfaces)
+        with result_folder(out, f"{scenario.name}-endpoint") as folder, progress_bar(quiet) as bar:
+            steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
+            try:
+                result = lives.run(
+                    scenario, folder, interfaces=placed, progress=steps, capture=capture, report=not no_report
+                )
+            except lives.InterfaceGone as gone:
+                typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
+                raise typer.Exit(FAULT) from None
+    raise typer.Exit(conclude(result, folder.given, quiet, as_json))
+
+
+def _placed(scenario: Scenario, given: list[str]) -> dict[str, str]:
+    """The interface of each host that is here."""
+    placed: dict[str, str] = {}
+    for one in given:
+        host, equals, interface = one.partition("=")
+        if not equals or not interface:
+            raise ScenarioError([Problem("endpoint", (), f"found {one!r}, expected HOST=IFACE")])
+        if host not in scenario.network.hosts or host in placed:
+            hosts = f"{scenario.network.hosts[0]} to {scenario.network.hosts[-1]}, each once"
+            raise ScenarioError([Problem("endpoint", (), f"found {host}, expected a host of {hosts}")])
+        placed[host] = interface
+    return placed

@@ -1,0 +1,73 @@
+"""`tailback live`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tailback import live as lives
+from tailback.cli.command import command_app
+from tailback.cli.common import (
+    AsJson,
+    NoReport,
+    Out,
+    Quiet,
+    ScenarioName,
+    Seed,
+    Sets,
+    bad_input,
+    result_folder,
+)
+from tailback.cli.outcome import conclude
+from tailback.cli.progress import of_clock, progress_bar
+from tailback.cli.status import FAULT
+from tailback.scenario import load
+from tailback.units import RATE, UnitError
+
+app = command_app()
+Captured = Annotated[
+    str | None,
+    typer.Option("--capture", metavar="HOST", help="Write the frames of a host to capture.pcap."),
+]
+
+
+@app.command()
+def live(
+    name: ScenarioName,
+    sets: Sets = None,
+    rate: Annotated[
+        str,
+        typer.Option(
+            "--rate", metavar="RATE", help="What the fastest link carries; the clock is slowed down to it."
+        ),
+    ] = "500Mbps",
+    capture: Captured = None,
+    out: Out = None,
+    seed: Seed = None,
+    no_report: NoReport = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario with real packets, on veth pairs that it makes.
+
+    Hosts and switches are namespaces of this machine. The result is a folder as of any run, in the times of
+    the scenario: `tailback compare` puts a simulated run beside it. It needs CAP_SYS_ADMIN, of which `unshare
+    -rn` gives enough; what it makes ends with the command, however that ends.
+    """
+    with bad_input():
+        scenario = load(name, sets=sets or (), seed=seed)
+        try:
+            slowdown = lives.slowdown_for(scenario, RATE.parse(rate))
+        except UnitError as error:
+            raise typer.BadParameter(f"--rate: {error}") from None
+        with result_folder(out, f"{scenario.name}-live") as folder, progress_bar(quiet) as bar:
+            steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
+            try:
+                result = lives.run(
+                    scenario, folder, slowdown=slowdown, progress=steps, capture=capture, report=not no_report
+                )
+            except lives.InterfaceGone as gone:
+                typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
+                raise typer.Exit(FAULT) from None
+    raise typer.Exit(conclude(result, folder.given, quiet, as_json))

@@ -1,0 +1,112 @@
+"""Hosts and switches with real packets, on interfaces of this machine: runs like any other, but measured."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tailback import signals
+from tailback.files.out_folder import OutFolder
+from tailback.live.plan import live_plan
+from tailback.live.recording import recording
+from tailback.plan import make_plan
+from tailback.scenario import Problem, Scenario, ScenarioError
+
+if TYPE_CHECKING:
+    from tailback.results import Result
+
+CAPTURE = "capture.pcap"
+"""The file of a result that holds the frames of a host."""
+STEP_MS = 100
+"""Time between two looks at Ctrl-C and the progress bar."""
+REFUSED = "expected an interface that may be used (CAP_NET_RAW, and CAP_SYS_ADMIN to make namespaces)"
+
+Told = dict[str, Any]
+
+
+class InterfaceGone(RuntimeError):  # noqa: N818  it is what happened
+    """An interface has vanished. `result` is what was measured until then."""
+
+    def __init__(self, text: str, result: Result) -> None:
+        """With what there is."""
+        super().__init__(text)
+        self.result = result
+
+
+def slowdown_for(scenario: Scenario, rate_bps: int) -> float:
+    """How much longer a run takes than its scenario says, if the fastest link is to carry `rate_bps`."""
+    return max(1.0, max(wire.rate for wire in scenario.network.wires) / rate_bps)
+
+
+def run(
+    scenario: Scenario,
+    folder: OutFolder | None,
+    *,
+    slowdown: float = 1.0,
+    interfaces: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+    capture: str | None = None,
+    report: bool = True,
+) -> Result:
+    """Runs a scenario with real packets, and gives its result as of any run.
+
+    On cables that are made for it and end with this process, or, with `interfaces` by host, on what is there;
+    hosts that have none are elsewhere. The clock stands still while the process has no CPU. `capture`: host
+    whose frames the folder gets as capture.pcap.
+
+    Raises:
+        ScenarioError: it has what is simulated only, or an interface cannot be used.
+        InterfaceGone: with the result of what was measured until then.
+    """
+    try:
+        from tailback._engine import Live
+    except ImportError:
+        text = "found another system, expected Linux: packet sockets are its own"
+        raise ScenarioError([Problem("tailback live", (), text)]) from None
+    plan, live = make_plan(scenario), live_plan(scenario, slowdown, interfaces)
+    try:
+        engine = Live(json.dumps(live))
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        raise ScenarioError([Problem(str(error.filename), (), f"found {found}, {REFUSED}")]) from None
+    if capture is not None and folder is not None:
+        hosts = scenario.network.hosts
+        if capture not in hosts or (interfaces is not None and capture not in interfaces):
+            raise ScenarioError([Problem("--capture", (), f"found {capture}, expected a host that is here")])
+        engine.capture(str(folder.held() / CAPTURE), hosts.index(capture))
+    wall, cpu = time.perf_counter(), time.thread_time()
+    over, gone = False, ""
+    with signals.noted() as seen:
+        while not over and not seen:
+            try:
+                over = engine.run(STEP_MS)
+            except OSError as error:
+                gone = f"{error.filename}: {(error.strerror or str(error)).lower()}"
+                break
+            if progress is not None:
+                progress(engine.now_ps())
+        engine.end_capture()
+        told: Told = json.loads(engine.told(True))
+        took = time.perf_counter() - wall, time.thread_time() - cpu
+        result = _result(scenario, plan, live, told, took, over)
+        if folder is not None:
+            result.write(folder, report)
+    if gone:
+        raise InterfaceGone(gone, result)
+    return result
+
+
+def _result(
+    scenario: Scenario,
+    plan: dict[str, Any],
+    live: Mapping[str, Any],
+    told: Told,
+    took: tuple[float, float],
+    complete: bool,
+) -> Result:
+    from tailback.results import Result
+
+    recorded = recording(scenario, plan, live, told, complete)
+    return Result.from_recording(scenario, plan, recorded, *took, not complete)

@@ -1,0 +1,236 @@
+"""What a run with real packets says of itself as a whole, as a recording of the simulator has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tailback.scenario import Scenario
+from tailback.scenario.network import Network
+
+Told = Mapping[str, Any]
+Plan = Mapping[str, Any]
+
+
+def send_classes(plan: Plan) -> dict[str, int]:
+    """The class that each sending host sends in."""
+    nics = {host["name"]: plan["nics"][host["nic"]] for host in plan["hosts"]}
+    return {
+        writer["src"]: nics[writer["src"]]["class_of"][writer["code_point"]] for writer in plan["writers"]
+    }
+
+
+def meta(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool) -> dict[str, Any]:
+    """The run as a whole."""
+    hosts = [one for one in told["hosts"] if one is not None]
+
+    def total(name: str) -> int:
+        return sum(one["counters"][name] for one in hosts)
+
+    drops = list(_drops(live, told))
+    sent, delivered = total("data_sent"), total("rx_data")
+    gone = sum(drop["packets"] for drop in drops)
+    duplicates = sum(one["nic"]["duplicate_request"] for one in hosts)
+    return {
+        "name": scenario.name,
+        "seed": plan["seed"],
+        "end_ps": told["now_ps"],
+        "complete": complete,
+        "bin_ps": told["bin_ps"],
+        "recorded": "everything",
+        "packet_hops": told["frames"],
+        "events": told["frames"],
+        "packets": {
+            "data": sent,
+            "ack": total("acks_sent"),
+            "nak": total("naks_sent"),
+            "cnp": sum(one["nic"]["np_cnp_sent"] for one in hosts),
+            "pfc": told["pause_frames"],
+            "tcp_data": 0,
+            "tcp_ack": 0,
+        },
+        "line_rate_bps": {host["name"]: host["link"]["rate_bps"] for host in live["hosts"]},
+        "faults": list(_faults(live, told)),
+        "drops": drops,
+        "conservation": {
+            "checked_queues": 0,
+            "data_packets": {
+                "sent": sent,
+                "delivered": delivered,
+                "dropped": gone,
+                "discarded_out_of_order": 0,
+                "discarded_duplicate": duplicates,
+                "in_flight": max(0, sent - delivered - gone - duplicates),
+            },
+            "ok": True,
+        },
+        "pauses": list(_pauses(plan, live, told)),
+        "storms": [],
+        "queues": list(_queues(scenario.network, plan, live)),
+        "cpu": [],
+        "latency": [],
+        "bridge_cores": [],
+        "veth": None,
+        "live": {
+            "slowdown": live["slowdown"],
+            "ran_s": told["ran_s"],
+            "stood_s": told["stood_s"],
+            "late_ns": told["late_ns"],
+            "unread": told["unread"],
+            "unsent": told["unsent"],
+            "checked_messages": total("checked_messages"),
+            "wrong_messages": total("wrong_messages"),
+            "refused": {
+                name: total(name)
+                for name in ("rx_others", "rx_foreign", "rx_malformed", "rx_icrc_errors", "rx_unknown_qp")
+            },
+        },
+    }
+
+
+def _faults(live: Plan, told: Told) -> Iterator[dict[str, str]]:
+    for switch, port, number, lane in _lanes(live, told):
+        if lane["headroom_dropped"]:
+            where = f"{switch}:{port}/pg{number}"
+            text = f"lossless priority {number} dropped {lane['headroom_dropped']} packets at {where}"
+            yield {"kind": "lossless_drop", "where": where, "node": switch, "peer": port, "text": text}
+    for host, one in zip(live["hosts"], told["hosts"], strict=True):
+        if one is not None and one["counters"]["wrong_messages"]:
+            wrong, all_ = one["counters"]["wrong_messages"], one["counters"]["checked_messages"]
+            text = f"{wrong} of {all_} messages in the memory of {host['name']} are not what was sent"
+            yield {
+                "kind": "wrong_data",
+                "where": host["name"],
+                "node": host["name"],
+                "peer": "",
+                "text": text,
+            }
+
+
+def _lanes(live: Plan, told: Told) -> Iterator[tuple[str, str, int, Mapping[str, int]]]:
+    for switch, ports in zip(live["switches"], told["switches"], strict=True):
+        for port in ports:
+            for number, lane in enumerate(port["lanes"]):
+                yield switch["name"], port["peer"], number, lane
+
+
+def _drops(live: Plan, told: Told) -> Iterator[dict[str, Any]]:
+    for switch, port, number, lane in _lanes(live, told):
+        if lane["dropped"]:
+            headroom = lane["headroom_dropped"] > 0
+            yield {
+                "where": f"{switch}:{port}/{'pg' if headroom else 'tc'}{number}",
+                "node": switch,
+                "peer": port,
+                "reason": "headroom overflow" if headroom else "egress queue over its threshold",
+                "packets": lane["dropped"],
+                "bytes": lane["dropped_bytes"],
+            }
+    lost = [
+        (host["name"], one["counters"]["rx_lost"])
+        for host, one in zip(live["hosts"], told["hosts"], strict=True)
+        if one
+    ]
+    lost += [
+        (f"{switch['name']}:{port['peer']}", port["lost"])
+        for switch, ports in zip(live["switches"], told["switches"], strict=True)
+        for port in ports
+    ]
+    for where, packets in lost:
+        if packets:
+            node, _, peer = where.partition(":")
+            yield {
+                "where": where,
+                "node": node,
+                "peer": peer,
+                "reason": "lost on the link",
+                "packets": packets,
+                "bytes": 0,
+            }
+
+
+def _pauses(plan: Plan, live: Plan, told: Told) -> Iterator[dict[str, Any]]:
+    classes = send_classes(plan)
+    peers = {
+        end: link["b"] if end == link["a"] else link["a"]
+        for link in plan["links"]
+        for end in (link["a"], link["b"])
+    }
+    duration = max(told["now_ps"], 1)
+
+    def row(port: str, priority: int, frames: int, paused_ps: int) -> dict[str, Any]:
+        return {
+            "port": port,
+            "priority": priority,
+            "rx_frames": frames,
+            "transitions": 0,
+            "paused_ps": paused_ps,
+            "max_share_of_a_second": min(1.0, paused_ps / min(duration, 10**12))
+            if duration < 10**12
+            else paused_ps / duration,
+            "last_pause_ps": duration,
+        }
+
+    for host, one in zip(live["hosts"], told["hosts"], strict=True):
+        if one is not None and one["paused_ps"]:
+            name = host["name"]
+            yield row(
+                f"{name}:{peers[name]}",
+                classes.get(name, 0),
+                one["counters"]["pause_frames"],
+                one["paused_ps"],
+            )
+    for switch, port, number, lane in _lanes(live, told):
+        if lane["paused_ps"]:
+            yield row(f"{switch}:{port}", number, lane["pauses_received"], lane["paused_ps"])
+
+
+def _queues(network: Network, plan: Plan, live: Plan) -> Iterator[dict[str, Any]]:
+    """Where bytes may wait, from the receivers to the senders."""
+    models = {switch["name"]: switch for switch in live["switches"]}
+    nics = {host["name"]: plan["nics"][host["nic"]] for host in plan["hosts"]}
+    made: dict[str, dict[str, Any]] = {}
+
+    def add(name: str, kind: str, node: str, peer: str, priority: int, order: int, **limits: Any) -> None:
+        none = {"k_min_bytes": None, "k_max_bytes": None, "limit_bytes": None}
+        made.setdefault(
+            name,
+            {"queue": name, "kind": kind, "node": node, "port": f"{node}:{peer}", "peer": peer}
+            | {"priority": priority, "order": order}
+            | none
+            | limits,
+        )
+
+    for writer in plan["writers"]:
+        path = _path(network, writer["src"], writer["dst"])
+        number = nics[writer["src"]]["class_of"][writer["code_point"]]
+        add(f"{path[-1]}/rx", "receive", path[-1], path[-2], number, 0)
+        order = 0
+        for at in range(len(path) - 2, 0, -1):
+            if (switch := models.get(path[at])) is not None:
+                before, after = path[at - 1], path[at + 1]
+                own = dict(switch["class_of"])
+                number = own[plan["code_points"][writer["code_point"]]["dscp"]]
+                ecn = next((one for one in switch["ecn"] if number in one["classes"]), None)
+                marks = {} if ecn is None else {name: ecn[name] for name in ("k_min_bytes", "k_max_bytes")}
+                shared = {"limit_bytes": switch["shared_bytes"]}
+                node = path[at]
+                add(f"{node}:{after}/tc{number}", "egress", node, after, number, order + 1, **marks, **shared)
+                add(f"{node}:{before}/pg{number}", "ingress", node, before, number, order + 2, **shared)
+            order += 2
+        add(f"{path[0]}/sq{number}", "send", path[0], path[1], number, order + 1)
+    yield from sorted(made.values(), key=lambda queue: queue["order"])
+
+
+def _path(network: Network, src: str, dst: str) -> list[str]:
+    """The nodes from one host to another, in a tree."""
+    waiting = [[src]]
+    while waiting:
+        path = waiting.pop()
+        if path[-1] == dst:
+            return path
+        for wire in network.wires_of[path[-1]]:
+            other = wire.b if wire.a == path[-1] else wire.a
+            if len(path) < 2 or other != path[-2]:
+                waiting.append([*path, other])
+    raise ValueError(f"no path from {src} to {dst}")

@@ -1,0 +1,235 @@
+"""A scenario as hosts and switches with real packets take it: a part of what a plan may hold, the rest is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from tailback.plan import make_plan
+from tailback.scenario import Problem, Scenario, ScenarioError
+from tailback.scenario.network import Network
+
+PS_PER_US = 10**6
+STEPS = (5, 2)
+"""A bin of the series is 1, 5, 10, 50, ... us long, as of the simulator."""
+MOST_MESSAGE = 16 << 20
+"""Memory of a queue pair: each has a message's own."""
+MOST_QPS = 4096
+
+Plan = dict[str, Any]
+
+
+def mac_of(host: int) -> list[int]:
+    """Of a host by its number: locally administered."""
+    return [0x02, 0x54, 0x42, 0, host >> 8, host & 0xFF]
+
+
+def ip_of(host: int) -> str:
+    """Of a host by its number."""
+    return f"10.84.{host + 1 >> 8}.{host + 1 & 0xFF}"
+
+
+def live_plan(scenario: Scenario, slowdown: float, interfaces: Mapping[str, str] | None = None) -> Plan:
+    """The plan of a scenario on cables that are made, or, with `interfaces` by host, on those that are there.
+
+    Raises:
+        ScenarioError: the scenario has what is simulated only.
+    """
+    plan = make_plan(scenario)
+    network = scenario.network
+    _check(plan, network, made=interfaces is None)
+    numbers = {host["name"]: number for number, host in enumerate(plan["hosts"])}
+    dscps = [point["dscp"] for point in plan["code_points"]]
+    ports = {name: _peers(network, name) for name in network.switches}
+    return {
+        "seed": plan["seed"],
+        "duration_ps": plan["duration_ps"],
+        "slowdown": slowdown,
+        "bin_ps": _bin(plan["duration_ps"], plan["record"]["max_bins"]),
+        "hosts": [
+            _host(plan, number, dscps, None if interfaces is None else interfaces.get(host["name"]))
+            for number, host in enumerate(plan["hosts"])
+        ],
+        "switches": []
+        if interfaces is not None
+        else [_switch(plan, network, one, ports, numbers, dscps) for one in plan["switches"]],
+        "cables": [] if interfaces is not None else [_cable(link, numbers, ports) for link in plan["links"]],
+        "flows": [_flow(writer, numbers, dscps) for writer in plan["writers"] for _ in range(writer["qps"])],
+    }
+
+
+def _refuse(what: str, why: str) -> ScenarioError:
+    return ScenarioError([Problem(what, (), why)])
+
+
+def _check(plan: Plan, network: Network, made: bool) -> None:
+    """Refuses what there is no real packet for."""
+    simulated = [
+        ("traffic", "TCP connections", plan["tcp_connections"]),
+        ("traffic", "single messages", plan["flows"]["items"]),
+        ("traffic", "a latency test", [one for one in plan["writers"] if one.get("partner")]),
+        ("traffic", "connections that come and go", [one for one in plan["writers"] if one.get("passing")]),
+        (
+            "traffic",
+            "a congestion control of its own",
+            [one for one in plan["writers"] if "congestion" in one],
+        ),
+        ("traffic", "a start_spread", [one for one in plan["writers"] if one["start_spread"]]),
+        ("topology", "a Linux bridge", plan["bridges"]),
+        ("topology", "veth pairs", plan["veth"]),
+        ("failures", "failures", plan["link_events"]),
+        ("host.path", "a data path", [one for one in plan["nics"] if one["host_path"]]),
+        ("host.rhcc", "RHCC", [one for one in plan["nics"] if one["rhcc"]]),
+        ("host.weights", "weights", [one for one in plan["nics"] if one["weights"]]),
+        ("switch.weights", "weights", [one for one in plan["switch_models"] if made and one["weights"]]),
+        ("switch.pools", "pools", [one for one in plan["switch_models"] if made and one["pools"]]),
+        (
+            "switch.pfc.watchdog",
+            "a watchdog",
+            [one for one in plan["switch_models"] if made and one["watchdog"]],
+        ),
+    ]
+    for place, what, found in simulated:
+        if found:
+            raise _refuse(place, f"found {what}, expected what runs with real packets: kind: write")
+    if not plan["writers"]:
+        raise _refuse("traffic", "found nothing, expected kind: write")
+    for writer in plan["writers"]:
+        if writer["message"] > MOST_MESSAGE:
+            raise _refuse(
+                "traffic", f"found a message of {writer['message']} B, expected at most {MOST_MESSAGE} B"
+            )
+    if sum(writer["qps"] for writer in plan["writers"]) > MOST_QPS:
+        raise _refuse("traffic", f"found more queue pairs, expected at most {MOST_QPS}")
+    nodes = len(network.hosts) + len(network.switches)
+    if made and (not network.switches or len(network.wires) != nodes - 1):
+        raise _refuse(
+            "topology", "found a network of several paths or no switch, expected star, dumbbell or a tree"
+        )
+
+
+def _bin(duration_ps: int, most: int) -> int:
+    length, step = PS_PER_US, 0
+    while length * most < duration_ps:
+        length *= STEPS[step % 2]
+        step += 1
+    return length
+
+
+def _link(plan: Plan, link: Mapping[str, Any]) -> dict[str, Any]:
+    responses = {model["pause"]["response_delay"] for model in plan["switch_models"]}
+    return {
+        "rate_bps": link["rate"],
+        "delay_ps": link["delay"],
+        "loss": link["loss"],
+        "headroom_bytes": link["headroom_bytes"],
+        "response_delay_ps": max(responses, default=0),
+    }
+
+
+def _host(plan: Plan, number: int, dscps: list[int], interface: str | None) -> dict[str, Any]:
+    host = plan["hosts"][number]
+    nic = plan["nics"][host["nic"]]
+    link = next(link for link in plan["links"] if host["name"] in (link["a"], link["b"]))
+    return {
+        "name": host["name"],
+        "interface": interface,
+        "mac": mac_of(number),
+        "ip": ip_of(number),
+        "mtu": nic["mtu"],
+        "rx_latency_ps": nic["rx_latency"],
+        "ect": nic["ect"],
+        "transport": nic["transport"],
+        "congestion": nic["congestion"][host["congestion"]],
+        "cnp_dscp": None if nic["cnp_code_point"] is None else dscps[nic["cnp_code_point"]],
+        "class_of": list(zip(dscps, nic["class_of"], strict=False)),
+        "link": _link(plan, link),
+    }
+
+
+def _peers(network: Network, name: str) -> list[str]:
+    """Nodes behind the ports of a switch."""
+    return [wire.b if wire.a == name else wire.a for wire in network.wires_of[name]]
+
+
+def _switch(
+    plan: Plan,
+    network: Network,
+    switch: Mapping[str, Any],
+    ports: Mapping[str, list[str]],
+    numbers: Mapping[str, int],
+    dscps: list[int],
+) -> dict[str, Any]:
+    name, model = switch["name"], plan["switch_models"][switch["model"]]
+    link_of = {frozenset((link["a"], link["b"])): link for link in plan["links"]}
+    pfc = model["pfc"]
+    return {
+        "name": name,
+        "latency_ps": model["latency"],
+        "shared_bytes": model["shared_bytes"],
+        "ingress_alpha": model["ingress_alpha"],
+        "egress_alpha": model["egress_alpha"],
+        "lossless": model["lossless"],
+        "strict": model["strict"],
+        "class_of": list(zip(dscps, model["class_of"], strict=False)),
+        "ecn": [
+            {
+                "rate_bps": ecn["rate_bps"],
+                "classes": ecn["priorities"],
+                "k_min_bytes": ecn["k_min"],
+                "k_max_bytes": ecn["k_max"],
+                "p_max": ecn["p_max"],
+            }
+            for ecn in model["ecn"] or []
+        ],
+        "xoff": pfc["xoff"],
+        "xon": pfc["xon"],
+        "xon_offset": pfc["xon_offset"],
+        "quanta": model["pause"]["quanta"],
+        "ports": [
+            {"peer": peer, "link": _link(plan, link_of[frozenset((name, peer))])} for peer in ports[name]
+        ],
+        "routes": [
+            (mac_of(number), _towards(network, ports, name, host)) for host, number in numbers.items()
+        ],
+    }
+
+
+def _towards(network: Network, ports: Mapping[str, list[str]], switch: str, host: str) -> int:
+    """The port of a switch that leads to a host, in a tree."""
+    came = {host: ""}
+    waiting = deque([host])
+    while waiting:
+        node = waiting.popleft()
+        for other in _peers(network, node):
+            if other not in came:
+                came[other] = node
+                waiting.append(other)
+    return ports[switch].index(came[switch])
+
+
+def _cable(
+    link: Mapping[str, Any], numbers: Mapping[str, int], ports: Mapping[str, list[str]]
+) -> list[dict[str, Any]]:
+    def end(name: str, peer: str) -> dict[str, Any]:
+        if name in numbers:
+            return {"host": numbers[name]}
+        return {"port": [list(ports).index(name), ports[name].index(peer)]}
+
+    return [end(link["a"], link["b"]), end(link["b"], link["a"])]
+
+
+def _flow(writer: Mapping[str, Any], numbers: Mapping[str, int], dscps: list[int]) -> dict[str, Any]:
+    return {
+        "src": numbers[writer["src"]],
+        "dst": numbers[writer["dst"]],
+        "message": writer["message"],
+        "depth": writer["depth"],
+        "messages": writer["messages"],
+        "start_ps": writer["start"],
+        "stop_ps": writer["stop"],
+        "dscp": dscps[writer["code_point"]],
+    }

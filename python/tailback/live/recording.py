@@ -1,0 +1,229 @@
+"""What hosts and switches with real packets did, as the tables of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tailback.live.meta import Plan, Told, meta, send_classes
+from tailback.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class LiveRecording:
+    """As the engine hands over what it recorded, see `tailback.recorded.run.Recording`."""
+
+    flows: pa.Table
+    series: pa.Table
+    entities: pa.Table
+    counters: pa.Table
+    meta_json: str
+
+
+def recording(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool) -> LiveRecording:
+    """The tables of a run. `plan`: as the simulator would take it; `live`: as it was run; `told`: what it
+    did.
+    """
+    owners = [(writer, number) for writer in plan["writers"] for number in range(writer["qps"])]
+    names = [f"{writer['src']}-{writer['dst']}/qp{number}" for writer, number in _numbered(owners)]
+    series, entities = _series(told, names, owners, send_classes(plan))
+    return LiveRecording(
+        flows=_flows(plan, told, owners),
+        series=series,
+        entities=entities,
+        counters=_counters(plan, live, told),
+        meta_json=json.dumps(meta(scenario, plan, live, told, complete)),
+    )
+
+
+def _numbered(owners: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    """Queue pairs of a pair of hosts are numbered through."""
+    counts: dict[tuple[str, str], int] = {}
+    for writer, _ in owners:
+        key = (writer["src"], writer["dst"])
+        counts[key] = counts.get(key, -1) + 1
+        yield writer, counts[key]
+
+
+def _flows(plan: Plan, told: Told, owners: list[tuple[Any, int]]) -> pa.Table:
+    nics = {host["name"]: plan["nics"][host["nic"]] for host in plan["hosts"]}
+    rows = []
+    numbered = list(_numbered(owners))
+    for index, (flow, (writer, _)) in enumerate(zip(told["flows"], owners, strict=True)):
+        sender, receiver = flow["sender"], flow["receiver"]
+        end = flow["ended_ps"]
+        message = writer["message"]
+        delivered = flow["delivered_bytes"] or flow["completed"] * message
+        span = max((end if end is not None else told["now_ps"]) - writer["start"], 1)
+        rows.append(
+            {
+                "flow": index,
+                "item": writer["item"],
+                "protocol": "roce",
+                "src": writer["src"],
+                "dst": writer["dst"],
+                "qp": numbered[index][1],
+                "priority": nics[writer["src"]]["class_of"][writer["code_point"]],
+                "start_ps": writer["start"] if flow["started"] or delivered else None,
+                "end_ps": end,
+                "state": "failed" if flow["failed"] else "running" if end is None else "done",
+                "error": "retries exceeded" if flow["failed"] else None,
+                "message_bytes": message,
+                "messages_posted": flow["posted"],
+                "messages_completed": flow["completed"],
+                "bytes_delivered": delivered,
+                "fct_ps": None,
+                "ideal_fct_ps": None,
+                "slowdown": None,
+                "goodput_bps": delivered * 8e12 / span,
+                "packets_sent": flow["packets"],
+                "packets_retransmitted": sender["retransmitted_packets"],
+                "packet_seq_err": sender["packet_seq_err"],
+                "out_of_sequence": receiver["out_of_sequence"],
+                "duplicate_request": receiver["duplicate_request"],
+                "local_ack_timeout_err": sender["local_ack_timeout_err"],
+                "rp_cnp_handled": sender["rp_cnp_handled"],
+                "np_cnp_sent": receiver["np_cnp_sent"],
+                "np_ecn_marked_roce_packets": receiver["np_ecn_marked_roce_packets"],
+                "rate_bps": flow["rate_bps"],
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=_FLOWS)
+
+
+_FLOWS = pa.schema(
+    [
+        ("flow", pa.int64()),
+        *((name, pa.string()) for name in ("item", "protocol", "src", "dst")),
+        ("qp", pa.uint32()),
+        ("priority", pa.uint8()),
+        *((name, pa.int64()) for name in ("start_ps", "end_ps")),
+        *((name, pa.string()) for name in ("state", "error")),
+        *(
+            (name, pa.int64())
+            for name in (
+                "message_bytes",
+                "messages_posted",
+                "messages_completed",
+                "bytes_delivered",
+                "fct_ps",
+                "ideal_fct_ps",
+            )
+        ),
+        *((name, pa.float64()) for name in ("slowdown", "goodput_bps")),
+        *(
+            (name, pa.int64())
+            for name in (
+                "packets_sent",
+                "packets_retransmitted",
+                "packet_seq_err",
+                "out_of_sequence",
+                "duplicate_request",
+                "local_ack_timeout_err",
+                "rp_cnp_handled",
+                "np_cnp_sent",
+                "np_ecn_marked_roce_packets",
+            )
+        ),
+        ("rate_bps", pa.float64()),
+    ]
+)
+
+
+def _series(
+    told: Told, names: list[str], owners: list[tuple[Any, int]], classes: Mapping[str, int]
+) -> tuple[pa.Table, pa.Table]:
+    bin_ps = told["bin_ps"]
+    entities: dict[str, dict[str, Any]] = {}
+    times: list[int] = []
+    columns: dict[str, list[Any]] = {"entity": [], "metric": [], "value": []}
+    for one in told["series"]:
+        name, item = one["entity"], None
+        if one["flow"] is not None:
+            name, item = names[one["flow"]], owners[one["flow"]][0]["item"]
+        elif one["kind"] == "send":
+            name = f"{one['node']}/sq{classes.get(one['node'], 0)}"
+        entities.setdefault(
+            name,
+            {"entity": name, "kind": one["kind"], "node": one["node"], "peer": one["peer"], "item": item},
+        )
+        count = len(one["values"])
+        times += range(0, count * bin_ps, bin_ps)
+        columns["entity"] += [name] * count
+        columns["metric"] += [one["metric"]] * count
+        columns["value"] += one["values"]
+    series = pa.table(
+        {
+            "time_ps": pa.array(times, pa.int64()),
+            "entity": pa.array(columns["entity"], pa.string()).dictionary_encode(),
+            "metric": pa.array(columns["metric"], pa.string()).dictionary_encode(),
+            "value": pa.array(columns["value"], pa.float64()),
+        }
+    )
+    kinds = pa.schema([(name, pa.string()) for name in ("entity", "kind", "node", "peer", "item")])
+    return series, pa.Table.from_pylist(list(entities.values()), schema=kinds)
+
+
+HOST_COUNTERS = (
+    "np_cnp_sent",
+    "np_ecn_marked_roce_packets",
+    "rp_cnp_handled",
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "duplicate_request",
+    "rnr_nak_retry_err",
+    "roce_slow_restart_cnps",
+)
+
+
+def _counters(plan: Plan, live: Plan, told: Told) -> pa.Table:
+    rows: list[tuple[str, str, str, int]] = []
+    classes = send_classes(plan)
+    for host, one in zip(live["hosts"], told["hosts"], strict=True):
+        if one is None:
+            continue
+        name = host["name"]
+        rows += [(name, "", counter, one["nic"][counter]) for counter in HOST_COUNTERS]
+        rows.append((name, "", "rx_icrc_encapsulated", one["counters"]["rx_icrc_errors"]))
+        for way in ("tx", "rx"):
+            for number, (packets, size) in enumerate(one["counters"][f"{way}_class"]):
+                rows += [
+                    (name, "", f"{way}_prio{number}_packets", packets),
+                    (name, "", f"{way}_prio{number}_bytes", size),
+                ]
+        rows.append((name, "", f"rx_prio{classes.get(name, 0)}_pause", one["counters"]["pause_frames"]))
+        duration_us = one["paused_ps"] // 10**6
+        rows.append((name, "", f"rx_prio{classes.get(name, 0)}_pause_duration", duration_us))
+    for switch, ports in zip(live["switches"], told["switches"], strict=True):
+        used = {class_ for _, class_ in switch["class_of"]}
+        for port in ports:
+            where = f"{switch['name']}:{port['peer']}"
+            for number in sorted(used):
+                lane = port["lanes"][number]
+                rows += [
+                    (switch["name"], where, name, value)
+                    for name, value in {
+                        f"tx_prio{number}_packets": lane["tx_packets"],
+                        f"tx_prio{number}_bytes": lane["tx_bytes"],
+                        f"rx_prio{number}_packets": lane["rx_packets"],
+                        f"rx_prio{number}_bytes": lane["rx_bytes"],
+                        f"rx_prio{number}_pause": lane["pauses_received"],
+                        f"rx_prio{number}_pause_duration": lane["paused_ps"] // 10**6,
+                        f"tx_prio{number}_pause": lane["pauses_sent"],
+                        f"ecn_marked_tc_{number}": lane["marked"],
+                        f"tc_no_buffer_discard_uc_tc_{number}": lane["dropped"],
+                    }.items()
+                ]
+    names = ("node", "port", "counter", "value")
+    kinds = (pa.string(), pa.string(), pa.string(), pa.int64())
+    return pa.table(
+        {
+            name: pa.array([row[at] for row in rows], kind)
+            for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        }
+    )

@@ -1,0 +1,167 @@
+"""End points in a network namespace of its own: `unshare -rn python live_lab.py CASE`, JSON out.
+
+Two veth pairs: hosts have a0 and b0, a congestion point between them pa and pb; without one, a0 and pa are
+the two ends. Nobody has an address, and nothing outside of the namespace is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from commands import COMMAND
+from point_lab import end, write
+
+FIRST_QP = 0x100
+"""Number of the first queue pair of a host."""
+TWO = """
+name: two
+run: {{duration: {duration}}}
+topology: {{kind: point-to-point, link: {{rate: {rate}, delay: 10us}}}}
+host: {{transport: {{ack_timeout: 20ms, adaptive_timeout: null, slow_restart: never}}}}
+traffic:
+  - {{kind: write, from: h0, to: h1, message: {message}, messages: {messages}}}
+"""
+
+
+def endpoint(scenario: Path, out: Path, *placed: str) -> subprocess.Popen[str]:
+    command = [*COMMAND, "endpoint", str(scenario), *placed, "--out", str(out), "--no-report", "--quiet"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def outcome(out: Path) -> dict[str, Any]:
+    """What an end point's folder says."""
+    from tailback.results import Result
+
+    result = Result.load(out)
+    flow = result.flows.to_pylist()[0]
+    return {
+        "completed": flow["messages_completed"],
+        "delivered": flow["bytes_delivered"],
+        "naks": flow["packet_seq_err"],
+        "timeouts": flow["local_ack_timeout_err"],
+        "retransmitted": flow["packets_retransmitted"],
+        "wrong": result.meta["live"]["wrong_messages"],
+        "refused": result.meta["live"]["refused"],
+    }
+
+
+def drops(folder: Path) -> dict[str, Any]:
+    """Twenty queue pairs send two messages of ten packets; of each a packet is dropped, in turn."""
+    from tailback.results import Result
+
+    scenario, given, out = folder / "two.yaml", folder / "point.yaml", folder / "out"
+    text = TWO.format(duration="3s", rate="100Mbps", message="10KiB", messages=2)
+    scenario.write_text(text.replace("messages: 2", "messages: 2, qps: 20"))
+    # What h1 has for each is numbered from the first on, as at h0.
+    events = [f"  - {{action: drop, qp: {FIRST_QP + nth - 1}, nth: {nth}}}" for nth in range(1, 21)]
+    given.write_text("\n".join(["rate: 100Mbps", "events:", *events, ""]))
+    command = [*COMMAND, "point", "pa", "pb", str(given), "--out", str(folder / "point"), "--json", "--quiet"]
+    point = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    through(point)
+    ended = endpoint(scenario, out, "h0=a0", "h1=b0", "--capture", "h0")
+    err = ended.communicate(timeout=60)[1]
+    point.send_signal(signal.SIGINT)
+    told = json.loads(point.communicate(timeout=60)[0])
+    if ended.returncode:
+        raise SystemExit(err)
+    result = Result.load(out)
+    keys = ("messages_completed", "packet_seq_err", "local_ack_timeout_err", "packets_retransmitted")
+    rows = [{key: flow[key] for key in keys} for flow in result.flows.to_pylist()]
+    command = [*COMMAND, "analyze", str(out / "capture.pcap"), "--json"]
+    seen = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return {
+        "rows": rows,
+        "wrong": outcome(out)["wrong"],
+        "events": len(told["happened"]),
+        "recoveries": [(one["trigger"], one["manner"], one["silent_ps"]) for one in seen["listed"]],
+        "broken": [seen["interfaces"][0][name] for name in ("icrc_bad", "broken")],
+    }
+
+
+def through(point: subprocess.Popen[str]) -> None:
+    """Waits until a probe comes through."""
+    a, b = end("a0"), end("b0")
+    b.settimeout(0.1)
+    while point.poll() is None:
+        a.send(b"\x02" * 12 + b"\x88\xb5" + bytes(46))
+        try:
+            if b.recv(65_536)[12:14] == b"\x88\xb5":
+                return
+        except TimeoutError:
+            pass
+
+
+def apart(folder: Path) -> dict[str, Any]:
+    """Two processes with a host each."""
+    scenario = folder / "two.yaml"
+    scenario.write_text(TWO.format(duration="3s", rate="200Mbps", message="64KiB", messages=40))
+    receiver = endpoint(scenario, folder / "h1", "h1=pa")
+    time.sleep(1.0)
+    sender = endpoint(scenario, folder / "h0", "h0=a0")
+    sender.communicate(timeout=60)
+    receiver.communicate(timeout=60)
+    return {"sender": outcome(folder / "h0"), "receiver": outcome(folder / "h1")}
+
+
+def hostile(folder: Path) -> dict[str, Any]:
+    """Frames that are none of the run's, to one of its hosts, while it runs."""
+    scenario = folder / "two.yaml"
+    scenario.write_text(TWO.format(duration="1500ms", rate="50Mbps", message="64KiB", messages="null"))
+    own = bytes.fromhex("025442000001")
+    frames = []
+    for number in range(40):
+        packet = write(number, 64, FIRST_QP)
+        wrong = bytearray(packet)
+        wrong[-1] ^= 1
+        frames += [
+            packet,  # to another address
+            own + packet[6:],  # from another host
+            own + bytes(wrong[6:]),  # its ICRC is wrong
+            own + packet[6:-9],  # cut
+            own + packet[6:12] + b"\x88\xb5" + packet[14:],  # of another protocol
+            own + bytes(range(6, 50)),
+        ]
+    process = endpoint(scenario, folder / "out", "h0=a0", "h1=pa")
+    a = end("a0")
+    while process.poll() is None:
+        for frame in frames:
+            a.send(frame)
+        time.sleep(0.05)
+    return {"status": process.returncode, **outcome(folder / "out")}
+
+
+def vanish(folder: Path) -> dict[str, Any]:
+    """An interface goes away while a run is under way."""
+    scenario = folder / "two.yaml"
+    scenario.write_text(TWO.format(duration="30s", rate="50Mbps", message="64KiB", messages="null"))
+    process = endpoint(scenario, folder / "out", "h0=a0", "h1=pa")
+    time.sleep(2.0)
+    subprocess.run(["ip", "link", "del", "a0"], check=True)
+    err = process.communicate(timeout=60)[1]
+    files = sorted(path.name for path in (folder / "out").glob("*"))
+    return {"status": process.returncode, "err": err, "files": files}
+
+
+CASES = {"drops": drops, "apart": apart, "hostile": hostile, "vanish": vanish}
+
+
+def main() -> None:
+    for one, other in (("a0", "pa"), ("b0", "pb")):
+        subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", other], check=True)
+        for name in (one, other):
+            Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+            subprocess.run(["ip", "link", "set", name, "mtu", "4200", "up"], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(CASES[sys.argv[1]](Path(folder))))
+
+
+if __name__ == "__main__":
+    main()

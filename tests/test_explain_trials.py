@@ -1,0 +1,121 @@
+"""Verdicts that are tried: what may hold the traffic doubled, and the run again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tailback
+from explain_work import Work, groups
+from tailback.cli import main
+from tailback.explain import as_data, as_text, explain, page, trials
+from tailback.explain.verdict import Verdict
+from tailback.results import Result
+
+INCAST: dict[str, Any] = {
+    "name": "incast",
+    "run": {"duration": "400us"},
+    "host": {"congestion": "none"},
+    "topology": {"kind": "star", "hosts": 5, "link": {"rate": "100Gbps", "delay": "500ns"}},
+    "traffic": [{"kind": "write", "from": "h0..h3", "to": "h4", "message": "64KiB", "depth": 4}],
+}
+CROSSED: dict[str, Any] = {
+    "name": "crossed",
+    "run": {"duration": "1ms"},
+    "host": {"congestion": "none"},
+    "topology": {
+        "kind": "leaf-spine",
+        "leaves": 2,
+        "spines": 1,
+        "hosts_per_leaf": 4,
+        "link": {"rate": "100Gbps"},
+        "fabric": {"rate": "100Gbps"},
+    },
+    "traffic": [{"kind": "write", "from": f"h{n}", "to": f"h{n + 4}"} for n in range(4)],
+}
+
+
+def tried(scenario: dict[str, Any] | str, *sets: str) -> tuple[Result, Verdict]:
+    result = tailback.run(scenario, sets=list(sets))
+    assert trials.why_not(result) is None
+    return result, trials.tried(result, explain(result))
+
+
+def test_gains_are_those_of_runs_with_the_stage_doubled() -> None:
+    result, verdict = tried(CROSSED)
+    assert verdict.key == ("link", "leaf-spine")
+    plan = dict(result.plan)
+    base = Work.of(plan)
+    size = 0.95 * base.total
+    doubled = {group: Work.of(double(plan)).time(size) for group, double in groups(plan).items()}
+    by_hand = base.time(size) / doubled["tier", "1-2"] - 1
+    assert verdict.candidates[0].gain == pytest.approx(by_hand, abs=0.02)
+    assert by_hand > 0.5
+    said = page(verdict)
+    assert result.explain() == said
+    assert result.explain(tries=False) == page(explain(result))
+    assert said.sure.startswith("Sure: it was tried")
+    assert "gave" in said.reasons[-1]
+    assert any(figure.name.startswith("tried: ") for figure in said.evidence)
+
+
+def test_what_counters_point_to_stays_the_answer_if_it_gives_as_much() -> None:
+    result, verdict = tried(INCAST)
+    assert verdict.key == explain(result).key == ("link", "sw0:h4")
+    data = as_data(page(verdict), verdict)
+    assert {"link", "window"} <= {one["kind"] for one in data["tried"]}
+    assert data["tried"] == sorted(data["tried"], key=lambda one: -one["gain"])
+    assert as_text(page(verdict)) == as_text(page(trials.tried(result, explain(result))))
+
+
+def test_nothing_is_said_to_be_nothing_after_it_was_tried() -> None:
+    _, verdict = tried({**INCAST, "traffic": [{"kind": "poisson", "sizes": "alistorage", "load": 0.02}]})
+    said = page(verdict)
+    assert verdict.key == ("none", "")
+    assert "nothing that was tried" in said.sure
+    assert any(figure.name.startswith("tried: ") for figure in said.evidence)
+
+
+def test_a_failed_link_is_taken_away() -> None:
+    _, verdict = tried("link-failure")
+    gains = {one.stage.kind: one.gain for one in verdict.tried}
+    assert gains["failed link"] > 0.4
+    assert verdict.key == ("link", "leaf-spine")
+
+
+def test_what_cannot_be_tried_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tailback.run("veth-xdp", sets=["run.duration=2ms"], out=tmp_path / "veth", report=False)
+    assert main(["explain", str(tmp_path / "veth"), "--try"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "two namespaces" in said
+    assert main(["explain", str(tmp_path / "veth")]) == 0
+
+
+def test_a_short_run_is_tried_unasked_and_a_long_one_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(tmp_path / "run")
+    tailback.run(INCAST, out=folder, report=False)
+    answers = {}
+    for option in ("", "--try", "--no-try"):
+        assert main(["explain", folder, "--json", *([option] if option else [])]) == 0
+        answers[option] = json.loads(capsys.readouterr().out)
+    assert answers[""] == answers["--try"]
+    assert answers[""]["tried"]
+    assert not answers["--no-try"]["tried"]
+    monkeypatch.setattr(trials, "SHORT_HOPS", 1)
+    assert main(["explain", folder, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == answers["--no-try"]
+    assert "--try" in err
+
+
+def test_ctrl_c_ends_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = tailback.run(INCAST)
+
+    def interrupt(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trials.tried(result, explain(result), interrupt)
