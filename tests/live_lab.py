@@ -66,7 +66,7 @@ def drops(folder: Path) -> dict[str, Any]:
     command = [*COMMAND, "point", "pa", "pb", str(given), "--out", str(folder / "point"), "--json", "--quiet"]
     point = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     through(point)
-    ended = endpoint(scenario, out, "h0=a0", "h1=b0")
+    ended = endpoint(scenario, out, "h0=a0", "h1=b0", "--capture", "h0")
     err = ended.communicate(timeout=60)[1]
     point.send_signal(signal.SIGINT)
     told = json.loads(point.communicate(timeout=60)[0])
@@ -75,7 +75,15 @@ def drops(folder: Path) -> dict[str, Any]:
     result = Result.load(out)
     keys = ("messages_completed", "packet_seq_err", "local_ack_timeout_err", "packets_retransmitted")
     rows = [{key: flow[key] for key in keys} for flow in result.flows.to_pylist()]
-    return {"rows": rows, "wrong": outcome(out)["wrong"], "events": len(told["happened"])}
+    command = [*COMMAND, "analyze", str(out / "capture.pcap"), "--json"]
+    seen = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return {
+        "rows": rows,
+        "wrong": outcome(out)["wrong"],
+        "events": len(told["happened"]),
+        "recoveries": [(one["trigger"], one["manner"], one["silent_ps"]) for one in seen["listed"]],
+        "broken": [seen["interfaces"][0][name] for name in ("icrc_bad", "broken")],
+    }
 
 
 def through(point: subprocess.Popen[str]) -> None:
@@ -89,6 +97,36 @@ def through(point: subprocess.Popen[str]) -> None:
                 return
         except TimeoutError:
             pass
+
+
+def paused(folder: Path) -> dict[str, Any]:
+    """Three senders at one end of a congestion point that pauses them."""
+    from tailback.results import Result
+
+    scenario, given, out = folder / "incast.yaml", folder / "point.yaml", folder / "out"
+    text = TWO.format(duration="1s", rate="100Mbps", message="64KiB", messages="null")
+    text = text.replace("point-to-point", "star, hosts: 4").replace(
+        "from: h0, to: h1", "from: h0..h2, to: h3"
+    )
+    scenario.write_text(text)
+    given.write_text("rate: 100Mbps\nbuffer: 2MB\npfc: {xoff: 200KB, xon: 100KB, priority: 3}\n")
+    command = [*COMMAND, "point", "pa", "pb", str(given), "--out", str(folder / "point"), "--json", "--quiet"]
+    point = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    through(point)
+    ended = endpoint(scenario, out, "h0=a0", "h1=a0", "h2=a0", "h3=b0")
+    err = ended.communicate(timeout=60)[1]
+    point.send_signal(signal.SIGINT)
+    counters = json.loads(point.communicate(timeout=60)[0])["directions"][0]
+    if ended.returncode:
+        raise SystemExit(err)
+    result = Result.load(out)
+    return {
+        "dropped": counters["dropped_full"] + counters["dropped_unread"],
+        "frames": counters["pause_frames_sent"],
+        "paused_ps": [pause["paused_ps"] for pause in result.meta["pauses"]],
+        "jain": result.summary["fairness"]["jain"],
+        "wrong": result.meta["live"]["wrong_messages"],
+    }
 
 
 def apart(folder: Path) -> dict[str, Any]:
@@ -142,7 +180,7 @@ def vanish(folder: Path) -> dict[str, Any]:
     return {"status": process.returncode, "err": err, "files": files}
 
 
-CASES = {"drops": drops, "apart": apart, "hostile": hostile, "vanish": vanish}
+CASES = {"drops": drops, "paused": paused, "apart": apart, "hostile": hostile, "vanish": vanish}
 
 
 def main() -> None:

@@ -84,7 +84,8 @@ traffic:
         "start_interval, priority, dscp, congestion, qps, message, depth, messages, start, start_spread, "
         "stop, bidirectional",
         'x.yaml:14: traffic.1.kind: found "read", expected one of write, write-latency, churn, tcp, flows, '
-        "poisson, incast, permutation, all-to-all, udp-flood, ping, xdp-frames",
+        "poisson, incast, permutation, all-to-all, all-reduce, all-gather, reduce-scatter, broadcast, job, "
+        "udp-flood, ping, xdp-frames",
     ]
 
 

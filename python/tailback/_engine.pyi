@@ -196,6 +196,10 @@ class Live:
         """ValueError where the plan is none; OSError, with the interface as its file name."""
     def run(self, milliseconds: int) -> bool:
         """Runs for so long: whether the run is over. OSError: an interface is gone."""
+    def capture(self, path: str, host: int) -> None:
+        """Writes the frames of a host to a pcap file from now on."""
+    def end_capture(self) -> None:
+        """Ends that."""
     def now_ps(self) -> int:
         """Its time."""
     def told(self, series: bool) -> str:

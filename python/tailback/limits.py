@@ -122,5 +122,11 @@ MAX_OUTSTANDING = _limit(
 MAX_CODE_POINTS = _limit(
     _TRAFFIC, "Different pairs of DSCP and priority", 64, "pairs", "the engine's tables have so many places"
 )
+MAX_MESSAGE_BYTES = _limit(
+    _TRAFFIC, "Bytes of a message of a collective", 1 << 31, "bytes", "IB specification 9.7.6: an RDMA WRITE"
+)
+JOB_OPERATIONS = _limit(
+    _TRAFFIC, "Operations of a collective", 20_000_000, "in all", "each takes some 80 bytes while it runs"
+)
 MAX_SEEDS = _limit(_TRAFFIC, "Seeds of one command", 1000, "seeds", "each is a run")
 MAX_SWEEP_RUNS = _limit(_TRAFFIC, "Runs of a sweep", 200_000, "runs", "its journal takes half a gigabyte")

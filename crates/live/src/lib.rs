@@ -4,6 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod capture;
 pub mod clock;
 pub mod counted;
 pub mod direction;

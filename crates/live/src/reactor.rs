@@ -10,6 +10,7 @@ use serde::Serialize;
 use tailback_proto::nic::Counters;
 use tailback_proto::units::Time;
 
+use crate::capture::Capture;
 use crate::clock::{Clock, LONGEST_TURN};
 use crate::counted::HostCounters;
 use crate::host::Host;
@@ -112,6 +113,8 @@ pub struct Reactor {
     unread: u64,
     unsent: u64,
     now: Time,
+    /// Where frames of a host are written.
+    pub capture: Option<Capture>,
 }
 
 fn failed(name: &str, error: io::Error) -> InterfaceError {
@@ -187,6 +190,7 @@ impl Reactor {
             unread: 0,
             unsent: 0,
             now: Time::ZERO,
+            capture: None,
             plan,
         })
     }
@@ -252,8 +256,11 @@ impl Reactor {
             let now = self.clock.now();
             let frame = &self.buffer[..received.length];
             match one.owner {
-                Owner::Host(host) => {
-                    if let Some(host) = &mut self.hosts[host] {
+                Owner::Host(number) => {
+                    if let Some(capture) = self.capture.as_mut().filter(|capture| capture.host == number) {
+                        capture.put(now, frame);
+                    }
+                    if let Some(host) = &mut self.hosts[number] {
                         host.on_frame(now, frame);
                     }
                 }
@@ -276,6 +283,11 @@ impl Reactor {
             self.frames += 1;
             match one.socket.send(&sending.frame) {
                 Ok(()) => {
+                    if let (Some(capture), Owner::Host(host)) = (&mut self.capture, one.owner) {
+                        if capture.host == host {
+                            capture.put(self.now, &sending.frame);
+                        }
+                    }
                     let late = self.clock.now().saturating_sub(sending.due).ps() / 1000;
                     self.late.saturating_record(late.max(1));
                 }

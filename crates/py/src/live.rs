@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use tailback_live::capture::Capture;
 use tailback_live::reactor::Reactor;
 
 use crate::point::interface_error;
@@ -25,6 +26,17 @@ impl Live {
     /// Runs for so many milliseconds, without the interpreter's lock: whether the run is over. OSError: an interface is gone.
     fn run(&mut self, py: Python<'_>, milliseconds: u64) -> PyResult<bool> {
         py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)
+    }
+
+    /// Writes the frames of a host to a pcap file from now on. OSError: it cannot be written.
+    fn capture(&mut self, path: &str, host: usize) -> PyResult<()> {
+        self.0.capture = Some(Capture::create(path, host)?);
+        Ok(())
+    }
+
+    /// Ends that. OSError: it could not be written.
+    fn end_capture(&mut self) -> PyResult<()> {
+        self.0.capture.take().map_or(Ok(()), Capture::end).map_err(PyErr::from)
     }
 
     /// Its time, picoseconds.

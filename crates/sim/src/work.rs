@@ -38,6 +38,8 @@ pub struct Arrived {
     pub message: u32,
     /// What its way takes in an empty network.
     pub ideal: Time,
+    /// How long its sender's link was taken by messages posted before it, at its full rate.
+    pub behind: Time,
     /// Packets that its queue pair sent again meanwhile.
     pub resent: u64,
 }
@@ -141,7 +143,9 @@ pub struct PathRecord {
     pub domain_ps: u64,
     /// Messages in the network, as long as they take in an empty one.
     pub ideal_ps: u64,
-    /// Messages in the network, beyond that.
+    /// Messages in the network, behind those that the same sender had posted before.
+    pub behind_ps: u64,
+    /// Messages in the network, beyond all that: in queues, paused, or sent again.
     pub excess_ps: u64,
     /// Packets that were sent again on their queue pairs meanwhile.
     pub resent: u64,
@@ -164,6 +168,8 @@ pub struct LateRecord {
     pub end_ps: u64,
     /// What it takes in an empty network.
     pub ideal_ps: u64,
+    /// How long its sender's link was taken by messages posted before it.
+    pub behind_ps: u64,
     /// Packets sent again on its queue pair meanwhile.
     pub resent: u64,
 }

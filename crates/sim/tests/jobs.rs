@@ -264,7 +264,7 @@ proptest! {
         // The parts of its path are the time of a graph.
         for part in &job.parts {
             let path = &part.path;
-            let sum = path.late_ps + path.compute_ps + path.reduce_ps + path.ideal_ps + path.excess_ps;
+            let sum = path.late_ps + path.compute_ps + path.reduce_ps + path.ideal_ps + path.behind_ps + path.excess_ps;
             prop_assert_eq!(sum, part.end_ps - part.begin_ps);
         }
         // However it is listed.

@@ -19,6 +19,7 @@ from tailback.cli.common import (
     bad_input,
     result_folder,
 )
+from tailback.cli.live import Captured
 from tailback.cli.outcome import conclude
 from tailback.cli.progress import of_clock, progress_bar
 from tailback.cli.status import FAULT
@@ -35,6 +36,7 @@ def endpoint(
         typer.Argument(metavar="HOST=IFACE...", help="Where each host is: h0=eth1, or h0=NAMESPACE/veth1."),
     ],
     sets: Sets = None,
+    capture: Captured = None,
     out: Out = None,
     seed: Seed = None,
     no_report: NoReport = False,
@@ -53,7 +55,9 @@ def endpoint(
         with result_folder(out, f"{scenario.name}-endpoint") as folder, progress_bar(quiet) as bar:
             steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
             try:
-                result = lives.run(scenario, folder, interfaces=placed, progress=steps, report=not no_report)
+                result = lives.run(
+                    scenario, folder, interfaces=placed, progress=steps, capture=capture, report=not no_report
+                )
             except lives.InterfaceGone as gone:
                 typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
                 raise typer.Exit(FAULT) from None

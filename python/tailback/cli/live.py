@@ -26,6 +26,10 @@ from tailback.scenario import load
 from tailback.units import RATE, UnitError
 
 app = command_app()
+Captured = Annotated[
+    str | None,
+    typer.Option("--capture", metavar="HOST", help="Write the frames of a host to capture.pcap."),
+]
 
 
 @app.command()
@@ -38,6 +42,7 @@ def live(
             "--rate", metavar="RATE", help="What the fastest link carries; the clock is slowed down to it."
         ),
     ] = "500Mbps",
+    capture: Captured = None,
     out: Out = None,
     seed: Seed = None,
     no_report: NoReport = False,
@@ -59,7 +64,9 @@ def live(
         with result_folder(out, f"{scenario.name}-live") as folder, progress_bar(quiet) as bar:
             steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
             try:
-                result = lives.run(scenario, folder, slowdown=slowdown, progress=steps, report=not no_report)
+                result = lives.run(
+                    scenario, folder, slowdown=slowdown, progress=steps, capture=capture, report=not no_report
+                )
             except lives.InterfaceGone as gone:
                 typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
                 raise typer.Exit(FAULT) from None

@@ -231,7 +231,11 @@ def _run(
     gains: list[float | None] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
-            for gain in pool.map(partial(_gain, base, plan, stop), doubles):
+            try:
+                found = pool.map(partial(_gain, base, plan, stop), doubles)
+            except RuntimeError as error:  # a thread cannot be started
+                raise MemoryError from error
+            for gain in found:
                 gains.append(gain)
                 done += 1
                 if progress is not None:

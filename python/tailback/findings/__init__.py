@@ -7,6 +7,7 @@ from typing import Any
 from tailback import text
 from tailback.findings import fabric, hosts, veth
 from tailback.findings.bridge import bridge_findings
+from tailback.findings.collectives import collective_findings
 from tailback.findings.finding import Finding, since
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
@@ -27,6 +28,7 @@ def findings(result: Recorded) -> list[Finding]:
     if summary["veth"] is not None:
         return [*found, *veth.findings(summary["veth"])]
     found += [_job(job) for job in summary["jobs"]]
+    found += collective_findings(summary)
     fct = summary["fct"]
     if fct is not None:
         found += _completion(fct, sum(job["messages"] - job["left"] for job in summary["jobs"]))

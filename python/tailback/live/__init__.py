@@ -17,6 +17,8 @@ from tailback.scenario import Problem, Scenario, ScenarioError
 if TYPE_CHECKING:
     from tailback.results import Result
 
+CAPTURE = "capture.pcap"
+"""The file of a result that holds the frames of a host."""
 STEP_MS = 100
 """Time between two looks at Ctrl-C and the progress bar."""
 REFUSED = "expected an interface that may be used (CAP_NET_RAW, and CAP_SYS_ADMIN to make namespaces)"
@@ -45,12 +47,14 @@ def run(
     slowdown: float = 1.0,
     interfaces: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
+    capture: str | None = None,
     report: bool = True,
 ) -> Result:
     """Runs a scenario with real packets, and gives its result as of any run.
 
     On cables that are made for it and end with this process, or, with `interfaces` by host, on what is there;
-    hosts that have none are elsewhere. The clock stands still while the process has no CPU.
+    hosts that have none are elsewhere. The clock stands still while the process has no CPU. `capture`: host
+    whose frames the folder gets as capture.pcap.
 
     Raises:
         ScenarioError: it has what is simulated only, or an interface cannot be used.
@@ -67,6 +71,11 @@ def run(
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         raise ScenarioError([Problem(str(error.filename), (), f"found {found}, {REFUSED}")]) from None
+    if capture is not None and folder is not None:
+        hosts = scenario.network.hosts
+        if capture not in hosts or (interfaces is not None and capture not in interfaces):
+            raise ScenarioError([Problem("--capture", (), f"found {capture}, expected a host that is here")])
+        engine.capture(str(folder.held() / CAPTURE), hosts.index(capture))
     wall, cpu = time.perf_counter(), time.thread_time()
     over, gone = False, ""
     with signals.noted() as seen:
@@ -78,6 +87,7 @@ def run(
                 break
             if progress is not None:
                 progress(engine.now_ps())
+        engine.end_capture()
         told: Told = json.loads(engine.told(True))
         took = time.perf_counter() - wall, time.thread_time() - cpu
         result = _result(scenario, plan, live, told, took, over)

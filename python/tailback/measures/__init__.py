@@ -12,7 +12,7 @@ receivers. `item` (the name of a traffic item, such as tcp1) and `protocol` ("ro
 of the traffic; with neither, all of it counts.
 """
 
-from tailback.measures import bridge, counters, hosts, jobs, path, rate_limits, shares, veth
+from tailback.measures import bridge, collectives, counters, hosts, jobs, path, rate_limits, shares, veth
 from tailback.measures.fairness import (
     jain,
     jain_index,
@@ -82,6 +82,7 @@ __all__ = [
     "bridge",
     "capacity",
     "cnps",
+    "collectives",
     "convergence_time",
     "counters",
     "dropped_packets",

@@ -8,10 +8,12 @@ from typing import Any
 
 from tailback.plan.bridge import bridge_plans
 from tailback.plan.host_control import hostcc_plan, rhcc_plan
+from tailback.plan.jobs import job_plans
 from tailback.plan.path import memory_loads, path_plan
 from tailback.plan.veth import veth_plan
 from tailback.scenario import declared
 from tailback.scenario.checks import one_way, pairs
+from tailback.scenario.collectives import is_job
 from tailback.scenario.congestion import (
     ack_every,
     congestion_plan,
@@ -68,6 +70,8 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     model_of = {pool: number for number, pool in enumerate(models)}
     points, order = code_points(scenario), kinds(scenario)
     bridges, bridge_models = bridge_plans(scenario)
+    flows, number_of = _flows(scenario, points)
+    jobs = job_plans(scenario, points, number_of)
     return {
         "name": scenario.name,
         "seed": scenario.run.seed,
@@ -96,7 +100,8 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "code_points": [point._asdict() for point in points],
         "writers": _writers(scenario, points),
         "tcp_connections": _connections(scenario, points),
-        "flows": _flows(scenario, points),
+        "flows": flows,
+        **({"jobs": jobs} if jobs else {}),
         "memory_loads": memory_loads(scenario),
         "link_events": _link_events(scenario),
         "veth": veth_plan(scenario),
@@ -227,8 +232,11 @@ def _churn(item: Churn, index: int, scenario: Scenario) -> Iterator[dict[str, An
         yield one.plan(**ends, start=connection.start, stop=connection.stop, passing=True)
 
 
-def _flows(scenario: Scenario, points: list[CodePoint]) -> dict[str, Any]:
-    """Single messages, item by item, each by start: rows of src, dst, item, code point, bytes, start."""
+def _flows(scenario: Scenario, points: list[CodePoint]) -> tuple[dict[str, Any], dict[int, int]]:
+    """Single messages, item by item, each by start: rows of src, dst, item, code point, bytes, start. Items
+    whose messages wait for each other have none; and the number of each item among all of these.
+    """
+    number_of: dict[int, int] = {}
     items: list[str] = []
     congestion: list[int | None] = []
     rows: list[list[int]] = []
@@ -236,20 +244,29 @@ def _flows(scenario: Scenario, points: list[CodePoint]) -> dict[str, Any]:
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
             continue
-        import numpy as np  # takes a while to load, and writers do not need it
-
-        from tailback.workload import messages_of
-
-        table = messages_of(scenario, index)
-        assert table is not None
-        number_of_item = np.full(len(table), len(items))
-        point_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
-        columns = (table.src, table.dst, number_of_item, point_of[table.priority], table.size, table.start)
-        rows += np.column_stack(columns).tolist()
+        number_of[index] = len(items)
+        if not is_job(item):
+            rows += _messages(scenario, index, len(items), number)
         items.append(f"{item.kind}{index}")
         kind = own(item)
         congestion.append(None if kind is None else kinds(scenario).index(kind))
-    return {"items": items, "congestion": congestion, "list": rows}
+    return {"items": items, "congestion": congestion, "list": rows}, number_of
+
+
+def _messages(scenario: Scenario, index: int, place: int, number: dict[CodePoint, int]) -> list[list[int]]:
+    """The rows of a traffic item, which is number `place` of those with single messages."""
+    import numpy as np  # takes a while to load, and writers do not need it
+
+    from tailback.workload import messages_of
+
+    table = messages_of(scenario, index)
+    assert table is not None
+    item = scenario.traffic[index]
+    assert not isinstance(item, BETWEEN_NAMESPACES)
+    point_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
+    columns = (table.src, table.dst, np.full(len(table), place), point_of[table.priority])
+    found: list[list[int]] = np.column_stack((*columns, table.size, table.start)).tolist()
+    return found
 
 
 def _link_events(scenario: Scenario) -> list[list[Any]]:

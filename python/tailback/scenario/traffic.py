@@ -9,6 +9,15 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from tailback.scenario import declared
+from tailback.scenario.collectives import (
+    AllGather,
+    AllReduce,
+    AllToAll,
+    Broadcast,
+    Job,
+    Message,
+    ReduceScatter,
+)
 from tailback.scenario.controllers import Kind
 from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL, HostSet
@@ -18,8 +27,6 @@ from tailback.units import duration, format_duration, size
 PERFTEST = "perftest, ib_write_bw"
 _PERFTEST_LAT = "perftest, ib_write_lat"
 IPERF = "iperf3"
-Message = Annotated[int, declared.Write.model_fields["message"].metadata[0]]
-"""A size of a message, as writers have it."""
 _PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
 _ROCKS = '"RoCE Rocks without PFC", section'
 _PRIORITY_TEXT = "Priority (PCP) of data and ACKs."
@@ -311,25 +318,6 @@ class Permutation(Part):
     start: Start = setting(0, "The first round.", "assumption: at once")
 
 
-class AllToAll(Part):
-    """Every host sends one message to every other host.
-
-    In step k, host i sends to host i + k, counted round the list of hosts, so that no step has two senders
-    for one receiver.
-    """
-
-    kind: Literal["all-to-all"] = Field(description="The kind of traffic.")
-    message: Message = Field(description="Bytes of each pair.")
-    hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
-    stagger: Start = setting(
-        0, "Time between the starts of two steps; 0: all at once.", "assumption: not staggered"
-    )
-    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
-    start: Start = setting(0, "The first step.", "assumption: at once")
-
-
 Traffic = Annotated[
     Write
     | WriteLatency
@@ -340,6 +328,11 @@ Traffic = Annotated[
     | Incast
     | Permutation
     | AllToAll
+    | AllReduce
+    | AllGather
+    | ReduceScatter
+    | Broadcast
+    | Job
     | UdpFlood
     | Ping
     | XdpFrames,

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import slowdown
+from tailback.measures.collectives import collectives, training_jobs
 from tailback.measures.fairness import jain, min_max
 from tailback.measures.jobs import jobs
 from tailback.recorded.bins import PS_PER_S
@@ -29,7 +30,8 @@ def summarise(result: Recorded) -> dict[str, Any]:
     `steady_since_s` is where the goodput and fairness figures begin: the convergence time, or 0 when the run
     never became steady (then they are about the whole run).
     """
-    return {name: section(result, name) for name in SECTIONS}
+    left_out = () if result.meta.get("jobs") else OF_RANKS
+    return {name: section(result, name) for name in SECTIONS if name not in left_out}
 
 
 @remembered
@@ -74,6 +76,8 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "faults": lambda result: result.faults,
     "fct": slowdown.summarise,
     "jobs": lambda result: [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
+    "training_jobs": lambda result: [asdict(job) for job in training_jobs(result)],
+    "collectives": lambda result: [asdict(one) for one in collectives(result)],
     "link_events": lambda result: result.setup.link_events,
     "flows": lambda result: {
         "all": result.flows.num_rows,
@@ -85,6 +89,8 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "conservation": lambda result: result.meta["conservation"],
 }
 """What each section is, in the order of summary.json."""
+OF_RANKS = ("training_jobs", "collectives")
+"""Sections of runs with ranks whose messages wait for each other, and of no others."""
 
 
 def _goodput(result: Recorded, since: measures.Since) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def _made(scenario: Scenario, index: int) -> Messages | None:
         return generate.incast(item, network, seed, index, end)
     if item.kind == "permutation":
         return generate.permutation(item, network, seed, index)
-    if item.kind == "all-to-all":
+    if item.kind == "all-to-all" and item.message is not None:
         return generate.all_to_all(item, network)
     return None
 

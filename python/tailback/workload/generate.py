@@ -7,9 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from tailback.scenario.collectives import AllToAll
 from tailback.scenario.hosts import names
 from tailback.scenario.network import Network
-from tailback.scenario.traffic import AllToAll, Incast, Permutation, Poisson
+from tailback.scenario.traffic import Incast, Permutation, Poisson
 from tailback.workload import draws
 from tailback.workload.draws import Bits, Ints
 from tailback.workload.sizes import Sizes
@@ -125,6 +126,7 @@ def permutation(item: Permutation, network: Network, seed: int, index: int) -> M
 
 def all_to_all(item: AllToAll, network: Network) -> Messages:
     """Step after step."""
+    assert item.message is not None
     hosts = numbers(item.hosts, network)
     count = len(hosts)
     steps = np.arange(1, count, dtype=np.int64)

@@ -296,7 +296,7 @@ impl Work for Jobs {
     fn on_arrived(&mut self, arrived: Arrived, network: &mut dyn Network) {
         let Some(place) = self.sent.remove(&arrived.message) else { return };
         let part = self.parts[place.0 as usize].as_mut().expect("it is under way");
-        part.carried(place.1, arrived.ideal, arrived.resent);
+        part.carried(place.1, &arrived);
         self.tasks.push_back(Task::Ended(place));
         self.work_off(network);
     }

@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::graph::Graph;
 use crate::plan::What;
-use crate::work::{LateRecord, PartRecord, PathRecord};
+use crate::work::{Arrived, LateRecord, PartRecord, PathRecord};
 
 /// No operation.
 const NONE: u32 = u32::MAX;
@@ -21,6 +21,7 @@ struct Times {
     ended: Time,
     /// Of a message in the network.
     ideal: Option<Time>,
+    behind: Time,
     resent: u64,
     /// What it waited for last; `NONE`: its rank.
     cause: u32,
@@ -47,7 +48,14 @@ pub(super) struct Part {
 
 impl Part {
     pub fn new(graph: Arc<Graph>, ranks: usize, job: usize, iteration: u32, step: u32) -> Part {
-        let none = Times { ready: Time::NEVER, ended: Time::NEVER, ideal: None, resent: 0, cause: NONE };
+        let none = Times {
+            ready: Time::NEVER,
+            ended: Time::NEVER,
+            ideal: None,
+            behind: Time::ZERO,
+            resent: 0,
+            cause: NONE,
+        };
         let left_of = (0..ranks as u32).map(|rank| graph.of_rank(rank).len() as u32).collect();
         Part {
             job,
@@ -84,9 +92,9 @@ impl Part {
     }
 
     /// What a message took in the network.
-    pub fn carried(&mut self, operation: u32, ideal: Time, resent: u64) {
+    pub fn carried(&mut self, operation: u32, arrived: &Arrived) {
         let times = &mut self.times[operation as usize];
-        (times.ideal, times.resent) = (Some(ideal), resent);
+        (times.ideal, times.behind, times.resent) = (Some(arrived.ideal), arrived.behind, arrived.resent);
     }
 
     /// An operation has ended. True: its rank's part is done.
@@ -162,8 +170,11 @@ impl Part {
                 (What::Compute(_), _) => path.compute_ps += took,
                 (What::Reduce(_), _) => path.reduce_ps += took,
                 (What::Send { to, bytes, .. }, Some(ideal)) => {
-                    let excess = took.saturating_sub(ideal.0);
-                    path.ideal_ps += took - excess;
+                    let beyond = took.saturating_sub(ideal.0);
+                    let behind = beyond.min(times.behind.0);
+                    let excess = beyond - behind;
+                    path.ideal_ps += took - beyond;
+                    path.behind_ps += behind;
                     path.excess_ps += excess;
                     path.resent += times.resent;
                     let late = LateRecord {
@@ -173,6 +184,7 @@ impl Part {
                         start_ps: times.ready.0,
                         end_ps: times.ended.0,
                         ideal_ps: ideal.0,
+                        behind_ps: behind,
                         resent: times.resent,
                     };
                     name(&mut path.worst, late);
@@ -191,7 +203,7 @@ impl Part {
 
 /// Keeps the messages that took most beyond what they take in an empty network, the worst first.
 fn name(worst: &mut Vec<LateRecord>, late: LateRecord) {
-    let excess = |one: &LateRecord| (one.end_ps - one.start_ps).saturating_sub(one.ideal_ps);
+    let excess = |one: &LateRecord| (one.end_ps - one.start_ps).saturating_sub(one.ideal_ps + one.behind_ps);
     if excess(&late) == 0 {
         return;
     }

@@ -32,6 +32,8 @@ struct State {
     /// First queue pair of the work, and what is to be told of each of them.
     first_qp: u32,
     told: Vec<Told>,
+    /// By host: until when its link is taken by what was posted so far, at its full rate.
+    taken: HashMap<u32, Time>,
     /// Messages so far.
     messages: u32,
     over: bool,
@@ -40,9 +42,11 @@ struct State {
 /// Messages of a queue pair, in order.
 #[derive(Debug, Default)]
 struct Told {
-    ideal: Time,
-    /// Those that have not arrived: number, and packets that had been sent again when it was posted.
-    waiting: VecDeque<(u32, u64)>,
+    /// What a message takes in an empty network: all its way, and its sender's link.
+    ideal: (Time, Time),
+    /// Those that have not arrived: number, how long the link was taken when it was posted, and packets that had been sent
+    /// again then.
+    waiting: VecDeque<(u32, Time, u64)>,
 }
 
 impl Carried {
@@ -54,6 +58,7 @@ impl Carried {
             lasting: HashMap::new(),
             first_qp,
             told: Vec::new(),
+            taken: HashMap::new(),
             messages: 0,
             over: false,
         };
@@ -156,7 +161,11 @@ impl Carrier<'_> {
             return number;
         }
         let told = &mut self.state.told[(qp - self.state.first_qp) as usize];
-        told.waiting.push_back((number, s.packets_retransmitted));
+        let now = self.world.fabric.run.now;
+        let taken = self.state.taken.entry(message.from).or_default();
+        let begins = now.max(*taken);
+        *taken = begins + told.ideal.1;
+        told.waiting.push_back((number, begins - now, s.packets_retransmitted));
         self.state.awaited += 1;
         nics.post_message(&mut self.world.fabric, &mut self.world.tcp, qp);
         number
@@ -226,9 +235,9 @@ impl Simulation {
     pub(super) fn on_message_arrived(&mut self, qp: u32) {
         let Some(Carried { state, .. }) = &mut self.work else { return };
         let told = &mut state.told[(qp - state.first_qp) as usize];
-        let (message, resent) = told.waiting.pop_front().expect("it was posted");
+        let (message, behind, resent) = told.waiting.pop_front().expect("it was posted");
         let resent = self.world.nics.send_qps[qp as usize].packets_retransmitted - resent;
-        let arrived = Arrived { message, ideal: told.ideal, resent };
+        let arrived = Arrived { message, ideal: told.ideal.0, behind, resent };
         self.come_back();
         self.let_work(|work, network| work.on_arrived(arrived, network));
     }

@@ -133,13 +133,18 @@ impl World {
         Ok(())
     }
 
-    /// What the way of a message on this queue pair takes in an empty network, to its receiver's memory.
-    pub(crate) fn ideal_way(&self, qp: u32) -> Time {
+    /// What a message on this queue pair takes in an empty network: its way to its receiver's memory, and of that its
+    /// sender's link.
+    pub(crate) fn ideal_way(&self, qp: u32) -> (Time, Time) {
         let s = &self.nics.send_qps[qp as usize];
         let writer = &self.nics.writers[s.writer as usize];
         let path = self.path(s.src, s.dst, qp).expect("it was checked");
         let frames = writer.frames(s.telemetry_bytes as u32);
-        self.fabric.ideal_completion(&path, &[], writer.packets_per_message, frames)
+        let on_link = |bytes: u32| self.fabric.serialization(path[0], bytes).0;
+        let packets = writer.packets_per_message;
+        let first = if packets > 1 { on_link(frames[0]) } else { 0 };
+        let link = Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]));
+        (self.fabric.ideal_completion(&path, &[], packets, frames), link)
     }
 
     /// Refuses a connection that cannot be.

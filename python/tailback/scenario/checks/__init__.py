@@ -8,8 +8,10 @@ from typing import Any
 from tailback.limits import MAX_CODE_POINTS, MAX_NAMED_HOSTS, MAX_OUTSTANDING, MAX_QPS
 from tailback.scenario.checks.bridge import bridge_conflicts
 from tailback.scenario.checks.host_control import host_control_conflicts
+from tailback.scenario.checks.jobs import job_conflicts, queue_pairs_of
 from tailback.scenario.checks.path import path_conflicts
 from tailback.scenario.checks.veth import veth_conflicts
+from tailback.scenario.collectives import AllToAll, is_job
 from tailback.scenario.congestion import about, congestion_conflicts, kinds
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
@@ -20,7 +22,6 @@ from tailback.scenario.network import Network
 from tailback.scenario.qos import code_points, strict_of
 from tailback.scenario.switch import Thresholds
 from tailback.scenario.traffic import (
-    AllToAll,
     Churn,
     Flows,
     Incast,
@@ -132,6 +133,8 @@ def queue_pairs(scenario: Scenario, index: int) -> int:
         return most_connections(item, network.hosts, end)
     if isinstance(item, Permutation):
         return len(names(item.hosts, network.hosts)) * item.repeat
+    if is_job(item):
+        return queue_pairs_of(scenario, index)
     if isinstance(item, AllToAll):
         count = len(names(item.hosts, network.hosts))
         return count * (count - 1)
@@ -331,10 +334,13 @@ def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
         yield from _outstanding(scenario, path, item.message)
     elif len(names(item.hosts, network.hosts)) < 2:
         yield (*path, "hosts"), "found one host, expected two or more"
+    elif is_job(item):
+        yield from job_conflicts(scenario, index)
     elif isinstance(item, Poisson):
         yield from _sizes(scenario, item, path)
     else:
-        yield from _outstanding(scenario, path, item.message)
+        assert isinstance(item, (Permutation, AllToAll))
+        yield from _outstanding(scenario, path, item.message or 1)
 
 
 def _one_by_one(item: Write | TcpStreams, network: Network, path: Path) -> Problems:

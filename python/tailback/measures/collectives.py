@@ -1,0 +1,170 @@
+"""Jobs whose messages wait for each other: time and bandwidth of each collective, and what its last rank
+waited for.
+
+Bandwidths are those of nccl-tests (NVIDIA, doc/PERFORMANCE.md), in bit/s here: *algorithm bandwidth* is the
+size over the time, *bus bandwidth* that times 2 (n - 1)/n for an all-reduce of n ranks, (n - 1)/n for
+all-gather, reduce-scatter and all-to-all, and 1 for a broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tailback.measures.registry import NAN, measure
+from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.run import Recorded
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A step of a job over all of its repetitions that are done; times in seconds, bandwidths in bit/s.
+
+    `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done. The parts
+    of the longest path say what the last rank waited for, on average: `late_s` for ranks that came late,
+    `compute_s`, `reduce_s`, `inside_s` for messages inside of servers, `network_s` for messages as long as
+    they take in an empty network, `behind_s` behind messages of the same sender, and `congestion_s` beyond
+    all that. `slowest` is the host whose rank was last most often.
+    """
+
+    job: str
+    item: str
+    kind: str
+    algorithm: str
+    ranks: int
+    size_bytes: int
+    done: int
+    mean_s: float
+    min_s: float
+    max_s: float
+    algorithm_bps: float
+    bus_bps: float
+    slowest: str
+    late_s: float
+    compute_s: float
+    reduce_s: float
+    inside_s: float
+    network_s: float
+    behind_s: float
+    congestion_s: float
+    resent_packets: int
+    worst: dict[str, Any] | None
+    """The message of a longest path that congestion held up most: `src`, `dst`, `bytes`, `start_s`, `end_s`,
+    `congestion_s`.
+    """
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A job: its repetitions that all ranks have ended, and how long one takes on average, in seconds."""
+
+    job: str
+    ranks: int
+    repetitions: int
+    done: int
+    iteration_s: float | None
+    computed_s: float
+    """What the rank computed that did so longest, in a repetition."""
+
+
+def collectives(result: Recorded) -> list[Collective]:
+    """The collectives of all jobs that were done at least once, job by job and step by step."""
+    plans = {job["name"]: job for job in result.plan.get("jobs", [])}
+    found = []
+    for job in result.meta.get("jobs", []):
+        for number, step in enumerate(plans[job["name"]]["steps"]):
+            parts = [part for part in job["parts"] if part["step"] == number]
+            if parts and "collective" in step:
+                found.append(_collective(job, step["collective"], parts))
+    return found
+
+
+def training_jobs(result: Recorded) -> list[TrainingJob]:
+    """All jobs, in the order of the scenario."""
+    plans = {job["name"]: job for job in result.plan.get("jobs", [])}
+    found = []
+    for job in result.meta.get("jobs", []):
+        plan, ends = plans[job["name"]], job["iterations_ps"]
+        compute = sum(step.get("compute", 0) for step in plan["steps"]) / PS_PER_S
+        time = (ends[-1] - plan["start_ps"]) / len(ends) / PS_PER_S if ends else None
+        found.append(TrainingJob(job["name"], len(job["hosts"]), plan["repeat"], len(ends), time, compute))
+    return found
+
+
+@measure("s")
+def collective_time(result: Recorded, item: str | None = None) -> float:
+    """Mean time of a collective; of the longest, without `item`. NaN where none was done."""
+    return max((one.mean_s for one in collectives(result) if item in (None, one.item)), default=NAN)
+
+
+@measure("bit/s")
+def bus_bandwidth(result: Recorded, item: str | None = None) -> float:
+    """Bus bandwidth of a collective as nccl-tests define it; the least of all, without `item`."""
+    return min((one.bus_bps for one in collectives(result) if item in (None, one.item)), default=NAN)
+
+
+@measure("s")
+def iteration_time(result: Recorded, item: str | None = None) -> float:
+    """Mean time of a repetition of a job; of the longest, without `item`. NaN where none was done."""
+    jobs = [job for job in training_jobs(result) if item in (None, job.job.split("/")[0])]
+    return max((job.iteration_s for job in jobs if job.iteration_s is not None), default=NAN)
+
+
+def bus_factor(kind: str, ranks: int) -> float:
+    """Bus over algorithm bandwidth."""
+    if kind == "broadcast":
+        return 1.0
+    return (2 if kind == "all-reduce" else 1) * (ranks - 1) / ranks
+
+
+def _collective(job: dict[str, Any], plan: dict[str, Any], parts: list[dict[str, Any]]) -> Collective:
+    times = [(part["end_ps"] - part["begin_ps"]) / PS_PER_S for part in parts]
+    mean, ranks = sum(times) / len(times), len(job["hosts"])
+    algorithm_bps = plan["bytes"] * 8 / mean if mean else NAN
+    last = [part["slowest"] for part in parts]
+    slowest = min(set(last), key=lambda rank: (-last.count(rank), rank))
+
+    def of_path(name: str) -> float:
+        return float(sum(part["path"][f"{name}_ps"] for part in parts) / len(parts) / PS_PER_S)
+
+    named = [late for part in parts for late in part["path"]["worst"][:1] if _congestion(late) > 0]
+    worst = max(named, key=_congestion, default=None)
+    return Collective(
+        job["name"],
+        job["item"],
+        plan["kind"],
+        plan["algorithm"],
+        ranks,
+        plan["bytes"],
+        len(parts),
+        mean,
+        min(times),
+        max(times),
+        algorithm_bps,
+        algorithm_bps * bus_factor(plan["kind"], ranks),
+        job["hosts"][slowest],
+        of_path("late"),
+        of_path("compute"),
+        of_path("reduce"),
+        of_path("domain"),
+        of_path("ideal"),
+        of_path("behind"),
+        of_path("excess"),
+        sum(part["path"]["resent"] for part in parts),
+        None if worst is None else _named(job["hosts"], worst),
+    )
+
+
+def _congestion(late: dict[str, Any]) -> int:
+    return int(late["end_ps"] - late["start_ps"] - late["ideal_ps"] - late["behind_ps"])
+
+
+def _named(hosts: list[str], late: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "src": hosts[late["from"]],
+        "dst": hosts[late["to"]],
+        "bytes": late["bytes"],
+        "start_s": late["start_ps"] / PS_PER_S,
+        "end_s": late["end_ps"] / PS_PER_S,
+        "congestion_s": _congestion(late) / PS_PER_S,
+    }

@@ -1,0 +1,297 @@
+"""Traffic whose messages wait for each other: collectives of ranks on hosts, and jobs made of them.
+
+Sizes are those of nccl-tests (NVIDIA, doc/PERFORMANCE.md): all that a rank gives or gets, whichever is more.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, TypeGuard
+
+from pydantic import Field, model_validator
+
+from tailback.scenario import declared
+from tailback.scenario.controllers import Kind
+from tailback.scenario.fields import Dscp, Part, Priority, Start, refuse, setting
+from tailback.scenario.hosts import ALL, HostSet
+from tailback.units import DURATION, RATE, SIZE
+
+Message = Annotated[int, declared.Write.model_fields["message"].metadata[0]]
+"""A size of a message, as writers have it."""
+Size = Annotated[int, SIZE.between("1B", "1TB")]
+_Algorithm = Literal["ring", "direct", "halving-doubling", "double-binary-tree", "hierarchical"]
+ALGORITHMS: dict[str, tuple[_Algorithm, ...]] = {
+    "all-reduce": ("ring", "direct", "halving-doubling", "double-binary-tree", "hierarchical"),
+    "all-gather": ("ring", "direct", "halving-doubling", "hierarchical"),
+    "reduce-scatter": ("ring", "direct", "halving-doubling", "hierarchical"),
+    "all-to-all": ("direct", "hierarchical"),
+    "broadcast": ("ring", "direct", "double-binary-tree", "hierarchical"),
+}
+"""How each collective can be carried out."""
+USUAL: dict[str, _Algorithm] = {kind: "direct" if kind == "all-to-all" else "ring" for kind in ALGORITHMS}
+"""How each is carried out unless a scenario says otherwise."""
+_NCCL = "NVIDIA NCCL: rings are its algorithm for large sizes"
+_PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
+
+
+class Servers(Part):
+    """Servers of several GPUs with a NIC each, and the links between these (NVLink), no part of the fabric.
+
+    A host is one GPU with its NIC. Messages inside of a server take the latency and their bytes at the rate,
+    one after the other at each end.
+    """
+
+    gpus: int = setting(
+        8,
+        "Hosts of a server, one after the other in the order of the network; on rails all NICs of a server.",
+        "NVIDIA DGX H100 user guide: eight GPUs with a ConnectX-7 each",
+        ge=1,
+        le=1024,
+    )
+    rate: Annotated[int, RATE.between("1Mbps", "100Tbps")] | None = setting(
+        RATE.parse("3600Gbps"),
+        "Of each GPU, each way. null: there are no such links, and all messages take the network.",
+        "NVIDIA H100: NVLink of 900 GB/s, both ways together",
+    )
+    latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("1us"),
+        "From the first bit sent to the first bit received.",
+        "assumption: no document says; a store and a flag over NVLink take about that",
+    )
+
+
+class Ranks(Part):
+    """What ranks of any job have: where they are, and in which class they send."""
+
+    hosts: HostSet = setting(
+        (ALL,), "Hosts that ranks may be on, in this order.", "assumption: the whole network takes part"
+    )
+    ranks: int | None = setting(
+        None,
+        "How many of the hosts take part: of those that no item before has taken with ranks. null: all.",
+        "assumption: all hosts",
+        ge=2,
+        le=65_535,
+    )
+    placement: Literal["packed", "spread", "random"] = setting(
+        "packed",
+        "Which of them, where ranks is given. packed: the first ones; spread: from each switch with hosts in "
+        "turn; random: drawn by the seed. With servers, whole servers.",
+        "assumption: as schedulers place jobs that know the topology",
+    )
+    groups: int = setting(
+        1,
+        "The ranks are split into so many groups of neighbours that do the same side by side.",
+        "assumption: all ranks together",
+        ge=1,
+        le=32_768,
+    )
+    interleaved: bool = setting(
+        False,
+        "Rank i is in group i modulo groups, as those of data parallelism are.",
+        "assumption: neighbours",
+    )
+    servers: Servers | None = setting(
+        None,
+        "Servers of several GPUs; null: a host is a server.",
+        "assumption: every message takes the network",
+    )
+    reduce_rate: Annotated[int, RATE.between("1Mbps", "1000Tbps")] | None = setting(
+        None,
+        "How fast a rank reduces what it received. null: in no time.",
+        "assumption: a GPU's memory is some fifty times as fast as its NIC",
+    )
+    queue_pairs: Literal["pair", "message"] = setting(
+        "pair",
+        "pair: messages of one channel and size between two ranks share a queue pair; message: each has its "
+        "own.",
+        "NVIDIA NCCL keeps its connections",
+    )
+    repeat: int = setting(1, "How often.", "assumption: once", ge=1, le=1_000_000)
+    start: Start = setting(0, "When the ranks begin.", "assumption: at once")
+    priority: Priority = setting(3, "Priority (PCP) of data and ACKs.", _PRIORITY)
+    dscp: Dscp | None = setting(
+        None,
+        "DSCP of data and ACKs; null: 8 times the priority.",
+        "RFC 2474, section 4.2.2: the class selector of the priority",
+    )
+    congestion: Kind | None = setting(
+        None,
+        "Its own congestion control; null: that of each sending host.",
+        "host.congestion, host.congestion_by_host",
+    )
+
+
+_SIZE = "Its size as nccl-tests counts it: all that a rank gives or gets, whichever is more."
+_CHANNELS_TEXT = "Parts that run side by side, each on queue pairs of its own."
+_CHANNELS = "assumption: one; NCCL takes more, which share the link"
+_CHUNK_TEXT = "Largest message: parts that run one behind the other. null: a whole share."
+_CHUNK = "assumption: as the closed forms have it"
+_Channels = Annotated[int, Field(ge=1, le=64)]
+_Compute = Annotated[int, DURATION.between(maximum="36000s")]
+
+
+OF_JOBS = {*Ranks.model_fields, "channels", "chunk", "compute", "overlap", "algorithm"} - {
+    "hosts", "start", "priority", "dscp", "congestion",
+}  # fmt: skip
+"""What only ranks have whose messages wait for each other."""
+
+
+def changed(part: Part, names: set[str]) -> list[str]:
+    """Which of these settings are not at their defaults: a resolved scenario has all of them."""
+    fields = type(part).model_fields
+    return sorted(name for name in names if getattr(part, name) != fields[name].default)
+
+
+class _Parts(Part):
+    """How a collective is cut."""
+
+    channels: _Channels = setting(1, _CHANNELS_TEXT, _CHANNELS)
+    chunk: Size | None = setting(None, _CHUNK_TEXT, _CHUNK)
+
+
+class _Alone(Ranks, _Parts):
+    """A collective that is repeated, with computing between."""
+
+    compute: _Compute = setting(0, "Every rank computes so long in each repetition.", "assumption: none")
+    overlap: bool = setting(
+        False,
+        "It computes while the collective is under way. false: it does so before.",
+        "assumption: one after the other",
+    )
+
+
+class AllReduce(_Alone):
+    """All-reduce: every rank gets the sum of what all ranks have."""
+
+    kind: Literal["all-reduce"] = Field(description="The kind of traffic.")
+    size: Size = Field(description=_SIZE)
+    algorithm: _Algorithm = setting("ring", "How it is carried out.", _NCCL)
+
+
+class AllGather(_Alone):
+    """All-gather: every rank gets what all ranks have; size is that of all together."""
+
+    kind: Literal["all-gather"] = Field(description="The kind of traffic.")
+    size: Size = Field(description=_SIZE)
+    algorithm: Literal["ring", "direct", "halving-doubling", "hierarchical"] = setting(
+        "ring", "How it is carried out.", _NCCL
+    )
+
+
+class ReduceScatter(_Alone):
+    """Reduce-scatter: every rank gets a share of the sum of what all ranks have; size is that of the sum."""
+
+    kind: Literal["reduce-scatter"] = Field(description="The kind of traffic.")
+    size: Size = Field(description=_SIZE)
+    algorithm: Literal["ring", "direct", "halving-doubling", "hierarchical"] = setting(
+        "ring", "How it is carried out.", _NCCL
+    )
+
+
+class Broadcast(_Alone):
+    """Broadcast: every rank gets what the first one has."""
+
+    kind: Literal["broadcast"] = Field(description="The kind of traffic.")
+    size: Size = Field(description=_SIZE)
+    algorithm: Literal["ring", "direct", "double-binary-tree", "hierarchical"] = setting(
+        "ring", "How it is carried out.", _NCCL
+    )
+
+
+class AllToAll(_Alone):
+    """Every rank has a share for every other: with `size` a collective, with `message` a list of messages.
+
+    As a list, every host sends one message to every other host. In step k, host i sends to host i + k,
+    counted round the list of hosts, so that no step has two senders for one receiver. Nothing waits for a
+    message.
+    """
+
+    kind: Literal["all-to-all"] = Field(description="The kind of traffic.")
+    size: Size | None = setting(
+        None,
+        "All that a rank gives, as nccl-tests counts it; messages may be repeated, and wait for each other.",
+        "assumption: message is given",
+    )
+    message: Message | None = setting(
+        None, "Bytes of each pair: one message from every host to every other.", "assumption: size is given"
+    )
+    stagger: Start = setting(
+        0, "Time between the starts of two steps, with message; 0: all at once.", "assumption: not staggered"
+    )
+    algorithm: Literal["direct", "hierarchical"] = setting(
+        "direct", "How it is carried out.", "NVIDIA NCCL: sends and receives, all at once"
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> AllToAll:
+        if (self.message is None) == (self.size is None):
+            what = "neither message nor size" if self.message is None else "message and size"
+            raise refuse("message", what, "one of the two")
+        if self.message is not None and (of_jobs := changed(self, OF_JOBS)):
+            raise refuse(of_jobs[0], "a setting of a collective", "size in place of message")
+        if self.message is None and self.stagger:
+            raise refuse("stagger", "a setting of a list of messages", "message in place of size")
+        return self
+
+
+class Step(_Parts):
+    """One of the things that ranks do in turn: they compute, or take part in a collective."""
+
+    compute: _Compute | None = setting(None, "They compute so long.", "assumption: collective is given")
+    collective: Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"] | None = (
+        setting(None, "They take part in this collective.", "assumption: compute is given")
+    )
+    size: Size | None = setting(None, "Its size as nccl-tests counts it.", "a collective has to have one")
+    algorithm: _Algorithm | None = setting(
+        None, "How it is carried out. null: direct for all-to-all, ring for all others.", _NCCL
+    )
+    overlap: bool = setting(
+        False,
+        "The ranks go on with the next step meanwhile; before they begin again they wait for it.",
+        "assumption: one after the other",
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Step:
+        if (self.compute is None) == (self.collective is None):
+            what = "neither compute nor collective" if self.compute is None else "compute and collective"
+            raise refuse("compute", what, "one of the two")
+        if self.collective is not None:
+            if self.size is None:
+                raise refuse("size", "nothing", "the size of the collective")
+            known = ALGORITHMS[self.collective]
+            if self.algorithm is not None and self.algorithm not in known:
+                raise refuse("algorithm", f'"{self.algorithm}"', f"one of {', '.join(known)}")
+        elif other := changed(self, set(Step.model_fields) - {"compute"}):
+            raise refuse(other[0], "a setting of a collective", "none: the step computes")
+        return self
+
+
+class Job(Ranks):
+    """A training job: ranks that take steps, again and again. An iteration ends when all have ended it."""
+
+    kind: Literal["job"] = Field(description="The kind of traffic.")
+    steps: list[Step] = Field(description="What every rank does, in turn.", min_length=1, max_length=1000)
+
+
+COLLECTIVES = (AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast)
+Collective: TypeAlias = AllReduce | AllGather | ReduceScatter | AllToAll | Broadcast
+
+
+def is_job(item: object) -> TypeGuard[Collective | Job]:
+    """Whether a traffic item is one of ranks whose messages wait for each other."""
+    if isinstance(item, AllToAll):
+        return item.size is not None
+    return isinstance(item, (*COLLECTIVES, Job))
+
+
+def steps_of(item: Collective | Job) -> list[Step]:
+    """What the ranks of a traffic item do in turn."""
+    if isinstance(item, Job):
+        return item.steps
+    names = ("size", "algorithm", "channels", "chunk", "overlap")
+    own = {name: getattr(item, name) for name in names}
+    steps = [Step.model_construct(compute=None, collective=item.kind, **own)]
+    if item.compute:
+        steps.insert(1 if item.overlap else 0, Step.model_construct(compute=item.compute))
+    return steps

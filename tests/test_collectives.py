@@ -1,0 +1,133 @@
+"""Collectives in scenarios: closed forms, bandwidths as nccl-tests define them, and what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tailback
+from tailback.run_folder import read_run
+from tailback.scenario import ScenarioError, load
+
+BYTE_PS = 20
+"""At 400 Gbit/s."""
+HOP_PS = 500_000 + 300_000
+ACK_PS = 86 * BYTE_PS
+IDEAL = {"congestion": "none", "mtu": "4096B", "transport": {"ack_every": 65_536}}
+"""Hosts at line rate, whose messages ask for one ACK each."""
+
+
+def scenario(*traffic: dict[str, Any], hosts: int = 8, **more: Any) -> dict[str, Any]:
+    link = {"rate": "400Gbps"}
+    return {
+        "name": "collective",
+        "run": {"duration": "1s", "clock_ppm": 0},
+        "topology": {"kind": "star", "hosts": hosts, "link": link},
+        "host": IDEAL,
+        "switch": {"buffer": "64MB"},
+        "traffic": list(traffic),
+        **more,
+    }
+
+
+def one_way_ps(size: int) -> int:
+    """A packet has 82 B around its payload, the first 16 more, and is received whole before it goes on."""
+    sent = forwarded = 0
+    for at in range(0, size, 4096):
+        payload = -(-min(size - at, 4096) // 4) * 4
+        takes = (payload + 82 + (16 if at == 0 else 0)) * BYTE_PS
+        sent += takes
+        forwarded = max(sent + HOP_PS, forwarded) + takes
+    return forwarded + HOP_PS
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 16, 64])
+@pytest.mark.parametrize("size", [1, 3_000_001])
+def test_a_ring_takes_what_the_closed_form_says(ranks: int, size: int) -> None:
+    item = {"kind": "all-reduce", "size": f"{size}B"}
+    result = tailback.run(scenario(item, hosts=ranks))
+    steps, share = 2 * (ranks - 1), -(-size // ranks)
+    expected = steps * one_way_ps(share) + (steps - 1) * ACK_PS
+    part = result.meta["jobs"][0]["parts"][0]
+    assert part["end_ps"] - part["begin_ps"] == expected
+    (one,) = result.summary["collectives"]
+    assert one["algorithm_bps"] == pytest.approx(size * 8e12 / expected)
+    assert one["bus_bps"] == pytest.approx(size * 8e12 / expected * 2 * (ranks - 1) / ranks)
+    assert not result.faults
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [("all-gather", 7 / 8), ("reduce-scatter", 7 / 8), ("all-to-all", 7 / 8), ("broadcast", 1)],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(kind: str, factor: float) -> None:
+    result = tailback.run(scenario({"kind": kind, "size": "1MB"}))
+    (one,) = result.summary["collectives"]
+    assert one["bus_bps"] == pytest.approx(one["algorithm_bps"] * factor)
+    assert one["algorithm_bps"] == pytest.approx(8e6 / one["mean_s"])
+
+
+def test_a_job_and_its_folder(tmp_path: Path) -> None:
+    """Two steps to compute and two collectives, one of them overlapped, in servers of four."""
+    steps = [
+        {"compute": "50us"},
+        {"collective": "all-reduce", "size": "1MB", "algorithm": "hierarchical", "overlap": True},
+        {"compute": "100us"},
+        {"collective": "all-to-all", "size": "80KB"},
+    ]
+    job = {"kind": "job", "steps": steps, "repeat": 3, "servers": {"gpus": 4}}
+    result = tailback.run(scenario(job), out=tmp_path / "run")
+    summary = result.summary
+    assert [one["kind"] for one in summary["collectives"]] == ["all-reduce", "all-to-all"]
+    (told,) = summary["training_jobs"]
+    assert (told["done"], told["ranks"], told["computed_s"]) == (3, 8, pytest.approx(150e-6))
+    assert told["iteration_s"] > 150e-6
+    for one in summary["collectives"]:
+        parts = ("late", "compute", "reduce", "inside", "network", "behind", "congestion")
+        assert sum(one[f"{name}_s"] for name in parts) == pytest.approx(one["mean_s"])
+    assert read_run(tmp_path / "run").meta["jobs"] == result.meta["jobs"]
+    again = tailback.run(tmp_path / "run" / "scenario.yaml")
+    assert again.meta["jobs"] == result.meta["jobs"]
+
+
+def test_jobs_share_no_host_and_can_be_placed() -> None:
+    leaf_spine = {"kind": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 4}
+    items = [
+        {"kind": "all-reduce", "size": "8KB", "ranks": 4, "placement": "spread"},
+        {"kind": "all-reduce", "size": "8KB", "ranks": 2, "placement": "random"},
+        {"kind": "all-gather", "size": "8KB", "ranks": 2},
+    ]
+    jobs = tailback.run(scenario(*items, topology=leaf_spine)).meta["jobs"]
+    assert jobs[0]["hosts"] == ["h0", "h4", "h1", "h5"]
+    assert sorted(host for job in jobs for host in job["hosts"]) == [f"h{host}" for host in range(8)]
+
+
+def test_groups_run_side_by_side() -> None:
+    item = {"kind": "all-reduce", "size": "8KB", "groups": 4, "interleaved": True}
+    jobs = tailback.run(scenario(item)).meta["jobs"]
+    assert [job["hosts"] for job in jobs] == [[f"h{at}", f"h{at + 4}"] for at in range(4)]
+    assert {job["name"] for job in jobs} == {f"all-reduce0/{group}" for group in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("item", "problem"),
+    [
+        ({"algorithm": "rings"}, 'traffic.0.algorithm: found "rings", expected'),
+        ({"ranks": 9}, "traffic.0.ranks: found 9, expected at most 8, the hosts that are left"),
+        ({"groups": 3}, "traffic.0.groups: found 3, expected a divisor of the 8 ranks"),
+        ({"algorithm": "hierarchical"}, 'traffic.0.algorithm: found "hierarchical", expected servers'),
+        (
+            {"algorithm": "halving-doubling", "ranks": 6},
+            'traffic.0.algorithm: found "halving-doubling" for 6 ranks, expected 2, 4, 8',
+        ),
+        ({"size": "100GB"}, "traffic.0.size: found messages of 12.5GB, expected messages of at most"),
+        ({"chunk": "1B"}, "traffic.0.chunk: found about"),
+        ({"hosts": ["h0", "h9"]}, 'traffic.0.hosts: found "h9", expected hosts'),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(item: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        load(scenario({"kind": "all-reduce", "size": "64MB", **item}))
+    assert len(refused.value.problems) == 1
+    assert problem in str(refused.value)
