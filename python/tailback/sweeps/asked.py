@@ -93,6 +93,8 @@ class Asked(NamedTuple):
             text = f"found an unknown field, expected {one_of(path[-1], _fields(model, path[:-1]))}"
         elif error["type"] == "missing":
             text = "found nothing, expected a value"
+        elif error["type"] == "too_short":
+            text = f"found {found(error['input'])}, expected at least {error['ctx']['min_length']}"
         elif error["type"] == "value_error":
             text = str(error["ctx"]["error"])
         else:
