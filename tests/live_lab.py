@@ -99,6 +99,36 @@ def through(point: subprocess.Popen[str]) -> None:
             pass
 
 
+def paused(folder: Path) -> dict[str, Any]:
+    """Three senders at one end of a congestion point that pauses them."""
+    from tailback.results import Result
+
+    scenario, given, out = folder / "incast.yaml", folder / "point.yaml", folder / "out"
+    text = TWO.format(duration="1s", rate="100Mbps", message="64KiB", messages="null")
+    text = text.replace("point-to-point", "star, hosts: 4").replace(
+        "from: h0, to: h1", "from: h0..h2, to: h3"
+    )
+    scenario.write_text(text)
+    given.write_text("rate: 100Mbps\nbuffer: 2MB\npfc: {xoff: 200KB, xon: 100KB, priority: 3}\n")
+    command = [*COMMAND, "point", "pa", "pb", str(given), "--out", str(folder / "point"), "--json", "--quiet"]
+    point = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    through(point)
+    ended = endpoint(scenario, out, "h0=a0", "h1=a0", "h2=a0", "h3=b0")
+    err = ended.communicate(timeout=60)[1]
+    point.send_signal(signal.SIGINT)
+    counters = json.loads(point.communicate(timeout=60)[0])["directions"][0]
+    if ended.returncode:
+        raise SystemExit(err)
+    result = Result.load(out)
+    return {
+        "dropped": counters["dropped_full"] + counters["dropped_unread"],
+        "frames": counters["pause_frames_sent"],
+        "paused_ps": [pause["paused_ps"] for pause in result.meta["pauses"]],
+        "jain": result.summary["fairness"]["jain"],
+        "wrong": result.meta["live"]["wrong_messages"],
+    }
+
+
 def apart(folder: Path) -> dict[str, Any]:
     """Two processes with a host each."""
     scenario = folder / "two.yaml"
@@ -150,7 +180,7 @@ def vanish(folder: Path) -> dict[str, Any]:
     return {"status": process.returncode, "err": err, "files": files}
 
 
-CASES = {"drops": drops, "apart": apart, "hostile": hostile, "vanish": vanish}
+CASES = {"drops": drops, "paused": paused, "apart": apart, "hostile": hostile, "vanish": vanish}
 
 
 def main() -> None:

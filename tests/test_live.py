@@ -139,6 +139,16 @@ def test_each_packet_that_is_dropped_in_turn_is_sent_again() -> None:
 
 
 @needs_namespaces
+def test_a_congestion_point_that_pauses_hosts_loses_nothing() -> None:
+    result = lab("paused")
+    assert (result["dropped"], result["wrong"]) == (0, 0)
+    assert result["frames"] > 10
+    assert len(result["paused_ps"]) == 3
+    assert min(result["paused_ps"]) > 0.2e12
+    assert result["jain"] > 0.95
+
+
+@needs_namespaces
 def test_hosts_in_two_processes_find_each_other() -> None:
     result = lab("apart")
     assert result["sender"]["completed"] == 40

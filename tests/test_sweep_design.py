@@ -112,6 +112,14 @@ def test_values_are_in_the_order_of_their_size() -> None:
         ({"vary": {"a.b": {"low": 2, "high": 1}}}, "vary.a.b: found 2 to 1, expected low below high"),
         ({"vary": {"a.b": {"low": 0, "high": 1, "scale": "log"}}}, "vary.a.b: found 0, expected more than 0"),
         (
+            {"vary": {"a.b": {"low": 1, "high": 2, "steps": 2000}}},
+            "vary.a.b.steps: found 2000, expected less than or equal to 1000",
+        ),
+        (
+            {"vary": {"a.b": {"low": 1, "high": 2, "stepz": 2}}},
+            "vary.a.b.stepz: found an unknown field, expected steps",
+        ),
+        (
             {"vary": {"a.b": {"low": 0, "high": 1}}},
             "vary.a.b: found a range without steps, expected steps, or sample",
         ),

@@ -7,6 +7,7 @@ failed. What tasks tell stays where they are.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
@@ -45,13 +46,15 @@ class RayTasks(Executor):
         self._ours = not ray.is_initialized()
         if self._ours:
             try:
-                ray.init(
-                    address=None if address == LOCAL else address,
-                    logging_level=logging.ERROR,
-                    log_to_driver=False,
-                    include_dashboard=False if address == LOCAL else None,
-                    configure_logging=False,
-                )
+                with warnings.catch_warnings():  # what is wrong is said in a line, below
+                    warnings.simplefilter("ignore")
+                    ray.init(
+                        address=None if address == LOCAL else address,
+                        logging_level=logging.ERROR,
+                        log_to_driver=False,
+                        include_dashboard=False if address == LOCAL else None,
+                        configure_logging=False,
+                    )
             except Exception as error:
                 words = " ".join(str(error).split())[:200] or type(error).__name__
                 raise _refused(address, f"found no cluster ({words}), expected one that runs") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -52,8 +52,11 @@ class Asked(NamedTuple):
             return model.model_validate(self.document.data)
         except ValidationError as error:
             wrong = [self._problem(model, dict(one)) for one in error.errors(include_url=False)]
-            # Of a field that may be of several kinds, what the first expected.
-            raise ScenarioError({one.path: one for one in reversed(wrong)}.values()) from None
+            # Of a field that may be of several kinds: what is wrong within the one that it nearly is; else
+            # what the first expected.
+            within = {one.path[:-1] for one in wrong}
+            told = [one for one in wrong if one.path not in within] or wrong
+            raise ScenarioError({one.path: one for one in reversed(told)}.values()) from None
 
     @contextmanager
     def placing(self) -> Iterator[None]:
@@ -74,12 +77,18 @@ class Asked(NamedTuple):
             return str((self.folder / scenario).absolute())
         return scenario
 
+    def _place(self, names: Sequence[str | int], of_field: bool) -> tuple[str | int, ...]:
+        """A path of the document: without the names of the kinds of a value that were tried. `of_field` says
+        that the last one is a field, whether it is there or not.
+        """
+        path: list[str | int] = []
+        for number, name in enumerate(names):
+            if (*path, name) in self.document.origins or (of_field and number == len(names) - 1):
+                path.append(name)
+        return tuple(path)
+
     def _problem(self, model: type[BaseModel], error: dict[str, Any]) -> Problem:
-        path = tuple(error["loc"])
-        while (
-            path and path not in self.document.origins and error["type"] not in ("missing", "extra_forbidden")
-        ):
-            path = path[:-1]  # which kind of a value was tried
+        path = self._place(error["loc"], error["type"] in ("missing", "extra_forbidden"))
         if error["type"] == "extra_forbidden":
             text = f"found an unknown field, expected {one_of(path[-1], _fields(model, path[:-1]))}"
         elif error["type"] == "missing":
