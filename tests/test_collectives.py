@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import tailback
+from tailback.findings import findings
 from tailback.run_folder import read_run
 from tailback.scenario import ScenarioError, load
 
@@ -89,6 +90,24 @@ def test_a_job_and_its_folder(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").meta["jobs"] == result.meta["jobs"]
     again = tailback.run(tmp_path / "run" / "scenario.yaml")
     assert again.meta["jobs"] == result.meta["jobs"]
+
+
+def test_who_held_the_last_rank_up_is_named() -> None:
+    """A ring over two leaves, whose one way between them a writer fills."""
+    leaf_spine = {"kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 3}
+    ring = {"kind": "all-reduce", "size": "1MB", "hosts": ["h0", "h1", "h3", "h4"]}
+    other = {"kind": "write", "from": "h2", "to": "h5", "messages": 1, "message": "1MB"}
+    told = []
+    for traffic in ([ring], [ring, other]):
+        result = tailback.run(scenario(*traffic, topology=leaf_spine))
+        told += result.summary["collectives"]
+    alone, beside = told
+    assert beside["congestion_s"] > alone["congestion_s"] + 1e-6
+    assert beside["worst"]["waited_at"] == "leaf0:spine0/tc3"
+    assert beside["mean_s"] - alone["mean_s"] == pytest.approx(
+        beside["congestion_s"] - alone["congestion_s"], rel=0.05
+    )
+    assert any("leaf0:spine0/tc3 held most on its way" in one.words for one in findings(result))
 
 
 def test_jobs_share_no_host_and_can_be_placed() -> None:

@@ -63,6 +63,9 @@ def _collective(one: dict[str, Any]) -> Finding:
     if worst is not None and worst["congestion_s"] >= WORTH_NAMING * one["mean_s"]:
         words += (
             f" Most of it, {text.duration(worst['congestion_s'])}, for one message from {worst['src']} to "
-            f"{worst['dst']} at {text.duration(worst['start_s'])}."
+            f"{worst['dst']} at {text.duration(worst['start_s'])}"
         )
+        if worst["resent_packets"]:
+            words += f", {text.plural(worst['resent_packets'], 'packet')} of whose queue pair went again"
+        words += f"; {worst['waited_at']} held most on its way." if worst["waited_at"] else "."
     return Finding("Collective", text.duration(one["mean_s"]), words)

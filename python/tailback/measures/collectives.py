@@ -14,6 +14,7 @@ from typing import Any
 from tailback.measures.registry import NAN, measure
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
+from tailback.scenario.network import Network
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Collective:
     resent_packets: int
     worst: dict[str, Any] | None
     """The message of a longest path that congestion held up most: `src`, `dst`, `bytes`, `start_s`, `end_s`,
-    `congestion_s`.
+    `congestion_s`, `resent_packets`, and `waited_at`, the queue on its way that held most bytes meanwhile.
     """
 
 
@@ -75,7 +76,7 @@ def collectives(result: Recorded) -> list[Collective]:
         for number, step in enumerate(plans[job["name"]]["steps"]):
             parts = [part for part in job["parts"] if part["step"] == number]
             if parts and "collective" in step:
-                found.append(_collective(job, step["collective"], parts))
+                found.append(_collective(result, job, step["collective"], parts))
     return found
 
 
@@ -117,7 +118,9 @@ def bus_factor(kind: str, ranks: int) -> float:
     return (2 if kind == "all-reduce" else 1) * (ranks - 1) / ranks
 
 
-def _collective(job: dict[str, Any], plan: dict[str, Any], parts: list[dict[str, Any]]) -> Collective:
+def _collective(
+    result: Recorded, job: dict[str, Any], plan: dict[str, Any], parts: list[dict[str, Any]]
+) -> Collective:
     times = [(part["end_ps"] - part["begin_ps"]) / PS_PER_S for part in parts]
     mean, ranks = sum(times) / len(times), len(job["hosts"])
     algorithm_bps = plan["bytes"] * 8 / mean if mean else NAN
@@ -151,7 +154,7 @@ def _collective(job: dict[str, Any], plan: dict[str, Any], parts: list[dict[str,
         of_path("behind"),
         of_path("excess"),
         sum(part["path"]["resent"] for part in parts),
-        None if worst is None else _named(job["hosts"], worst),
+        None if worst is None else _named(result, job["hosts"], worst),
     )
 
 
@@ -159,12 +162,50 @@ def _congestion(late: dict[str, Any]) -> int:
     return int(late["end_ps"] - late["start_ps"] - late["ideal_ps"] - late["behind_ps"])
 
 
-def _named(hosts: list[str], late: dict[str, Any]) -> dict[str, Any]:
+def _named(result: Recorded, hosts: list[str], late: dict[str, Any]) -> dict[str, Any]:
+    src, dst = hosts[late["from"]], hosts[late["to"]]
+    since_s, until_s = late["start_ps"] / PS_PER_S, late["end_ps"] / PS_PER_S
     return {
-        "src": hosts[late["from"]],
-        "dst": hosts[late["to"]],
+        "src": src,
+        "dst": dst,
         "bytes": late["bytes"],
-        "start_s": late["start_ps"] / PS_PER_S,
-        "end_s": late["end_ps"] / PS_PER_S,
+        "start_s": since_s,
+        "end_s": until_s,
         "congestion_s": _congestion(late) / PS_PER_S,
+        "resent_packets": late["resent"],
+        "waited_at": _waited_at(result, src, dst, since_s, until_s),
     }
+
+
+def _waited_at(result: Recorded, src: str, dst: str, since_s: float, until_s: float) -> str | None:
+    """The queue on a shortest way between two hosts that held most bytes meanwhile; None where all were
+    empty, or none was recorded.
+    """
+    bins, network = result.bins, result.setup.network
+    to_src, to_dst = _distances(network, src), _distances(network, dst)
+    length = to_src.get(dst)
+    if length is None:
+        return None
+    names = [
+        queue["queue"]
+        for queue in result.meta["queues"]
+        if queue["kind"] == "egress"
+        and to_src.get(queue["node"], length) + 1 + to_dst.get(queue["peer"], length) == length
+    ]
+    # A message may be over within a bin.
+    begin, end = since_s - bins.bin_s, until_s + bins.bin_s
+    means = bins.means({name: bins.values(name, "queue_mean_bytes") for name in names}, begin, end)
+    fullest = max(names, key=lambda name: means[name], default=None)
+    return fullest if fullest is not None and means[fullest] > 0 else None
+
+
+def _distances(network: Network, start: str) -> dict[str, int]:
+    """Links from a node to every other."""
+    found, frontier = {start: 0}, [start]
+    for node in frontier:
+        for wire in network.wires_of[node]:
+            other = wire.b if wire.a == node else wire.a
+            if other not in found:
+                found[other] = found[node] + 1
+                frontier.append(other)
+    return found
