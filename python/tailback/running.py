@@ -147,7 +147,8 @@ def carry_out(
 
     Raises:
         Interrupted: Ctrl-C; it has the result of what ran.
-        ScenarioError: `out` or `capture` cannot be used; nothing was run and nothing written.
+        ScenarioError: `out` or `capture` cannot be used, or the run found what it cannot go on with; nothing
+            was written.
         OSError: the result could not be written.
     """
     # All others than those who have interrupted the run already would lose it by a Ctrl-C after its end.
@@ -163,6 +164,8 @@ def carry_out(
                 progress(state)
         except KeyboardInterrupt:
             interrupted = True
+        except ValueError as error:  # what only a run can find, such as a job's message of too many packets
+            raise ScenarioError([Problem("", (), str(error))]) from None
         interrupted = interrupted or (bool(seen) and not state.done)
         if capture is not None:
             _capturing(simulation).end_capture()
