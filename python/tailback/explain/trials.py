@@ -250,10 +250,10 @@ def _run(
 def _gain(base: Delivered, plan: Plan, stop: threading.Event, double: Doubling) -> float | None:
     try:
         simulation = Simulation(plan_json(double(plan)))
+        while not stop.is_set() and not simulation.advance(EVENTS).done:
+            pass
     except ValueError:
         return None
-    while not stop.is_set() and not simulation.advance(EVENTS).done:
-        pass
     recording = simulation.finish()
     meta = json.loads(recording.meta_json)
     bin_ps, end_ps = max(1, int(meta["bin_ps"])), int(meta["end_ps"])
