@@ -21,6 +21,10 @@ PACKETS = 150_000
 """What all hosts may send in a run, about: it takes the engine a fraction of a second."""
 
 
+COLLECTIVES = 0.1
+"""The part of the fabrics with a collective in place of other traffic."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A drawn run: which family it is of, its scenario, and what was drawn, in words."""
@@ -47,6 +51,9 @@ def draw(seed: int, number: int) -> Drawn:
     # How long the hosts together take for all packets at full rate: runs last a few times as long.
     duration_us = max(100, 3 * share_ps // 1_000_000)
     traffic, busy = _traffic(rng, hosts, packets * mtu, duration_us, topology)
+    own = random.Random(f"collective {seed} {number}")
+    if own.random() < COLLECTIVES:
+        traffic, busy = _collective(own, packets * mtu // hosts)
     congestion = rng.choice(("dcqcn",) * 6 + ("none", "none", "hpcc", "swift", "dctcp", "timely"))
     lossless = rng.random() < 0.75
     host: Json = {"mtu": f"{mtu}B", "congestion": congestion, "transport": {"adaptive_timeout": "1ms"}}
@@ -167,6 +174,23 @@ def _traffic(
     message = total // half
     rows = [f"{names[one]} {names[one + half]} {message}B 0us" for one in range(half)]
     return [{"kind": "flows", "list": rows}], f"{half} long messages from half to half"
+
+
+def _collective(rng: random.Random, each: int) -> tuple[list[Json], str]:
+    """A collective of all hosts in which each sends about so many bytes."""
+    kind = rng.choice(("all-reduce", "all-reduce", "all-gather", "reduce-scatter"))
+    algorithm = rng.choice(("ring", "ring", "direct"))
+    repeat = rng.choice((1, 2, 4))
+    size = each // repeat // (2 if kind == "all-reduce" else 1)
+    item = {
+        "kind": kind,
+        "algorithm": algorithm,
+        "size": f"{size}B",
+        "channels": rng.choice((1, 1, 2)),
+        "placement": rng.choice(("packed", "random")),
+        "repeat": repeat,
+    }
+    return [item], f"{algorithm} {kind} of {size} B, {item['placement']}, {item['channels']} channels"
 
 
 def _faults(rng: random.Random, scenario: Json, duration_us: int, lossless: bool) -> str:

@@ -119,6 +119,7 @@ def groups(plan: Plan) -> dict[Group, Doubling]:
     names = [host["name"] for host in plan["hosts"]]
     used = {names[at] for at in ends} | {one[end] for one in plan["writers"] for end in ("src", "dst")}
     used |= {one[end] for one in plan["tcp_connections"] for end in ("src", "dst")}
+    used |= {names[number] for job in plan.get("jobs", ()) for number in job["ranks"]}
     hosts = set(names)
     for number, link in enumerate(plan["links"]):
         end = {link["a"], link["b"]} & hosts

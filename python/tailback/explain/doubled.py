@@ -59,7 +59,7 @@ def doublings(plan: Plan) -> dict[Stage, Doubling]:
         found["window", host] = partial(_edit, host=host, part="tcp", factors=buffer)
     for host in sorted({writer["src"] for writer in plan["writers"]}):
         found["window", host] = partial(_deeper, host=host)
-    roce = plan["writers"] or plan["flows"]["list"]
+    roce = plan["writers"] or plan["flows"]["list"] or plan.get("jobs")
     if roce and any("dcqcn" in nic["congestion"][0] for nic in plan["nics"]):
         found["throttle", ""] = _recovery
     return found
@@ -114,6 +114,7 @@ def _ends(plan: Plan) -> tuple[set[str], set[str]]:
     entries = [*plan["writers"], *plan["tcp_connections"]]
     pairs = [(entry["src"], entry["dst"]) for entry in entries]
     pairs += [(hosts[row[0]], hosts[row[1]]) for row in plan["flows"]["list"]]
+    pairs += [(hosts[number], hosts[number]) for job in plan.get("jobs", ()) for number in job["ranks"]]
     return {src for src, _ in pairs}, {dst for _, dst in pairs}
 
 
