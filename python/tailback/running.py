@@ -164,6 +164,8 @@ def carry_out(
                 progress(state)
         except KeyboardInterrupt:
             interrupted = True
+        except ScenarioError:
+            raise
         except ValueError as error:  # what only a run can find, such as a job's message of too many packets
             raise ScenarioError([Problem("", (), str(error))]) from None
         interrupted = interrupted or (bool(seen) and not state.done)

@@ -102,7 +102,7 @@ class Ranks(Part):
     )
     queue_pairs: Literal["pair", "message"] = setting(
         "pair",
-        "pair: messages of one channel and size between two ranks share a queue pair; message: each has its "
+        "Pair: messages of one channel and size between two ranks share a queue pair; message: each has its "
         "own.",
         "NVIDIA NCCL keeps its connections",
     )
