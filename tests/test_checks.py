@@ -53,8 +53,8 @@ CLOS += [f"l{leaf} s{spine}" for leaf in range(4) for spine in range(2)]
 
 
 def victim(control: str, others: int, draw: int) -> float:
-    """Bit/s from h4 to h5 while h0 to h3, and others below another switch, write to h8. ECMP's paths are drawn
-    by how many connections there are before theirs.
+    """Bit/s from h4 to h5 while h0 to h3, and others below another switch, write to h8. ECMP draws
+    paths by how many connections there are before theirs.
     """
     to_h8 = {"kind": "write", "to": "h8"}
     traffic = [
