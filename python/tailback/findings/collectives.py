@@ -56,7 +56,8 @@ def _collective(one: dict[str, Any]) -> Finding:
     words = (
         f"{one['kind']} of {text.size(one['size_bytes'])} between {text.plural(one['ranks'], 'rank')} of "
         f"{one['job']}, {one['algorithm']}{spread}. Algorithm bandwidth {text.rate(one['algorithm_bps'])}, "
-        f"bus bandwidth {text.rate(one['bus_bps'])}. The last rank{_whose(one)} waited for: "
+        f"bus bandwidth {text.rate(one['bus_bps'])}. The network allows "
+        f"{text.duration(one['bound_s'])}: {one['bound_at']}. The last rank{_whose(one)} waited for: "
         f"{', '.join(named)}."
     )
     worst = one["worst"]
