@@ -42,8 +42,9 @@ def timeline(result: Recorded) -> list[Plot]:
     if not figures:
         return []
     words = (
-        "A row for each rank: computing, and collectives from when it takes part until its part is done. What "
-        "runs beside its other steps is the lower half of a row. tailback trace writes all of it for Perfetto."
+        "A row for each rank: computing, and collectives from when it takes part until its part is done. "
+        "What runs beside its other steps is the lower half of a row. tailback trace writes all of it for "
+        "Perfetto."
     )
     if len(by_job) > len(shown):
         words += f" Of {len(by_job)} jobs the first {len(shown)}."
