@@ -74,7 +74,9 @@ class TrainingJob:
     done: int
     iteration_s: float | None
     computed_s: float
-    """What each rank computes in a repetition."""
+    """What each rank computes in a repetition, but for operations of graphs."""
+    graphs: int
+    """Steps that are graphs of operations."""
 
 
 def collectives(result: Recorded) -> list[Collective]:
@@ -95,10 +97,11 @@ def training_jobs(result: Recorded) -> list[TrainingJob]:
     found = []
     for job in result.meta.get("jobs", []):
         plan, ends = plans[job["name"]], job["iterations_ps"]
+        graphs = sum("graph" in step for step in plan["steps"])
         computed = sum(step.get("compute", 0) for step in plan["steps"]) / PS_PER_S
         time = (ends[-1] - plan["start_ps"]) / len(ends) / PS_PER_S if ends else None
         own = job["name"], job["item"]
-        found.append(TrainingJob(*own, len(job["hosts"]), plan["repeat"], len(ends), time, computed))
+        found.append(TrainingJob(*own, len(job["hosts"]), plan["repeat"], len(ends), time, computed, graphs))
     return found
 
 
