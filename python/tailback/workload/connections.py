@@ -11,8 +11,8 @@ from tailback.units import DURATION, SIZE
 from tailback.workload.operations import Operation, refuse, send
 
 _LATEST = DURATION.parse("36000s")
-_FLOW = re.compile(r"(\d+)->(\d+)((?:\s+[a-z_]+\s+\d+)*)")
-_TRIGGER = re.compile(r"trigger\s+id\s+(\d+)\s+(oneshot|barrier\s+count\s+(\d+))")
+_FLOW = re.compile(r"(\d{1,15})->(\d{1,15})((?:\s+[a-z_]+\s+\d{1,15})*)")
+_TRIGGER = re.compile(r"trigger\s+id\s+(\d{1,15})\s+(oneshot|barrier\s+count\s+(\d{1,15}))")
 _KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
 
 
@@ -33,14 +33,14 @@ def from_connections(name: str, content: bytes, ranks: int) -> tuple[list[Operat
     count_of: dict[int, int] = {}
     for number, raw in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         line = raw.split("#")[0].strip()
-        if words := re.fullmatch(r"Nodes\s+(\d+)", line):
+        if words := re.fullmatch(r"Nodes\s+(\d{1,15})", line):
             if int(words[1]) != ranks:
                 refuse(name, number, f"found {int(words[1])} nodes, expected {ranks}, the ranks of the job")
         elif words := _TRIGGER.fullmatch(line):
             count_of[int(words[1])] = int(words[3] or 1)
         elif words := _FLOW.fullmatch(line):
             flows.append(_flow(name, number, words, ranks))
-        elif line and not re.fullmatch(r"(Connections|Triggers)\s+\d+", line):
+        elif line and not re.fullmatch(r"(Connections|Triggers)\s+\d{1,15}", line):
             refuse(name, number, f"found {found(line[:60])}, expected SRC->DST, a oneshot or barrier trigger")
         if len(flows) > GRAPH_OPERATIONS // 3:
             refuse(name, number, f"found more flows, expected at most {GRAPH_OPERATIONS // 3}")

@@ -13,10 +13,10 @@ from tailback.units import SIZE
 from tailback.workload.lists import ListError
 from tailback.workload.operations import Operation, refuse, send
 
-_RANK = re.compile(r"rank\s+(\d+)\s*\{")
+_RANK = re.compile(r"rank\s+(\d{1,15})\s*\{")
 _OPERATION = re.compile(
-    r"(\w+)\s*:\s*(?:calc\s+(?P<calc>\d+)|(?P<way>send|recv)\s+(?P<size>\d+)\s*b\s+(?:to|from)\s+(?P<peer>\d+))"
-    r"(?:\s+tag\s+(?P<tag>\d+))?(?:\s+(?:cpu|nic)\s+\d+)*"
+    r"(\w+)\s*:\s*(?:calc\s+(?P<calc>\d{1,15})|(?P<way>send|recv)\s+(?P<size>\d{1,15})\s*b\s+(?:to|from)\s+(?P<peer>\d{1,15}))"
+    r"(?:\s+tag\s+(?P<tag>\d{1,15}))?(?:\s+(?:cpu|nic)\s+\d{1,15})*"
 )
 _REQUIRES = re.compile(r"(\w+)\s+requires\s+(\w+)")
 
@@ -36,7 +36,7 @@ def from_goal(name: str, content: bytes, ranks: int) -> tuple[list[Operation], l
         line = raw.split("//")[0].split("#")[0].strip()
         if not line:
             continue
-        if words := re.fullmatch(r"num_ranks\s+(\d+)", line):
+        if words := re.fullmatch(r"num_ranks\s+(\d{1,15})", line):
             if int(words[1]) != ranks:
                 refuse(name, number, f"found {int(words[1])} ranks, expected {ranks}, those of the job")
         elif words := _RANK.fullmatch(line):

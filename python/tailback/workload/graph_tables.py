@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tailback.limits import FLOWS_BYTES, GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
@@ -20,7 +20,7 @@ _MOST_CHANNELS = 64
 
 def from_table(name: str, content: bytes, ranks: int) -> tuple[list[Operation], list[str]]:
     """The operations of a file, for so many ranks, and what each is called there."""
-    rows = list(_rows(name, content))
+    rows = _rows(name, content)
     place: dict[str, int] = {}
     for line, row in enumerate(rows, 2):
         label = _text(row, "operation") or str(line - 2)
@@ -41,7 +41,7 @@ def from_table(name: str, content: bytes, ranks: int) -> tuple[list[Operation], 
     return made, list(place)
 
 
-def _rows(name: str, content: bytes) -> Iterator[dict[str, Any]]:
+def _rows(name: str, content: bytes) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.csv as csv
 
@@ -51,23 +51,27 @@ def _rows(name: str, content: bytes) -> Iterator[dict[str, Any]]:
         if name.endswith(".parquet"):
             table = read_parquet(content, GRAPH_OPERATIONS, GRAPH_OPERATIONS * len(COLUMNS), FLOWS_BYTES)
         else:
-            if content.count(b"\n") > GRAPH_OPERATIONS + 1:
-                raise ListError(
-                    f"{name}: found {content.count(bytes([10]))} lines, expected at most {GRAPH_OPERATIONS}"
-                )
-            columns = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()))
+            lines = content.count(b"\n")
+            if lines > GRAPH_OPERATIONS + 1:
+                raise ListError(f"{name}: found {lines} lines, expected at most {GRAPH_OPERATIONS}")
+            texts = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()))
             one_thread = csv.ReadOptions(use_threads=False)
-            table = csv.read_csv(pa.BufferReader(content), one_thread, convert_options=columns)
+            table = csv.read_csv(pa.BufferReader(content), one_thread, convert_options=texts)
+        # Texts are decoded here, names of columns too.
+        columns = list(table.column_names)
+        rows: list[dict[str, Any]] = table.to_pylist()
     except ListError:
         raise
+    except UnicodeDecodeError:
+        raise ListError(f"{name}: found bytes that are not UTF-8, expected text") from None
     except (pa.ArrowException, ValueError, OSError) as error:
         raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
-    unknown = sorted(set(table.column_names) - set(COLUMNS))
-    if unknown or not {"rank", "what"} <= set(table.column_names):
-        given = ", ".join(found(column) for column in table.column_names[:20])
+    unknown = sorted(set(columns) - set(COLUMNS))
+    if unknown or not {"rank", "what"} <= set(columns):
+        given = ", ".join(found(column) for column in columns[:20])
         text = f"found the columns {given}, expected rank, what and, if wanted, {', '.join(COLUMNS)}"
         raise ListError(f"{name}: {text}")
-    yield from table.to_pylist()
+    return rows
 
 
 def _text(row: dict[str, Any], key: str) -> str:
