@@ -31,6 +31,7 @@ from tailback.report.tailback_chart import (
     tailback_chart,
 )
 from tailback.report.themes import DARK
+from tailback.report.timeline import timeline
 from tailback.summary import summarise
 
 
@@ -39,7 +40,7 @@ def render(result: Recorded) -> str:
     chosen, store = choose(result), QueueStore()
     below = veth.plots(result) or with_shares(result)
     heat, links_table = links(result)
-    plots = [_tailback(result, chosen, store), *heat, *below]
+    plots = [_tailback(result, chosen, store), *timeline(result), *heat, *below]
     left_out = store.add_others(result)
     figures = [figure for plot in plots for figure in plot.figures]
     made = [
@@ -64,11 +65,14 @@ def render(result: Recorded) -> str:
         ("scenario", result.setup.shown.heading),
     ]
     template = environment().get_template("report.html.j2")
+    from tailback.explain import trials  # it loads the engine
+
     return template.render(
         result=result,
         about=result.setup.about,
         line=_line(result),
         answer=explain.page_of(result),
+        can_be_tried=trials.why_not(result) is None,
         findings=findings(result),
         key=scale_key(chosen),
         signals=signals_key(),

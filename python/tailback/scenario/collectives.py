@@ -120,11 +120,22 @@ class Ranks(Part):
         "host.congestion, host.congestion_by_host",
     )
 
+    @model_validator(mode="after")
+    def _effective(self) -> Ranks:
+        if self.placement != "packed" and self.ranks is None:
+            raise refuse("placement", f'"{self.placement}"', "ranks with it: how many of the hosts")
+        if self.interleaved and self.groups == 1:
+            raise refuse("interleaved", "true", "groups with it: two or more")
+        return self
+
 
 _SIZE = "Its size as nccl-tests counts it: all that a rank gives or gets, whichever is more."
 _CHANNELS_TEXT = "Parts that run side by side, each on queue pairs of its own."
 _CHANNELS = "assumption: one; NCCL takes more, which share the link"
-_CHUNK_TEXT = "Largest message: parts that run one behind the other. null: a whole share."
+_CHUNK_TEXT = (
+    "Largest message; null: a whole share. What waits for a message waits for its chunk only; chunks go one "
+    "behind the other on a queue pair that they share, and side by side where each has its own."
+)
 _CHUNK = "assumption: as the closed forms have it"
 _Channels = Annotated[int, Field(ge=1, le=64)]
 _Compute = Annotated[int, DURATION.between(maximum="36000s")]
@@ -158,6 +169,12 @@ class _Alone(Ranks, _Parts):
         "It computes while the collective is under way. false: it does so before.",
         "assumption: one after the other",
     )
+
+    @model_validator(mode="after")
+    def _something_to_overlap(self) -> _Alone:
+        if self.overlap and not self.compute:
+            raise refuse("overlap", "true", "compute with it: what goes on meanwhile")
+        return self
 
 
 class AllReduce(_Alone):
@@ -235,11 +252,20 @@ class AllToAll(_Alone):
 
 
 class Step(_Parts):
-    """One of the things that ranks do in turn: they compute, or take part in a collective."""
+    """One of the things that ranks do in turn: they compute, take part in a collective, or run a graph."""
 
     compute: _Compute | None = setting(None, "They compute so long.", "assumption: collective is given")
     collective: Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"] | None = (
         setting(None, "They take part in this collective.", "assumption: compute is given")
+    )
+    graph: str | None = setting(
+        None,
+        "They carry out the operations of this file, relative to the folder of the scenario: .csv or "
+        ".parquet with the columns operation, rank, what, time, bytes, to, channel and after, or a .goal "
+        "schedule.",
+        "assumption: compute or collective is given",
+        min_length=1,
+        max_length=1000,
     )
     size: Size | None = setting(None, "Its size as nccl-tests counts it.", "a collective has to have one")
     algorithm: _Algorithm | None = setting(
@@ -253,17 +279,18 @@ class Step(_Parts):
 
     @model_validator(mode="after")
     def _one(self) -> Step:
-        if (self.compute is None) == (self.collective is None):
-            what = "neither compute nor collective" if self.compute is None else "compute and collective"
-            raise refuse("compute", what, "one of the two")
+        kinds = ("compute", "collective", "graph")
+        given = [name for name in kinds if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise refuse("compute", " and ".join(given) or "nothing to do", f"one of {', '.join(kinds)}")
         if self.collective is not None:
             if self.size is None:
                 raise refuse("size", "nothing", "the size of the collective")
             known = ALGORITHMS[self.collective]
             if self.algorithm is not None and self.algorithm not in known:
                 raise refuse("algorithm", f'"{self.algorithm}"', f"one of {', '.join(known)}")
-        elif other := changed(self, set(Step.model_fields) - {"compute"}):
-            raise refuse(other[0], "a setting of a collective", "none: the step computes")
+        elif other := changed(self, set(Step.model_fields) - {given[0]}):
+            raise refuse(other[0], "a setting of a collective", f"none: the step has {given[0]}")
         return self
 
 
@@ -291,7 +318,8 @@ def steps_of(item: Collective | Job) -> list[Step]:
         return item.steps
     names = ("size", "algorithm", "channels", "chunk", "overlap")
     own = {name: getattr(item, name) for name in names}
-    steps = [Step.model_construct(compute=None, collective=item.kind, **own)]
+    steps = [Step.model_construct(compute=None, collective=item.kind, graph=None, **own)]
     if item.compute:
-        steps.insert(1 if item.overlap else 0, Step.model_construct(compute=item.compute))
+        computes = Step.model_construct(compute=item.compute, collective=None, graph=None)
+        steps.insert(1 if item.overlap else 0, computes)
     return steps

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tailback_proto::units::Time;
 
 use crate::plan::{Plan, PlanError, QueuePairs, StepPlan, What};
-use crate::work::{Arrived, Finished, JobRecord, Message, Network, Work, MOST_RECORDED};
+use crate::work::{Arrived, Finished, JobRecord, Message, Network, SpanRecord, Work, MOST_RECORDED};
 use links::Links;
 use part::Part;
 use program::{Doing, Job, Next};
@@ -96,7 +96,7 @@ impl Jobs {
                 item: plan.flows.items[job.item].clone(),
                 hosts,
                 finished_ps: vec![None; job.ranks.len()],
-                computed_ps: vec![0; job.ranks.len()],
+                parts_ended: vec![0; job.steps.len()],
                 ..JobRecord::default()
             };
             jobs.push(Job::new(job.clone(), graphs, record));
@@ -250,17 +250,18 @@ impl Jobs {
     }
 
     /// A rank has done its part of a collective.
-    fn rank_done(&mut self, place: u32, rank: u32, _now: Time) {
+    fn rank_done(&mut self, place: u32, rank: u32, now: Time) {
         let part = self.parts[place as usize].as_ref().expect("it is under way");
         let (number, over) = (part.job, part.is_over());
         let job = &mut self.jobs[number];
         job.part_done(rank);
+        job.record.add(SpanRecord(rank, part.iteration, part.step, part.joined(rank).0, now.0));
         self.tasks.push_back(Task::GoOn(number as u32, rank));
         if over {
             let part = self.parts[place as usize].take().expect("it is under way");
             self.empty.push(place);
             job.parts.remove(&(part.iteration, part.step));
-            job.record.parts_ended += 1;
+            job.record.parts_ended[part.step as usize] += 1;
             if job.record.parts.len() < MOST_RECORDED {
                 job.record.parts.push(part.record());
             }
@@ -325,7 +326,7 @@ impl Work for Jobs {
     }
 
     fn jobs(&self) -> Vec<JobRecord> {
-        self.jobs.iter().map(Job::recorded).collect()
+        self.jobs.iter().map(|job| job.record.clone()).collect()
     }
 }
 

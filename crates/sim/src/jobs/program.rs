@@ -7,7 +7,7 @@ use tailback_proto::units::Time;
 use super::collective;
 use super::graph::Graph;
 use crate::plan::{JobPlan, StepPlan};
-use crate::work::JobRecord;
+use crate::work::{JobRecord, SpanRecord};
 
 /// A job.
 #[derive(Debug)]
@@ -107,6 +107,7 @@ impl Job {
             &StepPlan::Compute(ps) => {
                 rank.doing = Doing::Computing;
                 rank.computed += Time(ps);
+                self.record.add(SpanRecord(number, place.0, place.1, now.0, now.0 + ps));
                 return Next::Compute(Time(ps));
             }
             StepPlan::Collective(collective) => collective.overlapped,
@@ -169,11 +170,5 @@ impl Job {
         let rank = &mut self.ranks[rank];
         rank.reduces = rank.reduces.max(now) + rate.serialization(bytes);
         rank.reduces
-    }
-
-    /// With how long ranks computed.
-    pub fn recorded(&self) -> JobRecord {
-        let computed_ps = self.ranks.iter().map(|rank| rank.computed.0).collect();
-        JobRecord { computed_ps, ..self.record.clone() }
     }
 }

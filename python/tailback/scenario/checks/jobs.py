@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tailback.limits import JOB_OPERATIONS, MAX_MESSAGE_BYTES, MAX_OUTSTANDING
 from tailback.scenario.collectives import USUAL, Collective, Job, Step, is_job, steps_of
-from tailback.scenario.errors import Path
+from tailback.scenario.errors import Path, ScenarioError
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
 from tailback.units import format_size
+
+if TYPE_CHECKING:
+    from tailback.workload.graphs import Operation
 
 Problems = Iterator[tuple[Path, str]]
 
@@ -32,6 +37,12 @@ def groups_of(scenario: Scenario, index: int) -> list[list[int]]:
 
 def _placed(scenario: Scenario) -> dict[int, list[int]]:
     """By traffic item: the hosts of its ranks. Those that give `ranks` have different hosts."""
+    if not scenario._placed:
+        scenario._placed = _place(scenario)
+    return scenario._placed
+
+
+def _place(scenario: Scenario) -> dict[int, list[int]]:
     network, taken = scenario.network, set[int]()
     found = {}
     for index, item in enumerate(scenario.traffic):
@@ -76,8 +87,20 @@ def _in_turn(units: list[list[int]], network: Network) -> list[list[int]]:
     return [of[turn] for turn in range(most) for of in at.values() if turn < len(of)]
 
 
-def largest_message(step: Step, ranks: int, gpus: int) -> int:
-    """Bytes of the largest message of a collective in one part."""
+def in_server(group: list[int], item: Collective | Job) -> int:
+    """Most ranks of a group that are in one server."""
+    gpus = 1 if item.servers is None else item.servers.gpus
+    return max(Counter(host // gpus for host in group).values())
+
+
+def share(step: Step, ranks: int, gpus: int) -> int:
+    """Most bytes of a collective that go in one message, or in one chunk behind the other, on one channel.
+
+    Args:
+        step: The collective.
+        ranks: How many there are.
+        gpus: How many of them are in a server, see `in_server`.
+    """
     assert step.collective is not None
     assert step.size is not None
     algorithm, size = step.algorithm or USUAL[step.collective], -(-step.size // step.channels)
@@ -93,7 +116,7 @@ def largest_message(step: Step, ranks: int, gpus: int) -> int:
 
 def chunks(step: Step, ranks: int, gpus: int) -> int:
     """Parts that run one behind the other."""
-    return 1 if step.chunk is None else -(-largest_message(step, ranks, gpus) // step.chunk)
+    return 1 if step.chunk is None else -(-share(step, ranks, gpus) // step.chunk)
 
 
 def operations(step: Step, ranks: int, gpus: int) -> int:
@@ -136,6 +159,7 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
         text = f"a divisor of the {every} ranks, with two ranks or more in each group"
         yield (*path, "groups"), f"found {item.groups}, expected {text}"
         return
+    yield from _graphs(scenario, item, ranks, path)
     gpus = 1 if item.servers is None else item.servers.gpus
     for place, step in _collectives(item):
         assert step.collective is not None
@@ -147,7 +171,36 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
             what = "servers" if item.servers is None else "as many ranks of a group in each server"
             yield field, f'found "{algorithm}", expected {what}'
         else:
-            yield from _sizes(scenario, step, ranks, gpus, (*path, *place))
+            most = max(in_server(group, item) for group in groups)
+            yield from _sizes(scenario, item, step, (ranks, most), (*path, *place))
+
+
+def _known(scenario: Scenario, step: Step, ranks: int) -> list[Operation]:
+    """The operations of a step's file; none of one that is refused."""
+    from tailback.workload import graph_of
+    from tailback.workload.lists import ListError
+
+    assert step.graph is not None
+    try:
+        return graph_of(scenario, step.graph, ranks)
+    except (ListError, ScenarioError):
+        return []
+
+
+def _graphs(scenario: Scenario, item: Collective | Job, ranks: int, path: Path) -> Problems:
+    """What cannot be about the files of its steps."""
+    from tailback.workload import graph_of
+    from tailback.workload.lists import ListError
+
+    for at, step in enumerate(steps_of(item)):
+        if step.graph is None:
+            continue
+        try:
+            graph_of(scenario, step.graph, ranks)
+        except ListError as error:
+            yield (*path, "steps", at, "graph"), str(error)
+        except ScenarioError as error:
+            yield (*path, "steps", at, "graph"), error.problems[0].text
 
 
 def _alike(groups: list[list[int]], gpus: int) -> bool:
@@ -163,13 +216,21 @@ def _alike(groups: list[list[int]], gpus: int) -> bool:
     return True
 
 
-def _sizes(scenario: Scenario, step: Step, ranks: int, gpus: int, path: Path) -> Problems:
-    most = min(MAX_MESSAGE_BYTES, MAX_OUTSTANDING * scenario.host.mtu)
-    largest = -(-largest_message(step, ranks, gpus) // chunks(step, ranks, gpus))
+def _sizes(
+    scenario: Scenario, item: Collective | Job, step: Step, counts: tuple[int, int], path: Path
+) -> Problems:
+    """Args: counts: ranks, and how many of them are in a server."""
+    outstanding = MAX_OUTSTANDING * scenario.host.mtu
+    most = min(MAX_MESSAGE_BYTES, outstanding)
+    together = share(step, *counts)
+    largest = -(-together // chunks(step, *counts))
     if largest > most:
         text = f"messages of at most {format_size(most)}: give chunk"
         yield (*path, "size"), f"found messages of {format_size(largest)}, expected {text}"
-    count = operations(step, ranks, gpus)
+    elif together > outstanding and item.queue_pairs == "pair":
+        text = f"at most {format_size(outstanding)}: give channels, or queue_pairs: message"
+        yield (*path, "size"), f"found {format_size(together)} on a queue pair at once, expected {text}"
+    count = operations(step, *counts)
     if count > JOB_OPERATIONS:
         text = f"at most {JOB_OPERATIONS:,} in a collective: larger chunks, fewer channels or ranks"
         yield (*path, "chunk"), f"found about {count:,} operations, expected {text}"
@@ -179,10 +240,15 @@ def queue_pairs_of(scenario: Scenario, index: int) -> int:
     """About how many queue pairs a job has."""
     item = scenario.traffic[index]
     assert is_job(item)
-    gpus = 1 if item.servers is None else item.servers.gpus
-    hosts = len(_placed(scenario)[index])
-    ranks = hosts // item.groups
+    groups = groups_of(scenario, index)
+    ranks, gpus = len(groups[0]), max(in_server(group, item) for group in groups)
     total = 0
+    for step in steps_of(item):
+        if step.graph is not None:
+            every = sum(
+                isinstance(one.what, dict) and "send" in one.what for one in _known(scenario, step, ranks)
+            )
+            total += every * len(groups) * (item.repeat if item.queue_pairs == "message" else 1)
     for _, step in _collectives(item):
         assert step.collective is not None
         algorithm = step.algorithm or USUAL[step.collective]
@@ -196,5 +262,5 @@ def queue_pairs_of(scenario: Scenario, index: int) -> int:
                 "double-binary-tree": 4,
                 "hierarchical": gpus + (1 if step.collective != "all-to-all" else ranks // gpus),
             }[algorithm]
-            total += hosts * each * step.channels
+            total += ranks * len(groups) * each * step.channels
     return total
