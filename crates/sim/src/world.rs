@@ -26,7 +26,7 @@ use crate::host::agent::{agents, Agent};
 use crate::host::path::{HostPath, IDEAL};
 use crate::host::Tcp;
 use crate::linux::Linux;
-use crate::nic::{Nic, NicCounters, NicModel, Nics};
+use crate::nic::{Nic, NicModel, Nics};
 use crate::plan::{Plan, PlanError};
 
 /// External controllers, by their numbers in the plan.
@@ -100,7 +100,10 @@ impl World {
                 ready: Default::default(),
                 ready_classes: 0,
                 backlog_bytes: [0; CLASSES],
-                counters: NicCounters::default(),
+                counters: Default::default(),
+                cnp_delay_ns: 0,
+                goodput_tx_bytes: 0,
+                goodput_rx_bytes: 0,
                 path,
                 data_ready: Time::ZERO,
             });
@@ -257,9 +260,6 @@ fn nic_model(
     let congestion: Result<Vec<Congestion>, Refused> = plan.congestion.iter().map(on_link).collect();
     Ok(NicModel {
         rc: plan.transport.connection(),
-        nak_reaction: plan.transport.nak_reaction,
-        nak_delay: plan.transport.nak_delay,
-        losses_are_cnps: plan.transport.losses_are_cnps,
         congestion: congestion.map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc

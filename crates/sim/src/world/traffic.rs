@@ -29,7 +29,7 @@ impl World {
         for s in &self.nics.send_qps {
             if let Some(path) = self.nics.paths.get_mut(self.nics.nics[s.dst as usize].path as usize) {
                 let writer = &self.nics.writers[s.writer as usize];
-                path.add_working_set(writer.message_bytes.saturating_mul(writer.tx_depth));
+                path.add_working_set(writer.writes.message_bytes.saturating_mul(writer.tx_depth));
             }
         }
     }
@@ -54,8 +54,8 @@ impl World {
         nics.recv_qps.push(RecvQp {
             src: s.src,
             notification_point,
-            sends_cnps: s.uses.cnps,
-            echoes: s.uses.acks,
+            sends_cnps: s.half.uses.cnps,
+            echoes: s.half.uses.acks,
             telemetry_bytes: s.telemetry_bytes,
             congestion: s.congestion,
             ..RecvQp::default()
@@ -124,7 +124,7 @@ impl World {
         self.nics.ideal_fct.push(self.fabric.ideal_completion(
             &path,
             &back,
-            built.packets_per_message,
+            built.writes.packets_per_message,
             built.frames(telemetry_bytes),
         ));
         let writer = self.nics.writers.len() as u32;
@@ -141,7 +141,7 @@ impl World {
         let path = self.path(s.src, s.dst, qp).expect("it was checked");
         let frames = writer.frames(s.telemetry_bytes as u32);
         let on_link = |bytes: u32| self.fabric.serialization(path[0], bytes).0;
-        let packets = writer.packets_per_message;
+        let packets = writer.writes.packets_per_message;
         let first = if packets > 1 { on_link(frames[0]) } else { 0 };
         let link = Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]));
         (self.fabric.ideal_completion(&path, &[], packets, frames), link)
@@ -156,7 +156,7 @@ impl World {
         dst: usize,
         hosts: &[crate::plan::HostPlan],
     ) -> Result<(), PlanError> {
-        let problem = if writer.packets_per_message * writer.tx_depth > 1 << 22 {
+        let problem = if writer.writes.packets_per_message * writer.tx_depth > 1 << 22 {
             // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
             "more than 2^22 packets would be outstanding on a queue pair".into()
         } else if self.path(src as u16, dst as u16, writer.first_qp).is_none() {
