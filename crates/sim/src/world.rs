@@ -90,7 +90,7 @@ impl World {
                 }
             };
             let path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |path| {
-                paths.push(HostPath::new(path, index as u32, port as u32, plan.seed));
+                paths.push(HostPath::new(path, index as u32, port as u32, plan.run.seed));
                 paths.len() as u32 - 1
             });
             nics.push(Nic {
@@ -152,8 +152,8 @@ impl World {
                 peer: end.peer,
                 stream: end.stream,
                 rate: link.rate,
-                clock_ppm: plan.clock_ppm
-                    * (2.0 * uniform(&mut stream(plan.seed, "clock", end.stream)) - 1.0),
+                clock_ppm: plan.run.clock_ppm
+                    * (2.0 * uniform(&mut stream(plan.run.seed, "clock", end.stream)) - 1.0),
                 delay: link.delay,
                 latency,
                 loss: link.loss,
@@ -170,7 +170,7 @@ impl World {
         let used = |congestion: &Congestion| congestion.uses().telemetry || congestion.uses().hop_count;
         let needs_hops = |model: &NicModel| model.congestion.iter().any(used);
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
-        let fabric = Fabric::new(plan.seed, hosts, switches, classes, new_ports, telemetry)
+        let fabric = Fabric::new(plan.run.seed, hosts, switches, classes, new_ports, telemetry)
             .map_err(|(place, problem)| impossible(place, problem.into()))?;
         let mut world = World {
             fabric,
@@ -194,7 +194,7 @@ impl World {
         world.add_memory_loads(plan, &names);
         world.tcp.add_connections(&mut world.fabric, &mut world.nics, plan, &names)?;
         if let Some(veth) = &plan.veth {
-            world.linux.add_veths(veth, plan.seed)?;
+            world.linux.add_veths(veth, plan.run.seed)?;
         }
         Ok(world)
     }

@@ -74,9 +74,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     jobs = job_plans(scenario, points, number_of)
     return {
         "name": scenario.name,
-        "seed": scenario.run.seed,
-        "duration_ps": scenario.run.duration,
-        "clock_ppm": scenario.run.clock_ppm,
+        "run": scenario.run.plan(),
         "hosts": [
             {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
             for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)

@@ -48,7 +48,7 @@ pub(super) fn meta(
     .collect();
     Meta {
         name: plan.name.clone(),
-        seed: plan.seed,
+        seed: plan.run.seed,
         end_ps: world.fabric.run.now.0,
         complete,
         bin_ps: series.bin.0,

@@ -196,7 +196,7 @@ impl World {
     pub(crate) fn schedule(&mut self, plan: &Plan) {
         let (run, nics) = (&mut self.fabric.run, &self.nics);
         for (index, writer) in plan.writers.iter().enumerate() {
-            let start = start_time(writer, plan.seed, index);
+            let start = start_time(writer, plan.run.seed, index);
             run.schedule(start, Event::WriterStart(index as u32));
             if let Some(stop) = writer.stop {
                 run.schedule(stop.max(start + Time(1)), Event::WriterStop(index as u32));
