@@ -86,7 +86,7 @@ pub struct Plan {
     pub bridge_models: Vec<BridgeModelPlan>,
     /// Full-duplex links.
     pub links: Vec<LinkPlan>,
-    /// Distinct marks that packets carry, named by index.
+    /// Distinct code points that packets carry, named by index.
     pub code_points: Vec<CodePointPlan>,
     /// Senders of messages.
     pub writers: Vec<WriterPlan>,
@@ -160,12 +160,12 @@ impl Plan {
                 return Err(impossible("hosts, switches, bridges", format!("two are named {name}")));
             }
         }
-        let marks = self.check_code_points()?;
+        let code_points = self.check_code_points()?;
         for (index, nic) in self.nics.iter().enumerate() {
-            nic.check(&format!("nics[{index}]"), marks)?;
+            nic.check(&format!("nics[{index}]"), code_points)?;
         }
         for (index, model) in self.switch_models.iter().enumerate() {
-            model.check(&format!("switch_models[{index}]"), marks)?;
+            model.check(&format!("switch_models[{index}]"), code_points)?;
         }
         if let Some(host) = self.hosts.iter().find(|h| h.nic >= self.nics.len()) {
             return Err(impossible(&host.name, "its nic is not in nics"));
@@ -179,7 +179,7 @@ impl Plan {
         self.check_buffers(&names)?;
         for (index, writer) in self.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
-            writer.check(&place, marks)?;
+            writer.check(&place, code_points)?;
             for end in [&writer.src, &writer.dst] {
                 if names.get(end.as_str()).is_none_or(|&node| node >= self.hosts.len()) {
                     return Err(impossible(place, format!("{end} is not a host")));
@@ -190,7 +190,7 @@ impl Plan {
         self.check_flows()?;
         self.check_jobs()?;
         self.check_memory_loads(&names)?;
-        self.check_tcp(&names, marks)?;
+        self.check_tcp(&names, code_points)?;
         self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));

@@ -73,7 +73,7 @@ impl World {
         let mut nic_models = Vec::new();
         let mut model_of: HashMap<(usize, Rate), u32> = HashMap::new();
         let mut nics = Vec::with_capacity(hosts);
-        let mut paths: Vec<HostPath> = Vec::new();
+        let mut host_paths: Vec<HostPath> = Vec::new();
         for (index, host) in plan.hosts.iter().enumerate() {
             let port = wiring.first_port[index];
             let rate = plan.links[wiring.ends[port].link].rate;
@@ -89,9 +89,9 @@ impl World {
                     nic_models.len() as u32 - 1
                 }
             };
-            let path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |path| {
-                paths.push(HostPath::new(path, index as u32, port as u32, plan.run.seed));
-                paths.len() as u32 - 1
+            let host_path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |path| {
+                host_paths.push(HostPath::new(path, index as u32, port as u32, plan.run.seed));
+                host_paths.len() as u32 - 1
             });
             nics.push(Nic {
                 port: port as u32,
@@ -104,7 +104,7 @@ impl World {
                 cnp_delay_ns: 0,
                 goodput_tx_bytes: 0,
                 goodput_rx_bytes: 0,
-                path,
+                host_path,
                 data_ready: Time::ZERO,
             });
         }
@@ -176,7 +176,7 @@ impl World {
             fabric,
             deadlocks: Deadlocks::new(slowest.unwrap_or(Time::ZERO)),
             link_changes: Vec::new(),
-            nics: Nics { nics, models: nic_models, paths, ..Nics::default() },
+            nics: Nics { nics, models: nic_models, host_paths, ..Nics::default() },
             agents: Vec::new(),
             tcp: Tcp::default(),
             linux: Linux::default(),
@@ -200,8 +200,8 @@ impl World {
     }
 
     /// The ports by which a connection's packets leave, sender first, as the routes are now. `None`: no way.
-    pub fn path(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<usize>> {
-        self.fabric.path(self.nics[src as usize].port as usize, dst, qp)
+    pub fn route(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<usize>> {
+        self.fabric.route(self.nics[src as usize].port as usize, dst, qp)
     }
 
     /// Packets put on a link so far, of any kind.

@@ -39,7 +39,7 @@ impl Tcp {
             }
             let first = self.sockets.connections.len() as u32;
             let [src, dst] = ends;
-            if fabric.path(nics[src].port as usize, dst as u16, self.sockets.first_flow + first).is_none() {
+            if fabric.route(nics[src].port as usize, dst as u16, self.sockets.first_flow + first).is_none() {
                 return Err(PlanError::Impossible {
                     place: format!("tcp_connections[{index}]"),
                     problem: format!("no path from {} to {}", item.src, item.dst),

@@ -5,9 +5,9 @@
 //! fetch a packet again.
 
 mod buffer;
+mod host_path;
 mod latency;
 pub(crate) mod model;
-mod path;
 mod post;
 mod probe;
 pub(crate) mod qp;
@@ -53,7 +53,7 @@ pub(crate) struct Nic {
     pub goodput_tx_bytes: u64,
     pub goodput_rx_bytes: u64,
     /// Number of the host's path; `IDEAL`: none.
-    pub path: u32,
+    pub host_path: u32,
     /// When the payload of the next packet is there; `ZERO`: always.
     pub data_ready: Time,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Nics {
     pub nics: Vec<Nic>,
     pub models: Vec<NicModel>,
     /// Data paths of the hosts that have one.
-    pub paths: Vec<HostPath>,
+    pub host_paths: Vec<HostPath>,
     /// Generators of memory traffic that begin or end.
     pub memory_loads: Vec<LoadChange>,
     pub send_qps: Vec<SendQp>,

@@ -20,7 +20,7 @@ impl Nics {
     /// A packet has reached a NIC: its transport, where nothing lies behind it that could make it wait.
     #[inline]
     pub fn receive(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, index: u32) {
-        if self.nics[host].path == IDEAL {
+        if self.nics[host].host_path == IDEAL {
             self.transport_receive(fabric, ethernet, host, index);
         } else {
             self.path_receive(fabric, ethernet, host, index);
@@ -49,7 +49,8 @@ impl Nics {
             Kind::Probe => {
                 // It goes back as its own answer.
                 let index = fabric.packets.add(packet);
-                let processing = self.paths.get(self.nics[host].path as usize).map(|path| path.processing);
+                let processing =
+                    self.host_paths.get(self.nics[host].host_path as usize).map(|path| path.processing);
                 self.on_probe_through(fabric, ethernet, index, processing.unwrap_or(Time::ZERO));
             }
             Kind::ProbeAck => self.on_probe_ack(fabric, &packet),
@@ -112,8 +113,8 @@ impl Nics {
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
-            let marks = (packet.class, packet.code_point);
-            let answer = reply(fabric, src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
+            let class_and_point = (packet.class, packet.code_point);
+            let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
             if echoes {
                 fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
@@ -162,9 +163,9 @@ impl Nics {
         nic.counters.np_cnp_sent += 1;
         let model = &self.models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
-        let marks = (model.class_of[code_point as usize], code_point);
+        let class_and_point = (model.class_of[code_point as usize], code_point);
         let notification =
-            reply(fabric, src, qp, Kind::Cnp, marks, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
+            reply(fabric, src, qp, Kind::Cnp, class_and_point, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
         self.queue_reply(fabric, ethernet, host, notification);
     }
 
@@ -290,13 +291,13 @@ fn delay_nak(fabric: &mut Fabric, qp: u32, nak: u32, delay: Time) {
     fabric.run.events.push_at(place, Event::DelayedNak(nak).encode());
 }
 
-/// Makes a packet that answers another; `marks`: its class and code point.
+/// Makes a packet that answers another.
 fn reply(
     fabric: &mut Fabric,
     dst: u16,
     qp: u32,
     kind: Kind,
-    marks: (u8, u8),
+    (class, code_point): (u8, u8),
     detail: Detail,
     frame_bytes: u32,
 ) -> u32 {
@@ -310,8 +311,8 @@ fn reply(
         dst,
         ingress: 0,
         kind,
-        class: marks.0,
+        class,
         flags: 0,
-        code_point: marks.1,
+        code_point,
     })
 }

@@ -64,7 +64,7 @@ fn pair(bytes: u64) -> (Fabric, Nics) {
         cnp_delay_ns: 0,
         goodput_tx_bytes: 0,
         goodput_rx_bytes: 0,
-        path: IDEAL,
+        host_path: IDEAL,
         data_ready: Time::ZERO,
     };
     let nics = Nics {

@@ -127,7 +127,7 @@ impl Nics {
         let writer = &self.writers[s.writer as usize];
         let nic = &mut self.nics[s.src as usize];
         let model = &self.models[nic.model as usize];
-        let (host, fetches) = (s.src as usize, nic.path != IDEAL);
+        let (host, fetches) = (s.src as usize, nic.host_path != IDEAL);
         let common = model.common(s.congestion);
         let extra_bytes = s.telemetry_bytes as u32;
         let (mut probe, now) = (false, fabric.run.now);

@@ -140,7 +140,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let (on_bridges, found) = super::bridges::audit(plan, world);
     in_flight += on_bridges;
     errors.extend(found);
-    for path in &world.nics.paths {
+    for path in &world.nics.host_paths {
         let (held, found) = super::paths::audit(world, &plan.hosts[path.host as usize].name, path);
         in_flight += held;
         errors.extend(found);

@@ -86,8 +86,8 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
             (NIC.count)(bin, host, add);
             (NIC_COUNTS.count)(&bin.world.nics[host].counters, 0, add);
             control[host].count(add);
-            let path = bin.world.nics[host].path as usize;
-            if path < bin.world.nics.paths.len() {
+            let path = bin.world.nics[host].host_path as usize;
+            if path < bin.world.nics.host_paths.len() {
                 (paths::BUFFER.count)(bin, path, add);
                 paths::count(bin.world, path, add);
             }

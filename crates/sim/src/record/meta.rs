@@ -104,7 +104,8 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         let (port, class) = port_and_class(at);
         let owner = world.fabric.ports[port].owner as usize;
         let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
-        let path = world.nics.nics.get(owner).and_then(|nic| world.nics.paths.get(nic.path as usize));
+        let path =
+            world.nics.nics.get(owner).and_then(|nic| world.nics.host_paths.get(nic.host_path as usize));
         let (place, what, bytes) = match path {
             Some(path) => (name.clone(), "buffer", path.buffers.part_of(class).0),
             None => {
@@ -275,7 +276,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         if detail == Detail::Hosts && last == Some((src, dst, code_point)) {
             continue;
         }
-        let Some(hops) = world.path(src, dst, flow as u32) else { continue };
+        let Some(hops) = world.route(src, dst, flow as u32) else { continue };
         last = Some((src, dst, code_point));
         let mut order = 0;
         let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
@@ -292,7 +293,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         };
         let last = hops[hops.len() - 1];
         let receive_port = world.fabric.ports[last].peer as usize;
-        match world.nics.paths.get(world.nics[dst as usize].path as usize) {
+        match world.nics.host_paths.get(world.nics[dst as usize].host_path as usize) {
             Some(path) => {
                 let class = world.fabric.classes.of(dst as usize)[code_point as usize];
                 for row in super::paths::ROWS {
