@@ -141,7 +141,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     in_flight += on_bridges;
     errors.extend(found);
     for path in &world.nics.host_paths {
-        let (held, found) = super::paths::audit(world, &plan.hosts[path.host as usize].name, path);
+        let (held, found) = super::host_paths::audit(world, &plan.hosts[path.host as usize].name, path);
         in_flight += held;
         errors.extend(found);
     }

@@ -296,7 +296,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         match world.nics.host_paths.get(world.nics[dst as usize].host_path as usize) {
             Some(path) => {
                 let class = world.fabric.classes.of(dst as usize)[code_point as usize];
-                for row in super::paths::ROWS {
+                for row in super::host_paths::ROWS {
                     let at = (order, lane(receive_port, 0), row);
                     if detail.lists(row) {
                         found.entry(at).or_insert_with(|| path_queue(plan, world, path, row, class, order));
@@ -342,7 +342,7 @@ fn path_queue(
 ) -> Queue {
     let credits = path.pcie.credits.granted().data * DATA_CREDIT_BYTES;
     Queue {
-        queue: super::paths::row_name(plan, path, row),
+        queue: super::host_paths::row_name(plan, path, row),
         kind: if row == "memory" && matches!(path.target, Target::Gpu(_)) { "gpu" } else { row },
         node: plan.hosts[path.host as usize].name.clone(),
         port: world.fabric.links[path.port as usize].name.clone(),

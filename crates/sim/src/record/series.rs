@@ -18,7 +18,7 @@ use super::queue_pairs::{self, Signal};
 use super::recording::Series;
 use super::settings::MIN_BINS;
 use super::tcp::{self, CONNECTION, CPU, RINGS};
-use super::{bridges, paths, veth};
+use super::{bridges, host_paths, veth};
 use crate::fabric::lane;
 use crate::plan::Plan;
 use crate::world::World;
@@ -194,9 +194,9 @@ impl Recorder {
         }
         for (number, path) in world.nics.host_paths.iter().enumerate() {
             let class = class_to.get(&(path.host as u16)).copied();
-            for row in paths::ROWS {
-                recorder.add(paths::entity(plan, path, row));
-                for (table, at) in paths::tables(path, number, row, class) {
+            for row in host_paths::ROWS {
+                recorder.add(host_paths::entity(plan, path, row));
+                for (table, at) in host_paths::tables(path, number, row, class) {
                     recorder.read(table, at);
                 }
             }
