@@ -8,8 +8,8 @@ from typing import Any
 
 from tailback.plan.bridge import bridge_plans
 from tailback.plan.host_control import hostcc_plan, rhcc_plan
-from tailback.plan.jobs import job_plans
 from tailback.plan.host_path import memory_loads, path_plan
+from tailback.plan.jobs import job_plans
 from tailback.plan.veth import veth_plan
 from tailback.scenario import declared
 from tailback.scenario.checks import one_way, pairs
