@@ -11,16 +11,15 @@ pub struct Segment {
     pub payload_bytes: u32,
     /// Its frame, bytes.
     pub frame_bytes: u32,
-    /// Sequence numbers that it takes: of a READ's request one for each response, of others one.
-    pub packets: u64,
-    /// It asks for an answer, whatever its turn: a READ's request does.
-    pub asks: bool,
 }
 
 /// What was posted, by sequence number.
 pub trait Messages {
     /// A packet.
     fn segment(&self, sequence: u64) -> Segment;
+
+    /// How many responses a packet asks for, where it is the request of a READ: it takes as many sequence numbers.
+    fn responses(&self, sequence: u64) -> Option<u64>;
 
     /// Where a packet begins in the stream of payload.
     fn position(&self, sequence: u64) -> u64;
@@ -72,7 +71,12 @@ impl Messages for EqualWrites {
             (if is_last { self.last_payload } else { self.mtu }, position == 0)
         };
         let frame_bytes = write_frame_bytes(payload_bytes, is_first);
-        Segment { payload_bytes, frame_bytes, packets: 1, asks: false }
+        Segment { payload_bytes, frame_bytes }
+    }
+
+    #[inline]
+    fn responses(&self, _: u64) -> Option<u64> {
+        None
     }
 
     fn position(&self, sequence: u64) -> u64 {

@@ -91,14 +91,13 @@ impl Requests {
 
 impl Messages for Requests {
     fn segment(&self, sequence: u64) -> Segment {
-        let message = self.at(sequence);
         let (opcode, _, payload) = self.packet(sequence);
-        Segment {
-            payload_bytes: payload.length,
-            frame_bytes: roce_frame_bytes(opcode, payload.length),
-            packets: if message.is_read() { message.end - sequence } else { 1 },
-            asks: message.is_read(),
-        }
+        Segment { payload_bytes: payload.length, frame_bytes: roce_frame_bytes(opcode, payload.length) }
+    }
+
+    fn responses(&self, sequence: u64) -> Option<u64> {
+        let message = self.at(sequence);
+        message.is_read().then(|| message.end - sequence)
     }
 
     fn position(&self, sequence: u64) -> u64 {

@@ -6,7 +6,7 @@
 //! simulator lets them run through a fabric.
 
 use super::connection::Counters;
-use super::messages::Messages;
+use super::messages::{Messages, Segment};
 use super::pacing::{BurstPacket, Pacer};
 use crate::congestion::builtin::Congestion;
 use crate::congestion::{AckInfo, HopTelemetry, Loss, Uses};
@@ -104,6 +104,11 @@ impl SendingHalf {
         self.held_until
     }
 
+    fn closes_window(&self, messages: &impl Messages) -> bool {
+        let next = messages.segment(self.requester.next_sequence());
+        !self.window_is_open(messages, next.payload_bytes as u64)
+    }
+
     /// When its next packet may leave.
     #[inline]
     pub fn next_at(&self) -> Time {
@@ -128,18 +133,17 @@ impl SendingHalf {
         limit: impl FnOnce(u32, f64) -> f64,
     ) -> Sent {
         let next = self.requester.next_sequence();
-        let segment = messages.segment(next);
-        let wire_bytes = segment.frame_bytes + extra_bytes + PREAMBLE_AND_GAP_BYTES;
-        let payload_bytes = segment.payload_bytes;
-        let (mut is_last, mut ask) = (false, segment.asks | self.uses.each_ack);
+        let responses = messages.responses(next);
+        let (mut is_last, mut ask) = (false, responses.is_some() | self.uses.each_ack);
         if self.uses.acks {
             let burst = common.congestion.burst_bytes();
             is_last = burst.is_some_and(|burst| messages.ends_burst(next, burst));
             // What ends a burst asks for the ACK that shows its time, and what closes the window for the one that opens it.
-            ask =
-                ask || is_last || (self.uses.window && !self.window_is_open(messages, payload_bytes as u64));
+            ask = ask || is_last || (self.uses.window && self.closes_window(messages));
         }
-        let out = self.requester.send_spanning(common.rc, now, ask, segment.packets);
+        let out = self.requester.send_spanning(common.rc, now, ask, responses.unwrap_or(1));
+        let Segment { payload_bytes, frame_bytes } = messages.segment(out.sequence);
+        let wire_bytes = frame_bytes + extra_bytes + PREAMBLE_AND_GAP_BYTES;
         let rate = self.pacer.flow.on_sent(common.congestion, now, payload_bytes as u64);
         let rate = limit(payload_bytes, rate);
         let mut stamp = now;

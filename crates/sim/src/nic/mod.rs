@@ -46,7 +46,8 @@ pub(crate) struct Nic {
     pub ready_classes: u8,
     /// Posted and not sent, by class, bytes.
     pub backlog_bytes: [i64; CLASSES],
-    pub counters: Counters,
+    /// Boxed: the rest is two cache lines.
+    pub counters: Box<Counters>,
     /// How long the CNPs that were handled had been on their way, all together.
     pub cnp_delay_ns: u64,
     /// Payload of this host's messages that reached memory, and that reached this host's memory.

@@ -60,7 +60,7 @@ fn pair(bytes: u64) -> (Fabric, Nics) {
         ready: Default::default(),
         ready_classes: 0,
         backlog_bytes: Default::default(),
-        counters: Counters::default(),
+        counters: Default::default(),
         cnp_delay_ns: 0,
         goodput_tx_bytes: 0,
         goodput_rx_bytes: 0,
@@ -159,7 +159,7 @@ fn losses_may_be_cnps() {
         nics.models[0].rc.losses_are_cnps = losses_are_cnps;
         run(&mut fabric, &mut nics, loses);
         let Counters { rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart, .. } =
-            nics[0].counters;
+            *nics[0].counters;
         (rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart)
     };
     assert_eq!(count(false, &[10]), (0, 0, 0, 1));

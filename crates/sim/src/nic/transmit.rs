@@ -145,7 +145,6 @@ impl Nics {
         s.packets_sent += 1;
         s.packets_retransmitted += is_retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let (hears_acks, next_at) = (s.half.uses.acks, s.half.next_at());
         let may_send = s.half.may_send(&writer.writes);
         let packet = Packet {
             arrival: Time::ZERO,
@@ -162,7 +161,7 @@ impl Nics {
             code_point: s.code_point,
         };
         let packet = fabric.packets.add(packet);
-        if hears_acks {
+        if s.half.uses.acks {
             fabric.telemetry.begin(packet, stamp);
         }
         fabric.data.sent += 1;
@@ -170,8 +169,19 @@ impl Nics {
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
         fabric.send(port, packet);
+        s.scheduled = may_send;
+        if may_send {
+            if s.half.next_at() <= fabric.ports[port].busy_until {
+                nic.ready[class as usize].push_back(qp);
+                nic.ready_classes |= 1 << class;
+            } else {
+                let at = s.wait(common.congestion, now);
+                fabric.run.schedule(at, Event::PacingDue(qp));
+            }
+        }
+        let has_timer = s.half.uses.timer;
         if fetches {
-            self.fetch_next(fabric.run.now, host, payload_bytes);
+            self.fetch_next(now, host, payload_bytes);
         }
         if probe {
             self.queue_probe(fabric, qp);
@@ -179,24 +189,8 @@ impl Nics {
         if ack_request {
             self.arm_timer(fabric, qp);
         }
-        let s = &mut self.send_qps[qp as usize];
-        s.scheduled = may_send;
-        if s.half.uses.timer {
+        if has_timer {
             self.arm_controller_timer(fabric, qp);
-        }
-        if may_send {
-            let s = &mut self.send_qps[qp as usize];
-            let nic = &mut self.nics[s.src as usize];
-            let free_at = fabric.ports[port].busy_until;
-            if next_at <= free_at {
-                nic.ready[class as usize].push_back(qp);
-                nic.ready_classes |= 1 << class;
-            } else {
-                let model = &self.models[nic.model as usize];
-                let congestion = &model.congestion[s.congestion as usize];
-                let at = s.wait(congestion, fabric.run.now);
-                fabric.run.schedule(at, Event::PacingDue(qp));
-            }
         }
     }
 
