@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explain_truth import A_FEW_PERCENT, NONE, TIE, Plan, Stage, Truth, doublings, record, throughput
+from explain_truth import A_FEW_PERCENT, NONE, TIE, Key, Plan, Truth, doublings, record, throughput
 from tailback import library
 from tailback.explain import explain
 from tailback.plan import make_plan
@@ -21,7 +21,7 @@ from tailback.scenario import load
 SETTLED_LATER = {"roce-rocks/fat-tree-all-to-all-lossy", "roce-rocks/tcp-all-to-all"}
 """Runs whose quick form ends while their queues still fill for the first time: the full form is judged, which
 takes some ten minutes each."""
-HOST_LINKS: Stage = ("link", "hosts")
+HOST_LINKS: Key = ("link", "hosts")
 LAST = 0.001
 """Traffic that begins in this share of a run, its last, is not what the run is about."""
 
@@ -45,7 +45,7 @@ def plan_of(name: str, quick: bool) -> tuple[Any, Plan]:
     return scenario, plan
 
 
-def role(plan: Plan, stage: Stage) -> Stage:
+def role(plan: Plan, stage: Key) -> Key:
     """The group that a stage is doubled with."""
     if plan.get("veth") is not None:
         return stage
@@ -64,7 +64,7 @@ def truth(plan: Plan) -> Truth:
     """Doubles the stages of each role together. All links of hosts are one more, where they gain more than
     those of senders or those of receivers alone.
     """
-    roles: dict[Stage, Plan] = {}
+    roles: dict[Key, Plan] = {}
     for stage, double in doublings(plan).items():
         group = role(plan, stage)
         groups = [group, HOST_LINKS] if group in (("link", "senders"), ("link", "receivers")) else [group]
@@ -79,7 +79,7 @@ def truth(plan: Plan) -> Truth:
     return Truth(best if gains[best] >= A_FEW_PERCENT else NONE, gains)
 
 
-def judge(name: str) -> tuple[Truth, Stage]:
+def judge(name: str) -> tuple[Truth, Key]:
     """Truth and verdict of a run, by role."""
     scenario, plan = plan_of(name, quick=name not in SETTLED_LATER)
     result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)

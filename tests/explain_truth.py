@@ -15,12 +15,12 @@ import explain_veth
 import pyarrow as pa
 from tailback._engine import Simulation
 from tailback.explain import doubled, explain, trials
-from tailback.explain.doubled import Doubling, Plan, Stage
+from tailback.explain.doubled import Doubling, Key, Plan
 from tailback.plan import plan_json
 from tailback.recorded.bins import Bins
 from tailback.results import Result
 
-NONE: Stage = ("none", "")
+NONE: Key = ("none", "")
 
 A_FEW_PERCENT = 0.05
 """No doubling that raises throughput by less makes its stage the bottleneck."""
@@ -34,11 +34,11 @@ WARM_UP = 0.25
 class Truth:
     """The stage, and what each doubling gained as a share of the throughput."""
 
-    stage: Stage
-    gains: dict[Stage, float]
+    stage: Key
+    gains: dict[Key, float]
 
     @property
-    def tied(self) -> list[Stage]:
+    def tied(self) -> list[Key]:
         """All stages that gain as much as the first, to within `TIE`; `NONE` where it hardly gains."""
         best = max(self.gains.values(), default=0.0)
         near = [stage for stage, gain in self.gains.items() if gain >= max(best - TIE, A_FEW_PERCENT)]
@@ -83,12 +83,12 @@ def find(plan: Plan, seeds: int = 2) -> Truth:
     return Truth(best if gains.get(best, 0.0) >= A_FEW_PERCENT else NONE, gains)
 
 
-def doublings(plan: Plan) -> dict[Stage, Doubling]:
+def doublings(plan: Plan) -> dict[Key, Doubling]:
     """Each stage of this run that can be doubled, with what doubles it in a plan."""
     return explain_veth.doublings(plan) if plan.get("veth") is not None else doubled.doublings(plan)
 
 
-def named(stage: Stage) -> Stage:
+def named(stage: Key) -> Key:
     """A stage by a name that truth and verdict share: a link by its ends in alphabetical order."""
     kind, where = stage
     if kind == "link":
@@ -96,7 +96,7 @@ def named(stage: Stage) -> Stage:
     return kind, where
 
 
-def answer(scenario: Any, plan: Plan, tried: bool = False) -> Stage:
+def answer(scenario: Any, plan: Plan, tried: bool = False) -> Key:
     """What explain says of a plan's run, with its name hidden; from counters alone, or tried."""
     result = Result.from_recording(scenario, {**plan, "name": "hidden"}, record(plan), 1.0, 1.0, False)
     result.meta["name"] = "hidden"

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from explain_truth import TIE, doublings, record
 from tailback.explain import Verdict, words
-from tailback.explain.doubled import Doubling, Plan, Stage, links, lossless, together
+from tailback.explain.doubled import Doubling, Key, Plan, links, lossless, together
 from tailback.explain.groups import Groups
 from tailback.recorded.bins import Bins
 
@@ -188,7 +188,7 @@ def said_gain(truth: Truth, verdict: Verdict, known: dict[Group, float | None]) 
     return known[verdict.key]
 
 
-def judge(truth: Truth, key: Stage, gain: float | None) -> bool:
+def judge(truth: Truth, key: Key, gain: float | None) -> bool:
     """Whether a verdict is right: what it names is worth about as much as anything is."""
     best = max(
         (min(gain, TWICE) if group[0] not in BROKEN else gain for group, gain in truth.gains.items()),

@@ -47,6 +47,49 @@ def test_pauses_alone_give_the_near_sender_three_times_as_much_and_dcqcn_does_no
     assert max(rates) / min(rates) < 1.5
 
 
+CLOS = ["h0..h4 t0", "h5 t1", "h6..h7 t2", "h8 t3", "h9..h10 t1"]
+CLOS += [f"t{tor} l{leaf}" for tor in range(4) for leaf in ((0, 1) if tor < 2 else (2, 3))]
+CLOS += [f"l{leaf} s{spine}" for leaf in range(4) for spine in range(2)]
+
+
+def victim(control: str, others: int, draw: int) -> float:
+    """Bit/s from h4 to h5 while h0 to h3, and others below another switch, write to h8. ECMP draws
+    paths by how many connections there are before theirs.
+    """
+    to_h8 = {"kind": "write", "to": "h8"}
+    traffic = [
+        {"kind": "write", "from": "h9", "to": "h10", "qps": draw, "messages": 1},
+        {**to_h8, "from": "h0..h3"},
+        {"kind": "write", "from": "h4", "to": "h5"},
+    ]
+    result = tailback.run(
+        {
+            **ZHU,
+            "name": "victim",
+            "run": {"duration": "50ms"},
+            "topology": {
+                "kind": "graph",
+                "switches": [f"{kind}{number}" for kind in "tl" for number in range(4)] + ["s0", "s1"],
+                "links": CLOS,
+                "link": {"rate": "40Gbps"},
+            },
+            "host": {**ZHU["host"], "congestion": control},
+            "traffic": traffic + [{**to_h8, "from": f"h6..h{5 + others}"}] * bool(others),
+        }
+    )
+    return float(series(result, "h4", "goodput_tx_bps").mean())
+
+
+def test_a_victim_of_pauses_suffers_from_senders_that_it_shares_no_link_with() -> None:
+    def median(control: str, others: int) -> float:
+        return float(np.median([victim(control, others, draw) for draw in range(1, 8)]))
+
+    # Nothing on its way is too slow for it: half of a link of 40 Gbit/s is left by the four beside it.
+    assert median("none", 2) < 0.8 * median("none", 0) < 0.8 * 20e9
+    assert median("dcqcn", 2) > 0.95 * median("dcqcn", 0)
+    assert median("dcqcn", 2) > 2 * median("none", 2)
+
+
 @pytest.mark.parametrize("senders", [2, 20])
 def test_incasts_of_up_to_twenty_stand_below_the_upper_threshold(senders: int) -> None:
     result = tailback.run(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 import tailback
 from tailback.findings import findings
+from tailback.measures import MEASURES
 from tailback.run_folder import read_run
 from tailback.scenario import ScenarioError, load
 
@@ -129,6 +131,37 @@ def test_groups_run_side_by_side() -> None:
     assert {job["name"] for job in jobs} == {f"all-reduce0/{group}" for group in range(4)}
 
 
+def test_no_message_is_longer_than_a_chunk_however_groups_lie_in_servers() -> None:
+    item = {"kind": "all-reduce", "size": "4MB", "algorithm": "hierarchical", "chunk": "100KB"}
+    more = {"servers": {"gpus": 4, "rate": None}, "groups": 2, "interleaved": True}
+    result = tailback.run(scenario({**item, **more}))
+    assert len(result.summary["collectives"]) == 2
+    assert pc.max(result.flows["message_bytes"]).as_py() <= 100_000
+
+
+def test_measures_are_those_of_the_summary() -> None:
+    item = {"kind": "all-reduce", "size": "1MB", "repeat": 2, "compute": "10us"}
+    result = tailback.run(scenario(item, {**item, "kind": "all-gather"}))
+    first, second = result.summary["collectives"]
+    assert first["mean_s"] > second["mean_s"]
+    time, bandwidth, iteration = (
+        MEASURES[name] for name in ("collective_time", "bus_bandwidth", "iteration_time")
+    )
+    assert time(result, item=second["item"]) == second["mean_s"]
+    assert bandwidth(result, item=first["item"]) == first["bus_bps"]
+    assert time(result) == first["mean_s"]
+    assert bandwidth(result) == min(first["bus_bps"], second["bus_bps"])
+    jobs = result.summary["training_jobs"]
+    assert iteration(result) == max(job["iteration_s"] for job in jobs)
+    assert iteration(result, item=jobs[1]["item"]) == jobs[1]["iteration_s"]
+
+
+def test_who_was_last_by_chance_is_not_named() -> None:
+    """In a ring without congestion all ranks end at once."""
+    (one,) = tailback.run(scenario({"kind": "all-reduce", "size": "1MB"})).summary["collectives"]
+    assert one["slowest_share"] == 0
+
+
 @pytest.mark.parametrize(
     ("item", "problem"),
     [
@@ -142,6 +175,13 @@ def test_groups_run_side_by_side() -> None:
         ),
         ({"size": "100GB"}, "traffic.0.size: found messages of 12.5GB, expected messages of at most"),
         ({"chunk": "1B"}, "traffic.0.chunk: found about"),
+        (
+            {"size": "1TB", "chunk": "1MB"},
+            "traffic.0.size: found 125GB on a queue pair at once, expected at most",
+        ),
+        ({"overlap": True}, "traffic.0.overlap: found true, expected compute with it"),
+        ({"interleaved": True}, "traffic.0.interleaved: found true, expected groups with it"),
+        ({"placement": "random"}, 'traffic.0.placement: found "random", expected ranks with it'),
         ({"hosts": ["h0", "h9"]}, 'traffic.0.hosts: found "h9", expected hosts'),
     ],
 )

@@ -119,3 +119,29 @@ def test_ctrl_c_ends_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         trials.tried(result, explain(result), interrupt)
+
+
+def test_a_run_of_another_version_is_not_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = tailback.run(INCAST)
+    result.plan["links"][0]["delay"] *= 2
+    with pytest.raises(trials.CannotTry, match="another version"):
+        result.explain(tries=True)
+    assert result.explain() == page(explain(result))
+    folder = str(result.write(tmp_path / "run", report=False))
+    assert main(["explain", folder, "--try"]) == 2
+    assert "another version" in capsys.readouterr().err
+    assert main(["explain", folder]) == 0
+    assert "it was tried" not in capsys.readouterr().out
+
+
+def test_real_packets_are_not_tried() -> None:
+    result = tailback.run(INCAST)
+    result.meta["live"] = {}
+    with pytest.raises(ValueError, match="real"):
+        result.explain(tries=True)
+    assert "it was tried" not in result.explain().sure
+
+
+def test_what_is_named_is_among_what_was_tried() -> None:
+    _, verdict = tried("gpudirect-pfc", "run.duration=3ms")
+    assert any(one is verdict.candidates[0] for one in verdict.tried)

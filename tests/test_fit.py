@@ -16,6 +16,7 @@ import tailback
 from tailback.executors import Threads
 from tailback.fitting import FitInterrupted, FitResult, fit
 from tailback.fitting.asked import Fit, Observed, Output, read_fit
+from tailback.fitting.axes import Axes
 from tailback.fitting.emulator import Emulated, emulate
 from tailback.fitting.inference import infer
 from tailback.fitting.posterior import log_likelihood, posterior
@@ -101,7 +102,9 @@ def emulated(
         moved = in_a_run(model, points[:1], 4, rng) - model(points[:1])[:, :, None]
         values = model(points)[:, :, None] + moved * (0.5 + points[:, :1, None]) / (0.5 + points[0, 0])
     outputs = [one.output for one in asked.observed]
-    return emulate(points, {output: values[:, index] for index, output in enumerate(outputs)}, outputs)
+    return emulate(
+        asked.axes, points, {output: values[:, index] for index, output in enumerate(outputs)}, outputs
+    )
 
 
 def observing(asked: Fit, model: Model, truth: Array, rng: np.random.Generator) -> list[Observed]:
@@ -127,7 +130,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(unknowns: int) -> None:
     for _ in range(50):
         truth = rng.random(unknowns)
         observed = observing(asked, smooth, truth, rng)
-        found = posterior(log_likelihood(runs, observed[:2]), unknowns)
+        found = posterior(log_likelihood(runs, observed[:2]), asked.axes)
         held += [
             low <= truth[i] <= high for i, (low, high) in enumerate(map(found.interval, range(unknowns)))
         ]
@@ -147,7 +150,7 @@ def test_what_seeds_do_to_all_points_alike_does_not_go_away_with_points() -> Non
             one._replace(value=float(value), tolerance=0.005, runs=1000)
             for one, value in zip(asked.observed, values, strict=True)
         ]
-        low, high = posterior(log_likelihood(runs, observed[:1]), 1).interval(0)
+        low, high = posterior(log_likelihood(runs, observed[:1]), asked.axes).interval(0)
         held.append(low <= truth[0] <= high)
     assert 0.85 <= np.mean(held) <= 0.95
 
@@ -224,13 +227,154 @@ def test_the_sampler_finds_what_the_grid_finds() -> None:
     likelihood = log_likelihood(
         emulated(asked, smooth, rng), observing(asked, smooth, np.array([0.4, 0.7]), rng)
     )
-    grid = posterior(likelihood, 2)
+    grid = posterior(likelihood, asked.axes)
     # A third setting that nothing depends on.
-    three = posterior(lambda points: likelihood(points[:, :2]), 3)
+    three = posterior(lambda points: likelihood(points[:, :2]), Axes((0, 0, 0)))
     for unknown in (0, 1):
         width = np.subtract(*grid.interval(unknown)[::-1])
         assert np.allclose(three.interval(unknown), grid.interval(unknown), atol=0.12 * width)
     assert np.allclose(three.interval(2), (0.05, 0.95), atol=0.04)
+
+
+# Unknowns that are one of a list.
+
+
+def switched(unknowns: int, ranges: int, **observation: Any) -> Fit:
+    """A switch of two positions and a list of three values, before so many ranges."""
+    lists: dict[str, Any] = {"host.dcqcn.clamp_tgt_rate": "true,false", "traffic.0.load": [0.2, 0.3, 0.4]}
+    free = dict(list(lists.items())[:unknowns])
+    free |= dict.fromkeys([DELAY, LATENCY, "switch.latency"][:ranges], "100ns..10us:log")
+    first = {"measure": "total_goodput", "unit": "bit/s", "tolerance": 0.05, "value": 1} | observation
+    others = [
+        {"measure": "jain_index", "value": 1, "tolerance": 0.1},
+        {"measure": "message_latency", "value": 1, "unit": "s", "tolerance": 0.1, "held_out": True},
+    ]
+    return read_fit({"scenario": LAB, "free": free, "observations": [first, *others]}, {})
+
+
+def stepped(asked: Fit) -> Model:
+    """Measures that hang on positions and, within each, on the first range."""
+
+    def model(points: Array) -> Array:
+        position = asked.axes.chosen(points, 0) + 0.4 * points[:, -1]
+        second = asked.axes.chosen(points, 1) if len(asked.axes.listed) > 1 else 0.0
+        return np.stack([1 + position + 0.3 * second, second - position, 2 + position], axis=1)
+
+    return model
+
+
+def at_random(asked: Fit, rng: np.random.Generator) -> Array:
+    point = rng.random((1, len(asked.free)))
+    for unknown in asked.axes.listed:
+        point[:, unknown] = asked.axes.values(unknown)[asked.axes.chosen(point, unknown)]
+    return point[0]
+
+
+@pytest.mark.parametrize(("lists", "ranges"), [(1, 1), (2, 1), (2, 0), (1, 3)])
+def test_hidden_positions_of_switches_are_found(lists: int, ranges: int) -> None:
+    rng = np.random.default_rng(7)
+    asked = switched(lists, ranges)
+    model = stepped(asked)
+    if ranges:
+        runs = emulated(asked, model, rng, 40)
+    else:
+        every = np.array([[a, b] for a in asked.axes.values(0) for b in asked.axes.values(1)])
+        values = in_a_run(lambda points: model(points) - 0.4 * points[:, -1:], every, 4, rng)
+        outputs = [one.output for one in asked.observed]
+        runs = emulate(asked.axes, every, {o: values[:, i] for i, o in enumerate(outputs)}, outputs)
+    found_again = []
+    for _ in range(10):
+        truth = at_random(asked, rng)
+        observed = observing(asked, model, truth, rng) if ranges else []
+        if not ranges:
+            values = (model(truth[None]) - 0.4 * truth[-1])[0]
+            observed = [o._replace(value=float(v)) for o, v in zip(asked.observed, values, strict=True)]
+        found = infer(with_observed(asked, observed), runs)
+        for index in asked.axes.listed:
+            unknown, number = found.unknowns[index], int(asked.axes.chosen(truth[None], index)[0])
+            assert sum(unknown.probabilities) == pytest.approx(1)
+            assert not unknown.at_edge
+            found_again.append(unknown.probabilities[number] > 0.5)
+            if unknown.verdict == "identified":
+                assert unknown.probabilities[number] >= 0.9
+                assert (
+                    int(asked.axes.chosen(np.array([[u.best for u in found.unknowns]]), index)[0]) == number
+                )
+    assert np.mean(found_again) > 0.85
+
+
+def test_probabilities_of_positions_are_right_as_often_as_they_say() -> None:
+    """Of all positions that were given so much, so many are the true one."""
+    rng = np.random.default_rng(8)
+    asked = switched(1, 1)
+
+    def faint(points: Array) -> Array:
+        position = 0.12 * asked.axes.chosen(points, 0) + 0.1 * points[:, -1]
+        return np.stack([1 + position, -position, 2 + position], axis=1)
+
+    runs = emulated(asked, faint, rng, 24)
+    given, true = [], []
+    for _ in range(400):
+        truth = at_random(asked, rng)
+        observed = observing(asked, faint, truth, rng)
+        found = posterior(log_likelihood(runs, observed[:2]), asked.axes)
+        each = found.probabilities(0)
+        given.append(float(each.max()))
+        true.append(int(each.argmax()) == int(asked.axes.chosen(truth[None], 0)[0]))
+    assert min(given) < 0.6
+    assert np.mean(true) == pytest.approx(np.mean(given), abs=0.05)
+
+
+def test_a_position_that_makes_no_difference_is_not_identified() -> None:
+    rng = np.random.default_rng(9)
+    asked = switched(2, 0)
+    every = np.array([[a, b] for a in asked.axes.values(0) for b in asked.axes.values(1)])
+
+    def second_only(points: Array) -> Array:
+        second = asked.axes.chosen(points, 1).astype(float)
+        return np.stack([1 + (second > 0), second * 0, second * 0], axis=1)
+
+    values = in_a_run(second_only, every, 4, rng)
+    outputs = [one.output for one in asked.observed]
+    runs = emulate(asked.axes, every, {o: values[:, i] for i, o in enumerate(outputs)}, outputs)
+    observed = [o._replace(value=v) for o, v in zip(asked.observed, (2.0, 0.0, 0.0), strict=True)]
+    found = infer(with_observed(asked, observed), runs)
+    switch, listed = found.unknowns
+    assert switch.verdict == "not identified"
+    assert switch.probabilities == pytest.approx((0.5, 0.5), abs=0.15)
+    assert listed.verdict == "only some ruled out"
+    assert listed.probabilities[0] < 0.01
+
+
+@pytest.mark.parametrize(("limit", "low", "high"), [("at_most", 0.0, 0.55), ("at_least", 0.5, 1.0)])
+def test_a_limit_leaves_what_keeps_to_it(limit: str, low: float, high: float) -> None:
+    rng = np.random.default_rng(10)
+    asked = read_fit(
+        {
+            "scenario": LAB,
+            "free": {DELAY: "100ns..10us:log"},
+            "observations": [
+                {"measure": "jain_index", limit: 1.5, "tolerance": 0.02},
+                {"measure": "message_latency", limit: 2.9, "unit": "s", "tolerance": 0.05, "held_out": True},
+            ],
+        },
+        {},
+    )
+    points = np.linspace(0, 1, 12)[:, None]
+    noise = 0.01 * rng.standard_normal((12, 4))
+    outputs = [one.output for one in asked.observed]
+    runs = emulate(
+        asked.axes, points, {outputs[0]: 1 + points + noise, outputs[1]: 2 + points + noise}, outputs
+    )
+    found = infer(asked, runs)
+    (unknown,) = found.unknowns
+    assert low <= unknown.low < unknown.high <= high
+    assert unknown.verdict == ("only an upper limit" if limit == "at_most" else "only a lower limit")
+    fitted, predicted = found.answers
+    assert fitted.off == 0
+    assert not fitted.missed
+    assert predicted.missed == (limit == "at_least" and predicted.high < 2.75)
+    assert fitted.observed.in_words == f"{limit.replace('_', ' ')} 1.5"
 
 
 # Real runs.
@@ -365,3 +509,49 @@ def test_labels_tell_conditions_apart() -> None:
     asked = read_fit({"scenario": LAB, "free": {DELAY: "1us..2us"}, "observations": observed}, {})
     outputs: list[Output] = [one.output for one in asked.observed]
     assert [asked.labelled(one) for one in outputs] == ["Jain index", "Jain index, with traffic.0.load=0.2"]
+
+
+def test_a_hidden_switch_is_found_by_runs(tmp_path: Path) -> None:
+    """And a list alone takes no other runs than its values."""
+    incast = {
+        "name": "incast",
+        "run": {"duration": "3ms"},
+        "topology": {"kind": "star", "hosts": 3},
+        "traffic": [{"kind": "write", "from": "h0..h1", "to": "h2", "qps": 2}],
+    }
+    path = "host.dcqcn.clamp_tgt_rate"
+    runs = [tailback.run(incast, sets=[f"{path}=true"], seed=seed).summary for seed in range(50, 53)]
+    value = sum(run["goodput"]["whole_run_bps"] for run in runs) / len(runs)
+    asked = {
+        "scenario": incast,
+        "free": {path: {"values": [True, False], "means": "the law of the cut"}},
+        "observations": [
+            {
+                "name": "figure 1",
+                "measure": "goodput.whole_run_bps",
+                "value": value / 1e9,
+                "unit": "Gbit/s",
+                "tolerance": 0.2,
+                "runs": 3,
+            },
+            {"measure": "jain_index:since=start", "at_least": 0.5, "tolerance": 0.05, "held_out": True},
+        ],
+        "seeds": "1..3",
+    }
+    done = fit(asked, out=tmp_path / "x")
+    assert list(done.rounds) == ["round-1"]
+    assert len(done.rounds["round-1"].rows) == 2 * 3
+    (unknown,) = done.found.unknowns
+    assert unknown.verdict == "identified"
+    assert done.set_lines() == [f"--set {path}=true"]
+    lines = done.lines()
+    assert lines[1].startswith(f"{path} (the law of the cut): true. Probability: true ")
+    assert "; observed is at least 0.5: met." in " ".join(lines)
+    data = json.loads((tmp_path / "x" / "fit.json").read_text())
+    assert data["unknowns"][0]["probabilities"]["true"] > 0.9
+    assert data["observations"][1]["bound"] == "at_least"
+    assert set(done.draws.column(path).to_pylist()) <= {"true", "false"}
+    assert done.profiles.column("set").to_pylist() == ["true", "false"]
+    page = done.page()
+    assert "figure 1, goodput" in page
+    assert "The best fit with each" in page

@@ -94,8 +94,15 @@ def one(**fields: Any) -> list[dict[str, Any]]:
         ({"free": {"topology.link.delay": "1us..2GB"}}, "free.topology.link.delay: found 1us and 2GB, "),
         (
             {"free": {"topology.link.delay": "1us"}},
-            'free.topology.link.delay: found "1us", expected LOW..HIGH',
+            'free.topology.link.delay: found "1us", expected LOW..HIGH, LOW..HIGH:log, or values such as ',
         ),
+        (
+            {"free": {"host.dcqcn.clamp_tgt_rate": "true,maybe"}},
+            'free.host.dcqcn.clamp_tgt_rate: found "maybe", expected true or false',
+        ),
+        ({"free": {"host.mtu": [1024]}}, "free.host.mtu: found 1 value, expected two or more, or a range"),
+        ({"free": {"host.mtu": "1KiB,1KiB"}}, "free.host.mtu: found 1KiB again, expected each value once"),
+        ({"free": {"host.mtu": {"values": [], "low": 1}}}, "free.host.mtu: found both values and a range, "),
         (
             {"free": {"topology.link.loss": "0..1:log"}},
             "free.topology.link.loss: found 0, expected more than 0",
@@ -106,6 +113,11 @@ def one(**fields: Any) -> list[dict[str, Any]]:
             {"observations": one(measure="jane_index")},
             "observations.0.measure: found jane_index, expected a ",
         ),
+        (
+            {"observations": one(at_most=1)},
+            "observations.0: found value and at_most, expected one of value, ",
+        ),
+        ({"observations": one(value=None)}, "observations.0: found no value, expected one of value, "),
         ({"observations": one(tolerance=0)}, "observations.0.tolerance: found 0, expected greater than 0"),
         ({"observations": one(unit="Gbit/s")}, 'observations.0.unit: found "Gbit/s", expected one of index '),
         (
@@ -152,7 +164,7 @@ def test_bad_input_is_a_line(
         (["nothing.yaml"], "nothing.yaml: found no such file, expected observations"),
         (["measured.csv", "lab.yaml"], "free: found nothing, expected a value"),
         (["measured.csv", "--free", FREE], "scenario: found nothing, expected a value"),
-        (["measured.csv", "lab.yaml", "--free", "x"], '--free: found "x", expected PATH=LOW..HIGH'),
+        (["measured.csv", "lab.yaml", "--free", "x"], '--free: found "x", expected PATH=LOW..HIGH, or PATH='),
         (
             ["bad.csv", "lab.yaml", "--free", FREE],
             "bad.csv:2: found the column tolerence, expected measure, ",

@@ -23,10 +23,11 @@ from tailback.measures import MEASURES
 from tailback.plan import make_plan
 from tailback.reproduce import Reproduction, planned_runs, reproduce
 from tailback.reproduce.everything import reproduce_all
-from tailback.reproduce.experiments import Check, Claim, Experiment, load_published
+from tailback.reproduce.experiments import Calibrated, Check, Claim, Experiment, load_published
 from tailback.reproduce.one import judge
-from tailback.reproduce.outcome import Row
+from tailback.reproduce.outcome import Measured, Row, Spread
 from tailback.reproduce.runs import engine
+from tailback.reproduce.spread import ends
 from tailback.results import Result
 from tailback.running import RunFailed
 from tailback.scenario import ScenarioError, builtin_names, load
@@ -103,6 +104,61 @@ def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
         run = experiment.runs[item.run]
         for overrides in item.varied.values():
             load(run.scenario, sets=settings({**run.overrides(False), **item.set, **overrides}))
+    for end in ends(Reproduction(name, experiment, quick=False, strict=False)):
+        load(end.key[0], sets=settings(dict(end.key[1])))
+
+
+def value_at(part: Any, path: str) -> Any:
+    for name in path.split("."):
+        part = part[int(name)] if name.isdigit() else getattr(part, name)
+    return part
+
+
+@pytest.mark.parametrize("name", library.published())
+def test_a_calibrated_value_lies_in_its_spread(name: str) -> None:
+    experiment = load_published(name)
+    for one, claim in experiment.carried():
+        for run in one.runs or claim.runs:
+            base = experiment.runs[run]
+            values = [{}, *(one.at(value, run) for value in one.between)]
+            now, low, high = (
+                float(value_at(load(base.scenario, sets=settings({**base.set, **sets})), one.path))
+                for sets in values
+            )
+            assert low <= now <= high, (one.what, run)
+
+
+def spread_of(wanted: dict[str, Any], values: list[float]) -> Row:
+    """A claim's row, with this measured at the fitted value and at both ends."""
+    constant = Calibrated(
+        what="", value="2", why="", fitted_to=["Y"], path="x", between=["1", "3"], range_from="a fit",
+        carried_to=["X"], settled_by="perf",
+    )  # fmt: skip
+    check = Check(measure="naks", why="words", **wanted)
+    claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[check])
+    lossy = made_up(lossless=False)
+    ends = [[Measured(check, value)] for value in values]
+    return judge(claim, {"a": lossy}, False, [Spread(constant, ends)])
+
+
+def test_what_only_the_fitted_value_meets_is_missed() -> None:
+    count = MEASURES["naks"](made_up(lossless=False))
+    edge = spread_of({"equals": count}, [count - 1, count + 1])
+    assert edge.verdict == "missed"
+    assert "knife's edge" in edge.why_missed
+    assert spread_of({"at_most": count}, [count - 1, count + 1]).verdict == "met"
+    both = spread_of({"at_most": 0}, [count - 1, count + 1])
+    assert both.verdict == "missed"
+    assert "edge" not in both.why_missed
+
+
+def test_a_prediction_has_an_interval() -> None:
+    count = MEASURES["naks"](made_up(lossless=False))
+    row = spread_of({"at_least": 1}, [count - 1, count + 2])
+    assert row.interval(0) == f"{count - 1:g} to {count + 2:g}"
+    assert row.spread[0].in_words == "with x 1 to 3: met at both"
+    assert row.spread[0].as_json()["checks"] == [[count - 1], [count + 2]]
+    assert spread_of({"at_least": 1}, [count, count]).interval(0) == ""
 
 
 @pytest.mark.parametrize("name", library.published())
@@ -231,10 +287,13 @@ def test_bounds(bound: dict[str, Any], value: float, holds: bool | None) -> None
 
 def test_a_miss_says_why_and_a_met_claim_does_not() -> None:
     wanted = Check(measure="naks", at_most=0, why="none")
-    claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[wanted], if_missed="because")
+    why = {"if_missed": "because", "settled_by": "a capture"}
+    claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[wanted], **why)
     lossless, lossy = (made_up(lossless=flag) for flag in (True, False))
     assert judge(claim, {"a": lossless}, quick=False).why_missed == ""
     assert judge(claim, {"a": lossy}, quick=False).why_missed == "because"
+    assert judge(claim, {"a": lossy}, quick=False).settled_by == "a capture"
+    assert judge(claim, {"a": lossless}, quick=False).settled_by == ""
     assert judge(claim, {"a": lossy}, quick=True).why_missed == "", "the reason is about full runs"
 
 

@@ -27,7 +27,7 @@ import explain_published
 import explain_runs
 import explain_work
 import explain_world
-from explain_truth import Stage, Truth, answer, find, named, record
+from explain_truth import Key, Truth, answer, find, named, record
 from tailback.explain import explain, page_of, trials
 from tailback.results import Result
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
     words: str
     truth: Truth
-    said: Stage
+    said: Key
 
 
 def drawn(job: tuple[int, int], tried: bool) -> Row:
@@ -58,7 +58,7 @@ class WorldRow(NamedTuple):
     family: str
     words: str
     gains: dict[tuple[str, str], float]
-    said: Stage
+    said: Key
     gives: float | None
     sure: str
     right: bool
@@ -107,7 +107,7 @@ HOST_PATH = ("pcie", "credits", "memory", "gpu")
 """
 
 
-def merged(stage: Stage) -> Stage:
+def merged(stage: Key) -> Key:
     """The same with a receiver's PCIe, credits, memory and GPU as one stage."""
     return ("host path", stage[1]) if stage[0] in HOST_PATH else stage
 

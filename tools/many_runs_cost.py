@@ -5,7 +5,7 @@
 
 `measure` has a sweep whose workers answer at once, so that nothing but its own work is left, and tasks on Ray
 that do nothing. `cluster` simulates the loop of `tailback.sweeps.runs` with what was measured, at sizes that
-nobody here has. docs/sweeps.md holds the figures of the last run of both.
+nobody here has. docs/cluster.md holds the figures of the last run of both.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ PICTURE = Path(__file__).parent.parent / "docs" / "img" / "cluster-cost.svg"
 MEASURES = ["Throughput", "jain_index:since=start", "Fullest queue, mean"]
 AHEAD = 4
 """As `tailback.sweeps.runs` has it."""
+ROW_BYTES = 206
+"""Of the journal, as `measure` gave it for three measures."""
 
 
 class Costs(NamedTuple):
-    """In seconds, as `measure` gave them on two cores of a virtual machine (AMD EPYC, 2026)."""
+    """In seconds, as `measure` gave them on two cores of a virtual machine (AMD EPYC, 2026). That Ray takes
+    no more of the head with a thousand workers than with two is an assumption.
+    """
 
     point: float = 1.1e-3
     """The head: a point that is looked at for the first time, a seed of each before the next."""
@@ -56,7 +60,9 @@ NOTHING = Costs(0, 0, 0, 0, 0)
 
 
 class Study(NamedTuple):
-    """So many runs, `seeds` at each point, of a mean length; their lengths are lognormal."""
+    """So many runs, `seeds` at each point, of a mean length; their lengths are lognormal (an assumption,
+    as is the spread).
+    """
 
     runs: int
     seeds: int
@@ -275,7 +281,7 @@ def _sync(rows: int) -> float:
     with tempfile.NamedTemporaryFile(dir=".") as file:
         for _ in range(101):
             begin = time.perf_counter()
-            file.write(b"x" * 450 * rows)
+            file.write(b"x" * ROW_BYTES * rows)
             file.flush()
             os.fsync(file.fileno())
             times.append(time.perf_counter() - begin)

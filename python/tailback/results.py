@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from tailback import run_folder, text
-from tailback.explain import Page, explain, page_of
+from tailback.explain import Page, page_of
 from tailback.files.out_folder import OutFolder
 from tailback.findings import findings
 from tailback.findings.table import closing_table
@@ -41,12 +41,7 @@ class Result(Recorded):
         """
         from tailback.explain import trials  # it loads the engine
 
-        why = trials.why_not(self)
-        if tries and why is not None:
-            raise ValueError(why)
-        if why is not None or not (trials.is_short(self) if tries is None else tries):
-            return page_of(self)
-        return page_of(self, trials.tried(self, explain(self)))
+        return page_of(self, trials.answer(self, tries))
 
     def __repr__(self) -> str:
         """In a line: what ran, for how long, and the first finding."""

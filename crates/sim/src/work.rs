@@ -96,12 +96,10 @@ pub struct JobRecord {
     pub iterations_ps: Vec<u64>,
     /// When each rank had done all it had to, ps; none: it has not.
     pub finished_ps: Vec<Option<u64>>,
-    /// How long each rank computed, ps.
-    pub computed_ps: Vec<u64>,
     /// Its collectives and graphs in the order in which they ended, at most [`MOST_RECORDED`].
     pub parts: Vec<PartRecord>,
-    /// How many there were.
-    pub parts_ended: u64,
+    /// By step: how many of its collectives and graphs ended.
+    pub parts_ended: Vec<u64>,
 }
 
 /// Most collectives of a job whose details are kept.
@@ -114,10 +112,8 @@ pub struct PartRecord {
     pub iteration: u32,
     /// Which step, from 0.
     pub step: u32,
-    /// When its first rank, and its last, took part.
+    /// When its first rank took part.
     pub begin_ps: u64,
-    /// See `begin_ps`.
-    pub last_begin_ps: u64,
     /// When its last rank was done.
     pub end_ps: u64,
     /// The rank that was done last.

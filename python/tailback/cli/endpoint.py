@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tailback import live as lives
 from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
@@ -17,12 +16,9 @@ from tailback.cli.common import (
     Seed,
     Sets,
     bad_input,
-    result_folder,
 )
-from tailback.cli.live import Captured
+from tailback.cli.live import Captured, carried_out
 from tailback.cli.outcome import conclude
-from tailback.cli.progress import of_clock, progress_bar
-from tailback.cli.status import FAULT
 from tailback.scenario import Problem, Scenario, ScenarioError, load
 
 app = command_app()
@@ -52,16 +48,10 @@ def endpoint(
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed)
         placed = _placed(scenario, interfaces)
-        with result_folder(out, f"{scenario.name}-endpoint") as folder, progress_bar(quiet) as bar:
-            steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
-            try:
-                result = lives.run(
-                    scenario, folder, interfaces=placed, progress=steps, capture=capture, report=not no_report
-                )
-            except lives.InterfaceGone as gone:
-                typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
-                raise typer.Exit(FAULT) from None
-    raise typer.Exit(conclude(result, folder.given, quiet, as_json))
+        result, folder = carried_out(
+            scenario, "endpoint", out, quiet, interfaces=placed, capture=capture, report=not no_report
+        )
+    raise typer.Exit(conclude(result, folder, quiet, as_json))
 
 
 def _placed(scenario: Scenario, given: list[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ import typer
 from tailback import explain as explaining
 from tailback.cli.command import command_app
 from tailback.cli.common import PIPED_WIDTH, bad_input
+from tailback.cli.progress import of_runs, progress_bar
 from tailback.run_folder import read_run, reading
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def explain(
     with bad_input():
         result = read_run(folder)
         with reading(folder):
-            verdict = _tried(result, explaining.explain(result), tries)
+            verdict = _verdict(result, tries)
             page = explaining.page_of(result, verdict)
             if as_json:
                 words = json.dumps(explaining.as_data(page, verdict), indent=2, ensure_ascii=False) + "\n"
@@ -52,28 +53,22 @@ def explain(
     typer.echo(words, nl=False)
 
 
-def _tried(result: Recorded, verdict: explaining.Verdict, tries: bool | None) -> explaining.Verdict:
-    """The verdict, tried if it can be and was asked for, or is done in seconds."""
-    if tries is False:
-        return verdict
+def _verdict(result: Recorded, tries: bool | None) -> explaining.Verdict:
+    """The answer; where trials would take long, with what they would cost."""
     from tailback.explain import trials  # the engine takes a while to load
 
-    why = trials.why_not(result)
-    if why is not None:
-        if tries:
-            raise typer.BadParameter(why, param_hint="--try")
-        return verdict
-    if not tries and not trials.is_short(result):
+    if tries is None and trials.why_not(result) is None and not trials.is_short(result):
         seconds = trials.TRIALS * result.cpu_s
         typer.echo(
             f"tailback: estimated from counters; --try runs it about {trials.TRIALS} times more, "
             f"{seconds:.0f} CPU-seconds, and measures",
             err=True,
         )
-        return verdict
-    return trials.tried(result, verdict, _said if sys.stderr.isatty() else None)
-
-
-def _said(done: int, of: int) -> None:
-    sys.stderr.write(f"\rtrying {done} of {of}" if done < of else "\r" + " " * 20 + "\r")
-    sys.stderr.flush()
+    try:
+        with progress_bar(quiet=False) as bar:
+            share = of_runs(bar) if bar else None
+            return trials.answer(
+                result, tries, (lambda done, of: share("trials", done / of)) if share else None
+            )
+    except trials.CannotTry as error:
+        raise typer.BadParameter(str(error), param_hint="--try") from None

@@ -48,8 +48,8 @@ def fit_(
         typer.Option(
             "--free",
             metavar="PATH=LOW..HIGH",
-            help="A setting that is not known, and between what it is; LOW..HIGH:log for its logarithm. "
-            "Again for more.",
+            help="A setting that is not known, and between what it is; LOW..HIGH:log for its logarithm; or "
+            "its values, as in PATH=true,false. Again for more.",
         ),
     ] = None,
     sets: Sets = None,
@@ -58,7 +58,9 @@ def fit_(
     ] = None,
     points: Annotated[
         int | None,
-        typer.Option("--points", metavar="N", help="Of the first round; default: ten for each unknown."),
+        typer.Option(
+            "--points", metavar="N", help="Of the first round; default: ten for each unknown range."
+        ),
     ] = None,
     refine: Annotated[
         int | None,
@@ -97,7 +99,7 @@ def fit_(
         given = {"scenario": scenario, "seeds": seeds, "points": points, "refine": refine}
         fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if free:
-            fields["free"] = _by_path("--free", free, "PATH=LOW..HIGH")
+            fields["free"] = _by_path("--free", free, "PATH=LOW..HIGH, or PATH=VALUE,VALUE")
         if sets:
             fields["set"] = _by_path("--set", sets, "PATH=VALUE")
         with growing(quiet or as_json) as progress:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +23,11 @@ from tailback.cli.common import (
 from tailback.cli.outcome import conclude
 from tailback.cli.progress import of_clock, progress_bar
 from tailback.cli.status import FAULT
-from tailback.scenario import load
+from tailback.scenario import Scenario, load
 from tailback.units import RATE, UnitError
+
+if TYPE_CHECKING:
+    from tailback.results import Result
 
 app = command_app()
 Captured = Annotated[
@@ -61,13 +65,20 @@ def live(
             slowdown = lives.slowdown_for(scenario, RATE.parse(rate))
         except UnitError as error:
             raise typer.BadParameter(f"--rate: {error}") from None
-        with result_folder(out, f"{scenario.name}-live") as folder, progress_bar(quiet) as bar:
-            steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
-            try:
-                result = lives.run(
-                    scenario, folder, slowdown=slowdown, progress=steps, capture=capture, report=not no_report
-                )
-            except lives.InterfaceGone as gone:
-                typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
-                raise typer.Exit(FAULT) from None
-    raise typer.Exit(conclude(result, folder.given, quiet, as_json))
+        result, folder = carried_out(
+            scenario, "live", out, quiet, slowdown=slowdown, capture=capture, report=not no_report
+        )
+    raise typer.Exit(conclude(result, folder, quiet, as_json))
+
+
+def carried_out(
+    scenario: Scenario, command: str, out: Path | None, quiet: bool, **how: Any
+) -> tuple[Result, Path]:
+    """A run with real packets, with a bar, and where its folder is; `how`: see `tailback.live.run`."""
+    with result_folder(out, f"{scenario.name}-{command}") as folder, progress_bar(quiet) as bar:
+        steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
+        try:
+            return lives.run(scenario, folder, progress=steps, **how), folder.given
+        except lives.InterfaceGone as gone:
+            typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
+            raise typer.Exit(FAULT) from None

@@ -12,19 +12,21 @@ from functools import partial
 from typing import Any
 
 Plan = dict[str, Any]
-Stage = tuple[str, str]
+Key = tuple[str, str]
 """Kind and place: `("link", "h0-sw0")`, `("memory", "h1")`."""
 Doubling = Callable[[Plan], Plan]
+PRIORITIES = 8
+"""IEEE 802.1Q: what a port may have headroom for."""
 ROOM = 64
 """How much larger buffers, and headroom, of a fabric are that loses nothing."""
 
 
-def doublings(plan: Plan) -> dict[Stage, Doubling]:
+def doublings(plan: Plan) -> dict[Key, Doubling]:
     """Each stage of this run that can be doubled, with what doubles it in a plan."""
     senders, receivers = _ends(plan)
     used = senders | receivers
     hosts = {host["name"] for host in plan["hosts"]}
-    found: dict[Stage, Doubling] = {}
+    found: dict[Key, Doubling] = {}
     for number, link in enumerate(plan["links"]):
         names = {link["a"], link["b"]}
         if names & used or not names & hosts:
@@ -156,7 +158,7 @@ def doubled_link(plan: Plan, number: int) -> Plan:
     wire["headroom_bytes"] *= 2
     for model in edited["switch_models"]:
         # The pool stays as it is: the buffer grows by the headroom.
-        model["buffer"] += 8 * wire["headroom_bytes"]
+        model["buffer"] += PRIORITIES * wire["headroom_bytes"]
     for end in (wire["a"], wire["b"]):
         if end not in {host["name"] for host in edited["hosts"]}:
             continue

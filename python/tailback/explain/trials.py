@@ -19,12 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from tailback._engine import Simulation
-from tailback.explain import faults
-from tailback.explain.doubled import Doubling, Plan, Stage, doublings, links, lossless, together
-from tailback.explain.groups import Groups
+from tailback.explain import explain, faults
+from tailback.explain.doubled import Doubling, Key, Plan, doublings, links, lossless, together
 from tailback.explain.sender import Senders
-from tailback.explain.stages import Stage as Observation
-from tailback.explain.stages import Stages
+from tailback.explain.stages import Stage, Stages
 from tailback.explain.verdict import (
     ALONE,
     ALONE_ENOUGH,
@@ -39,6 +37,7 @@ from tailback.explain.verdict import (
 from tailback.plan import plan_json
 from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
+from tailback.text import natural
 
 SHORT_HOPS = 200_000_000
 """Packet-hops of all trials together that are tried unasked: some ten seconds on two cores."""
@@ -61,6 +60,10 @@ EVENTS = 200_000
 """Between two looks at whether to stop."""
 
 
+class CannotTry(ValueError):  # noqa: N818  it is what happened
+    """The run cannot be simulated again with something doubled; the message says why."""
+
+
 @dataclass(frozen=True)
 class Delivered:
     """Payload that all receivers had over time."""
@@ -74,6 +77,10 @@ class Delivered:
         edges = np.concatenate([bins.start_s[:1], bins.start_s + bins.width_s])
         taken = np.cumsum(bins.total("goodput_rx_bps") * bins.width_s / 8)
         return cls(edges, np.concatenate([[0.0], taken]))
+
+    def same(self, other: Delivered) -> bool:
+        """Whether the other run delivered the same at the same times."""
+        return np.array_equal(self.edges_s, other.edges_s) and np.array_equal(self.bytes, other.bytes)
 
     def time(self, size: float) -> float:
         """Until so much was delivered, in seconds; as long again as it takes where it was not."""
@@ -106,6 +113,8 @@ class _Choice:
 def why_not(result: Recorded) -> str | None:
     """Why the run cannot be simulated again with something doubled; None if it can."""
     plan = result.plan
+    if result.meta.get("live") is not None:
+        return "its packets were real: no run of the model is the same run"
     if plan.get("veth") is not None:
         return "a run of two namespaces is not tried"
     if not isinstance(plan.get("nics"), list) or "writers" not in plan:
@@ -123,6 +132,32 @@ def is_short(result: Recorded) -> bool:
     return TRIALS * int(result.meta["packet_hops"]) <= SHORT_HOPS
 
 
+def answer(
+    result: Recorded, tries: bool | None = None, progress: Callable[[int, int], None] | None = None
+) -> Verdict:
+    """What counters say, tried if it can be and is wanted: the answer that a user is given.
+
+    Args:
+        result: Any run.
+        tries: Whether to try; None: if that takes seconds.
+        progress: See `tried`.
+
+    Raises:
+        CannotTry: it is to be tried and cannot be.
+    """
+    verdict = explain(result)
+    if tries is False or (tries is None and not is_short(result)):
+        return verdict
+    try:
+        if (why := why_not(result)) is not None:
+            raise CannotTry(why)
+        return tried(result, verdict, progress)
+    except CannotTry:
+        if tries:
+            raise
+        return verdict
+
+
 def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], None] | None = None) -> Verdict:
     """The same with all gains measured, and the best of them first.
 
@@ -130,6 +165,9 @@ def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], Non
         result: A run for which `why_not` has nothing to say.
         verdict: What its counters say.
         progress: Called with how many trials are done, and of how many.
+
+    Raises:
+        CannotTry: simulated again, with nothing doubled, it is another run.
     """
     if verdict.key[0] == DEADLOCK or verdict.none == NOTHING:
         return verdict
@@ -137,8 +175,10 @@ def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], Non
     observed = _observed(verdict)
     choices = _choices(plan, verdict, observed)
     base = Delivered.of(result.bins)
-    gains = _run(base, plan, [one.double for one in choices], progress)
-    found = [(choice, gain) for choice, gain in zip(choices, gains, strict=True) if gain is not None]
+    again, *runs = _run(plan, [dict, *(one.double for one in choices)], progress)
+    if again is None or not base.same(again):
+        raise CannotTry("simulated again it is another run: it is of another version of Tailback")
+    found = [(choice, base.gain(run)) for choice, run in zip(choices, runs, strict=True) if run is not None]
     if not found:
         return verdict
     candidates = [_candidate(choice, gain, verdict, observed) for choice, gain in found]
@@ -157,7 +197,8 @@ def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], Non
     choice = next(one for one, _ in found if (one.kind, one.group) == (first.stage.kind, first.group))
     alone = _alone(base, plan, choice, first, verdict, observed)
     rest = [one for one in candidates if one is not first]
-    return Verdict(verdict.seen, [alone or first, *rest], tried=candidates)
+    every = candidates if alone is None else sorted([alone, *candidates], key=worth, reverse=True)
+    return Verdict(verdict.seen, [alone or first, *rest], tried=every)
 
 
 def worth(one: Candidate) -> float:
@@ -183,7 +224,7 @@ def _alone(
     choice: _Choice,
     first: Candidate,
     verdict: Verdict,
-    observed: Mapping[Stage, list[Observation]],
+    observed: Mapping[Key, list[Stage]],
 ) -> Candidate | None:
     """The one of a group that gives about as much as all of it; None if several hold traffic."""
     stages = [one for one in observed.get((choice.kind, choice.group), []) if one.where in choice.singles]
@@ -192,11 +233,11 @@ def _alone(
     stages = stages[:SINGLES]
     if len(choice.singles) == 1 and stages:
         return Candidate(stages[0], first.gain)
-    gains = _run(base, plan, [choice.singles[one.where] for one in stages])
+    runs = _run(plan, [choice.singles[one.where] for one in stages])
     alone = [
-        Candidate(stage, gain, first.gain)
-        for stage, gain in zip(stages, gains, strict=True)
-        if gain is not None
+        Candidate(stage, base.gain(run), first.gain)
+        for stage, run in zip(stages, runs, strict=True)
+        if run is not None
     ]
     enough = [one for one in alone if worth(one) >= ALONE_ENOUGH * worth(first)]
     # The counters' own choice stands first, if it is enough.
@@ -204,7 +245,7 @@ def _alone(
 
 
 def _each_alone(
-    base: Delivered, plan: Plan, choices: list[_Choice], observed: Mapping[Stage, list[Observation]]
+    base: Delivered, plan: Plan, choices: list[_Choice], observed: Mapping[Key, list[Stage]]
 ) -> list[Candidate]:
     """Every stage of groups of several, tried alone."""
     stages = [
@@ -213,30 +254,29 @@ def _each_alone(
         for stage in observed.get((choice.kind, choice.group), [])
         if stage.where in choice.singles and len(choice.singles) > 1
     ]
-    gains = _run(base, plan, [double for _, double in stages])
+    runs = _run(plan, [double for _, double in stages])
     return [
-        Candidate(stage, gain) for (stage, _), gain in zip(stages, gains, strict=True) if gain is not None
+        Candidate(stage, base.gain(run))
+        for (stage, _), run in zip(stages, runs, strict=True)
+        if run is not None
     ]
 
 
 def _run(
-    base: Delivered,
-    plan: Plan,
-    doubles: Iterable[Doubling],
-    progress: Callable[[int, int], None] | None = None,
-) -> list[float | None]:
-    """What each gives; None for one that the engine does not take."""
+    plan: Plan, doubles: Iterable[Doubling], progress: Callable[[int, int], None] | None = None
+) -> list[Delivered | None]:
+    """What each delivers; None for one that the engine does not take."""
     doubles = list(doubles)
     stop, done = threading.Event(), 0
-    gains: list[float | None] = []
+    runs: list[Delivered | None] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             try:
-                found = pool.map(partial(_gain, base, plan, stop), doubles)
+                found = pool.map(partial(_delivered, plan, stop), doubles)
             except RuntimeError as error:  # a thread cannot be started
                 raise MemoryError from error
-            for gain in found:
-                gains.append(gain)
+            for run in found:
+                runs.append(run)
                 done += 1
                 if progress is not None:
                     progress(done, len(doubles))
@@ -244,10 +284,10 @@ def _run(
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    return gains
+    return runs
 
 
-def _gain(base: Delivered, plan: Plan, stop: threading.Event, double: Doubling) -> float | None:
+def _delivered(plan: Plan, stop: threading.Event, double: Doubling) -> Delivered | None:
     try:
         simulation = Simulation(plan_json(double(plan)))
         while not stop.is_set() and not simulation.advance(EVENTS).done:
@@ -257,16 +297,14 @@ def _gain(base: Delivered, plan: Plan, stop: threading.Event, double: Doubling) 
     recording = simulation.finish()
     meta = json.loads(recording.meta_json)
     bin_ps, end_ps = max(1, int(meta["bin_ps"])), int(meta["end_ps"])
-    bins = Bins(pa.table(recording.series), pa.table(recording.entities), bin_ps, end_ps)
-    return base.gain(Delivered.of(bins))
+    return Delivered.of(Bins(pa.table(recording.series), pa.table(recording.entities), bin_ps, end_ps))
 
 
-def _observed(verdict: Verdict) -> dict[Stage, list[Observation]]:
+def _observed(verdict: Verdict) -> dict[Key, list[Stage]]:
     """By kind and group, the stages that traffic passes, the fullest first."""
     stages = Stages(verdict.seen)
     senders = Senders(stages)
-    groups = Groups(verdict.seen)
-    found: dict[Stage, dict[str, Observation]] = {}
+    found: dict[Key, dict[str, Stage]] = {}
     for pair in verdict.seen.pairs:
         for ports, _ in verdict.seen.paths(pair):
             path = on_path(stages, senders, pair, ports)
@@ -274,13 +312,16 @@ def _observed(verdict: Verdict) -> dict[Stage, list[Observation]]:
             if pair.ways:
                 own.append(senders.limiter(pair, stages.port(pair.ways[0][0])))
             for stage in [*path, *(one for one in own if one is not None)]:
-                known = found.setdefault((stage.kind, groups.name(stage)), {})
+                known = found.setdefault((stage.kind, verdict.groups.name(stage)), {})
                 if stage.where not in known or known[stage.where].use < stage.use:
                     known[stage.where] = stage
-    return {key: sorted(known.values(), key=lambda one: -one.use) for key, known in found.items()}
+    return {
+        key: sorted(known.values(), key=lambda one: (-one.use, natural(one.where)))
+        for key, known in found.items()
+    }
 
 
-def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Stage, list[Observation]]) -> list[_Choice]:
+def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Key, list[Stage]]) -> list[_Choice]:
     """All that is tried: tiers of links, each part of hosts and bridges, failures and losses taken away."""
     groups = verdict.groups
     tiers: dict[str, list[int]] = {}
@@ -301,7 +342,7 @@ def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Stage, list[Observa
         if kind != "link":
             parts.setdefault(kind, {})[where] = double
     for kind, singles in parts.items():
-        group = groups.name(Observation(kind, "", 0.0, False))
+        group = groups.name(Stage(kind, "", 0.0, False))
         found.append(_Choice(kind, group, partial(together, doubles=list(singles.values())), singles))
     if plan["link_events"]:
         found.append(_Choice(FAILED, "all", lambda one: {**one, "link_events": []}))
@@ -313,7 +354,7 @@ def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Stage, list[Observa
 
 
 def _candidate(
-    choice: _Choice, gain: float, verdict: Verdict, observed: Mapping[Stage, list[Observation]]
+    choice: _Choice, gain: float, verdict: Verdict, observed: Mapping[Key, list[Stage]]
 ) -> Candidate:
     stages = observed.get((choice.kind, choice.group), [])
     where = next(iter(choice.singles), "")
@@ -322,6 +363,6 @@ def _candidate(
     if choice.kind == "loss":
         most = max(verdict.seen.through, key=lambda port: verdict.seen.port_total(port, "dropped"))
         where = ":".join(most)
-    stage = stages[0] if stages else Observation(choice.kind, where, 0.0, False)
+    stage = stages[0] if stages else Stage(choice.kind, where, 0.0, False)
     members = [Candidate(one) for one in stages]
     return Candidate(stage, gain, group=choice.group, members=members)

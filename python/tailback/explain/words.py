@@ -21,9 +21,9 @@ what comes faster.
 EQUAL = 0.8
 """A second trial that gave more than this part of the first's gave as much."""
 MOST_TRIED = 10
+"""Trials that a page lists."""
 CLOSE = 0.5
 """A second candidate whose gain is more than this part of the first's is close."""
-
 MORE = 1.1
 """How much more than a stage alone its whole group must be worth to be spoken of."""
 
@@ -263,6 +263,10 @@ _ENDS = {
 }
 
 
+_TWICE = {"window": "deep", "ring": "long", "credits": "many", "reads": "many"}
+"""What is doubled of a stage that has no speed."""
+
+
 def _doubled(one: Candidate) -> str:
     """What was doubled, or taken away, as the subject of a sentence."""
     if one.stage.kind in _ENDS:
@@ -281,7 +285,7 @@ def _named(verdict: Verdict, one: Candidate) -> str:
     if one.stage.kind in _ENDS:
         return _ENDS[one.stage.kind].lower()
     name = _called(verdict, one, kind_of(verdict, one).name)
-    return f"{name}, twice as {'deep' if one.stage.kind in ('window', 'ring') else 'fast'}"
+    return f"{name}, twice as {_TWICE.get(one.stage.kind, 'fast')}"
 
 
 def _sure_of_trials(verdict: Verdict) -> str:

@@ -56,16 +56,21 @@ def _collective(one: dict[str, Any]) -> Finding:
     words = (
         f"{one['kind']} of {text.size(one['size_bytes'])} between {text.plural(one['ranks'], 'rank')} of "
         f"{one['job']}, {one['algorithm']}{spread}. Algorithm bandwidth {text.rate(one['algorithm_bps'])}, "
-        f"bus bandwidth {text.rate(one['bus_bps'])}. The last rank, mostly that of {one['slowest']}, waited "
-        f"for: {', '.join(named)}."
+        f"bus bandwidth {text.rate(one['bus_bps'])}. The last rank{_whose(one)} waited for: "
+        f"{', '.join(named)}."
     )
     worst = one["worst"]
     if worst is not None and worst["congestion_s"] >= WORTH_NAMING * one["mean_s"]:
         words += (
-            f" Most of it, {text.duration(worst['congestion_s'])}, for one message from {worst['src']} to "
-            f"{worst['dst']} at {text.duration(worst['start_s'])}"
+            f" The message that congestion held up longest, {text.duration(worst['congestion_s'])}, went "
+            f"from {worst['src']} to {worst['dst']} at {text.duration(worst['start_s'])}"
         )
         if worst["resent_packets"]:
             words += f", {text.plural(worst['resent_packets'], 'packet')} of whose queue pair went again"
         words += f"; {worst['waited_at']} held most on its way." if worst["waited_at"] else "."
     return Finding("Collective", text.duration(one["mean_s"]), words)
+
+
+def _whose(one: dict[str, Any]) -> str:
+    """Of which host the last rank is, where it is mostly the same."""
+    return f", mostly that of {one['slowest']}," if one["slowest_share"] > 0.5 else ""

@@ -8,22 +8,25 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tailback import text
+from tailback.fitting.axes import Axes
+from tailback.fitting.priors import Prior
 from tailback.fitting.units import UNITS
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.scenario.document import Document, from_python
 from tailback.scenario.errors import dotted
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked, content_of
-from tailback.sweeps.points import Point, Range, as_text, vary_of
+from tailback.sweeps.design import Value
+from tailback.sweeps.points import Point, as_text
 from tailback.sweeps.shown import DEFAULT, Shown, shown_of
-from tailback.units import DURATION, RATE, SIZE
+from tailback.sweeps.swept import words_of
 
-Value = str | int | float | bool | None | list[Any] | dict[str, Any]
+Bound = Literal["value", "at_most", "at_least"]
+_Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 POINTS_PER_UNKNOWN = 10
 """Of the design of runs (Loeppky, Sacks, Welch: Choosing the Sample Size of a Computer Experiment,
@@ -31,67 +34,23 @@ Technometrics 51, 2009).
 """
 _MOST_UNKNOWNS = 8
 """An emulator over more would need more runs than ten for each."""
+_LONG = 40
+"""A value of more characters, such as a whole list of traffic, is cut off in labels."""
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Free(_Part):
-    """A setting that is not known, and its prior: evenly from `low` to `high`, or so in its logarithm."""
-
-    low: str | int | float
-    high: str | int | float
-    scale: Literal["linear", "log"] = "linear"
-    means: str = ""
-    """What it is in the lab."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_words(cls, given: Any) -> Any:
-        """`1us..20us:log`, as after --free."""
-        if not isinstance(given, str):
-            return given
-        read = vary_of(given)
-        if not isinstance(read, dict) or read.pop("steps") is not None:
-            raise ValueError(f'found "{given[:60]}", expected LOW..HIGH, or LOW..HIGH:log')
-        return read
-
-    @cached_property
-    def range(self) -> Range:
-        """Its values by their share of the way."""
-        return Range(low=self.low, high=self.high, scale=self.scale)
-
-    def value(self, share: float) -> float:
-        """The value at a share of the way, in seconds, bytes, bit/s, Hz or as a number."""
-        return self._base(share) * (1e-12 if self.range.kind is DURATION else 1.0)
-
-    def words(self, share: float) -> str:
-        """The same for a person."""
-        kind, value = self.range.kind, self.value(share)
-        if kind is DURATION:
-            return text.duration(value)
-        if kind is SIZE:
-            return text.size(value)
-        if kind is RATE:
-            return text.rate(value)
-        whole = kind is not None or (isinstance(self.low, int) and isinstance(self.high, int))
-        return self.setting(share) if whole else text.significant(value)
-
-    def setting(self, share: float) -> str:
-        """The same as after --set, to four digits: what differs by less is the same run."""
-        return self.range.text(float(f"{self._base(share):.4g}"))
-
-    def _base(self, share: float) -> float:
-        low, high = self.range.ends()
-        return low * (high / low) ** share if self.scale == "log" else low + share * (high - low)
-
-
 class Observation(_Part):
-    """A figure of the lab."""
+    """A figure of the lab, or a limit that its figure keeps to."""
 
     measure: str | dict[str, Any]
-    value: float = Field(allow_inf_nan=False)
+    name: str = ""
+    """What the lab calls it, such as the number of a figure; stands in place of the settings."""
+    value: _Figure | None = None
+    at_most: _Figure | None = None
+    at_least: _Figure | None = None
     unit: str = ""
     tolerance: float = Field(gt=0, allow_inf_nan=False)
     """A standard deviation, in the same unit."""
@@ -101,6 +60,27 @@ class Observation(_Part):
     """Of the lab that the value is the mean of."""
     held_out: bool = False
     """Not fitted: predicted."""
+
+    @model_validator(mode="after")
+    def _one_figure(self) -> Observation:
+        if len(self._figures) != 1:
+            given = " and ".join(self._figures) or "no value"
+            raise ValueError(f"found {given}, expected one of value, at_most and at_least")
+        return self
+
+    @property
+    def figure(self) -> tuple[Bound, float]:
+        """What it is, and the number."""
+        return next(iter(self._figures.items()))
+
+    @property
+    def _figures(self) -> dict[Bound, float]:
+        given: dict[Bound, float | None] = {
+            "value": self.value,
+            "at_most": self.at_most,
+            "at_least": self.at_least,
+        }
+        return {bound: number for bound, number in given.items() if number is not None}
 
 
 class Output(NamedTuple):
@@ -118,6 +98,30 @@ class Observed(NamedTuple):
     tolerance: float
     runs: int
     held_out: bool
+    bound: Bound = "value"
+
+    def off(self, value: float) -> float:
+        """By how many tolerances a value is away; 0 within a limit."""
+        away = (value - self.value) / self.tolerance
+        if self.bound == "value":
+            return away
+        return max(0.0, away) if self.bound == "at_most" else min(0.0, away)
+
+    def within(self, low: float, high: float) -> bool:
+        """Whether it can be what is between two values."""
+        above, below = low <= self.value, self.value <= high
+        return {"value": above and below, "at_most": above, "at_least": below}[self.bound]
+
+    @property
+    def in_words(self) -> str:
+        """'92.4 Gbit/s', or 'at most 0.35 %'."""
+        words = words_of(self.output.shown, self.value)
+        return words if self.bound == "value" else f"{self.bound.replace('_', ' ')} {words}"
+
+    @property
+    def with_tolerance(self) -> str:
+        """'92.4 Gbit/s ± 1 Gbit/s'."""
+        return f"{self.in_words} ± {words_of(self.output.shown, self.tolerance)}"
 
 
 class Fit(_Part):
@@ -128,13 +132,13 @@ class Fit(_Part):
     about: str = ""
     set: dict[str, Value] = Field(default_factory=dict)
     """Settings of all runs."""
-    free: dict[str, Free] = Field(min_length=1, max_length=_MOST_UNKNOWNS)
+    free: dict[str, Prior] = Field(min_length=1, max_length=_MOST_UNKNOWNS)
     observations: list[Observation] = Field(min_length=1)
     candidates: list[str | dict[str, Any]] = Field(default_factory=list)
     """Measures that might be taken next; without, the main figures."""
     seeds: str | int | list[int] = "1..3"
     points: int | None = Field(default=None, ge=4, le=2000)
-    """Of the first round; ten for each unknown without it."""
+    """Of the first round; without it ten for each range, and for each value of a list but one."""
     refine: int | None = Field(default=None, ge=0, le=2000)
     """Of the second round, which are drawn where the first has the posterior; half as many without it."""
 
@@ -144,6 +148,11 @@ class Fit(_Part):
         name = self.scenario.get("name") if isinstance(self.scenario, dict) else Path(self.scenario).stem
         return f"{name or 'fit'}-fit"
 
+    @cached_property
+    def axes(self) -> Axes:
+        """The unknowns as numbers."""
+        return Axes(tuple(free.count for free in self.free.values()))
+
     def seeds_in_order(self) -> list[int]:
         """The seeds, each once. ScenarioError when they are none."""
         given = self.seeds if not isinstance(self.seeds, list) else ",".join(map(str, self.seeds))
@@ -152,7 +161,7 @@ class Fit(_Part):
     @property
     def first(self) -> int:
         """Points of the first round."""
-        return self.points or POINTS_PER_UNKNOWN * len(self.free)
+        return self.points or POINTS_PER_UNKNOWN * self.axes.degrees()
 
     @property
     def second(self) -> int:
@@ -186,8 +195,9 @@ class Fit(_Part):
                 units = ", ".join(name for name in factors if name)
                 text = f"found {what}, expected one of {units} for {shown.label.lower()}"
                 raise ScenarioError([Problem("", (*place, "unit"), text)])
-            factor = factors[one.unit]
-            found.append(Observed(output, one.value * factor, one.tolerance * factor, one.runs, one.held_out))
+            factor, (bound, number) = factors[one.unit], one.figure
+            tolerance = one.tolerance * factor
+            found.append(Observed(output, number * factor, tolerance, one.runs, one.held_out, bound))
         return found
 
     @cached_property
@@ -198,10 +208,19 @@ class Fit(_Part):
         return list(dict.fromkeys([*(one.output.shown for one in self.observed), *given]))
 
     def labelled(self, output: Output) -> str:
-        """'Total goodput, with traffic.0.qps=8'."""
-        condition = self.conditions[output.condition]
-        words = ", ".join(f"{path}={value}" for path, value in condition.items())
-        return f"{output.shown.label}, with {words}" if words else output.shown.label
+        """'C2, total goodput', or 'Total goodput, with traffic.0.qps=8'."""
+        label = output.shown.label
+        pairs = zip(self.observations, self.observed, strict=True)
+        name = next((given.name for given, one in pairs if one.output == output), "")
+        if name:
+            return f"{name}, {label[:1].lower()}{label[1:]}"
+        condition = self.conditions[output.condition].items()
+        words = ", ".join(f"{path}={_shortened(value)}" for path, value in condition)
+        return f"{label}, with {words}" if words else label
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= _LONG else f"{value[: _LONG - 1]}…"
 
 
 def _condition(one: Observation) -> Point:
@@ -287,7 +306,7 @@ def _check(asked: Fit) -> None:
     """ScenarioError when something of it cannot be."""
     for path, free in asked.free.items():
         try:
-            free.range.ends()
+            free.check()
         except ValueError as error:
             raise ScenarioError([Problem("", ("free", path), str(error))]) from None
         used = [("set", asked.set)]
@@ -307,13 +326,13 @@ def _check(asked: Fit) -> None:
 
 
 def _check_settings(asked: Fit) -> None:
-    """Whether the scenario takes each, free ones at both ends of their priors."""
+    """Whether the scenario takes each, free ones at both ends of their priors or at all of their values."""
     load(asked.scenario, sets=sets_of(asked.set))
     for index, one in enumerate(asked.observations):
         _check_load(asked, one.set, ("observations", index, "set"))
     for path, free in asked.free.items():
-        for share in (0.0, 1.0):
-            _check_load(asked, {path: free.range.at(share)}, ("free", path))
+        for value in free.tried:
+            _check_load(asked, {path: value}, ("free", path))
 
 
 def _check_load(asked: Fit, settings: Mapping[str, Any], place: tuple[str | int, ...]) -> None:

@@ -2,7 +2,9 @@
 
 A Gaussian process over the free settings, each as a share of its prior's range, with a Matérn kernel that has
 a length for each of them (Rasmussen, Williams: Gaussian Processes for Machine Learning, MIT Press 2006, 4.2
-and 5.4.1). It goes through the means over seeds as far as the noise of the seeds allows.
+and 5.4.1). It goes through the means over seeds as far as the noise of the seeds allows. A setting that is
+one of a list has a length for each value: whether these have anything in common is learnt, too. Where all
+are lists, every point there is was run, and nothing is between them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tailback.fitting.asked import Output
+from tailback.fitting.axes import Axes
 from tailback.recorded.bins import Array
 from tailback.scenario import Problem, ScenarioError
 
@@ -30,8 +33,10 @@ _FLAT = 1e-9
 class Emulator:
     """Of one output, made of values at points (rows) and seeds (columns), NaN where there is none."""
 
-    def __init__(self, points: Array, values: Array) -> None:
-        """At least as many points as there are unknowns, and two more, must have a value."""
+    def __init__(self, axes: Axes, points: Array, values: Array) -> None:
+        """At least as many points as `emulate` wants must have a value."""
+        self._axes = axes
+        points = axes.columns(points)
         known = np.isfinite(values).any(axis=1)
         self._points, values = points[known], values[known]
         self.means: Array = np.nanmean(values, axis=1)
@@ -41,26 +46,42 @@ class Emulator:
         scale = float(np.abs(self.means).max()) or 1.0
         self.flat: bool = bool(np.ptp(self.means) <= _FLAT * scale)
         """Whether no free setting makes a difference to it."""
-        alike = _alike(values, self.noise_at(self._points))
+        every = self._noise_at(self._points)
+        alike = _alike(values, every)
         self._common = alike / values.shape[1] * _of_few(values.shape[1])
-        noise = (1 - alike) * self.noise_at(self._points) / counts
-        self._flat_variance = float(noise.mean() / len(noise))
-        self._process = None if self.flat else _process(self._points, self.means, noise)
+        self._noise = (1 - alike) * every / counts
+        self._process = None
+        if not (self.flat or axes.only_lists):
+            self._process = _process(self._points, self.means, self._noise)
 
     def at(self, points: Array) -> tuple[Array, Array]:
         """The mean of all seeds at points, and the variance of what the emulator says of it."""
+        points = self._axes.columns(points)
+        if self.flat:
+            variance = float(self._noise.mean() / len(self._noise))
+            return np.full(len(points), self.means.mean()), np.full(len(points), variance)
         if self._process is None:
-            return np.full(len(points), self.means.mean()), np.full(len(points), self._flat_variance)
+            from scipy.spatial.distance import cdist
+
+            same = cdist(points, self._points).argmin(axis=1)
+            return self.means[same], self._noise[same]
         mean, deviation = self._process.predict(points, return_std=True)
         return np.asarray(mean), np.asarray(deviation) ** 2
 
     def noise_at(self, points: Array) -> Array:
-        """The variance that seeds make in a single run: that of the points near by, and a little of all."""
+        """The variance that seeds make in a single run: that of the points near by, and a little of all with
+        the same values of lists, of which another may do away with it.
+        """
+        return self._noise_at(self._axes.columns(points))
+
+    def _noise_at(self, points: Array) -> Array:
         from scipy.spatial.distance import cdist
 
-        near = np.exp(-0.5 * cdist(points, self._points, "sqeuclidean") / _NEAR**2)
-        freedom = float(self._freedom.sum())
-        everywhere = float(self._spread.sum()) / freedom if freedom else 0.0
+        alike = self._axes.alike(points, self._points)
+        near = alike * np.exp(-0.5 * cdist(points, self._points, "sqeuclidean") / _NEAR**2)
+        alike = np.where(alike @ self._freedom[:, None] > 0, alike, 1.0)  # without any, those of all
+        freedom, spread = alike @ self._freedom, alike @ self._spread
+        everywhere = np.divide(spread, freedom, out=np.zeros_like(spread), where=freedom > 0)
         return np.asarray((near @ self._spread + _OF_ALL * everywhere) / (near @ self._freedom + _OF_ALL))
 
     def around(self, points: Array, runs: int) -> Array:
@@ -110,7 +131,7 @@ def _process(points: Array, means: Array, variances: Array) -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    lengths = [0.5] * points.shape[1]
+    lengths = [0.5] * points.shape[1]  # also of a value of a list: 1 from the others
     smooth = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(lengths, (0.05, 20.0), nu=2.5)
     # What is not smooth, such as a step of a discrete setting, is noise to it, and makes it less sure.
     kernel = smooth + WhiteKernel(1e-4, (1e-8, 1e-1))
@@ -139,7 +160,7 @@ class Emulated:
         return np.asarray(way * np.maximum(size, 0) @ way.T)  # made of pairs, it may be none without
 
 
-def emulate(points: Array, values: Mapping[Output, Array], needed: Sequence[Output]) -> Emulated:
+def emulate(axes: Axes, points: Array, values: Mapping[Output, Array], needed: Sequence[Output]) -> Emulated:
     """Emulators of outputs, given as values at points and seeds; of those not `needed` as far as can be.
 
     Raises:
@@ -147,13 +168,13 @@ def emulate(points: Array, values: Mapping[Output, Array], needed: Sequence[Outp
     """
     from threadpoolctl import threadpool_limits  # scikit-learn has it
 
-    fewest = points.shape[1] + 2
+    fewest = axes.combinations if axes.only_lists else axes.degrees() + 2
     emulators: dict[Output, Emulator] = {}
     with threadpool_limits(1):  # matrices of a few dozen rows: more threads only wait for each other
         for output, table in values.items():
             known = int(np.isfinite(table).any(axis=1).sum())
             if known >= fewest:
-                emulators[output] = Emulator(points, table)
+                emulators[output] = Emulator(axes, points, table)
             elif output in needed:
                 text = f"found {known} points of {len(points)} with a value, expected at least {fewest}"
                 raise ScenarioError([Problem(output.shown.label, (), text)])

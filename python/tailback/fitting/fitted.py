@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from tailback import text
 from tailback.fitting.asked import Fit, Output
-from tailback.fitting.inference import Answer, Inference, Unknown
+from tailback.fitting.inference import Answer, Inference, Unknown, likely
 from tailback.fitting.next_measure import Next
-from tailback.sweeps.points import as_text
 from tailback.sweeps.shown import Shown
 from tailback.sweeps.swept import Swept, words_of
 from tailback.version import __version__
@@ -24,6 +23,14 @@ if TYPE_CHECKING:
 
 _DRAWS = 2000
 _NEXT = 3
+_PROFILES = pa.schema(
+    [
+        ("setting", pa.string()),
+        ("value", pa.float64()),
+        ("set", pa.string()),
+        ("log_likelihood", pa.float64()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Fitted:
                 )
         for answer in self.found.answers:
             label, shown = self.asked.labelled(answer.observed.output), answer.observed.output.shown
-            value = words_of(shown, answer.observed.value)
+            value = answer.observed.in_words
             if answer.missed and answer.role == "calibrated":
                 lines.append(
                     f"{label}: the best fit gives {words_of(shown, answer.at_best)}, observed is {value}: "
@@ -70,8 +77,8 @@ class Fitted:
                 )
             elif answer.missed:
                 lines.append(
-                    f"{label}: predicted {_interval(shown, answer)}, observed is {value}, "
-                    f"± {words_of(shown, answer.observed.tolerance)}."
+                    f"{label}: predicted {_interval(shown, answer)}, observed is "
+                    f"{answer.observed.with_tolerance}."
                 )
         return lines
 
@@ -94,8 +101,8 @@ class Fitted:
             if answer.role == "predicted" and not answer.missed:
                 shown = answer.observed.output.shown
                 label = self.asked.labelled(answer.observed.output)
-                value = words_of(shown, answer.observed.value)
-                lines.append(f"Predicted: {label}: {_interval(shown, answer)}; observed is {value}: met.")
+                words = f"{_interval(shown, answer)}; observed is {answer.observed.in_words}"
+                lines.append(f"Predicted: {label}: {words}: met.")
         lines += self._limits()
         lines.append(self._next())
         return lines
@@ -103,12 +110,31 @@ class Fitted:
     def _of(self, one: Unknown) -> str:
         free = self.asked.free[one.path]
         name = f"{one.path} ({free.means})" if free.means else one.path
+        if one.probabilities:
+            tells = "not identified" if one.verdict == "not identified" else self._likeliest(one)
+            return f"{name}: {tells}. Probability: {self._each(one)} (calibrated)."
         low, high = self._words(one, one.low), self._words(one, one.high)
         if one.verdict == "not identified":
             ends = f"{self._words(one, 0)} to {self._words(one, 1)}"
             return f"{name}: not identified. Nearly all of its prior, {ends}, fits about as well."
         limit = "" if one.verdict == "identified" else f"; {one.verdict}"
         return f"{name}: {self._words(one, one.median)}, 90 % interval {low} to {high}{limit} (calibrated)."
+
+    def _likeliest(self, one: Unknown) -> str:
+        """'true', or 'lru or fifo; the others have less than 10 % together'."""
+        values = [self._value(one, value) for value in likely(one.probabilities)]
+        if len(values) == 1:
+            return values[0]
+        rest = "the others have less than 10 % together"
+        return f"{', '.join(values[:-1])} or {values[-1]}; {rest}"
+
+    def _each(self, one: Unknown) -> str:
+        """'true 99.2 %, false 0.8 %', the likeliest first."""
+        order = sorted(enumerate(one.probabilities), key=lambda pair: -pair[1])
+        return ", ".join(f"{self._value(one, value)} {_percent(share)}" for value, share in order)
+
+    def _value(self, one: Unknown, number: int) -> str:
+        return self._words(one, (number + 0.5) / len(one.probabilities))
 
     def _limits(self) -> list[str]:
         """Where it is not the lab's tolerance that limits the fit."""
@@ -174,9 +200,11 @@ class Fitted:
         return [
             [
                 one.path,
-                f"{self._words(one, 0)} to {self._words(one, 1)}, {self.asked.free[one.path].scale}",
+                self.asked.free[one.path].prior,
                 self._words(one, one.best),
-                f"{self._words(one, one.low)} to {self._words(one, one.high)}",
+                self._each(one)
+                if one.probabilities
+                else f"{self._words(one, one.low)} to {self._words(one, one.high)}",
                 one.verdict,
             ]
             for one in self.found.unknowns
@@ -187,11 +215,10 @@ class Fitted:
         rows = []
         for one in self.found.answers:
             shown = one.observed.output.shown
-            observed = f"{words_of(shown, one.observed.value)} ± {words_of(shown, one.observed.tolerance)}"
             rows.append(
                 [
                     self.asked.labelled(one.observed.output),
-                    observed,
+                    one.observed.with_tolerance,
                     words_of(shown, one.at_best),
                     _interval(shown, one),
                     one.role,
@@ -234,14 +261,20 @@ class Fitted:
 
     def _unknown_data(self, one: Unknown) -> dict[str, Any]:
         free = self.asked.free[one.path]
-        low, high = one.profile.interval()
-        return {
+        data = {
             "setting": one.path,
             "means": free.means,
-            "prior": {"low": as_text(free.low), "high": as_text(free.high), "scale": free.scale},
+            "prior": free.prior_data,
             "role": "calibrated",
             "verdict": one.verdict,
             "best": free.setting(one.best),
+        }
+        if one.probabilities:
+            each = enumerate(one.probabilities)
+            return {**data, "probabilities": {self._value(one, value): share for value, share in each}}
+        low, high = one.profile.interval()
+        return {
+            **data,
             "median": free.setting(one.median),
             "interval_90": [free.setting(one.low), free.setting(one.high)],
             "profile_90": [free.setting(low), free.setting(high)],
@@ -253,6 +286,7 @@ class Fitted:
             **self._output_data(one.observed.output),
             "role": one.role,
             "value": one.observed.value,
+            "bound": one.observed.bound,
             "tolerance": one.observed.tolerance,
             "mean": one.mean,
             "interval_90": [one.low, one.high],
@@ -273,7 +307,9 @@ class Fitted:
 
     @property
     def draws(self) -> pa.Table:
-        """Equally likely draws of the posterior: a column each setting, in s, B, bit/s, Hz or no unit."""
+        """Equally likely draws of the posterior: a column each setting, in s, B, bit/s, Hz or no unit; of a
+        list the value as after --set.
+        """
         points = self.found.posterior.drawn(_DRAWS)
         return pa.table(
             {
@@ -284,14 +320,20 @@ class Fitted:
 
     @property
     def profiles(self) -> pa.Table:
-        """A row a value of a setting: the best log likelihood with it, less that of the best fit."""
+        """A row a value of a setting: the best log likelihood with it, less that of the best fit. `value` is
+        a number, and empty of a list; `set` is the value as after --set.
+        """
         rows = [
-            (one.path, self.asked.free[one.path].value(share), log)
+            {
+                "setting": one.path,
+                "value": None if one.probabilities else self.asked.free[one.path].value(share),
+                "set": self.asked.free[one.path].setting(share),
+                "log_likelihood": log,
+            }
             for one in self.found.unknowns
             for share, log in zip(*(np.asarray(part).tolist() for part in one.profile), strict=True)
         ]
-        names = ("setting", "value", "log_likelihood")
-        return pa.table({name: [row[index] for row in rows] for index, name in enumerate(names)})
+        return pa.Table.from_pylist(rows, _PROFILES)
 
     @property
     def observations(self) -> pa.Table:
@@ -312,8 +354,15 @@ class Fitted:
         return f"<Fit of {self.asked.name.removesuffix('-fit')}: {known} of {count} identified{missed}>"
 
 
-UNKNOWN_HEAD = ("Unknown", "Prior", "Best fit", "90 % interval", "Verdict")
+UNKNOWN_HEAD = ("Unknown", "Prior", "Best fit", "90 % interval, or probability", "Verdict")
 ANSWER_HEAD = ("Observation", "Observed", "At the best fit", "90 % interval", "Role", "Verdict")
+
+
+def _percent(share: float) -> str:
+    """'99.2 %'; what is nearly nothing, or nearly all, is not rounded to it."""
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"
 
 
 def _interval(shown: Shown, one: Answer) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -22,11 +23,15 @@ _TRADED = 0.7
 _FAR = 2.0
 """Tolerances by which a fit may miss an observation."""
 
-Verdict = Literal["identified", "only an upper limit", "only a lower limit", "not identified"]
+Verdict = Literal[
+    "identified", "only an upper limit", "only a lower limit", "only some ruled out", "not identified"
+]
 
 
 class Unknown(NamedTuple):
-    """What is known of a free setting; all values are shares of the way between the ends of its prior."""
+    """What is known of a free setting; all values are shares of the way between the ends of its prior. Of one
+    of a list, `median` and interval say nothing.
+    """
 
     path: str
     best: float
@@ -35,11 +40,15 @@ class Unknown(NamedTuple):
     high: float
     profile: Profile
     verdict: Verdict
+    probabilities: tuple[float, ...] = ()
+    """Of each value of a list."""
 
     @property
     def at_edge(self) -> bool:
         """Whether the best fit lies at an end of the prior. Without being identified it may lie anywhere."""
-        return self.verdict != "not identified" and not _EDGE < self.best < 1 - _EDGE
+        return (
+            not self.probabilities and self.verdict != "not identified" and not _EDGE < self.best < 1 - _EDGE
+        )
 
 
 class Trade(NamedTuple):
@@ -73,7 +82,7 @@ class Answer(NamedTuple):
     @property
     def off(self) -> float:
         """By how many tolerances the best fit is off."""
-        return (self.at_best - self.observed.value) / self.observed.tolerance
+        return self.observed.off(self.at_best)
 
 
 @dataclass(frozen=True)
@@ -95,14 +104,17 @@ def infer(asked: Fit, emulated: Emulated) -> Inference:
     """What the observations say, before the best fit was run."""
     fitted = [one for one in asked.observed if not one.held_out]
     likelihood = log_likelihood(emulated, fitted)
-    found = posterior(likelihood, len(asked.free))
+    found = posterior(likelihood, asked.axes)
     best, along = profiles(likelihood, found)
     unknowns = []
     for index, path in enumerate(asked.free):
         low, high = found.interval(index)
-        verdict = _verdict(along[index])
-        at = float(best[index])
-        unknowns.append(Unknown(path, at, found.quantile(index, 0.5), low, high, along[index], verdict))
+        at, middle, profile = float(best[index]), found.quantile(index, 0.5), along[index]
+        if asked.axes.counts[index]:
+            each = tuple(found.probabilities(index).tolist())
+            unknowns.append(Unknown(path, at, middle, low, high, profile, _verdict_of(each), each))
+        else:
+            unknowns.append(Unknown(path, at, middle, low, high, profile, _verdict(profile)))
     left_out = {one.output: emulated.emulators[one.output].left_out() for one in asked.observed}
     noise = {
         one.output: float(emulated.emulators[one.output].noise_at(best[None])[0] ** 0.5)
@@ -128,6 +140,20 @@ def _verdict(profile: Profile) -> Verdict:
     return "only a lower limit" if high >= 1 else "identified"
 
 
+def _verdict_of(probabilities: Sequence[float]) -> Verdict:
+    """Of a list: its values are told apart as far as the least likely ones have a tenth together."""
+    if max(probabilities) >= LEVEL:
+        return "identified"
+    return "only some ruled out" if len(likely(probabilities)) < len(probabilities) else "not identified"
+
+
+def likely(probabilities: Sequence[float]) -> list[int]:
+    """The fewest values that have 90 % together, the likeliest first."""
+    order = sorted(range(len(probabilities)), key=lambda value: -probabilities[value])
+    sums = itertools.accumulate(probabilities[value] for value in order)
+    return order[: next((count for count, sum_ in enumerate(sums, 1) if sum_ >= LEVEL), len(order))]
+
+
 def _trades(paths: Sequence[str], found: Posterior) -> list[Trade]:
     correlation = found.correlation()
     every = [
@@ -151,7 +177,7 @@ def _answers(observed: Sequence[Observed], emulated: Emulated, found: Posterior,
         mean = float(found.weights @ means)
         # No measure is below 0, whatever normal distributions have there.
         low = max(0.0, low) if mean >= 0 else low
-        missed = one.held_out and not lowest <= one.value <= highest
+        missed = one.held_out and not one.within(lowest, highest)
         answers.append(_at_best(Answer(one, mean, low, high, at_best, missed), at_best))
     return answers
 
@@ -186,4 +212,5 @@ def _mixed_quantile(means: Array, variances: Array, weights: Array, share: float
         middle = (low + high) / 2
         below = float(weights @ ndtr((middle - means) / deviations))
         low, high = (middle, high) if below < share else (low, middle)
-    return (low + high) / 2
+    found, least = (low + high) / 2, max(1e-140, 1e-12 * float(np.abs(means).max()))
+    return found if abs(found) > least else 0.0  # halving never ends at 0

@@ -38,7 +38,9 @@ def next_measures(emulated: Emulated, found: Posterior, observed: Sequence[Obser
     taken as relative to the measure as the median of those that were observed (an assumption).
     """
     relative = float(np.median([one.tolerance / max(abs(one.value), one.tolerance) for one in observed]))
-    points = found.drawn(_DRAWS)
+    points, axes = found.drawn(_DRAWS), found.axes
+    columns, owners = axes.columns(points), np.array(axes.owners())
+    before = columns.var(axis=0)
     taken = {one.output for one in observed}
     every = []
     for output, emulator in emulated.emulators.items():
@@ -48,16 +50,20 @@ def next_measures(emulated: Emulated, found: Posterior, observed: Sequence[Obser
         tolerance = relative * float(np.abs(mean).mean())
         variance = variance + emulator.around(points, 1) + tolerance**2
         if variance.min() > 0:
-            each = _reductions(points, mean, variance)
-            before = points.var(axis=0)
-            whole = float((each * before).sum() / before.sum()) if before.sum() else 0.0
+            gone = _reductions(columns, mean, variance)
+            whole = _share(gone, before)
             if whole >= _LEAST:
-                every.append(Next(output, tolerance, whole, tuple(map(float, each))))
+                each = [_share(gone[owners == one], before[owners == one]) for one in range(len(axes.counts))]
+                every.append(Next(output, tolerance, whole, tuple(each)))
     return sorted(every, key=lambda one: -one.reduction)
 
 
+def _share(gone: Array, before: Array) -> float:
+    return float(gone.sum() / before.sum()) if before.sum() else 0.0
+
+
 def _reductions(points: Array, mean: Array, variance: Array) -> Array:
-    """The expected share of each setting's variance that is gone."""
+    """The expected variance of each column that is gone."""
     rng = np.random.default_rng(_SEED)
     asked = rng.choice(len(points), _ANSWERS)
     answers = mean[asked] + np.sqrt(variance[asked]) * rng.standard_normal(_ANSWERS)
@@ -65,6 +71,4 @@ def _reductions(points: Array, mean: Array, variance: Array) -> Array:
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
     after = weights @ points**2 - (weights @ points) ** 2
-    before = points.var(axis=0)
-    left = np.divide(after.mean(axis=0), before, out=np.ones_like(before), where=before > 0)
-    return np.asarray(1 - left)
+    return np.asarray(points.var(axis=0) - after.mean(axis=0))

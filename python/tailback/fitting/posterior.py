@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailback.fitting.asked import Observed
+from tailback.fitting.axes import Axes
 from tailback.fitting.emulator import Emulated
 from tailback.recorded.bins import Array
 
@@ -23,7 +24,9 @@ LEVEL = 0.9
 
 LogLikelihood = Callable[[Array], Array]
 
-_CELLS = {1: 400, 2: 80}
+_CELLS = {0: 1, 1: 400, 2: 80}
+"""A side of the grid, by how many settings are ranges."""
+_MOST_CELLS = 100_000
 _PARTICLES = 1024
 _MOVES = 8
 _LAST_MOVES = 24
@@ -33,13 +36,21 @@ _SEED = 1
 
 def log_likelihood(emulated: Emulated, observed: Sequence[Observed]) -> LogLikelihood:
     """Of the observations, as a function of points (rows)."""
+    limits = [one for one in observed if one.bound != "value"]
+    observed = [one for one in observed if one.bound == "value"]
     outputs = [one.output for one in observed]
-    correlation = emulated.correlation_of(outputs)
+    correlation = emulated.correlation_of(outputs) if outputs else np.empty((0, 0))
     runs = [one.runs for one in observed]
     values = np.array([one.value for one in observed])
     tolerances = np.array([one.tolerance for one in observed])
 
     def some(points: Array) -> Array:
+        kept = np.zeros(len(points))
+        for one in limits:
+            kept += _kept(emulated, one, points)
+        return kept + measured(points) if outputs else kept
+
+    def measured(points: Array) -> Array:
         emulators = [emulated.emulators[output] for output in outputs]
         said = [emulator.at(points) for emulator in emulators]
         around = [emulator.around(points, count) for emulator, count in zip(emulators, runs, strict=True)]
@@ -62,12 +73,32 @@ def log_likelihood(emulated: Emulated, observed: Sequence[Observed]) -> LogLikel
     return every
 
 
+def _kept(emulated: Emulated, one: Observed, points: Array) -> Array:
+    """The logarithm of the probability that the lab's figure keeps to its limit. What seeds have in common
+    with other measures is left out.
+    """
+    from scipy.special import log_ndtr
+
+    emulator = emulated.emulators[one.output]
+    mean, variance = emulator.at(points)
+    deviation = np.sqrt(variance + emulator.around(points, one.runs) + one.tolerance**2)
+    sign = 1 if one.bound == "at_most" else -1
+    return np.asarray(log_ndtr(sign * (one.value - mean) / deviation))
+
+
 @dataclass(frozen=True)
 class Posterior:
     """Points with weights that sum to 1: cells of a grid, or draws."""
 
+    axes: Axes
     points: Array
     weights: Array
+
+    def probabilities(self, unknown: int) -> Array:
+        """Of each value of a list."""
+        chosen = self.axes.chosen(self.points, unknown)
+        weights = np.bincount(chosen, self.weights, minlength=self.axes.counts[unknown])
+        return np.asarray(weights, dtype=np.float64)
 
     def quantile(self, unknown: int, share: float) -> float:
         """Of one setting."""
@@ -84,8 +115,24 @@ class Posterior:
         return np.asarray(self.weights @ (self.points - self.weights @ self.points) ** 2)
 
     def correlation(self) -> Array:
-        """Between settings; 0 of one that has no spread."""
-        away = self.points - self.weights @ self.points
+        """Between settings; 0 of one that has no spread. Of a list it is that of the value for which it is
+        largest, and without a sign.
+        """
+        columns, owners = self.axes.columns(self.points), np.array(self.axes.owners())
+        every = self._correlation(columns)
+        if not self.axes.listed:
+            return every
+        count = len(self.axes.counts)
+        together = np.empty((count, count))
+        for one in range(count):
+            for other in range(count):
+                block = every[np.ix_(owners == one, owners == other)]
+                lists = self.axes.counts[one] or self.axes.counts[other]
+                together[one, other] = np.abs(block).max() if lists else block[0, 0]
+        return together
+
+    def _correlation(self, columns: Array) -> Array:
+        away = columns - self.weights @ columns
         covariance: Array = (away * self.weights[:, None]).T @ away
         size = np.sqrt(np.diag(covariance))
         together = np.outer(size, size)
@@ -98,34 +145,45 @@ class Posterior:
         return np.asarray(self.points[np.random.default_rng(_SEED).permutation(chosen)])
 
 
-def posterior(likelihood: LogLikelihood, unknowns: int) -> Posterior:
-    """On a grid for one or two unknowns, by a sampler for more."""
-    return _on_grid(likelihood, unknowns) if unknowns in _CELLS else _sampled(likelihood, unknowns)
+def posterior(likelihood: LogLikelihood, axes: Axes) -> Posterior:
+    """On a grid for one or two ranges, by a sampler for more; at every combination of values of lists."""
+    ranges = len(axes.counts) - len(axes.listed)
+    fits = ranges in _CELLS and axes.combinations * _CELLS[ranges] ** ranges <= _MOST_CELLS
+    return _on_grid(likelihood, axes) if fits else _sampled(likelihood, axes)
 
 
-def _on_grid(likelihood: LogLikelihood, unknowns: int) -> Posterior:
-    """The grid is laid again where the weight is, until it is not much smaller than before."""
-    cells = _CELLS[unknowns]
+def _on_grid(likelihood: LogLikelihood, axes: Axes) -> Posterior:
+    """The grid is laid again where the weight is, until it is not much smaller than before. Of lists it has
+    all values.
+    """
+    unknowns = len(axes.counts)
+    cells = np.array([count or _CELLS[unknowns - len(axes.listed)] for count in axes.counts])
+    ranges = np.array([not count for count in axes.counts])
     low, high = np.zeros(unknowns), np.ones(unknowns)
     while True:
-        axes = [a + (b - a) * (np.arange(cells) + 0.5) / cells for a, b in zip(low, high, strict=True)]
-        points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        sides = [
+            a + (b - a) * (np.arange(n) + 0.5) / n for a, b, n in zip(low, high, cells.tolist(), strict=True)
+        ]
+        points = np.stack([side.ravel() for side in np.meshgrid(*sides, indexing="ij")], axis=1)
         found = likelihood(points)
         weights = np.exp(found - found.max())
         there = points[weights > 1e-7]
         step = (high - low) / cells
-        new_low, new_high = np.maximum(0, there.min(axis=0) - step), np.minimum(1, there.max(axis=0) + step)
+        new_low = np.where(ranges, np.maximum(0, there.min(axis=0) - step), 0)
+        new_high = np.where(ranges, np.minimum(1, there.max(axis=0) + step), 1)
         if np.all(new_high - new_low > 0.5 * (high - low)):
-            return Posterior(points, weights / weights.sum())
+            return Posterior(axes, points, weights / weights.sum())
         low, high = new_low, new_high
 
 
-def _sampled(likelihood: LogLikelihood, unknowns: int) -> Posterior:
+def _sampled(likelihood: LogLikelihood, axes: Axes) -> Posterior:
     """Sequential Monte Carlo (Del Moral, Doucet, Jasra, JRSS B 68, 2006): draws of the prior are taken to the
-    posterior in steps, each half as many of them wide, and spread again by Metropolis moves.
+    posterior in steps, each half as many of them wide, and spread again by Metropolis moves. The value of a
+    list is drawn anew in half of them.
     """
     from scipy.stats import qmc
 
+    unknowns = len(axes.counts)
     rng = np.random.default_rng(_SEED)
     points = qmc.Sobol(unknowns, rng=np.random.default_rng(_SEED)).random(_PARTICLES * 8)
     found = likelihood(points)
@@ -141,6 +199,10 @@ def _sampled(likelihood: LogLikelihood, unknowns: int) -> Posterior:
             # A third of the best size, too: where the posterior is bent, large steps leave it.
             size = (1.0, 0.3)[move % 2]
             asked = points + size * rng.standard_normal(points.shape) @ root.T
+            for unknown in axes.listed:
+                asked[:, unknown] = np.where(
+                    rng.random(len(points)) < 0.5, rng.random(len(points)), points[:, unknown]
+                )
             inside = np.all((asked >= 0) & (asked <= 1), axis=1)
             there = np.where(inside, likelihood(asked.clip(0, 1)), -np.inf)
             moved = np.log(rng.random(len(points))) < share * (there - found)
@@ -148,7 +210,7 @@ def _sampled(likelihood: LogLikelihood, unknowns: int) -> Posterior:
             if share == 1 and move % 4 == 3:
                 kept.append(points)
     draws = np.concatenate(kept)
-    return Posterior(draws, np.full(len(draws), 1 / len(draws)))
+    return Posterior(axes, draws, np.full(len(draws), 1 / len(draws)))
 
 
 def _next_step(found: Array, most: float) -> float:
@@ -200,9 +262,12 @@ def profiles(likelihood: LogLikelihood, found: Posterior) -> tuple[Array, list[P
     raw = []
     best = starts[:1]
     for unknown in range(count):
-        middle, reach = found.quantile(unknown, 0.5), 3 * float(np.sqrt(found.variance()[unknown]))
-        near = np.linspace(max(0.0, middle - reach), min(1.0, middle + reach), 41)
-        values = np.unique(np.concatenate([np.linspace(0, 1, 41), near]))
+        if found.axes.counts[unknown]:
+            values = found.axes.values(unknown)
+        else:
+            middle, reach = found.quantile(unknown, 0.5), 3 * float(np.sqrt(found.variance()[unknown]))
+            near = np.linspace(max(0.0, middle - reach), min(1.0, middle + reach), 41)
+            values = np.unique(np.concatenate([np.linspace(0, 1, 41), near]))
         points, logs = _along(likelihood, starts, unknown, values)
         raw.append((values, logs))
         top = points[[int(np.argmax(logs))]]

@@ -55,7 +55,8 @@ def fit(
             data in the same form.
         scenario: The lab; in place of that of the file.
         free: The settings that are not known, each with the range of its prior: `1us..20us:log`, or
-            `{"low": "1us", "high": "20us", "scale": "log", "means": "the PCIe latency"}`.
+            `{"low": "1us", "high": "20us", "scale": "log", "means": "the PCIe latency"}`; or with the values
+            that it may have: `true,false`, or `{"values": [True, False], "means": "the law of the cut"}`.
         out: A folder, new or empty, for journals, tables and page; None keeps all in memory.
         resume: `out` is that of a fit that was ended early: what is done there is not run again. Without
             `measured` it is the fit that was begun there.
@@ -98,16 +99,18 @@ def fit(
             rounds[name] = _run(asked, design, place, jobs, lent, progress)
 
         run("round-1", _first(asked))
-        if asked.second:
+        only_lists = asked.axes.only_lists  # round 1 has every point that there is
+        if asked.second and not only_lists:
             fitted = [one for one in asked.observed if not one.held_out]
             emulated = _emulated(asked, rounds, [one.output for one in fitted])
-            found = posterior(log_likelihood(emulated, fitted), len(asked.free))
+            found = posterior(log_likelihood(emulated, fitted), asked.axes)
             run("round-2", _at(asked, found.drawn(asked.second)))
         outputs = [Output(index, one) for index in range(len(asked.conditions)) for one in asked.measures]
         found_all = infer(asked, _emulated(asked, rounds, outputs))
-        best = np.array([[one.best for one in found_all.unknowns]])
-        run("best-fit", _at(asked, best))
-        result = FitResult(asked, with_runs(found_all, _means(asked, rounds["best-fit"])), rounds)
+        if not only_lists:
+            run("best-fit", _at(asked, np.array([[one.best for one in found_all.unknowns]])))
+            found_all = with_runs(found_all, _means(asked, rounds["best-fit"]))
+        result = FitResult(asked, found_all, rounds)
         if folder is not None:
             with signals.noted():
                 result.write(folder)
@@ -173,9 +176,10 @@ def _interrupts() -> Iterator[None]:
 
 
 def _first(asked: Fit) -> dict[str, Any]:
-    """A Latin hypercube over the priors, under each condition."""
-    vary = {path: free.range for path, free in asked.free.items()}
-    return {"vary": vary, "points": asked.conditions, "sample": Sample(points=asked.first)}
+    """A Latin hypercube over the priors, under each condition; or all of lists, if there is nothing else."""
+    vary = {path: free.varied for path, free in asked.free.items()}
+    sample = None if asked.axes.only_lists else Sample(points=asked.first)
+    return {"vary": vary, "points": asked.conditions, "sample": sample}
 
 
 def _at(asked: Fit, points: Array) -> dict[str, Any]:
@@ -199,11 +203,14 @@ def _emulated(asked: Fit, rounds: Mapping[str, SweepResult], outputs: Sequence[O
     for (output, row, column), value in found.items():
         tables[output][row, column] = value
     shares = [
-        [free.range.share_of(text) for free, text in zip(asked.free.values(), texts, strict=True)]
+        [free.share_of(text) for free, text in zip(asked.free.values(), texts, strict=True)]
         for texts in points
     ]
     return emulate(
-        np.array(shares).reshape(-1, len(asked.free)), tables, [one.output for one in asked.observed]
+        asked.axes,
+        np.array(shares).reshape(-1, len(asked.free)),
+        tables,
+        [one.output for one in asked.observed],
     )
 
 

@@ -21,11 +21,14 @@ from tailback.scenario.network import Network
 class Collective:
     """A step of a job over all of its repetitions that are done; times in seconds, bandwidths in bit/s.
 
-    `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done. The parts
-    of the longest path say what the last rank waited for, on average: `late_s` for ranks that came late,
-    `compute_s`, `reduce_s`, `inside_s` for messages inside of servers, `network_s` for messages as long as
-    they take in an empty network, `behind_s` behind messages of the same sender, and `congestion_s` beyond
-    all that. `slowest` is the host whose rank was last most often.
+    `done` counts them; details, and with them all times, are of the first 10,000 collectives of a job.
+    `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done; nccl-
+    tests divide the time of a loop by its rounds, in which one may begin before the other has ended
+    everywhere. The parts of the longest path say what the last rank waited for, on average: `late_s` for
+    ranks that came late, `compute_s`, `reduce_s`, `inside_s` for messages inside of servers, `network_s`
+    for messages as long as they take in an empty network, `behind_s` behind messages of the same sender,
+    and `congestion_s` beyond all that. `slowest` is the host whose rank was last most often, alone, in
+    `slowest_share` of them; ranks that end at the same instant are last together.
     """
 
     job: str
@@ -41,6 +44,7 @@ class Collective:
     algorithm_bps: float
     bus_bps: float
     slowest: str
+    slowest_share: float
     late_s: float
     compute_s: float
     reduce_s: float
@@ -60,12 +64,13 @@ class TrainingJob:
     """A job: its repetitions that all ranks have ended, and how long one takes on average, in seconds."""
 
     job: str
+    item: str
     ranks: int
     repetitions: int
     done: int
     iteration_s: float | None
     computed_s: float
-    """What the rank computed that did so longest, in a repetition."""
+    """What each rank computes in a repetition."""
 
 
 def collectives(result: Recorded) -> list[Collective]:
@@ -86,9 +91,10 @@ def training_jobs(result: Recorded) -> list[TrainingJob]:
     found = []
     for job in result.meta.get("jobs", []):
         plan, ends = plans[job["name"]], job["iterations_ps"]
-        compute = sum(step.get("compute", 0) for step in plan["steps"]) / PS_PER_S
+        computed = sum(step.get("compute", 0) for step in plan["steps"]) / PS_PER_S
         time = (ends[-1] - plan["start_ps"]) / len(ends) / PS_PER_S if ends else None
-        found.append(TrainingJob(job["name"], len(job["hosts"]), plan["repeat"], len(ends), time, compute))
+        own = job["name"], job["item"]
+        found.append(TrainingJob(*own, len(job["hosts"]), plan["repeat"], len(ends), time, computed))
     return found
 
 
@@ -107,7 +113,7 @@ def bus_bandwidth(result: Recorded, item: str | None = None) -> float:
 @measure("s")
 def iteration_time(result: Recorded, item: str | None = None) -> float:
     """Mean time of a repetition of a job; of the longest, without `item`. NaN where none was done."""
-    jobs = [job for job in training_jobs(result) if item in (None, job.job.split("/")[0])]
+    jobs = [job for job in training_jobs(result) if item in (None, job.item)]
     return max((job.iteration_s for job in jobs if job.iteration_s is not None), default=NAN)
 
 
@@ -139,13 +145,15 @@ def _collective(
         plan["algorithm"],
         ranks,
         plan["bytes"],
-        len(parts),
+        job["parts_ended"][parts[0]["step"]],
         mean,
         min(times),
         max(times),
         algorithm_bps,
         algorithm_bps * bus_factor(plan["kind"], ranks),
         job["hosts"][slowest],
+        sum(part["slowest"] == slowest and part["first_end_ps"] < part["end_ps"] for part in parts)
+        / len(parts),
         of_path("late"),
         of_path("compute"),
         of_path("reduce"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailback.scenario.checks.jobs import chunks, groups_of
+from tailback.scenario.checks.jobs import chunks, groups_of, in_server
 from tailback.scenario.collectives import USUAL, Step, is_job, steps_of
 from tailback.scenario.model import Scenario
 from tailback.scenario.qos import CodePoint, code_point
@@ -19,6 +19,7 @@ def job_plans(scenario: Scenario, points: list[CodePoint], number_of: dict[int, 
         groups = groups_of(scenario, index)
         gpus = 1 if item.servers is None else item.servers.gpus
         for number, hosts in enumerate(groups):
+            of_server = in_server(hosts, item)
             domain = None
             if item.servers is not None and item.servers.rate is not None:
                 domain = {"rate": item.servers.rate, "latency": item.servers.latency}
@@ -34,7 +35,7 @@ def job_plans(scenario: Scenario, points: list[CodePoint], number_of: dict[int, 
                     "queue_pairs": item.queue_pairs,
                     "start_ps": item.start,
                     "repeat": item.repeat,
-                    "steps": [_step(step, len(hosts), gpus) for step in steps_of(item)],
+                    "steps": [_step(step, len(hosts), of_server) for step in steps_of(item)],
                 }
             )
     return plans

@@ -9,7 +9,8 @@ import numpy as np
 
 from tailback import text
 from tailback.fitting.fitted import ANSWER_HEAD, UNKNOWN_HEAD, Fitted
-from tailback.fitting.inference import Unknown
+from tailback.fitting.inference import Answer, Unknown
+from tailback.fitting.priors import Free, Listed
 from tailback.report.figures import BLUE, INK, MUTED, PALE_BLUE, VERMILLION, Figure, Json, axes
 from tailback.report.frame import environment, for_script
 from tailback.report.plot import Plot
@@ -51,21 +52,75 @@ def render_fit(done: Fitted) -> str:
 
 
 def _unknown(number: int, done: Fitted, one: Unknown) -> Plot:
-    means = done.asked.free[one.path].means
-    caption = f"{means[:1].upper()}{means[1:]}. " if means else ""
-    caption += (
-        "Dashed: the prior. Blue: what the observations leave of it. In the profile, values above the "
-        "dotted line are within the 90 % interval."
-    )
-    figures = [_posterior(number, done, one), _profile(number, done, one)]
+    free = done.asked.free[one.path]
+    caption = f"{free.means[:1].upper()}{free.means[1:]}. " if free.means else ""
+    caption += "Dashed: the prior. Blue: what the observations leave of it. "
+    if isinstance(free, Listed):
+        caption += "Beside it, how much worse than the best fit the best one with each value is."
+        figures = [_probabilities(number, free, one), _best_of_each(number, free, one)]
+    else:
+        caption += "In the profile, values above the dotted line are within the 90 % interval."
+        figures = [_posterior(number, done, one, free), _profile(number, one, free)]
     return Plot(f"u{number}", f"{one.path}: {one.verdict}", caption, figures)
 
 
-def _posterior(number: int, done: Fitted, one: Unknown) -> Figure:
+def _probabilities(number: int, free: Listed, one: Unknown) -> Figure:
+    """Of each value of a list."""
+    values = [100 * share for share in one.probabilities]
+    even = 100 / free.count
+    data: list[Json] = [
+        {
+            "type": "bar",
+            "x": free.tried,
+            "y": values,
+            "width": 0.5,
+            "marker": {"color": BLUE, "line": {"width": 0}},
+            "hovertemplate": "%{x}: %{y:.3~g} %<extra></extra>",
+        }
+    ]
+    look = axes(one.path, "Probability, %", height=_HEIGHT)
+    look["xaxis"] |= {"type": "category"}
+    look["yaxis"]["range"] = [0, 105]
+    look["shapes"] = [
+        {
+            "type": "line",
+            "xref": "paper",
+            "x0": 0,
+            "x1": 1,
+            "y0": even,
+            "y1": even,
+            "line": {"color": MUTED, "width": 1.5, "dash": "dash"},
+        }
+    ]
+    label = "; ".join(f"{value}: {share:.1f} %" for value, share in zip(free.tried, values, strict=True))
+    return Figure(f"u{number}-posterior", "Prior and posterior", label, _HEIGHT, data, look)
+
+
+def _best_of_each(number: int, free: Listed, one: Unknown) -> Figure:
+    """The profile of a list has a figure for each value."""
+    logs = [float(log) for log in one.profile.log_likelihood]
+    data: list[Json] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": free.tried,
+            "y": [max(log, -8.0) for log in logs],
+            "marker": {"color": BLUE, "size": 10},
+            "customdata": logs,
+            "hovertemplate": "%{x}: %{customdata:.3~g}<extra></extra>",
+        }
+    ]
+    look = axes(one.path, "Log likelihood, best = 0", height=_HEIGHT)
+    look["xaxis"] |= {"type": "category", "range": [-0.5, free.count - 0.5]}
+    look["yaxis"]["range"] = [-8.4, 0.4]
+    label = "; ".join(f"{value}: {log:.1f}" for value, log in zip(free.tried, logs, strict=True))
+    return Figure(f"u{number}-profile", "The best fit with each", label, _HEIGHT, data, look)
+
+
+def _posterior(number: int, done: Fitted, one: Unknown, free: Free) -> Figure:
     """Each bar is an equal part of the prior, so that its own bars are all as high."""
     found, index = done.found.posterior, number
     counts, edges = np.histogram(found.points[:, index], bins=_BARS, range=(0, 1), weights=found.weights)
-    free = done.asked.free[one.path]
     centres = [float(free.value(share)) for share in (edges[:-1] + edges[1:]) / 2]
     widths = [float(free.value(b) - free.value(a)) for a, b in itertools.pairwise(edges)]
     data: list[Json] = [
@@ -97,12 +152,11 @@ def _posterior(number: int, done: Fitted, one: Unknown) -> Figure:
         label,
         _HEIGHT,
         data,
-        _look(done, one, "Density, prior = 1"),
+        _look(free, one, "Density, prior = 1"),
     )
 
 
-def _profile(number: int, done: Fitted, one: Unknown) -> Figure:
-    free = done.asked.free[one.path]
+def _profile(number: int, one: Unknown, free: Free) -> Figure:
     low, high = one.profile.interval()
     data: list[Json] = [
         {
@@ -123,14 +177,13 @@ def _profile(number: int, done: Fitted, one: Unknown) -> Figure:
             "hovertemplate": "90 %<extra></extra>",
         },
     ]
-    look = _look(done, one, "Log likelihood, best = 0")
+    look = _look(free, one, "Log likelihood, best = 0")
     look["yaxis"]["range"] = [-8, 0.4]
     label = f"Profile likelihood of {one.path}: within 90 % from {free.words(low)} to {free.words(high)}."
     return Figure(f"u{number}-profile", "Profile of the likelihood", label, _HEIGHT, data, look)
 
 
-def _look(done: Fitted, one: Unknown, y_title: str) -> Json:
-    free = done.asked.free[one.path]
+def _look(free: Free, one: Unknown, y_title: str) -> Json:
     look = axes(one.path, y_title, height=_HEIGHT)
     look["bargap"] = 0
     shares = np.linspace(0, 1, 5)
@@ -145,6 +198,11 @@ def _look(done: Fitted, one: Unknown, y_title: str) -> Json:
     room = (ends[1] - ends[0]) / 200  # a tick that rounding puts beyond the end would not be there
     look["xaxis"]["range"] = [ends[0] - room, ends[1] + room]
     return look
+
+
+def _row(label: str, one: Answer) -> str:
+    limit = "" if one.observed.bound == "value" else f", {one.observed.bound.replace('_', ' ')} 0"
+    return f"{label} ({one.role}{limit})"
 
 
 def _observations(done: Fitted) -> Plot:
@@ -166,7 +224,7 @@ def _observations(done: Fitted) -> Plot:
                 "type": "scatter",
                 "mode": "markers",
                 "x": [mean for mean, _, _ in off],
-                "y": [f"{label} ({role})" for label, _ in of_role],
+                "y": [_row(label, one) for label, one in of_role],
                 "error_x": {
                     "type": "data",
                     "array": [high - mean for mean, _, high in off],
@@ -184,8 +242,8 @@ def _observations(done: Fitted) -> Plot:
             {
                 "type": "scatter",
                 "mode": "markers",
-                "x": [one.off for _, one in of_role],
-                "y": [f"{label} ({role})" for label, _ in of_role],
+                "x": [(one.at_best - one.observed.value) / one.observed.tolerance for _, one in of_role],
+                "y": [_row(label, one) for label, one in of_role],
                 "marker": {"color": INK, "size": 9, "symbol": "x-thin-open"},
                 "hovertemplate": "%{x:.3~g} tolerances off<extra>runs at the best fit</extra>",
             }
@@ -211,8 +269,9 @@ def _observations(done: Fitted) -> Plot:
     ]
     caption = (
         "Means and 90 % intervals of what the lab would see, with the spread of the posterior, of the "
-        "emulator and of a run. Crosses are runs at the best fit. 0 is what the lab saw; the band is two "
-        "tolerances to each side. What the fit has seen is calibrated, what it has not is predicted."
+        "emulator and of a run. Crosses are runs at the best fit. 0 is what the lab saw, or its limit; the "
+        "band is two tolerances to each side. What the fit has seen is calibrated, what it has not is "
+        "predicted."
     )
     label = "; ".join(
         f"{label}: {one.role}, {one.off:.1f} tolerances off"

@@ -64,11 +64,14 @@ def render(result: Recorded) -> str:
         ("scenario", result.setup.shown.heading),
     ]
     template = environment().get_template("report.html.j2")
+    from tailback.explain import trials  # it loads the engine
+
     return template.render(
         result=result,
         about=result.setup.about,
         line=_line(result),
         answer=explain.page_of(result),
+        can_be_tried=trials.why_not(result) is None,
         findings=findings(result),
         key=scale_key(chosen),
         signals=signals_key(),

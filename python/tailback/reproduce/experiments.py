@@ -34,13 +34,39 @@ class Given(_Part):
 
 
 class Assumed(_Part):
-    """A setting that the paper does not give, or a constant fitted to one of its figures, and why it is what
-    it is.
-    """
+    """A setting that the paper does not give, and why it is what it is."""
 
     what: str
     value: str
     why: str
+
+
+class Calibrated(Assumed):
+    """A constant fitted to figures of the paper: what no source gives, and what it was fitted to leaves open.
+
+    `path` is `between` two values, `range_from` says why these; the claims of `carried_to` are predicted with
+    both, too, on `runs`, those that have the constant; without them on all of a claim's. `settled_by` is the
+    measurement in the lab that would tell it.
+    """
+
+    fitted_to: list[str] = Field(min_length=1)
+    path: str = ""
+    between: list[str] = Field(default_factory=list)
+    range_from: str = ""
+    carried_to: list[str] = Field(default_factory=list)
+    runs: list[str] = Field(default_factory=list)
+    settled_by: str
+
+    def at(self, value: str, run: str) -> dict[str, str]:
+        """Overrides of a run for a value of it: none where the run does not have it."""
+        return {self.path: value} if not self.runs or run in self.runs else {}
+
+    @model_validator(mode="after")
+    def _whole(self) -> Calibrated:
+        parts = bool(self.path), len(self.between) == 2, bool(self.range_from), bool(self.carried_to)
+        if len(set(parts)) > 1:
+            raise ValueError(f"{self.what}: expected path, two values in between, range_from and carried_to")
+        return self
 
 
 class Run(_Part):
@@ -94,14 +120,22 @@ class Check(_Part):
         """How many bounds there are."""
         return sum(bound is not None for bound in (self.at_least, self.at_most, self.equals, self.between))
 
+    def runs(self, run: str) -> list[str]:
+        """The run that it is measured on, `run` without one of its own, and that which it is relative to."""
+        return [self.run or run, *([self.relative_to] if self.relative_to else [])]
+
+    def on(self, result: Recorded) -> float:
+        """The measure on one of its runs."""
+        return MEASURES[self.measure](result, **self.params)
+
     def value(self, results: Mapping[str, Recorded], run: str) -> float:
         """The measured value on its own run, or else on `run`."""
-        measure = MEASURES[self.measure]
-        value = measure(results[self.run or run], **self.params)
-        if self.relative_to is None:
-            return value
-        reference = measure(results[self.relative_to], **self.params)
-        return value / reference if reference else math.nan
+        return self.relative([self.on(results[name]) for name in self.runs(run)])
+
+    def relative(self, values: Sequence[float]) -> float:
+        """The value, of those on each of its runs."""
+        value, *reference = values
+        return value / reference[0] if reference and reference[0] else math.nan if reference else value
 
     def holds(self, value: float) -> bool | None:
         """Whether a value is within the bound; None when there is no value, or no bound."""
@@ -173,6 +207,8 @@ class Claim(_Part):
     checks: list[Check] = Field(min_length=1)
     if_missed: str = ""
     """Why it is missed, as far as that is known; shown only where it is."""
+    settled_by: str = ""
+    """The measurement in the lab that would tell; shown only where it is missed."""
 
     @property
     def counted_as(self) -> str:
@@ -185,7 +221,7 @@ class Claim(_Part):
     @property
     def runs(self) -> list[str]:
         """Every run that it is checked on, its own first."""
-        others = [name for check in self.checks for name in (check.run, check.relative_to) if name]
+        others = [name for check in self.checks for name in check.runs(self.run)]
         return list(dict.fromkeys([self.run, *others]))
 
     @model_validator(mode="after")
@@ -193,6 +229,8 @@ class Claim(_Part):
         for check in self.checks:
             if check.bounds != 1 or not check.why:
                 raise ValueError(f"{self.id}: {check.measure} needs exactly one bound and a why")
+        if bool(self.if_missed) != bool(self.settled_by):
+            raise ValueError(f"{self.id}: expected both or neither of if_missed and settled_by")
         return self
 
 
@@ -284,7 +322,7 @@ class Experiment(_Part):
     about: str
     given: list[Given]
     assumed: list[Assumed]
-    calibrated: list[Assumed]
+    calibrated: list[Calibrated]
     runs: dict[str, Run]
     claims: list[Claim]
     sensitivity: list[Sensitivity] = Field(default_factory=list)
@@ -292,11 +330,14 @@ class Experiment(_Part):
     @model_validator(mode="after")
     def _runs_exist(self) -> Experiment:
         used = [run for claim in self.claims for run in claim.runs] + [item.run for item in self.sensitivity]
+        used += [run for one in self.calibrated for run in one.runs]
         unknown = sorted(set(used) - set(self.runs))
         if unknown:
             raise ValueError(f"found runs {', '.join(unknown)}, expected of {', '.join(self.runs)}")
         ids = [claim.id for claim in self.claims]
-        unknown = sorted({name for item in self.sensitivity for name in item.claims} - set(ids))
+        named = {name for item in self.sensitivity for name in item.claims}
+        named |= {name for one in self.calibrated for name in (*one.fitted_to, *one.carried_to)}
+        unknown = sorted(named - set(ids))
         if unknown:
             raise ValueError(f"found claims {', '.join(unknown)}, expected of {', '.join(ids)}")
         return self
@@ -322,7 +363,13 @@ class Experiment(_Part):
         needed = {run for claim in claims for run in claim.runs}
         needed |= {item.run for item in tables}
         runs = {name: run for name, run in self.runs.items() if name in needed}
-        return self.model_copy(update={"claims": claims, "sensitivity": tables, "runs": runs})
+        kept = {"claims": claims, "sensitivity": tables, "runs": runs}
+        return self.model_copy(update=kept)
+
+    def carried(self) -> list[tuple[Calibrated, Claim]]:
+        """Constants whose spread claims are predicted with, with the claims that are there."""
+        claims = {claim.id: claim for claim in self.claims}
+        return [(one, claims[name]) for one in self.calibrated for name in one.carried_to if name in claims]
 
 
 def load_published(name: str) -> Experiment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from tailback.files.out_folder import OutFolder, replace_file
 from tailback.recorded.run import Recorded
 from tailback.report.reproduction import render_reproduction
 from tailback.reproduce.experiments import Claim, Experiment, Sensitivity, load_published
-from tailback.reproduce.outcome import Measured, Reproduction, Row, Variant
+from tailback.reproduce.outcome import Measured, Reproduction, Row, Spread, Variant
 from tailback.reproduce.runs import Progress, Runner, Runs
+from tailback.reproduce.spread import ends, spreads_of
 from tailback.results import Result
 from tailback.running import claimed
 
@@ -64,6 +65,10 @@ class Begun:
             # From a cluster results come back, and are written here.
             keep = partial(_kept, None if runs.on_cluster else folder)
             self._runs[key] = runs.start(label + key, plan.scenario, plan.overrides(done.quick), keep)
+        self._ends = [
+            (end, runs.start(label + end.title, end.key[0], dict(end.key[1]), end.measure))
+            for end in ends(done)
+        ]
         self._varied = [
             (shared, runs.start(label + shared.title, shared.scenario, shared.sets, shared.measure))
             for shared in _variants(done)
@@ -79,7 +84,11 @@ class Begun:
                 if done.folder is not None and self._on_cluster:
                     result.write(done.folder / "runs" / key)
             done.interrupted |= result is None or not result.complete
-        done.rows = [judge(claim, done.results, done.quick) for claim in done.experiment.claims]
+        spreads = spreads_of(done, [(end, waiting.wait()) for end, waiting in self._ends])
+        done.rows = [
+            judge(claim, done.results, done.quick, spreads.get(claim.id, []))
+            for claim in done.experiment.claims
+        ]
         if not done.quick:
             self._tables()
         if done.folder is not None:
@@ -125,20 +134,24 @@ def planned_runs(name: str, quick: bool = False, only: Sequence[str] = ()) -> in
     experiment = load_published(name)
     if only:
         experiment = experiment.only(only)
-    return len(experiment.runs) + len(_variants(Reproduction(name, experiment, quick, False)))
+    done = Reproduction(name, experiment, quick, False)
+    return len(experiment.runs) + len(_variants(done)) + len(ends(done))
 
 
-def judge(claim: Claim, results: Mapping[str, Recorded], quick: bool) -> Row:
-    """Measure a claim. What cannot be measured counts as missed, but in a quick run as too short to say."""
+def judge(claim: Claim, results: Mapping[str, Recorded], quick: bool, spread: Sequence[Spread] = ()) -> Row:
+    """Measure a claim. What cannot be measured counts as missed, but in a quick run as too short to say. What
+    is met with a calibrated constant, and with neither end of its spread, is missed.
+    """
     if any(run not in results or not results[run].complete for run in claim.runs):
         return Row(claim, [], "not run", quick)
     measured = [Measured(check, check.value(results, claim.run)) for check in claim.checks]
     verdicts = [one.holds for one in measured]
     if all(verdicts):
-        return Row(claim, measured, "met", quick)
+        met = Row(claim, measured, "met", quick, list(spread))
+        return replace(met, verdict="missed") if met.on_a_knifes_edge else met
     if quick and False not in verdicts:
         return Row(claim, measured, "too short", quick)
-    return Row(claim, measured, "missed", quick)
+    return Row(claim, measured, "missed", quick, list(spread))
 
 
 @dataclass

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tailback import text
 from tailback.recorded.run import Recorded
-from tailback.reproduce.experiments import Check, Claim, Experiment, Sensitivity
+from tailback.reproduce.experiments import Calibrated, Check, Claim, Experiment, Sensitivity
 
 Verdict = Literal["met", "missed", "too short", "not run"]
 
@@ -49,18 +49,84 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """A claim with a calibrated constant at either end of what its calibration leaves open."""
+
+    of: Calibrated
+    ends: list[list[Measured]]
+    """For each end, the claim's checks."""
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """At each end."""
+        return ["met" if all(one.holds for one in end) else "missed" for end in self.ends]
+
+    @property
+    def in_words(self) -> str:
+        """'with bridge.costs.qdisc 160ns to 226ns: missed at both'."""
+        low, high = self.verdicts
+        words = (
+            f"{low} at both"
+            if low == high
+            else f"{low} at {self.of.between[0]}, {high} at {self.of.between[1]}"
+        )
+        return f"with {self.of.path} {self.of.between[0]} to {self.of.between[1]}: {words}"
+
+    def as_json(self) -> dict[str, Any]:
+        """For reproduce.json."""
+        return {
+            "path": self.of.path,
+            "between": self.of.between,
+            "verdicts": self.verdicts,
+            "checks": [[one.as_json()["value"] for one in end] for end in self.ends],
+        }
+
+
+@dataclass(frozen=True)
 class Row:
-    """A claim and its verdict: `too short` only in quick runs, `not run` when the run was interrupted."""
+    """A claim and its verdict: `too short` only in quick runs, `not run` when the run was interrupted.
+
+    `spread`: how it comes out with calibrated constants at the ends of what is left open.
+    """
 
     claim: Claim
     measured: list[Measured]
     verdict: Verdict
     quick: bool
+    spread: list[Spread] = field(default_factory=list)
+
+    @property
+    def on_a_knifes_edge(self) -> str:
+        """The constant whose fitted value meets the claim, and neither end of its spread; else empty."""
+        edges = [one.of.path for one in self.spread if one.verdicts == ["missed", "missed"]]
+        return edges[0] if edges and all(one.holds for one in self.measured) else ""
 
     @property
     def why_missed(self) -> str:
         """The reason of a miss, as far as it is known; else empty. It is about full runs."""
-        return self.claim.if_missed if self.verdict == "missed" and not self.quick else ""
+        if self.verdict != "missed" or self.quick:
+            return ""
+        if self.on_a_knifes_edge:
+            path = self.on_a_knifes_edge
+            return (
+                f"A knife's edge: met with the value of {path} that was fitted, and with neither neighbour."
+            )
+        return self.claim.if_missed
+
+    @property
+    def settled_by(self) -> str:
+        """Of a miss, the measurement in the lab that would tell; else empty."""
+        return self.claim.settled_by if self.why_missed else ""
+
+    def interval(self, number: int) -> str:
+        """Of a check, in words: the values that it has over all spreads; empty where that is one."""
+        values = [end[number].value for one in self.spread for end in one.ends]
+        known = [value for value in (*values, self.measured[number].value) if math.isfinite(value)]
+        if not values or not known:
+            return ""
+        check = self.measured[number].check
+        low, high = check.in_words(min(known)), check.in_words(max(known))
+        return "" if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -111,9 +177,13 @@ class Reproduction:
             style = {"met": "green", "missed": "red"}.get(row.verdict, "yellow")
             verdict = Text(row.verdict + (" (quick)" if self.quick else ""), style=style)
             says = f"{row.claim.says} ({row.claim.where})"
-            measured = _measured(row.measured)
+            measured = _measured(row)
+            for spread in row.spread:
+                measured.append(f"\n{spread.in_words}", style="dim")
             if row.why_missed:
                 measured.append(f"\n{row.why_missed}", style="italic")
+            if row.settled_by:
+                measured.append(f"\nWhat would settle it: {row.settled_by}", style="italic")
             table.add_row(row.claim.id, Text(says), measured, verdict, row.claim.counted_as)
         return table
 
@@ -162,7 +232,9 @@ class Reproduction:
                     "counted_as": row.claim.counted_as,
                     "verdict": row.verdict,
                     "why_missed": row.why_missed,
+                    "settled_by": row.settled_by,
                     "checks": [one.as_json() for one in row.measured],
+                    "spread": [one.as_json() for one in row.spread],
                 }
                 for row in self.rows
             ],
@@ -247,14 +319,17 @@ class AllReproductions:
         }
 
 
-def _measured(measured: list[Measured]) -> Text:
+def _measured(row: Row) -> Text:
     words = Text()
-    for number, one in enumerate(measured):
+    for number, one in enumerate(row.measured):
+        interval = row.interval(number)
         sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[one.holds]
         words.append("\n" if number else "")
         words.append(sign, style=style)
         words.append(
-            f" {one.check.name_in_words}: {one.check.in_words(one.value)} ({one.check.bound_in_words}"
+            f" {one.check.name_in_words}: {one.check.in_words(one.value)}"
+            + (f", {interval}" if interval else "")
+            + f" ({one.check.bound_in_words}"
             + (f", chosen{one.check.met_from(one.value)})" if one.check.chosen else ")")
             + (f", {one.check.kind}" if one.check.kind else "")
         )

@@ -92,7 +92,7 @@ def with_seed(scenario: Scenario, seed: int) -> Scenario:
         ScenarioError: what this seed draws cannot be run.
     """
     other = scenario.model_copy(update={"run": scenario.run.model_copy(update={"seed": seed})})
-    other._messages = {}
+    other._messages, other._placed = {}, {}
     first = islice(conflicts(other), MAX_PROBLEMS + 1)
     problems = [Problem(scenario.origins.get(path, ""), path, text) for path, text in first]
     if problems:

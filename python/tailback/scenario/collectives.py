@@ -120,11 +120,22 @@ class Ranks(Part):
         "host.congestion, host.congestion_by_host",
     )
 
+    @model_validator(mode="after")
+    def _effective(self) -> Ranks:
+        if self.placement != "packed" and self.ranks is None:
+            raise refuse("placement", f'"{self.placement}"', "ranks with it: how many of the hosts")
+        if self.interleaved and self.groups == 1:
+            raise refuse("interleaved", "true", "groups with it: two or more")
+        return self
+
 
 _SIZE = "Its size as nccl-tests counts it: all that a rank gives or gets, whichever is more."
 _CHANNELS_TEXT = "Parts that run side by side, each on queue pairs of its own."
 _CHANNELS = "assumption: one; NCCL takes more, which share the link"
-_CHUNK_TEXT = "Largest message: parts that run one behind the other. null: a whole share."
+_CHUNK_TEXT = (
+    "Largest message; null: a whole share. What waits for a message waits for its chunk only; chunks go one "
+    "behind the other on a queue pair that they share, and side by side where each has its own."
+)
 _CHUNK = "assumption: as the closed forms have it"
 _Channels = Annotated[int, Field(ge=1, le=64)]
 _Compute = Annotated[int, DURATION.between(maximum="36000s")]
@@ -158,6 +169,12 @@ class _Alone(Ranks, _Parts):
         "It computes while the collective is under way. false: it does so before.",
         "assumption: one after the other",
     )
+
+    @model_validator(mode="after")
+    def _something_to_overlap(self) -> _Alone:
+        if self.overlap and not self.compute:
+            raise refuse("overlap", "true", "compute with it: what goes on meanwhile")
+        return self
 
 
 class AllReduce(_Alone):

@@ -96,7 +96,7 @@ impl Jobs {
                 item: plan.flows.items[job.item].clone(),
                 hosts,
                 finished_ps: vec![None; job.ranks.len()],
-                computed_ps: vec![0; job.ranks.len()],
+                parts_ended: vec![0; job.steps.len()],
                 ..JobRecord::default()
             };
             jobs.push(Job::new(job.clone(), graphs, record));
@@ -181,7 +181,7 @@ impl Jobs {
         let idle = part.is_idle(rank);
         self.tasks.extend(self.ready.drain(..).map(|operation| Task::Ready((place, operation))));
         if idle {
-            self.rank_done(place, rank, now);
+            self.rank_done(place, rank);
         }
     }
 
@@ -245,12 +245,12 @@ impl Jobs {
         let rank = part.graph.operations[place.1 as usize].rank;
         self.tasks.extend(self.ready.drain(..).map(|operation| Task::Ready((place.0, operation))));
         if done {
-            self.rank_done(place.0, rank, now);
+            self.rank_done(place.0, rank);
         }
     }
 
     /// A rank has done its part of a collective.
-    fn rank_done(&mut self, place: u32, rank: u32, _now: Time) {
+    fn rank_done(&mut self, place: u32, rank: u32) {
         let part = self.parts[place as usize].as_ref().expect("it is under way");
         let (number, over) = (part.job, part.is_over());
         let job = &mut self.jobs[number];
@@ -260,7 +260,7 @@ impl Jobs {
             let part = self.parts[place as usize].take().expect("it is under way");
             self.empty.push(place);
             job.parts.remove(&(part.iteration, part.step));
-            job.record.parts_ended += 1;
+            job.record.parts_ended[part.step as usize] += 1;
             if job.record.parts.len() < MOST_RECORDED {
                 job.record.parts.push(part.record());
             }
@@ -325,7 +325,7 @@ impl Work for Jobs {
     }
 
     fn jobs(&self) -> Vec<JobRecord> {
-        self.jobs.iter().map(Job::recorded).collect()
+        self.jobs.iter().map(|job| job.record.clone()).collect()
     }
 }
 

@@ -141,16 +141,14 @@ impl Part {
     pub fn record(&self) -> PartRecord {
         let joined = || self.joined.iter().flatten();
         let begin = joined().min().copied().unwrap_or(Time::ZERO);
-        let last_begin = joined().max().copied().unwrap_or(Time::ZERO);
         let (end, slowest) = match self.times.get(self.last as usize) {
             Some(times) => (times.ended, self.graph.operations[self.last as usize].rank),
-            None => (last_begin, 0),
+            None => (joined().max().copied().unwrap_or(begin), 0),
         };
         PartRecord {
             iteration: self.iteration,
             step: self.step,
             begin_ps: begin.0,
-            last_begin_ps: last_begin.0,
             end_ps: end.0,
             slowest,
             first_end_ps: if self.first_end == Time::NEVER { end.0 } else { self.first_end.0 },

@@ -170,10 +170,4 @@ impl Job {
         rank.reduces = rank.reduces.max(now) + rate.serialization(bytes);
         rank.reduces
     }
-
-    /// With how long ranks computed.
-    pub fn recorded(&self) -> JobRecord {
-        let computed_ps = self.ranks.iter().map(|rank| rank.computed.0).collect();
-        JobRecord { computed_ps, ..self.record.clone() }
-    }
 }

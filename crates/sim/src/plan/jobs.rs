@@ -62,7 +62,7 @@ pub enum StepPlan {
     Compute(u64),
     /// All ranks take part in a collective.
     Collective(CollectivePlan),
-    /// The operations of a graph.
+    /// The operations of a graph; plans only, no scenario has them yet.
     Graph(Vec<OperationPlan>),
 }
 
@@ -134,11 +134,6 @@ pub enum What {
     /// Ends with all that it waits for, of whatever ranks.
     Barrier,
 }
-
-/// The longest message, as the longest of an RDMA WRITE (IB specification 9.7.6).
-pub const MOST_MESSAGE_BYTES: u64 = 1 << 31;
-/// Most operations of a step.
-pub const MOST_OPERATIONS: usize = 50_000_000;
 
 impl JobPlan {
     fn problem(&self, plan: &Plan) -> Option<String> {

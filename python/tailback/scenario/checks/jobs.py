@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tailback.limits import JOB_OPERATIONS, MAX_MESSAGE_BYTES, MAX_OUTSTANDING
@@ -32,6 +33,12 @@ def groups_of(scenario: Scenario, index: int) -> list[list[int]]:
 
 def _placed(scenario: Scenario) -> dict[int, list[int]]:
     """By traffic item: the hosts of its ranks. Those that give `ranks` have different hosts."""
+    if not scenario._placed:
+        scenario._placed = _place(scenario)
+    return scenario._placed
+
+
+def _place(scenario: Scenario) -> dict[int, list[int]]:
     network, taken = scenario.network, set[int]()
     found = {}
     for index, item in enumerate(scenario.traffic):
@@ -76,8 +83,20 @@ def _in_turn(units: list[list[int]], network: Network) -> list[list[int]]:
     return [of[turn] for turn in range(most) for of in at.values() if turn < len(of)]
 
 
-def largest_message(step: Step, ranks: int, gpus: int) -> int:
-    """Bytes of the largest message of a collective in one part."""
+def in_server(group: list[int], item: Collective | Job) -> int:
+    """Most ranks of a group that are in one server."""
+    gpus = 1 if item.servers is None else item.servers.gpus
+    return max(Counter(host // gpus for host in group).values())
+
+
+def share(step: Step, ranks: int, gpus: int) -> int:
+    """Most bytes of a collective that go in one message, or in one chunk behind the other, on one channel.
+
+    Args:
+        step: The collective.
+        ranks: How many there are.
+        gpus: How many of them are in a server, see `in_server`.
+    """
     assert step.collective is not None
     assert step.size is not None
     algorithm, size = step.algorithm or USUAL[step.collective], -(-step.size // step.channels)
@@ -93,7 +112,7 @@ def largest_message(step: Step, ranks: int, gpus: int) -> int:
 
 def chunks(step: Step, ranks: int, gpus: int) -> int:
     """Parts that run one behind the other."""
-    return 1 if step.chunk is None else -(-largest_message(step, ranks, gpus) // step.chunk)
+    return 1 if step.chunk is None else -(-share(step, ranks, gpus) // step.chunk)
 
 
 def operations(step: Step, ranks: int, gpus: int) -> int:
@@ -147,7 +166,8 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
             what = "servers" if item.servers is None else "as many ranks of a group in each server"
             yield field, f'found "{algorithm}", expected {what}'
         else:
-            yield from _sizes(scenario, step, ranks, gpus, (*path, *place))
+            most = max(in_server(group, item) for group in groups)
+            yield from _sizes(scenario, item, step, (ranks, most), (*path, *place))
 
 
 def _alike(groups: list[list[int]], gpus: int) -> bool:
@@ -163,13 +183,21 @@ def _alike(groups: list[list[int]], gpus: int) -> bool:
     return True
 
 
-def _sizes(scenario: Scenario, step: Step, ranks: int, gpus: int, path: Path) -> Problems:
-    most = min(MAX_MESSAGE_BYTES, MAX_OUTSTANDING * scenario.host.mtu)
-    largest = -(-largest_message(step, ranks, gpus) // chunks(step, ranks, gpus))
+def _sizes(
+    scenario: Scenario, item: Collective | Job, step: Step, counts: tuple[int, int], path: Path
+) -> Problems:
+    """Args: counts: ranks, and how many of them are in a server."""
+    outstanding = MAX_OUTSTANDING * scenario.host.mtu
+    most = min(MAX_MESSAGE_BYTES, outstanding)
+    together = share(step, *counts)
+    largest = -(-together // chunks(step, *counts))
     if largest > most:
         text = f"messages of at most {format_size(most)}: give chunk"
         yield (*path, "size"), f"found messages of {format_size(largest)}, expected {text}"
-    count = operations(step, ranks, gpus)
+    elif together > outstanding and item.queue_pairs == "pair":
+        text = f"at most {format_size(outstanding)}: give channels, or queue_pairs: message"
+        yield (*path, "size"), f"found {format_size(together)} on a queue pair at once, expected {text}"
+    count = operations(step, *counts)
     if count > JOB_OPERATIONS:
         text = f"at most {JOB_OPERATIONS:,} in a collective: larger chunks, fewer channels or ranks"
         yield (*path, "chunk"), f"found about {count:,} operations, expected {text}"
@@ -179,9 +207,8 @@ def queue_pairs_of(scenario: Scenario, index: int) -> int:
     """About how many queue pairs a job has."""
     item = scenario.traffic[index]
     assert is_job(item)
-    gpus = 1 if item.servers is None else item.servers.gpus
-    hosts = len(_placed(scenario)[index])
-    ranks = hosts // item.groups
+    groups = groups_of(scenario, index)
+    ranks, gpus = len(groups[0]), max(in_server(group, item) for group in groups)
     total = 0
     for _, step in _collectives(item):
         assert step.collective is not None
@@ -196,5 +223,5 @@ def queue_pairs_of(scenario: Scenario, index: int) -> int:
                 "double-binary-tree": 4,
                 "hierarchical": gpus + (1 if step.collective != "all-to-all" else ranks // gpus),
             }[algorithm]
-            total += hosts * each * step.channels
+            total += ranks * len(groups) * each * step.channels
     return total
