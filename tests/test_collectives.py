@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 import tailback
+from tailback.cli import main
 from tailback.findings import findings
 from tailback.measures import MEASURES
+from tailback.measures.timeline import COMPUTE, spans
 from tailback.run_folder import read_run
 from tailback.scenario import ScenarioError, load
 
@@ -190,3 +194,96 @@ def test_what_cannot_be_is_told_in_a_line(item: dict[str, Any], problem: str) ->
         load(scenario({"kind": "all-reduce", "size": "64MB", **item}))
     assert len(refused.value.problems) == 1
     assert problem in str(refused.value)
+
+
+STEPS = [
+    {"compute": "50us"},
+    {"collective": "all-reduce", "size": "1MB", "overlap": True},
+    {"compute": "100us"},
+    {"collective": "all-to-all", "size": "80KB"},
+]
+
+
+def test_what_ranks_did_is_a_trace_and_a_plot(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    result = tailback.run(scenario({"kind": "job", "steps": STEPS, "repeat": 3}), out=folder)
+    every = spans(result)
+    assert len(every) == 8 * 4 * 3
+    computed = [span.end_s - span.begin_s for span in every if span.name == COMPUTE]
+    assert sum(computed) == pytest.approx(8 * 3 * 150e-6)
+    (last,) = result.summary["training_jobs"]
+    assert max(span.end_s for span in every) == pytest.approx(3 * last["iteration_s"])
+    assert "Ranks over time" in (folder / "report.html").read_text()
+
+    assert main(["trace", str(folder)]) == 0
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    steps = [event for event in events if event["ph"] == "X" and "step" in event["args"]]
+    assert len(steps) == len(every)
+    # A thread does one thing at a time.
+    by_thread: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for event in steps:
+        by_thread.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+    assert len(by_thread) == 16
+    for mine in by_thread.values():
+        mine.sort()
+        assert all(a + took <= b + 1e-6 for (a, took), (b, _) in itertools.pairwise(mine))
+    names = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    assert set(by_thread) <= names
+    assert any(event["ph"] == "C" and event["args"]["bytes"] > 0 for event in events)
+    # The folder is still that of a run, which another may replace.
+    result.write(folder, report=False)
+    assert not (folder / "trace.json").exists()
+
+
+def test_a_run_without_jobs_has_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tailback.run("first-flow", sets=["run.duration=1ms"], out=tmp_path / "run", report=False)
+    assert main(["trace", str(tmp_path / "run")]) == 2
+    assert "found no job, expected a run of collectives or jobs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "algorithm"),
+    [
+        ("all-reduce", "ring"),
+        ("all-reduce", "direct"),
+        ("all-reduce", "halving-doubling"),
+        ("all-reduce", "double-binary-tree"),
+        ("all-gather", "ring"),
+        ("reduce-scatter", "direct"),
+        ("all-to-all", "direct"),
+        ("broadcast", "ring"),
+    ],
+)
+@pytest.mark.parametrize("size", ["64B", "4MB"])
+def test_no_collective_is_faster_than_its_bound(kind: str, algorithm: str, size: str) -> None:
+    item = {"kind": kind, "algorithm": algorithm, "size": size, "channels": 2, "chunk": "100KB"}
+    (one,) = tailback.run(scenario(item)).summary["collectives"]
+    assert 0 < one["bound_s"] <= one["min_s"]
+
+
+def test_a_long_ring_reaches_the_bound_of_its_links() -> None:
+    item = {"kind": "all-reduce", "size": "64MB"}
+    (one,) = tailback.run(scenario(item)).summary["collectives"]
+    assert one["bound_at"] == "the links of hosts"
+    assert one["bound_s"] == pytest.approx(2 * 7 / 8 * 64e6 * 8 / 400e9, rel=0.03)
+    assert one["mean_s"] < 1.05 * one["bound_s"]
+
+
+def test_an_oversubscribed_bisection_bounds_an_all_to_all() -> None:
+    leaf_spine = {"kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4}
+    fabric = {"link": {"rate": "400Gbps"}, "fabric": {"rate": "400Gbps"}}
+    item = {"kind": "all-to-all", "size": "8MB"}
+    (one,) = tailback.run(scenario(item, topology={**leaf_spine, **fabric})).summary["collectives"]
+    # Half of what four ranks give crosses: 16 MB each way.
+    assert one["bound_at"] == "the links above leaf0 and 1 other like it"
+    assert one["bound_s"] == pytest.approx(16e6 * 8 / 400e9, rel=0.03)
+    assert one["bound_s"] <= one["mean_s"]
+
+
+def test_links_inside_of_servers_take_part_of_the_load() -> None:
+    rails = {"kind": "rail-optimised", "servers": 4, "nics": 4, "spines": 2, "link": {"rate": "400Gbps"}}
+    item = {"kind": "all-reduce", "size": "16MB", "algorithm": "hierarchical", "servers": {"gpus": 4}}
+    (one,) = tailback.run(scenario(item, topology=rails)).summary["collectives"]
+    # Each of four servers sends 2 x 3/4 of it over its four links.
+    assert one["bound_s"] == pytest.approx(2 * 3 / 4 * 16e6 * 8 / 1600e9, rel=0.03)
+    assert one["bound_s"] <= one["mean_s"]

@@ -128,5 +128,12 @@ MAX_MESSAGE_BYTES = _limit(
 JOB_OPERATIONS = _limit(
     _TRAFFIC, "Operations of a collective", 20_000_000, "in all", "each takes some 80 bytes while it runs"
 )
+GRAPH_OPERATIONS = _limit(
+    _TRAFFIC,
+    "Operations of a graph from a file",
+    1_000_000,
+    "in all",
+    "each takes about a kilobyte in the plan",
+)
 MAX_SEEDS = _limit(_TRAFFIC, "Seeds of one command", 1000, "seeds", "each is a run")
 MAX_SWEEP_RUNS = _limit(_TRAFFIC, "Runs of a sweep", 200_000, "runs", "its journal takes half a gigabyte")

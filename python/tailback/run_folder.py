@@ -33,6 +33,7 @@ from tailback.summary import summarise
 from tailback.version import __version__
 
 REPORT = "report.html"
+TRACE = "trace.json"
 """The one file of a result that is made of the others, and may be made later."""
 
 FILES = (
@@ -88,10 +89,31 @@ def write_report(folder: Path) -> Path:
     result = read_run(folder)
     with reading(folder):
         page = render(result).encode()
-    beside = folder / f".{REPORT}.writing"
+    return _replaced(folder / REPORT, page)
+
+
+def write_trace(folder: Path) -> Path:
+    """Write the trace of a run into its folder, in place of an older one, and give its path: see `trace`.
+
+    Raises:
+        ScenarioError: it is not the folder of a run with jobs, or its files cannot be read.
+        OSError: it cannot be written.
+    """
+    from tailback.trace import trace
+
+    result = read_run(folder)
+    if not result.meta.get("jobs"):
+        raise _problem(folder, "found no job, expected a run of collectives or jobs: only ranks have steps")
+    with reading(folder):
+        events = trace(result).encode()
+    return _replaced(folder / TRACE, events)
+
+
+def _replaced(path: Path, data: bytes) -> Path:
+    beside = path.with_name(f".{path.name}.writing")
     try:
-        write_file(beside, page)
-        return beside.replace(folder / REPORT)
+        write_file(beside, data)
+        return beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
 

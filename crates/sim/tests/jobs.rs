@@ -207,6 +207,11 @@ fn computing_overlaps_where_it_may() {
         let recording = run(plan);
         let iterations = &ended(&recording).iterations_ps;
         assert_eq!(iterations.len(), 3);
+        let spans = &ended(&recording).spans;
+        assert_eq!(spans.len(), 4 * 2 * 3);
+        assert!(spans.iter().all(|span| span.3 >= 5 * US && span.3 < span.4));
+        let computed = spans.iter().filter(|span| span.2 == 1).map(|span| span.4 - span.3);
+        assert!(computed.into_iter().all(|time| time == compute));
         // What is repeated at once begins behind the last ACK of the one before.
         let late = if each == time { ACK } else { 0 };
         assert_eq!(iterations[2], 5 * US + 3 * each + 2 * late, "{overlapped} {compute}");

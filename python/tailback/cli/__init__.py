@@ -26,6 +26,7 @@ COMMANDS = {
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
     "astra": "Run ASTRA-sim's inputs as they are.",
     "report": "Write the report of a run.",
+    "trace": "Write what the ranks of a run did, for Perfetto.",
     "sweep": "Run a scenario at many points and seeds, and say what is noise.",
     "fit": "Infer settings from what a lab measured, and predict the rest.",
     "tune": "Look for the settings that serve several workloads best.",

@@ -27,7 +27,8 @@ def collective_findings(summary: dict[str, Any]) -> list[Finding]:
 
 
 def _says_more(job: dict[str, Any]) -> bool:
-    return bool(job["done"] < job["repetitions"] or job["repetitions"] > 1 or job["computed_s"] > 0)
+    one = job["repetitions"] == job["done"] == 1
+    return not one or job["computed_s"] > 0 or job["graphs"] > 0
 
 
 def _iteration(job: dict[str, Any]) -> Finding:
@@ -56,7 +57,8 @@ def _collective(one: dict[str, Any]) -> Finding:
     words = (
         f"{one['kind']} of {text.size(one['size_bytes'])} between {text.plural(one['ranks'], 'rank')} of "
         f"{one['job']}, {one['algorithm']}{spread}. Algorithm bandwidth {text.rate(one['algorithm_bps'])}, "
-        f"bus bandwidth {text.rate(one['bus_bps'])}. The last rank{_whose(one)} waited for: "
+        f"bus bandwidth {text.rate(one['bus_bps'])}. The network allows "
+        f"{text.duration(one['bound_s'])}: {one['bound_at']}. The last rank{_whose(one)} waited for: "
         f"{', '.join(named)}."
     )
     worst = one["worst"]

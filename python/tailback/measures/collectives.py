@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tailback.measures.collective_bound import bound
 from tailback.measures.registry import NAN, measure
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
@@ -28,7 +29,8 @@ class Collective:
     ranks that came late, `compute_s`, `reduce_s`, `inside_s` for messages inside of servers, `network_s`
     for messages as long as they take in an empty network, `behind_s` behind messages of the same sender,
     and `congestion_s` beyond all that. `slowest` is the host whose rank was last most often, alone, in
-    `slowest_share` of them; ranks that end at the same instant are last together.
+    `slowest_share` of them; ranks that end at the same instant are last together. `bound_s` is the least
+    time that the network allows, by what is named in `bound_at`: see `collective_bound`.
     """
 
     job: str
@@ -43,6 +45,8 @@ class Collective:
     max_s: float
     algorithm_bps: float
     bus_bps: float
+    bound_s: float
+    bound_at: str
     slowest: str
     slowest_share: float
     late_s: float
@@ -70,7 +74,9 @@ class TrainingJob:
     done: int
     iteration_s: float | None
     computed_s: float
-    """What each rank computes in a repetition."""
+    """What each rank computes in a repetition, but for operations of graphs."""
+    graphs: int
+    """Steps that are graphs of operations."""
 
 
 def collectives(result: Recorded) -> list[Collective]:
@@ -91,10 +97,11 @@ def training_jobs(result: Recorded) -> list[TrainingJob]:
     found = []
     for job in result.meta.get("jobs", []):
         plan, ends = plans[job["name"]], job["iterations_ps"]
+        graphs = sum("graph" in step for step in plan["steps"])
         computed = sum(step.get("compute", 0) for step in plan["steps"]) / PS_PER_S
         time = (ends[-1] - plan["start_ps"]) / len(ends) / PS_PER_S if ends else None
         own = job["name"], job["item"]
-        found.append(TrainingJob(*own, len(job["hosts"]), plan["repeat"], len(ends), time, computed))
+        found.append(TrainingJob(*own, len(job["hosts"]), plan["repeat"], len(ends), time, computed, graphs))
     return found
 
 
@@ -151,6 +158,7 @@ def _collective(
         max(times),
         algorithm_bps,
         algorithm_bps * bus_factor(plan["kind"], ranks),
+        *bound(result, job, plan),
         job["hosts"][slowest],
         sum(part["slowest"] == slowest and part["first_end_ps"] < part["end_ps"] for part in parts)
         / len(parts),

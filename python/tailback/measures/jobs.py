@@ -9,7 +9,6 @@ holds, its own part included, and bus over algorithm bandwidth is (n - 1)/n.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback import text
+from tailback.measures.cuts import cuts, place
 from tailback.measures.registry import NAN, measure
 from tailback.measures.throughput import ideal_payload_share
 from tailback.recorded.bins import PS_PER_S
@@ -126,7 +126,7 @@ def _bound(
     share = ideal_payload_share(result)
     payload_share = share if share > 0 else 1.0
     found: list[tuple[float, str, int]] = []
-    for tier, part_of, rates, heads in _cuts(result):
+    for tier, part_of, rates, heads in cuts(result.setup.network):
         out, into = part_of[src], part_of[dst]
         crosses = out != into
         weights = sizes[crosses] * 8.0
@@ -138,47 +138,9 @@ def _bound(
         worst = float(times.max(initial=0.0))
         alike = np.flatnonzero(times * ALIKE >= worst)
         if worst > 0:
-            found.append((worst, _place(tier, [heads[one] for one in alike]), tier))
+            found.append((worst, place(tier, [heads[one] for one in alike]), tier))
     if not found:
         return 0.0, ""
     # Of two that need the same, hosts' own links say more.
     time, where, _ = min(found, key=lambda one: (-one[0], one[2]))
     return time, where
-
-
-def _cuts(result: Recorded) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any], list[str]]]:
-    """For each tier: the part that each host is in when all above is cut off, what the links out of each part
-    carry one way, and the first of its highest nodes.
-    """
-    network = result.setup.network
-    tier_of = network.tier_of
-    for tier in range(max(tier_of.values(), default=0)):
-        part: dict[str, int] = {}
-        heads: list[str] = []
-        for node in tier_of:
-            if tier_of[node] > tier or node in part:
-                continue
-            part[node] = len(heads)
-            together = [node]
-            for one in together:
-                for wire in network.wires_of[one]:
-                    peer = wire.b if wire.a == one else wire.a
-                    if tier_of[peer] <= tier and tier > 0 and peer not in part:
-                        part[peer] = len(heads)
-                        together.append(peer)
-            heads.append(max(sorted(together, key=text.natural), key=lambda name: tier_of[name]))
-        rates = np.zeros(len(heads))
-        for wire in network.wires:
-            ends = (part.get(wire.a), part.get(wire.b))
-            for number in ends if ends[0] != ends[1] else ():
-                if number is not None:
-                    rates[number] += wire.rate
-        yield tier, np.array([part[host] for host in network.hosts]), rates, heads
-
-
-def _place(tier: int, heads: list[str]) -> str:
-    if tier == 0:
-        return f"the link of {heads[0]}" if len(heads) == 1 else "the links of hosts"
-    if len(heads) == 1:
-        return f"the links above {heads[0]}"
-    return f"the links above {heads[0]} and {text.plural(len(heads) - 1, 'other')} like it"

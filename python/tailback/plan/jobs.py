@@ -8,6 +8,7 @@ from tailback.scenario.checks.jobs import chunks, groups_of, in_server
 from tailback.scenario.collectives import USUAL, Step, is_job, steps_of
 from tailback.scenario.model import Scenario
 from tailback.scenario.qos import CodePoint, code_point
+from tailback.workload import graph_of
 
 
 def job_plans(scenario: Scenario, points: list[CodePoint], number_of: dict[int, int]) -> list[dict[str, Any]]:
@@ -35,15 +36,17 @@ def job_plans(scenario: Scenario, points: list[CodePoint], number_of: dict[int, 
                     "queue_pairs": item.queue_pairs,
                     "start_ps": item.start,
                     "repeat": item.repeat,
-                    "steps": [_step(step, len(hosts), of_server) for step in steps_of(item)],
+                    "steps": [_step(scenario, step, len(hosts), of_server) for step in steps_of(item)],
                 }
             )
     return plans
 
 
-def _step(step: Step, ranks: int, gpus: int) -> dict[str, Any]:
+def _step(scenario: Scenario, step: Step, ranks: int, gpus: int) -> dict[str, Any]:
     if step.compute is not None:
         return {"compute": step.compute}
+    if step.graph is not None:
+        return {"graph": graph_of(scenario, step.graph, ranks)}
     assert step.collective is not None
     assert step.size is not None
     return {

@@ -31,6 +31,7 @@ from tailback.report.tailback_chart import (
     tailback_chart,
 )
 from tailback.report.themes import DARK
+from tailback.report.timeline import timeline
 from tailback.summary import summarise
 
 
@@ -39,7 +40,7 @@ def render(result: Recorded) -> str:
     chosen, store = choose(result), QueueStore()
     below = veth.plots(result) or with_shares(result)
     heat, links_table = links(result)
-    plots = [_tailback(result, chosen, store), *heat, *below]
+    plots = [_tailback(result, chosen, store), *timeline(result), *heat, *below]
     left_out = store.add_others(result)
     figures = [figure for plot in plots for figure in plot.figures]
     made = [

@@ -252,11 +252,20 @@ class AllToAll(_Alone):
 
 
 class Step(_Parts):
-    """One of the things that ranks do in turn: they compute, or take part in a collective."""
+    """One of the things that ranks do in turn: they compute, take part in a collective, or run a graph."""
 
     compute: _Compute | None = setting(None, "They compute so long.", "assumption: collective is given")
     collective: Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"] | None = (
         setting(None, "They take part in this collective.", "assumption: compute is given")
+    )
+    graph: str | None = setting(
+        None,
+        "They carry out the operations of this file, relative to the folder of the scenario: .csv or "
+        ".parquet with the columns operation, rank, what, time, bytes, to, channel and after, or a .goal "
+        "schedule.",
+        "assumption: compute or collective is given",
+        min_length=1,
+        max_length=1000,
     )
     size: Size | None = setting(None, "Its size as nccl-tests counts it.", "a collective has to have one")
     algorithm: _Algorithm | None = setting(
@@ -270,17 +279,18 @@ class Step(_Parts):
 
     @model_validator(mode="after")
     def _one(self) -> Step:
-        if (self.compute is None) == (self.collective is None):
-            what = "neither compute nor collective" if self.compute is None else "compute and collective"
-            raise refuse("compute", what, "one of the two")
+        kinds = ("compute", "collective", "graph")
+        given = [name for name in kinds if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise refuse("compute", " and ".join(given) or "nothing to do", f"one of {', '.join(kinds)}")
         if self.collective is not None:
             if self.size is None:
                 raise refuse("size", "nothing", "the size of the collective")
             known = ALGORITHMS[self.collective]
             if self.algorithm is not None and self.algorithm not in known:
                 raise refuse("algorithm", f'"{self.algorithm}"', f"one of {', '.join(known)}")
-        elif other := changed(self, set(Step.model_fields) - {"compute"}):
-            raise refuse(other[0], "a setting of a collective", "none: the step computes")
+        elif other := changed(self, set(Step.model_fields) - {given[0]}):
+            raise refuse(other[0], "a setting of a collective", f"none: the step has {given[0]}")
         return self
 
 
@@ -308,7 +318,8 @@ def steps_of(item: Collective | Job) -> list[Step]:
         return item.steps
     names = ("size", "algorithm", "channels", "chunk", "overlap")
     own = {name: getattr(item, name) for name in names}
-    steps = [Step.model_construct(compute=None, collective=item.kind, **own)]
+    steps = [Step.model_construct(compute=None, collective=item.kind, graph=None, **own)]
     if item.compute:
-        steps.insert(1 if item.overlap else 0, Step.model_construct(compute=item.compute))
+        computes = Step.model_construct(compute=item.compute, collective=None, graph=None)
+        steps.insert(1 if item.overlap else 0, computes)
     return steps

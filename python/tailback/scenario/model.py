@@ -266,6 +266,7 @@ class Scenario(Part):
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
     _network: Network | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
+    _graphs: dict[tuple[str, int], Any] = PrivateAttr(default_factory=dict)
     _placed: dict[int, list[int]] = PrivateAttr(default_factory=dict)
     _round_trip: Any = PrivateAttr(default=None)
     _factories: dict[str, Factory] = PrivateAttr(default_factory=dict)

@@ -44,7 +44,7 @@ _AUTO: dict[str, Callable[[Scenario], str]] = {
 """What `auto` stands for, in words."""
 
 _CONTROLS: tuple[Any, ...] = tuple(field.annotation for field in Controllers.model_fields.values())
-_FILES = ("path", "file", "sizes")
+_FILES = ("path", "file", "sizes", "graph")
 """Keys that may name a file."""
 INPUTS = "inputs"
 """Folder of a result with the files that its scenario names."""

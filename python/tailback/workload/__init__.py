@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tailback.scenario.model import Scenario
 from tailback.workload import generate
+from tailback.workload.graphs import Operation, read_graph
 from tailback.workload.lists import from_item
 from tailback.workload.sizes import load_sizes
 from tailback.workload.table import Messages
@@ -39,4 +40,17 @@ def _made(scenario: Scenario, index: int) -> Messages | None:
     return None
 
 
-__all__ = ["Messages", "messages_of"]
+def graph_of(scenario: Scenario, file: str, ranks: int) -> list[Operation]:
+    """The operations of a file that a job's step names. Made once.
+
+    Raises:
+        ListError: a graph that cannot be carried out.
+        ScenarioError: a file that cannot be read.
+    """
+    known: dict[tuple[str, int], list[Operation]] = scenario._graphs
+    if (file, ranks) not in known:
+        known[file, ranks] = read_graph(file, ranks, scenario.read)
+    return known[file, ranks]
+
+
+__all__ = ["Messages", "graph_of", "messages_of"]

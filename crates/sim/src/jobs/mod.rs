@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tailback_proto::units::Time;
 
 use crate::plan::{Plan, PlanError, QueuePairs, StepPlan, What};
-use crate::work::{Arrived, Finished, JobRecord, Message, Network, Work, MOST_RECORDED};
+use crate::work::{Arrived, Finished, JobRecord, Message, Network, SpanRecord, Work, MOST_RECORDED};
 use links::Links;
 use part::Part;
 use program::{Doing, Job, Next};
@@ -181,7 +181,7 @@ impl Jobs {
         let idle = part.is_idle(rank);
         self.tasks.extend(self.ready.drain(..).map(|operation| Task::Ready((place, operation))));
         if idle {
-            self.rank_done(place, rank);
+            self.rank_done(place, rank, now);
         }
     }
 
@@ -245,16 +245,17 @@ impl Jobs {
         let rank = part.graph.operations[place.1 as usize].rank;
         self.tasks.extend(self.ready.drain(..).map(|operation| Task::Ready((place.0, operation))));
         if done {
-            self.rank_done(place.0, rank);
+            self.rank_done(place.0, rank, now);
         }
     }
 
     /// A rank has done its part of a collective.
-    fn rank_done(&mut self, place: u32, rank: u32) {
+    fn rank_done(&mut self, place: u32, rank: u32, now: Time) {
         let part = self.parts[place as usize].as_ref().expect("it is under way");
         let (number, over) = (part.job, part.is_over());
         let job = &mut self.jobs[number];
         job.part_done(rank);
+        job.record.add(SpanRecord(rank, part.iteration, part.step, part.joined(rank).0, now.0));
         self.tasks.push_back(Task::GoOn(number as u32, rank));
         if over {
             let part = self.parts[place as usize].take().expect("it is under way");

@@ -116,6 +116,11 @@ impl Part {
         *left == 0
     }
 
+    /// When a rank took part.
+    pub fn joined(&self, rank: u32) -> Time {
+        self.joined[rank as usize].expect("it takes part")
+    }
+
     /// Whether a rank that took part has nothing to do.
     pub fn is_idle(&self, rank: u32) -> bool {
         self.left_of[rank as usize] == 0

@@ -7,7 +7,7 @@ use tailback_proto::units::Time;
 use super::collective;
 use super::graph::Graph;
 use crate::plan::{JobPlan, StepPlan};
-use crate::work::JobRecord;
+use crate::work::{JobRecord, SpanRecord};
 
 /// A job.
 #[derive(Debug)]
@@ -107,6 +107,7 @@ impl Job {
             &StepPlan::Compute(ps) => {
                 rank.doing = Doing::Computing;
                 rank.computed += Time(ps);
+                self.record.add(SpanRecord(number, place.0, place.1, now.0, now.0 + ps));
                 return Next::Compute(Time(ps));
             }
             StepPlan::Collective(collective) => collective.overlapped,

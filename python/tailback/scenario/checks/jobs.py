@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tailback.limits import JOB_OPERATIONS, MAX_MESSAGE_BYTES, MAX_OUTSTANDING
 from tailback.scenario.collectives import USUAL, Collective, Job, Step, is_job, steps_of
-from tailback.scenario.errors import Path
+from tailback.scenario.errors import Path, ScenarioError
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
 from tailback.units import format_size
+
+if TYPE_CHECKING:
+    from tailback.workload.graphs import Operation
 
 Problems = Iterator[tuple[Path, str]]
 
@@ -155,6 +159,7 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
         text = f"a divisor of the {every} ranks, with two ranks or more in each group"
         yield (*path, "groups"), f"found {item.groups}, expected {text}"
         return
+    yield from _graphs(scenario, item, ranks, path)
     gpus = 1 if item.servers is None else item.servers.gpus
     for place, step in _collectives(item):
         assert step.collective is not None
@@ -168,6 +173,34 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
         else:
             most = max(in_server(group, item) for group in groups)
             yield from _sizes(scenario, item, step, (ranks, most), (*path, *place))
+
+
+def _known(scenario: Scenario, step: Step, ranks: int) -> list[Operation]:
+    """The operations of a step's file; none of one that is refused."""
+    from tailback.workload import graph_of
+    from tailback.workload.lists import ListError
+
+    assert step.graph is not None
+    try:
+        return graph_of(scenario, step.graph, ranks)
+    except (ListError, ScenarioError):
+        return []
+
+
+def _graphs(scenario: Scenario, item: Collective | Job, ranks: int, path: Path) -> Problems:
+    """What cannot be about the files of its steps."""
+    from tailback.workload import graph_of
+    from tailback.workload.lists import ListError
+
+    for at, step in enumerate(steps_of(item)):
+        if step.graph is None:
+            continue
+        try:
+            graph_of(scenario, step.graph, ranks)
+        except ListError as error:
+            yield (*path, "steps", at, "graph"), str(error)
+        except ScenarioError as error:
+            yield (*path, "steps", at, "graph"), error.problems[0].text
 
 
 def _alike(groups: list[list[int]], gpus: int) -> bool:
@@ -210,6 +243,12 @@ def queue_pairs_of(scenario: Scenario, index: int) -> int:
     groups = groups_of(scenario, index)
     ranks, gpus = len(groups[0]), max(in_server(group, item) for group in groups)
     total = 0
+    for step in steps_of(item):
+        if step.graph is not None:
+            every = sum(
+                isinstance(one.what, dict) and "send" in one.what for one in _known(scenario, step, ranks)
+            )
+            total += every * len(groups) * (item.repeat if item.queue_pairs == "message" else 1)
     for _, step in _collectives(item):
         assert step.collective is not None
         algorithm = step.algorithm or USUAL[step.collective]

@@ -1,0 +1,27 @@
+"""`tailback trace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import bad_input
+from tailback.run_folder import write_trace
+
+app = command_app()
+
+
+@app.command()
+def trace(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run with jobs.")],
+) -> None:
+    """Write what the ranks of a run did, for Perfetto.
+
+    trace.json in the folder, which ui.perfetto.dev and chrome://tracing open: a row for each rank with its
+    steps, the messages that the last rank waited for, and the fullest queues. An older one is replaced.
+    """
+    with bad_input():
+        typer.echo(write_trace(folder))

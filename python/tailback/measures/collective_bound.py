@@ -1,0 +1,106 @@
+"""The least time of a collective on a network, by closed forms.
+
+Bandwidth: what has to cross a cut, whatever the algorithm, over what the links of the cut carry; a cut in the
+middle is the bisection. Of n ranks k are in one part, and S is the size as nccl-tests count it. An
+all-gather brings S (n - k)/n in and S k/n out, a reduce-scatter the other way round, an all-to-all
+S k (n - k)/n each way, a broadcast S into each part that its first rank is not in. An all-reduce brings S out
+of each part and into it, and all m parts together send 2 (m - 1) S at least (Patarasuk and Yuan, "Bandwidth
+optimal all-reduce algorithms for clusters of workstations", 2009).
+
+Latency: the steps that an algorithm takes one behind the other, each no shorter than the shortest way between
+two hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tailback.measures.cuts import cuts, place
+from tailback.measures.throughput import ideal_payload_share
+from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.run import Recorded
+
+
+class Bound(NamedTuple):
+    """Least time in seconds, and what bounds it."""
+
+    time_s: float
+    at: str
+
+
+def bound(result: Recorded, job: dict[str, Any], plan: dict[str, Any]) -> Bound:
+    """Of one collective of a job; `plan` is its step."""
+    network = result.setup.network
+    number = network.host_number
+    ranks = np.array([number[host] for host in job["hosts"]])
+    share = ideal_payload_share(result) or 1.0
+    found = [Bound(_steps(plan, job) * _least_way(result), "latency of its steps")]
+    for tier, part_of, rates, heads in _parts(result, job):
+        inside = np.bincount(part_of[ranks], minlength=len(rates))
+        bits = 8.0 * _across(plan, inside, len(ranks))
+        times = np.divide(bits, rates * share, out=np.zeros(len(rates)), where=rates > 0)
+        worst = float(times.max(initial=0.0))
+        if plan["kind"] == "all-reduce" and (total := rates[inside > 0].sum()) > 0:
+            every = 2 * (np.count_nonzero(inside) - 1) * plan["bytes"] * 8.0 / (total * share)
+            times = np.where(inside > 0, np.maximum(times, every), times)
+            worst = float(times.max())
+        if worst > 0:
+            alike = [heads[one] for one in np.flatnonzero(times * 1.001 >= worst)]
+            found.append(Bound(worst, place(tier, alike)))
+    # Of two that are alike the links nearer to hosts say more.
+    return max(found, key=lambda one: one.time_s)
+
+
+def _across(plan: dict[str, Any], inside: npt.NDArray[Any], ranks: int) -> npt.NDArray[np.float64]:
+    """Bytes that have to leave or to enter each part, whichever is more."""
+    size, kind = float(plan["bytes"]), plan["kind"]
+    cut = (inside > 0) & (inside < ranks)
+    if kind == "all-to-all":
+        bytes_ = size * inside * (ranks - inside) / ranks
+    elif kind in ("all-gather", "reduce-scatter"):
+        bytes_ = size * np.maximum(inside, ranks - inside) / ranks
+    else:  # A broadcast leaves its root's part, and enters all others.
+        bytes_ = np.full(len(inside), size)
+    return np.where(cut, bytes_, 0.0)
+
+
+def _parts(
+    result: Recorded, job: dict[str, Any]
+) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any], list[str]]]:
+    """Cuts of the network. Where servers have links of their own no cut goes through a server."""
+    network = result.setup.network
+    plan = next(one for one in result.plan["jobs"] if one["name"] == job["name"])
+    servers: dict[int, list[int]] = {}
+    for host, server in zip(plan["ranks"], plan["servers"], strict=True):
+        servers.setdefault(server, []).append(host)
+    for tier, part_of, rates, heads in cuts(network):
+        if plan["domain"] is None:
+            yield tier, part_of, rates, heads
+            continue
+        leader = np.arange(len(rates))
+        for hosts in servers.values():
+            together = np.unique(leader[part_of[hosts]])
+            leader[np.isin(leader, together)] = together[0]
+        merged = np.bincount(leader, rates, len(rates))
+        yield tier, leader[part_of], merged, heads
+
+
+def _steps(plan: dict[str, Any], job: dict[str, Any]) -> int:
+    """Messages of an algorithm that wait for each other, at least."""
+    ranks, log = len(job["hosts"]), (len(job["hosts"]) - 1).bit_length()
+    twice = 2 if plan["kind"] == "all-reduce" else 1
+    steps = {"ring": ranks - 1, "halving-doubling": log}
+    return twice * steps.get(plan["algorithm"], 1)
+
+
+def _least_way(result: Recorded) -> float:
+    """Seconds that no message between two hosts is below: links, a switch, and the receiving NIC."""
+    links = min(wire.delay for wire in result.setup.network.wires)
+    switch = min((model["latency"] for model in result.plan["switch_models"]), default=None)
+    nic = min(nic["rx_latency"] for nic in result.plan["nics"])
+    way = links + nic if switch is None else 2 * links + switch + nic
+    return float(way / PS_PER_S)

@@ -1,0 +1,89 @@
+"""A run as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
+
+The format is the Trace Event Format's JSON: times in us, a process for each job with a thread for each rank,
+and one for queues with a counter for each.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from tailback.measures.timeline import spans
+from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.run import Recorded
+
+MOST_QUEUES = 16
+"""Counters: the queues that were fullest."""
+Event = dict[str, Any]
+
+
+def trace(result: Recorded) -> str:
+    """The trace of a run with jobs."""
+    jobs = result.meta["jobs"]
+    number_of = {job["name"]: number for number, job in enumerate(jobs, 1)}
+    events: list[Event] = []
+    for name, number in number_of.items():
+        events.append(_named("process_name", number, 0, name))
+    for job in jobs:
+        for rank, host in enumerate(job["hosts"]):
+            events.append(_named("thread_name", number_of[job["name"]], 2 * rank, f"rank {rank}, {host}"))
+    overlapped = set()
+    for span in spans(result):
+        pid, tid = number_of[span.job], 2 * span.rank + span.lane
+        if span.lane and (pid, tid) not in overlapped:
+            overlapped.add((pid, tid))
+            events.append(_named("thread_name", pid, tid, f"rank {span.rank}, {span.host}, overlapped"))
+        args = {"repetition": span.iteration, "step": span.step, "host": span.host}
+        events.append(_slice(span.name, pid, tid, span.begin_s, span.end_s, args))
+    for job in jobs:
+        events += _held_up(job, number_of[job["name"]])
+    events += _queues(result, len(jobs) + 1)
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, allow_nan=False) + "\n"
+
+
+def _held_up(job: dict[str, Any], pid: int) -> list[Event]:
+    """The messages on longest paths that congestion held up, on a thread of their own."""
+    tid = 2 * len(job["hosts"])
+    found = []
+    for part in job["parts"]:
+        for late in part["path"]["worst"]:
+            begin, end = late["start_ps"] / PS_PER_S, late["end_ps"] / PS_PER_S
+            src, dst = job["hosts"][late["from"]], job["hosts"][late["to"]]
+            args = {
+                "bytes": late["bytes"],
+                "in an empty network, us": late["ideal_ps"] / 1e6,
+                "behind others of its sender, us": late["behind_ps"] / 1e6,
+                "packets sent again": late["resent"],
+            }
+            found.append(_slice(f"{src} to {dst}", pid, tid, begin, end, args))
+    if found:
+        found.append(_named("thread_name", pid, tid, "messages that the last rank waited for"))
+    return found
+
+
+def _queues(result: Recorded, pid: int) -> list[Event]:
+    bins = result.bins
+    names = [queue["queue"] for queue in result.meta["queues"] if queue["kind"] == "egress"]
+    rows = {name: bins.values(name, "queue_mean_bytes") for name in names}
+    fullest = sorted(rows, key=lambda name: (-float(rows[name].max(initial=0)), name))[:MOST_QUEUES]
+    events = [_named("process_name", pid, 0, "queues")]
+    for name in fullest:
+        row = rows[name]
+        # A counter keeps its value until the next one.
+        for at in np.flatnonzero(np.diff(row, prepend=0.0)):
+            time, value = float(bins.start_s[at]), float(row[at])
+            event = {"ph": "C", "name": name, "pid": pid, "ts": time * 1e6, "args": {"bytes": value}}
+            events.append(event)
+    return events
+
+
+def _slice(name: str, pid: int, tid: int, begin_s: float, end_s: float, args: Event) -> Event:
+    times = {"ts": begin_s * 1e6, "dur": (end_s - begin_s) * 1e6}
+    return {"ph": "X", "name": name, "pid": pid, "tid": tid, **times, "args": args}
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> Event:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}

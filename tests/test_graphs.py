@@ -1,0 +1,121 @@
+"""Graphs of operations from files: tables of one's own, and GOAL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+import tailback
+from tailback.measures.timeline import spans
+from tailback.scenario import ScenarioError, load
+from test_collectives import ACK_PS, one_way_ps, scenario
+
+PING_PONG = """operation,rank,what,time,bytes,to,channel,after
+think,0,compute,10us,,,,
+there,0,send,,100KB,1,,think
+got,1,receive,,,,,there
+sum,1,reduce,,100KB,,,got
+back,1,send,,100KB,0,,sum
+end,0,receive,,,,,back
+"""
+SCHEDULE = """num_ranks 2
+rank 0 {
+l1: calc 10000
+l2: send 100000b to 1 tag 7 cpu 0 nic 0
+l3: recv 100000b from 1 tag 8
+l2 requires l1
+}
+// the other side
+rank 1 {
+l1: recv 100000b from 0 tag 7
+l2: send 100000b to 0 tag 8
+l2 requires l1
+}
+"""
+
+
+def job(file: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "job", "steps": [{"graph": file}], **more}
+
+
+def run(folder: Path, name: str, content: str) -> tailback.Result:
+    (folder / name).write_text(content)
+    path = folder / "scenario.yaml"
+    import yaml
+
+    path.write_text(yaml.safe_dump(scenario(job(name), hosts=2)))
+    return tailback.run(path, out=folder / "run")
+
+
+@pytest.mark.parametrize(("name", "content"), [("ping.csv", PING_PONG), ("ping.goal", SCHEDULE)])
+def test_a_ping_pong_takes_what_the_closed_form_says(tmp_path: Path, name: str, content: str) -> None:
+    result = run(tmp_path, name, content)
+    (only,) = result.meta["jobs"]
+    assert only["iterations_ps"] == [10_000_000 + 2 * one_way_ps(100_000) + ACK_PS]
+    assert {span.name for span in spans(result)} == {"graph"}
+    assert not result.faults
+    assert result.summary["training_jobs"][0]["graphs"] == 1
+    # The folder repeats the run by itself.
+    again = tailback.run(tmp_path / "run" / "scenario.yaml")
+    assert again.meta["jobs"] == result.meta["jobs"]
+
+
+def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
+    first = run(tmp_path, "ping.csv", PING_PONG)
+    table = pyarrow.csv.read_csv(tmp_path / "ping.csv")
+    pyarrow.parquet.write_table(table, tmp_path / "ping.parquet")
+    (tmp_path / "s.yaml").write_text(
+        (tmp_path / "scenario.yaml").read_text().replace("ping.csv", "ping.parquet")
+    )
+    second = tailback.run(tmp_path / "s.yaml")
+    assert second.meta["jobs"] == first.meta["jobs"]
+
+
+ROWS = "rank,what,bytes,to,after\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("g.csv", ROWS + "2,receive,,,\n", 'g.csv:2: rank: found "2", expected a rank below 2'),
+        ("g.csv", ROWS + "0,sent,1KB,1,\n", 'g.csv:2: what: found "sent", expected one of compute'),
+        ("g.csv", ROWS + "0,send,1KB,0,\n", "g.csv:2: to: found 0, expected another rank"),
+        ("g.csv", ROWS + "0,send,,1,\n", "g.csv:2: bytes: "),
+        ("g.csv", ROWS + "0,receive,1KB,,\n", 'g.csv:2: bytes: found "1KB", expected nothing'),
+        ("g.csv", ROWS + "0,receive,,,7\n", 'g.csv:2: after: found "7", expected an operation of the file'),
+        ("g.csv", ROWS + "0,receive,,,1\n1,receive,,,\n", "g.csv:2: after: found an operation of rank 1"),
+        ("g.csv", ROWS + "0,receive,,,1\n0,receive,,,0\n", "g.csv: operations 0, 1 wait for each other"),
+        ("g.csv", "rank,kind\n", 'g.csv: found the columns "rank", "kind", expected rank, what'),
+        ("g.csv", ROWS, "g.csv: found no operation"),
+        ("g.goal", "num_ranks 3\n", "g.goal:1: found 3 ranks, expected 2"),
+        ("g.goal", "rank 0 {\nl1: send 5b to 1\n}\n", "found 1 sends and 0 receives from rank 0 to 1"),
+        ("g.goal", "rank 0 {\nl1: calc 5\nl1 irequires l1\n", "g.goal:3: found"),
+        ("g.goal", "rank 0 {\nl1: calc 5\nl2: calc 5\nl1 requires l2\nl2 requires l1\n}", "l1 of rank 0"),
+        ("g.parquet", "no", "g.parquet: not readable"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(tmp_path: Path, name: str, content: str, problem: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ScenarioError) as refused:
+        load_in(tmp_path, scenario(job(name), hosts=2))
+    assert len(refused.value.problems) == 1
+    assert problem in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def load_in(folder: Path, document: dict[str, Any]) -> object:
+    import yaml
+
+    (folder / "s.yaml").write_text(yaml.safe_dump(document))
+    return load(folder / "s.yaml")
+
+
+def test_a_step_is_one_thing() -> None:
+    step = {"graph": "g.csv", "compute": "1us"}
+    with pytest.raises(ScenarioError, match="found compute and graph, expected one of"):
+        load(scenario({"kind": "job", "steps": [step]}))
+    with pytest.raises(ScenarioError, match="no such file"):
+        load(scenario(job("nowhere.csv")))
