@@ -115,6 +115,12 @@ fn run(fabric: &mut Fabric, nics: &mut Nics, loses: &[u32]) {
 }
 
 #[test]
+fn what_a_packet_needs_is_few_cache_lines() {
+    assert!(std::mem::size_of::<Nic>() <= 128, "{}", std::mem::size_of::<Nic>());
+    assert!(std::mem::size_of::<RecvQp>() <= 96, "{}", std::mem::size_of::<RecvQp>());
+}
+
+#[test]
 fn a_message_goes_at_line_rate() {
     let (mut fabric, mut nics) = pair(1 << 20);
     run(&mut fabric, &mut nics, &[]);
