@@ -2,7 +2,7 @@
 
 use tailback_proto::units::Time;
 
-use crate::engine::EventQueue;
+use crate::engine::{EventQueue, Place, Turns};
 use crate::event::Event;
 
 /// A run under way, as every model sees it.
@@ -10,6 +10,8 @@ use crate::event::Event;
 pub(crate) struct Run {
     pub now: Time,
     pub events: EventQueue,
+    /// Where nodes take turns: what happens to them.
+    pub turns: Turns,
     /// Queue pairs and TCP connections not yet done.
     pub active_flows: usize,
     /// Nothing more can happen that anybody waits for.
@@ -19,14 +21,38 @@ pub(crate) struct Run {
 impl Run {
     /// At its start; `ports`: how many there are.
     pub fn new(ports: usize) -> Run {
-        Run { now: Time::ZERO, events: EventQueue::for_ports(ports), active_flows: 0, finished: false }
+        let (events, turns) = (EventQueue::for_ports(ports), Turns::default());
+        Run { now: Time::ZERO, events, turns, active_flows: 0, finished: false }
     }
 
-    /// Schedules an event.
+    /// Schedules an event of the node that acts. Simultaneous ones run by what they are.
     #[inline]
     pub fn schedule(&mut self, time: Time, event: Event) {
         // What lies past the horizon, twice the longest run, never happens.
-        self.events.push_by_payload(time.min(EventQueue::HORIZON), event.encode());
+        let (time, code) = (time.min(EventQueue::HORIZON), event.encode());
+        self.schedule_at(Place::of(time, code, 0), code);
+    }
+
+    /// The same at a place of its own.
+    #[inline(never)] // there are many callers, and what they do leaves the registers no room for it
+    pub fn schedule_at(&mut self, place: Place, code: u32) {
+        if self.turns.are_taken() {
+            self.turns.push(place, code);
+        } else {
+            self.events.push_own(place, code);
+        }
+    }
+
+    /// Schedules an event of another node, to which a link leads from the one that acts.
+    #[inline(never)] // as above
+    pub fn schedule_across(&mut self, node: u32, time: Time, event: Event) {
+        let (time, code) = (time.min(EventQueue::HORIZON), event.encode());
+        let place = Place::of(time, code, 0);
+        if self.turns.are_taken() {
+            self.turns.push_to(node as usize, place, code);
+        } else {
+            self.events.push_own(place, code);
+        }
     }
 
     /// A queue pair or connection is done, well or not.

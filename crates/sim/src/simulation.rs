@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod by_node;
+mod windows;
 mod work;
 
 use std::io;
@@ -24,6 +25,8 @@ pub struct Simulation {
     events: u64,
     capture: Option<Capture>,
     work: Option<work::Carried>,
+    /// Where nodes take turns.
+    windows: Option<windows::Windows>,
 }
 
 /// How far a run is.
@@ -62,8 +65,10 @@ impl Simulation {
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
-        let mut simulation = Simulation { world, recorder, plan, events: 0, capture: None, work: None };
+        let mut simulation =
+            Simulation { world, recorder, plan, events: 0, capture: None, work: None, windows: None };
         simulation.carry_jobs()?;
+        simulation.begin_windows(!controls.is_empty());
         Ok(simulation)
     }
 
@@ -72,6 +77,7 @@ impl Simulation {
     /// # Errors
     /// What is wrong with the names of links; that it cannot be written.
     pub fn capture(&mut self, settings: CaptureSettings, out: Output) -> Result<(), String> {
+        self.end_windows(); // a capture has frames in order of time
         let hosts: Vec<String> = self.plan.hosts.iter().map(|host| host.name.clone()).collect();
         let dscps = self.plan.code_points.iter().map(|code_point| code_point.dscp).collect();
         self.capture = Some(Capture::new(&mut self.world, &hosts, dscps, settings, out)?);
@@ -91,8 +97,11 @@ impl Simulation {
         self.capture.as_ref().is_some_and(Capture::failed)
     }
 
-    /// Executes up to `max_events` events.
+    /// Executes `max_events` events, or all that are left; where nodes take turns, the rest of the last turns, too.
     pub fn advance(&mut self, max_events: u64) -> Progress {
+        if self.windows.is_some() {
+            return self.run_windows(max_events);
+        }
         match self.capture {
             // A loop of its own: a capture that is not made costs nothing.
             None => self.run_events::<false>(max_events),

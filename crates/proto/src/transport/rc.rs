@@ -264,6 +264,11 @@ impl Requester {
         self.failed
     }
 
+    /// When it is given up, should nothing be acknowledged before; `NEVER`: it waits for nothing.
+    pub fn gives_up_at(&self, p: &RcParameters) -> Time {
+        Time(self.waiting_since.0.saturating_add(p.patience().0))
+    }
+
     /// The connection is in error: nothing is sent any more.
     pub fn fail(&mut self) {
         self.failed = true;

@@ -13,17 +13,7 @@ impl Heap {
 
     #[inline]
     pub fn push(&mut self, entry: u128) {
-        let mut hole = self.0.len();
-        self.0.push(entry);
-        while hole > 0 {
-            let parent = (hole - 1) / ARITY;
-            if self.0[parent] <= entry {
-                break;
-            }
-            self.0[hole] = self.0[parent];
-            hole = parent;
-        }
-        self.0[hole] = entry;
+        push(&mut self.0, entry);
     }
 
     #[inline]
@@ -31,35 +21,51 @@ impl Heap {
         let first = self.first()?;
         let last = self.0.pop()?;
         if !self.0.is_empty() {
-            self.sift_down(last);
+            sift_down(&mut self.0, last);
         }
         Some(first)
     }
+}
 
-    fn sift_down(&mut self, entry: u128) {
-        let heap = &mut self.0[..];
-        let mut hole = 0;
-        loop {
-            let first = hole * ARITY + 1;
-            let smallest = if let Some(children) = heap.get(first..first + ARITY) {
-                let left = first + (children[1] < children[0]) as usize;
-                let right = first + 2 + (children[3] < children[2]) as usize;
-                if heap[right] < heap[left] {
-                    right
-                } else {
-                    left
-                }
-            } else if first < heap.len() {
-                (first + 1..heap.len()).fold(first, |best, i| if heap[i] < heap[best] { i } else { best })
-            } else {
-                break;
-            };
-            if heap[smallest] >= entry {
-                break;
-            }
-            heap[hole] = heap[smallest];
-            hole = smallest;
+/// Adds an entry to a heap.
+#[inline]
+pub(super) fn push(heap: &mut Vec<u128>, entry: u128) {
+    let mut hole = heap.len();
+    heap.push(entry);
+    while hole > 0 {
+        let parent = (hole - 1) / ARITY;
+        if heap[parent] <= entry {
+            break;
         }
-        heap[hole] = entry;
+        heap[hole] = heap[parent];
+        hole = parent;
     }
+    heap[hole] = entry;
+}
+
+/// Puts an entry in the place of a heap's first one.
+pub(super) fn sift_down(heap: &mut [u128], entry: u128) {
+    let mut hole = 0;
+    loop {
+        let first = hole * ARITY + 1;
+        let smallest = if let Some(children) = heap.get(first..first + ARITY) {
+            let left = first + (children[1] < children[0]) as usize;
+            let right = first + 2 + (children[3] < children[2]) as usize;
+            if heap[right] < heap[left] {
+                right
+            } else {
+                left
+            }
+        } else if first < heap.len() {
+            (first + 1..heap.len()).fold(first, |best, i| if heap[i] < heap[best] { i } else { best })
+        } else {
+            break;
+        };
+        if heap[smallest] >= entry {
+            break;
+        }
+        heap[hole] = heap[smallest];
+        hole = smallest;
+    }
+    heap[hole] = entry;
 }

@@ -4,7 +4,9 @@ mod heap;
 mod prefetch;
 mod queue;
 mod random;
+mod turns;
 
 pub(crate) use prefetch::prefetch;
 pub use queue::{EventQueue, Place};
 pub use random::{mix, splitmix64, stream, uniform, Stream};
+pub use turns::Turns;

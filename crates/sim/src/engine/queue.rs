@@ -37,7 +37,7 @@ const NONE: u32 = u32::MAX;
 
 /// A place in the order of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place(u128);
+pub struct Place(pub(super) u128);
 
 impl Place {
     /// The place at `time` that `source` and `own` give it: simultaneous events run by their sources, and those of one
@@ -47,6 +47,16 @@ impl Place {
         debug_assert!(time <= EventQueue::HORIZON);
         let order = (source as u128) << 8 | own as u128;
         Place((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS) | order << PAYLOAD_BITS)
+    }
+
+    /// When that is.
+    pub fn time(self) -> Time {
+        time_of(self.0)
+    }
+
+    /// An entry's place, and its payload.
+    pub(super) fn split(entry: u128) -> (Place, u32) {
+        (Place(entry >> PAYLOAD_BITS << PAYLOAD_BITS), entry as u32)
     }
 }
 
@@ -148,7 +158,7 @@ impl Default for EventQueue {
     }
 }
 
-fn time_of(entry: u128) -> Time {
+pub(super) fn time_of(entry: u128) -> Time {
     Time((entry >> (SEQUENCE_BITS + PAYLOAD_BITS)) as u64)
 }
 
@@ -177,14 +187,8 @@ impl EventQueue {
         }
     }
 
-    /// Schedules `payload` at `time`, which must not lie before the event last taken: simultaneous events run by their
-    /// payloads. A queue is filled by this and [`Self::push_at`], or by [`Self::push`] and what was reserved.
-    #[inline(never)] // there are many callers, and what they do leaves the registers no room for it
-    pub fn push_by_payload(&mut self, time: Time, payload: u32) {
-        self.insert(time, Place::of(time, payload, 0).0 | payload as u128);
-    }
-
-    /// Schedules `payload` at `time`, which must not lie before the event last taken, behind what is there.
+    /// Schedules `payload` at `time`, which must not lie before the event last taken, behind what is there. A queue is filled by
+    /// this and what was reserved, or by [`Self::push_own`].
     ///
     /// # Panics
     /// Past 2^40 events, and in debug builds past [`Self::HORIZON`].
@@ -214,7 +218,13 @@ impl EventQueue {
         place.0 < self.last
     }
 
-    /// Schedules `payload` at a place that is the caller's own or was reserved, and is not past.
+    /// Schedules `payload` at a place of the caller's own, whose time must not lie before the event last taken.
+    #[inline]
+    pub fn push_own(&mut self, place: Place, payload: u32) {
+        self.insert(time_of(place.0), place.0 | payload as u128);
+    }
+
+    /// Schedules `payload` at a place that was reserved, and is not past.
     #[inline]
     pub fn push_at(&mut self, place: Place, payload: u32) {
         debug_assert!(!self.is_past(place));
@@ -276,6 +286,12 @@ impl EventQueue {
             self.last = entry;
             return Some((time_of(entry), entry as u32));
         }
+    }
+
+    /// Takes the first event with its place.
+    pub fn take(&mut self) -> Option<(Place, u32)> {
+        self.pop()?;
+        Some(Place::split(self.last))
     }
 
     /// The event that will be taken `ahead` events after the next one, as far as it is known: for looking ahead.

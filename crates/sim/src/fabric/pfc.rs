@@ -67,7 +67,8 @@ impl Fabric {
         self.note_pause(port, named, paused);
         self.ports[port].busy_until = left;
         self.ports[port].wire_bytes += wire_bytes as u64;
-        self.run.schedule(takes_effect, Event::PauseEffect(port as u32));
+        let peer_owner = self.ports[port].peer_owner;
+        self.run.schedule_across(peer_owner, takes_effect, Event::PauseEffect(port as u32));
         // What follows is found out when the frame has left.
         self.wake_port(port, left);
     }

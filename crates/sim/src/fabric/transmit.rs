@@ -122,7 +122,7 @@ impl Fabric {
         p.busy_until = busy_until;
         p.wire_bytes += wire_bytes as u64;
         let arrival = busy_until + p.arrival_delay;
-        let (first, told) = (p.in_flight.is_empty(), p.flags & (WEIGHTED | TAPPED));
+        let (first, told, peer_owner) = (p.in_flight.is_empty(), p.flags & (WEIGHTED | TAPPED), p.peer_owner);
         let packet = &mut self.packets[index];
         packet.arrival = arrival;
         let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
@@ -140,7 +140,7 @@ impl Fabric {
             }
         }
         if first {
-            self.run.schedule(arrival, Event::Arrival(port as u32));
+            self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
         }
     }
 
@@ -155,7 +155,8 @@ impl Fabric {
         let packet = p.in_flight.pop(&self.packets).expect("it has a head");
         let (peer, node, flags) = (p.peer as usize, p.peer_owner as usize, p.flags);
         if let Some(next) = p.in_flight.head() {
-            let arrival = self.packets[next].arrival;
+            let Packet { arrival, next: after, .. } = self.packets[next];
+            self.packets.prefetch(Some(after));
             self.run.schedule(arrival, Event::Arrival(port as u32));
         }
         if flags & (LOSSY | RECLASSIFIES) != 0 {
@@ -216,6 +217,7 @@ impl Fabric {
         let arrival = left + p.arrival_delay;
         packet.arrival = arrival;
         let (first, up, tapped) = (p.in_flight.is_empty(), p.up, p.flags & TAPPED != 0);
+        let peer_owner = p.peer_owner;
         let queue = &mut self.queues[(port, class)];
         queue.pass(frame);
         queue.tx_packets += 1;
@@ -230,7 +232,7 @@ impl Fabric {
             self.note_sent(port, index, left - self.serialization(port, wire_bytes as u32));
         }
         if first {
-            self.run.schedule(arrival, Event::Arrival(port as u32));
+            self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
         }
     }
 }

@@ -65,7 +65,7 @@ impl Nics {
             // A packet's index says who else has packets. So its place is its queue pair's, whose probes are told apart.
             let at = (fabric.run.now + processing).min(EventQueue::HORIZON);
             let place = Place::of(at, Event::ProbeAnswer(source).encode(), own);
-            fabric.run.events.push_at(place, Event::ProbeAnswer(index).encode());
+            fabric.run.schedule_at(place, Event::ProbeAnswer(index).encode());
         }
     }
 

@@ -288,7 +288,7 @@ impl Nics {
 fn delay_nak(fabric: &mut Fabric, qp: u32, nak: u32, delay: Time) {
     let at = (fabric.run.now + delay).min(EventQueue::HORIZON);
     let place = Place::of(at, Event::DelayedNak(qp).encode(), 0);
-    fabric.run.events.push_at(place, Event::DelayedNak(nak).encode());
+    fabric.run.schedule_at(place, Event::DelayedNak(nak).encode());
 }
 
 /// Makes a packet that answers another.

@@ -8,10 +8,10 @@ use std::collections::BinaryHeap;
 use proptest::prelude::*;
 use tailback_proto::units::Time;
 
+use super::windows::node_of;
 use super::Simulation;
 use crate::engine::mix;
 use crate::event::Event;
-use crate::fabric::port_and_class;
 use crate::plan::{LinkPlan, Plan, SwitchPlan, WriterPlan};
 use crate::record::Recording;
 use crate::world::World;
@@ -20,23 +20,6 @@ const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
 
 /// A time, and the event, which is its place at that time, too.
 type Entry = Reverse<(Time, u32)>;
-
-/// Where an event happens; none: it is the whole network's.
-fn node_of(world: &World, event: Event) -> Option<usize> {
-    let owner = |port: usize| world.fabric.ports[port].owner as usize;
-    let src = |qp: u32| world.nics.send_qps[qp as usize].src as usize;
-    Some(match event {
-        Event::Sample => return None,
-        Event::Arrival(port) | Event::PauseEffect(port) => {
-            world.fabric.ports[port as usize].peer_owner as usize
-        }
-        Event::PortWake(port) => owner(port as usize),
-        Event::PauseExpiry(lane) | Event::PauseRefresh(lane) => owner(port_and_class(lane as usize).0),
-        Event::PacingDue(qp) | Event::TransportTimer(qp) => src(qp),
-        Event::WriterStart(writer) => src(world.nics.writers[writer as usize].first_qp),
-        other => unreachable!("{other:?} is in none of these plans"),
-    })
-}
 
 /// Gives every event that was scheduled to its node, and the time of the next sample if there is a new one.
 fn sort(world: &mut World, waiting: &mut [BinaryHeap<Entry>]) -> Option<Time> {
@@ -92,7 +75,7 @@ fn run_by_node(plan: Plan, turns: u64) -> Recording {
 }
 
 /// Three hosts on each of two switches with a link between them; losses, marks and pauses.
-fn two_switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
+pub(super) fn two_switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
     let mut plan = Plan::from_json(PLAN).expect("it is a plan");
     plan.run.seed = seed;
     plan.run.duration = Time(200_000_000);
@@ -116,7 +99,7 @@ fn two_switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
     plan
 }
 
-fn text(recording: &Recording) -> String {
+pub(super) fn text(recording: &Recording) -> String {
     format!("{recording:?}")
 }
 

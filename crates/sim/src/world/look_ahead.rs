@@ -1,5 +1,7 @@
 //! Memory asked for ahead of the events that will touch it.
 
+use tailback_proto::units::Time;
+
 use crate::engine::prefetch;
 use crate::event::Event;
 use crate::fabric::CLASSES;
@@ -18,25 +20,41 @@ impl World {
             return;
         }
         let event = |ahead| self.fabric.run.events.upcoming(ahead).map(Event::decode);
-        match event(4) {
-            Some(Event::Arrival(port) | Event::PortWake(port)) => prefetch(&self.fabric.ports, port as usize),
-            Some(Event::PacingDue(qp)) => prefetch(&self.nics.send_qps, qp as usize),
+        event(4).into_iter().for_each(|event| self.ask_first(event));
+        event(3).into_iter().for_each(|event| self.ask_second(event));
+        event(2).into_iter().for_each(|event| self.ask_third(event));
+        event(1).into_iter().for_each(|event| self.ask_fourth(event));
+    }
+
+    #[inline]
+    fn ask_first(&self, event: Event) {
+        match event {
+            Event::Arrival(port) | Event::PortWake(port) => prefetch(&self.fabric.ports, port as usize),
+            Event::PacingDue(qp) => prefetch(&self.nics.send_qps, qp as usize),
             _ => {}
         }
-        match event(3) {
-            Some(Event::Arrival(port)) => {
+    }
+
+    #[inline]
+    fn ask_second(&self, event: Event) {
+        match event {
+            Event::Arrival(port) => {
                 self.fabric.packets.prefetch(self.fabric.ports[port as usize].in_flight.head())
             }
-            Some(Event::PortWake(port)) => self.fabric.queues.prefetch(port as usize, self.first_class(port)),
-            Some(Event::PacingDue(qp)) => {
+            Event::PortWake(port) => self.fabric.queues.prefetch(port as usize, self.first_class(port)),
+            Event::PacingDue(qp) => {
                 let s = &self.nics.send_qps[qp as usize];
                 prefetch(&self.nics.nics, s.src as usize);
                 prefetch(&self.nics.writers, s.writer as usize);
             }
             _ => {}
         }
-        match event(2) {
-            Some(Event::Arrival(port)) => {
+    }
+
+    #[inline]
+    fn ask_third(&self, event: Event) {
+        match event {
+            Event::Arrival(port) => {
                 let port = &self.fabric.ports[port as usize];
                 let Some(head) = port.in_flight.head() else { return };
                 let packet = &self.fabric.packets[head];
@@ -50,19 +68,23 @@ impl World {
                     }
                 }
             }
-            Some(Event::PortWake(port)) => {
+            Event::PortWake(port) => {
                 let class = self.first_class(port);
                 if (class as usize) < CLASSES {
                     self.fabric.packets.prefetch(self.fabric.queues[(port as usize, class)].fifo.head());
                 }
             }
-            Some(Event::PacingDue(qp)) => {
+            Event::PacingDue(qp) => {
                 let nic = &self.nics[self.nics.send_qps[qp as usize].src as usize];
                 prefetch(&self.fabric.ports, nic.port as usize);
             }
             _ => {}
         }
-        if let Some(Event::Arrival(port)) = event(1) {
+    }
+
+    #[inline]
+    fn ask_fourth(&self, event: Event) {
+        if let Event::Arrival(port) = event {
             let port = &self.fabric.ports[port as usize];
             let Some(head) = port.in_flight.head() else { return };
             let packet = &self.fabric.packets[head];
@@ -72,6 +94,22 @@ impl World {
                     self.fabric.queues.prefetch(out, packet.class);
                 }
             }
+        }
+    }
+
+    /// The same at the beginning of a node's turn, for all that happens in it up to `last` as far as it is known, and for the
+    /// node that has its turn next.
+    #[inline]
+    pub fn look_ahead_in_turn(&self, last: Time, next: Option<usize>) {
+        if self.fabric.ports.len() < MANY_PORTS {
+            return;
+        }
+        let turns = &self.fabric.run.turns;
+        if let Some(next) = next {
+            turns.prefetch(next);
+        }
+        for step in [World::ask_first, World::ask_second, World::ask_third, World::ask_fourth] {
+            turns.coming(last).for_each(|code| step(self, Event::decode(code)));
         }
     }
 

@@ -1,0 +1,160 @@
+//! Events by node: each node has a queue of its own, and acts on all that happens to it in a window of time before the next
+//! node has its turn. What a node needs stays in the nearest cache meanwhile.
+//!
+//! No packet and no pause crosses a link within a window, so a node's turn needs nothing of the other nodes' turns. Order
+//! within a node is that of [`EventQueue`](super::EventQueue); between nodes it is not seen.
+
+use tailback_proto::units::Time;
+
+use super::heap::sift_down;
+use super::prefetch;
+use super::queue::{time_of, Place};
+
+/// Nodes that share one earliest time: a window skips those of a block where nothing happens.
+const BLOCK: usize = 64;
+
+/// Events that are looked at ahead: as many as the processor can ask the memory for at once, and some more.
+const MOST_AHEAD: usize = 128;
+
+/// The events of one node, the first one on top.
+#[derive(Debug, Default)]
+struct NodeQueue {
+    entries: Vec<u128>,
+    /// The first entry was taken. Most events schedule another one, which takes its place in one go.
+    taken: bool,
+}
+
+impl NodeQueue {
+    fn push(&mut self, entry: u128) {
+        if std::mem::take(&mut self.taken) {
+            sift_down(&mut self.entries, entry);
+        } else {
+            super::heap::push(&mut self.entries, entry);
+        }
+    }
+
+    fn first(&mut self) -> Option<u128> {
+        if std::mem::take(&mut self.taken) {
+            let last = self.entries.pop()?;
+            if !self.entries.is_empty() {
+                sift_down(&mut self.entries, last);
+            }
+        }
+        self.entries.first().copied()
+    }
+}
+
+/// The queues of all nodes, and whose turn it is.
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// Of the node whose turn it is; where it is nobody's, what was scheduled for nodes yet to be found.
+    own: NodeQueue,
+    /// By node; empty where it has its turn.
+    waiting: Vec<NodeQueue>,
+    /// By node: when its first event is due; `NEVER` of the one whose turn it is.
+    due: Vec<Time>,
+    /// The earliest of each block of them.
+    block_due: Vec<Time>,
+}
+
+impl Turns {
+    /// Of so many nodes, to which nothing happens yet.
+    pub fn new(nodes: usize) -> Turns {
+        let waiting = (0..nodes).map(|_| NodeQueue::default()).collect();
+        let (due, block_due) = (vec![Time::NEVER; nodes], vec![Time::NEVER; nodes.div_ceil(BLOCK)]);
+        Turns { own: NodeQueue::default(), waiting, due, block_due }
+    }
+
+    /// Whether there are any nodes.
+    #[inline]
+    pub fn are_taken(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Schedules for the node whose turn it is.
+    #[inline]
+    pub fn push(&mut self, place: Place, payload: u32) {
+        self.own.push(place.0 | payload as u128);
+    }
+
+    /// Schedules for a node whose turn it is not.
+    pub fn push_to(&mut self, node: usize, place: Place, payload: u32) {
+        let time = time_of(place.0);
+        self.waiting[node].push(place.0 | payload as u128);
+        self.due[node] = self.due[node].min(time);
+        let block = &mut self.block_due[node / BLOCK];
+        *block = (*block).min(time);
+    }
+
+    /// When something happens to any node next.
+    pub fn next(&self) -> Time {
+        self.block_due.iter().copied().min().unwrap_or(Time::NEVER)
+    }
+
+    /// The next node, from `node` on, to which something happens up to `last`: in a window the first one is asked for from 0
+    /// on, and each other from the one before on, whose turn has begun.
+    pub fn next_node(&mut self, mut node: usize, last: Time) -> Option<usize> {
+        while node < self.due.len() {
+            let end = self.due.len().min((node / BLOCK + 1) * BLOCK);
+            if self.block_due[node / BLOCK] <= last {
+                if let Some(at) = self.due[node..end].iter().position(|&due| due <= last) {
+                    return Some(node + at);
+                }
+                let block = node / BLOCK * BLOCK..end;
+                self.block_due[node / BLOCK] = self.due[block].iter().copied().min().unwrap_or(Time::NEVER);
+            }
+            node = end;
+        }
+        None
+    }
+
+    /// A node has its turn.
+    pub fn begin(&mut self, node: usize) {
+        std::mem::swap(&mut self.own, &mut self.waiting[node]);
+        self.due[node] = Time::NEVER;
+    }
+
+    /// What happens in this turn up to `last`, as far as it is known, in no order: for looking ahead.
+    pub fn coming(&self, last: Time) -> impl Iterator<Item = u32> + '_ {
+        let known = self.own.entries.iter().take(MOST_AHEAD);
+        known.filter(move |entry| time_of(**entry) <= last).map(|entry| *entry as u32)
+    }
+
+    /// Asks for the memory that the turn of a node begins with.
+    pub fn prefetch(&self, node: usize) {
+        prefetch(&self.waiting[node].entries, 0);
+        prefetch(&self.waiting[node].entries, 4);
+        prefetch(&self.waiting, node + 1);
+    }
+
+    /// Takes the first event of the node whose turn it is, if that is due up to `last`.
+    #[inline(always)] // its one caller is an event loop
+    pub fn pop(&mut self, last: Time) -> Option<(Time, u32)> {
+        let first = self.own.first()?;
+        let time = time_of(first);
+        if time > last {
+            return None;
+        }
+        self.own.taken = true;
+        Some((time, first as u32))
+    }
+
+    /// The node's turn is over: nothing more happens to it in this window.
+    pub fn end(&mut self, node: usize) {
+        self.due[node] = self.own.first().map_or(Time::NEVER, time_of);
+        let block = &mut self.block_due[node / BLOCK];
+        *block = (*block).min(self.due[node]);
+        std::mem::swap(&mut self.own, &mut self.waiting[node]);
+    }
+
+    /// Takes an event that was scheduled when it was nobody's turn; all of them, before the next turn.
+    pub fn take_homeless(&mut self) -> Option<(Place, u32)> {
+        self.own.entries.pop().map(Place::split)
+    }
+
+    /// Takes an event, in no order.
+    pub fn take(&mut self) -> Option<(Place, u32)> {
+        let queue = self.waiting.iter_mut().rev().find(|queue| !queue.entries.is_empty())?;
+        queue.entries.pop().map(Place::split)
+    }
+}

@@ -1,0 +1,285 @@
+//! Nodes that take turns: in a large fabric each node acts on all that happens to it in a window of time before the next one
+//! does, so that what it needs is fetched from memory once a window and not once an event.
+//!
+//! A window is as long as the least delay of a link: nothing that a node does reaches another one in the same window. What
+//! happens to the network as a whole (a link fails, a bin closes) ends a window. Events have their places by what they are, so
+//! results are those of a run in order of time, to the byte.
+//!
+//! A run may end with its last queue pair, and nothing that comes later may have happened anywhere. So nodes take turns as
+//! long as there is a queue pair of which it is sure that it does not end within the window. After that, events run in order
+//! of time.
+
+use tailback_proto::units::Time;
+
+use super::{Progress, Simulation};
+use crate::engine::{EventQueue, Turns};
+use crate::event::Event;
+use crate::fabric::port_and_class;
+use crate::nic::qp::QpState;
+use crate::plan::Plan;
+use crate::world::World;
+
+/// Ports from which on a fabric gains by it.
+const MANY_PORTS: usize = 256;
+/// A shorter window has too little to do.
+const SHORTEST: Time = Time::from_ns(50);
+
+/// How nodes take turns.
+#[derive(Debug)]
+pub(super) struct Windows {
+    /// The least delay of a link.
+    length: Time,
+    /// What happens to the network as a whole, the last one first.
+    of_all: Vec<(Time, Event)>,
+    /// A queue pair that does not end in the next window; those behind it may.
+    lasting: usize,
+    /// By writer of the plan, if it has one: when it stops.
+    stops: Vec<Option<Time>>,
+}
+
+/// Where an event happens; none: it is the whole network's.
+pub(super) fn node_of(world: &World, event: Event) -> Option<usize> {
+    let owner = |port: usize| world.fabric.ports[port].owner as usize;
+    let src = |qp: u32| world.nics.send_qps[qp as usize].src as usize;
+    Some(match event {
+        Event::Sample | Event::LinkChange(_) => return None,
+        Event::Arrival(port) | Event::PauseEffect(port) => {
+            world.fabric.ports[port as usize].peer_owner as usize
+        }
+        Event::PortWake(port) => owner(port as usize),
+        Event::PauseExpiry(lane) | Event::PauseRefresh(lane) | Event::Watchdog(lane) => {
+            owner(port_and_class(lane as usize).0)
+        }
+        Event::PacingDue(qp) | Event::TransportTimer(qp) | Event::ControllerTimer(qp) => src(qp),
+        Event::FlowStart(qp) => src(qp),
+        Event::WriterStart(writer) | Event::WriterStop(writer) => {
+            src(world.nics.writers[writer as usize].first_qp)
+        }
+        Event::ProbeAnswer(packet) | Event::DelayedNak(packet) => {
+            world.nics.send_qps[world.fabric.packets[packet].qp as usize].dst as usize
+        }
+        other => unreachable!("{other:?}: nodes do not take turns"),
+    })
+}
+
+impl Simulation {
+    /// Decides whether nodes take turns, and gives each its events. `external`: there are controllers that are not built in,
+    /// which may see the order of what happens at different nodes.
+    pub(super) fn begin_windows(&mut self, external: bool) {
+        let Some(length) = window(&self.plan).filter(|_| !external) else { return };
+        if self.world.fabric.ports.len() >= MANY_PORTS {
+            self.take_turns(length);
+        }
+    }
+
+    pub(super) fn take_turns(&mut self, length: Time) {
+        let mut windows = Windows {
+            length,
+            of_all: Vec::new(),
+            lasting: self.world.nics.send_qps.len().saturating_sub(1),
+            stops: self.plan.writers.iter().map(|writer| writer.stop).collect(),
+        };
+        let run = &mut self.world.fabric.run;
+        run.turns = Turns::new(self.world.fabric.nodes);
+        let mut events = std::mem::take(&mut run.events);
+        while let Some((place, code)) = events.take() {
+            let event = Event::decode(code);
+            match node_of(&self.world, event) {
+                Some(node) => self.world.fabric.run.turns.push_to(node, place, code),
+                None => windows.of_all.push((place.time(), event)),
+            }
+        }
+        windows.of_all.reverse();
+        self.windows = Some(windows);
+    }
+
+    /// Has all events in one queue again.
+    pub(super) fn end_windows(&mut self) {
+        let Some(windows) = self.windows.take() else { return };
+        let run = &mut self.world.fabric.run;
+        let mut turns = std::mem::take(&mut run.turns);
+        run.events = EventQueue::for_ports(self.world.fabric.ports.len());
+        while let Some((place, code)) = turns.take() {
+            run.schedule_at(place, code);
+        }
+        for (time, event) in windows.of_all {
+            run.schedule(time, event);
+        }
+    }
+
+    /// Executes `max_events` events and the rest of their window, or all that are left.
+    pub(super) fn run_windows(&mut self, max_events: u64) -> Progress {
+        let end = self.plan.run.duration;
+        let last_event = self.events + max_events;
+        while self.events < last_event && !self.world.fabric.run.finished {
+            let Some(windows) = &mut self.windows else { return self.run_events::<false>(max_events) };
+            let of_all = windows.of_all.last().map_or(Time::NEVER, |(time, _)| *time);
+            let next = self.world.fabric.run.turns.next();
+            let last = Time(next.0.saturating_add(windows.length.0 - 1)).min(of_all).min(end);
+            if !windows.last_beyond(&self.world, last) {
+                self.end_windows();
+                continue;
+            }
+            let mut next = self.world.fabric.run.turns.next_node(0, last);
+            while let Some(node) = next {
+                let turns = &mut self.world.fabric.run.turns;
+                turns.begin(node);
+                next = turns.next_node(node, last);
+                self.world.look_ahead_in_turn(last, next);
+                self.take_turn(last);
+                self.world.fabric.run.turns.end(node);
+            }
+            self.world.fabric.run.now = last;
+            if last == of_all {
+                self.act_on_all();
+            } else if last == end {
+                self.world.fabric.run.finished = true;
+            }
+        }
+        self.progress()
+    }
+
+    #[inline(never)]
+    fn take_turn(&mut self, last: Time) {
+        while let Some((time, code)) = self.world.fabric.run.turns.pop(last) {
+            self.events += 1;
+            self.world.fabric.run.now = time;
+            self.dispatch(Event::decode(code));
+        }
+    }
+
+    /// What happens to the network as a whole now; what comes of it goes to the nodes.
+    #[inline(never)]
+    fn act_on_all(&mut self) {
+        let Some((_, event)) = self.windows.as_mut().and_then(|windows| windows.of_all.pop()) else { return };
+        self.events += 1;
+        self.dispatch(event);
+        while let Some((place, code)) = self.world.fabric.run.turns.take_homeless() {
+            let event = Event::decode(code);
+            match (node_of(&self.world, event), &mut self.windows) {
+                (None, Some(windows)) => windows.add(place.time(), event),
+                (node, _) => self.world.fabric.run.turns.push_to(node.expect("a node"), place, code),
+            }
+        }
+    }
+}
+
+/// The least delay of a link, if all that happens by a plan happens at its nodes one by one.
+fn window(plan: &Plan) -> Option<Time> {
+    let shared = !plan.tcp_connections.is_empty()
+        || !plan.jobs.is_empty()
+        || plan.flows.of_work
+        || !plan.bridges.is_empty()
+        || plan.veth.is_some()
+        || !plan.memory_loads.is_empty();
+    let has_host = |nic: &crate::plan::NicPlan| nic.host_path.is_some() || nic.hostcc.is_some();
+    let length = plan.links.iter().map(|link| link.delay).min()?;
+    (!shared && !plan.nics.iter().any(has_host) && length >= SHORTEST).then_some(length)
+}
+
+impl Windows {
+    /// Adds what happens to the network as a whole.
+    fn add(&mut self, time: Time, event: Event) {
+        let key = (time, event.encode());
+        let at = self.of_all.partition_point(|(time, event)| (*time, event.encode()) > key);
+        self.of_all.insert(at, (time, event));
+    }
+
+    /// Whether a queue pair lasts longer than a window that ends with `last`. One that may end in a window is not looked at
+    /// again, so all this takes no longer than to look at each of them once.
+    fn last_beyond(&mut self, world: &World, last: Time) -> bool {
+        while self.may_end(world, self.lasting, last) {
+            match self.lasting.checked_sub(1) {
+                Some(next) => self.lasting = next,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn may_end(&self, world: &World, qp: usize, last: Time) -> bool {
+        let Some(s) = world.nics.send_qps.get(qp) else { return true };
+        let stops =
+            self.stops.get(s.writer as usize).is_some_and(|stop| stop.is_some_and(|stop| stop <= last));
+        let writer = &world.nics.writers[s.writer as usize];
+        match s.state {
+            QpState::Done | QpState::Error => true,
+            // What has yet to be sent is not acknowledged within a window.
+            QpState::Waiting => stops,
+            QpState::Running => {
+                let rc = &world.nics.models[world.nics[s.src as usize].model as usize].rc;
+                let arrived = world.nics.recv_qps[qp].half.responder.received() == s.half.requester.posted();
+                let complete = stops || writer.stopped || writer.messages == Some(s.messages_posted);
+                s.half.requester.gives_up_at(rc) <= last || rc.patience() < self.length || arrived && complete
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::by_node::{text, two_switches};
+    use super::*;
+    use crate::plan::{FlowPlan, LinkEventPlan};
+    use proptest::prelude::*;
+
+    const US: u64 = 1_000_000;
+
+    /// What is recorded of a plan, and whether nodes took turns to the end.
+    fn recorded(plan: &Plan, in_turns: bool, step: u64) -> (String, bool) {
+        let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
+        if in_turns {
+            simulation.take_turns(window(plan).expect("all happens at nodes"));
+        }
+        while !simulation.advance(step).done {}
+        let turns = simulation.windows.is_some();
+        (text(&simulation.finish()), turns)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whether a run goes on to its end or ends with its last queue pair, which may fail, too; and where links fail.
+        #[test]
+        fn turns_change_nothing(
+            writers in prop::collection::vec((0usize..6, 1usize..6, 1u32..5), 0..4),
+            (messages, stop) in (prop::option::of(1u64..4), prop::option::of(0u64..100)),
+            flows in prop::collection::vec((0u32..6, 1u32..6, 1u64..200_000, 0u64..60), 1..9),
+            loss in prop::sample::select(vec![0.0, 1e-3, 0.2]),
+            link in prop::option::of((0usize..7, 0u64..80, 1u64..100)),
+            (patience_us, step) in (prop::sample::select(vec![8u64, 60_000]), 1u64..3000),
+            seed in 0u64..100,
+        ) {
+            let mut plan = two_switches(&writers, loss, seed);
+            for writer in &mut plan.writers {
+                (writer.messages, writer.stop) = (messages, stop.map(|at| Time(at * US)));
+            }
+            let flow = |&(src, to, bytes, at): &(u32, u32, u64, u64)| {
+                FlowPlan(src, (src + to) % 6, 0, 0, bytes, at * US)
+            };
+            plan.flows.items = vec!["flows".into()];
+            plan.flows.list = flows.iter().map(flow).collect();
+            if let Some((link, fails, lasts)) = link {
+                plan.link_events = vec![
+                    LinkEventPlan(fails * US, link, false),
+                    LinkEventPlan((fails + lasts) * US, link, true),
+                ];
+            }
+            let transport = &mut plan.nics[0].transport;
+            (transport.ack_timeout, transport.retry_count) = (Time(patience_us * US), 1);
+            transport.adaptive_timeout = None;
+            let (expected, _) = recorded(&plan, false, step);
+            let (found, _) = recorded(&plan, true, step);
+            prop_assert!(found == expected);
+        }
+    }
+
+    #[test]
+    fn nodes_take_turns_until_the_last_queue_pair_has_sent_all() {
+        let mut plan = two_switches(&[(0, 3, 2)], 0.0, 1);
+        assert!(recorded(&plan, true, 1000).1, "writers that go on");
+        plan.writers[0].messages = Some(1);
+        let (expected, _) = recorded(&plan, false, 1000);
+        assert_eq!(recorded(&plan, true, 1000), (expected, false), "its end is that of the run");
+    }
+}
