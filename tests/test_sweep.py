@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import random
 import signal
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -259,6 +260,33 @@ def test_effects_say_what_is_noise(loads: SweepResult) -> None:
     assert of["packet_hops.x, host.mtu"] == "cannot be said: a difference needs two seeds."
 
 
+def test_where_no_point_is_possible_each_says_why() -> None:
+    with pytest.raises(ScenarioError) as refused:
+        sweep(scenario=TINY, vary={"host.mtu": ["7B", "8B"]})
+    first, second = str(refused.value).splitlines()
+    assert first.startswith("impossible: host.mtu=7B: --set host.mtu: found")
+    assert second.startswith("impossible: host.mtu=8B: --set host.mtu: found")
+
+
+def test_an_effect_that_noise_elsewhere_hides_is_said() -> None:
+    rng = random.Random(1)
+    one = Shown("measure", "index", "x.y")
+    points = [{"a": a, "b": b} for a in ("1", "2") for b in ("1", "2", "3")]
+    noisy = {(b, seed): rng.gauss(0, 10) for b in "123" for seed in range(5)}
+
+    def by_seed(number: int, _: Shown) -> dict[int, float]:
+        a, b = points[number]["a"], points[number]["b"]
+        quiet = 0.01 * rng.random() + 3 * (b == "2")
+        return {seed: noisy[b, seed] if a == "1" else quiet + 0.01 * rng.random() for seed in range(5)}
+
+    first, second = effects(points, ["a", "b"], [one], by_seed, sampled=False)
+    assert second.verdict == "noise on average"
+    assert {tuple(alone.others.items()) for alone in second.alone} == {(("a", "2"),)}
+    assert "But with a=2 an effect: 1 to 2 +3." in second.in_words
+    assert "and 1 more such" in second.in_words
+    assert first.verdict == "noise"
+
+
 def test_effects_are_paired_by_seed_and_adjusted_together() -> None:
     """A seed moves all values by far more than the setting does; what it does to all of them goes out."""
     points = [{"a": value, "b": other} for value in ("1", "2", "3") for other in ("x", "y")]
@@ -313,7 +341,7 @@ def test_the_front_has_what_no_other_beats() -> None:
         vary={"host.mtu": ["1024B", "2048B", "4096B"]},
         seeds=[1],
         measures=["ideal_payload_share", "dropped_packets"],
-        pareto={"Ideal payload share": "more", "Dropped packets": "less"},
+        pareto={"ideal_payload_share": "more", "Dropped packets": "less"},
         executor=Threads(1),
     )
     assert done.front == [2]

@@ -143,6 +143,8 @@ def test_a_limit_is_exceeded_by_what_is_beyond_it() -> None:
         ({"trials": 0}, "trials: found 0"),
         ({"storage": "sqlite:////nowhere/at/all.db"}, "storage: found one that cannot be used"),
         ({"workloads": []}, "workloads: "),
+        ({"workloads": [{"scenario": "nowhere"}]}, "workloads.0: nowhere: found no such file"),
+        ({"held_out": [{"scenario": "first-flow", "set": {"host.mtuu": 1}}]}, "held_out.0: --set host.mtuu"),
     ],
 )  # fmt: skip
 def test_bad_input_is_a_line(change: dict[str, Any], words: str) -> None:

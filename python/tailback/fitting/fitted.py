@@ -45,16 +45,20 @@ class Fitted:
 
     @property
     def failed(self) -> list[str]:
-        """Runs that gave no result, and runs with a fault: a line each."""
+        """Runs that gave no result, and runs with a fault: a line for all of a round that say the same."""
         from tailback.sweeps.points import in_words
 
-        lines = [
-            f"{name}: {row['status'] if row['status'] != 'done' else 'fault'}: "
-            f"{in_words(done.points[row['point']])}, seed {row['seed']}: {row['message'] or row['faults'][0]}"
-            for name, done in self.rounds.items()
-            for row in (*done.failed, *done.faulty)
+        alike: dict[str, list[str]] = {}
+        for name, done in self.rounds.items():
+            for row in (*done.failed, *done.faulty):
+                status = row["status"] if row["status"] != "done" else "fault"
+                words = f"{name}: {status}: {row['message'] or row['faults'][0]}"
+                run = f"{in_words(done.points[row['point']])}, seed {row['seed']}"
+                alike.setdefault(words, []).append(run)
+        return [
+            f"{words} ({runs[0]}{f'; and {len(runs) - 1:,} more' if len(runs) > 1 else ''})"
+            for words, runs in alike.items()
         ]
-        return list(dict.fromkeys(lines))
 
     @property
     def misses(self) -> list[str]:
@@ -103,6 +107,10 @@ class Fitted:
                 label = self.asked.labelled(answer.observed.output)
                 words = f"{_interval(shown, answer)}; observed is {answer.observed.in_words}"
                 lines.append(f"Predicted: {label}: {words}: met.")
+        without = sum(len(done.failed) for done in self.rounds.values())
+        if without:
+            every = text.plural(sum(len(done.rows) for done in self.rounds.values()), "run")
+            lines.append(f"{without:,} of {every} gave no result: the fit is without them.")
         lines += self._limits()
         lines.append(self._next())
         return lines

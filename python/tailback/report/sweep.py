@@ -216,7 +216,7 @@ def _fronts(done: Swept) -> list[Plot]:
     if not done.design.pareto:
         return []
     by_label = {one.label: one for one in done.design.shown()}
-    (x_name, x_way), (y_name, y_way) = done.design.pareto.items()
+    (x_name, x_way), (y_name, y_way) = done.design.front.items()
     front: list[tuple[float, float, str]] = []
     rest: list[tuple[float, float, str]] = []
     numbers = done.front

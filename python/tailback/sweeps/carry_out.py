@@ -19,12 +19,14 @@ from tailback.running import claimed
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.sweeps.design import Design, canonical, read_design
 from tailback.sweeps.journal import Journal, Row
-from tailback.sweeps.points import Point
+from tailback.sweeps.points import Point, in_words
 from tailback.sweeps.results import SweepResult
 from tailback.sweeps.runs import Runs
 from tailback.sweeps.task import Task, digest_of
 
 DESIGN = "sweep.json"
+_MOST_TOLD = 10
+"""Points of which it is said why they are impossible, when all are."""
 
 
 class Progress:
@@ -57,7 +59,17 @@ class _Plan:
         self._problems: dict[int, ScenarioError] = {}
         load(design.scenario, sets=design.sets, seed=self.seeds[0])
         if all(self.digest(number) is None for number in range(len(self.points))):
-            raise self._problems[0]
+            raise self._none_possible()
+
+    def _none_possible(self) -> ScenarioError:
+        """With each point, but where all say the same."""
+        every = {str(error): number for number, error in reversed(self._problems.items())}
+        if len(every) == 1:
+            return self._problems[0]
+        told = sorted(every.values())[:_MOST_TOLD]
+        return ScenarioError(
+            Problem("impossible", (), f"{in_words(self.points[one])}: {self.problem(one)}") for one in told
+        )
 
     def digest(self, number: int) -> str | None:
         """Of a point; None where it is impossible."""

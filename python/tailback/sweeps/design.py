@@ -97,12 +97,24 @@ class Design(_Part):
         """The measures. ScenarioError when there is none of a name."""
         every = shown_of(self.measures)
         labels = [one.label for one in every]
-        for name in self.pareto:
-            if name not in labels:
+        for name, label in zip(self.pareto, self.front, strict=True):
+            if label not in labels:
                 raise ScenarioError(
                     [Problem("", ("pareto", name), f"found {name}, expected {one_of(name, labels)}")]
                 )
         return every
+
+    @property
+    def front(self) -> dict[str, Literal["more", "less"]]:
+        """`pareto` by the titles of its measures, which may be given by their names, too."""
+        return {_title(name): way for name, way in self.pareto.items()}
+
+
+def _title(name: str) -> str:
+    try:
+        return shown_of([name])[0].label
+    except ScenarioError:
+        return name
 
 
 def read_design(source: str | os.PathLike[str] | Mapping[str, Any]) -> Design:

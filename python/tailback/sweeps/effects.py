@@ -4,6 +4,10 @@ Two values of a setting are compared over all pairs of points that differ in not
 differences of those pairs are averaged; the seeds are what a test is made over, since runs of one seed are
 not independent of each other. All comparisons of a setting's values in a measure are adjusted together.
 
+What a setting does may hang on the others, and the noise with one of their values hide what it does with
+another. Where the mean over pairs shows nothing more than noise, each pair of points is compared alone, all
+adjusted together.
+
 In a sample hardly any two points differ in a single setting, and there is nothing to pair; each setting is
 correlated with the measure instead: Spearman's rank correlation of the points' means, adjusted over the
 settings.
@@ -17,10 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from tailback import noise, text
-from tailback.sweeps.points import Point, number_of
+from tailback.sweeps.points import Point, in_words, number_of
 from tailback.sweeps.shown import Shown
 
-Verdict = Literal["an effect", "noise", "no difference", "cannot be said"]
+Verdict = Literal["an effect", "noise", "noise on average", "no difference", "cannot be said"]
 
 BySeed = Callable[[int, Shown], Mapping[int, float]]
 """A measure of a point by seed."""
@@ -43,6 +47,13 @@ class Pair(NamedTuple):
         return noise.is_noise(self.adjusted_p)
 
 
+class Alone(NamedTuple):
+    """A pair of points, and the values of the other settings that both have."""
+
+    others: Point
+    pair: Pair
+
+
 class Effect(NamedTuple):
     """A setting and a measure: every pair of values, or the rank correlation where there are no pairs."""
 
@@ -51,6 +62,8 @@ class Effect(NamedTuple):
     pairs: list[Pair]
     correlation: float
     adjusted_p: float
+    alone: Sequence[Alone] = ()
+    """Pairs of points that are more than noise, where no mean over such pairs is."""
 
     @property
     def is_noise(self) -> bool:
@@ -71,7 +84,9 @@ class Effect(NamedTuple):
             return "cannot be said"
         if self._known and all(pair.difference.low == pair.difference.high == 0 for pair in self._known):
             return "no difference"
-        return "noise" if self.is_noise else "an effect"
+        if self.is_noise:
+            return "noise on average" if self.alone else "noise"
+        return "an effect"
 
     @property
     def in_words(self) -> str:
@@ -90,8 +105,15 @@ class Effect(NamedTuple):
             return f"{head}. {words}."
         count = text.plural(len(known), "comparison")
         if not real:
-            return f"{head}. None of {count} is more than chance; the largest, {words}."
+            line = f"{head}. None of {count} is more than chance; the largest, {words}."
+            return f"{line} {self._alone_in_words()}" if self.alone else line
         return f"{head}. More than noise: {len(real)} of {count}; the largest, {words}."
+
+    def _alone_in_words(self) -> str:
+        others, pair = max(self.alone, key=lambda one: abs(one.pair.difference.mean))
+        words = f"{pair.first} to {pair.second} {_difference(self.shown, pair.difference)}"
+        more = f"; and {len(self.alone) - 1:,} more such" if len(self.alone) > 1 else ""
+        return f"But with {in_words(others)} an effect: {words}{more}."
 
 
 def effects(
@@ -103,8 +125,8 @@ def effects(
         correlated = []
         for setting in settings:
             if not sampled:
-                pairs = _pairs(points, setting, one, by_seed)
-                found.append(Effect(setting, one, pairs, math.nan, math.nan))
+                pairs, alone = _pairs(points, setting, one, by_seed)
+                found.append(Effect(setting, one, pairs, math.nan, math.nan, alone))
             else:
                 correlated.append((setting, *_correlation(points, setting, one, by_seed)))
         adjusted = noise.holm([p for *_, p in correlated])
@@ -124,14 +146,18 @@ def values_of(points: Sequence[Point], setting: str) -> list[str]:
     return values
 
 
-def _pairs(points: Sequence[Point], setting: str, shown: Shown, by_seed: BySeed) -> list[Pair]:
+def _pairs(
+    points: Sequence[Point], setting: str, shown: Shown, by_seed: BySeed
+) -> tuple[list[Pair], list[Alone]]:
+    """Every pair of values; and, where all of these are noise, the pairs of points that are more."""
     beside: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
     for number, point in enumerate(points):
         if setting in point:
             others = tuple(sorted((path, value) for path, value in point.items() if path != setting))
             beside.setdefault(others, {})[point[setting]] = number
     values = values_of(points, setting)
-    compared = itertools.combinations(values, 2) if len(values) <= MOST_VALUES else itertools.pairwise(values)
+    few = len(values) <= MOST_VALUES
+    compared = list(itertools.combinations(values, 2) if few else itertools.pairwise(values))
     found = []
     for first, second in compared:
         both = [
@@ -140,6 +166,21 @@ def _pairs(points: Sequence[Point], setting: str, shown: Shown, by_seed: BySeed)
         if both:
             ends = [_mean_by_seed([pair[side] for pair in both], shown, by_seed) for side in (0, 1)]
             found.append((first, second, noise.paired(*ends)))
+    pairs = _adjusted(found)
+    if len(beside) < 2 or not all(pair.is_noise for pair in pairs):
+        return pairs, []
+    single = [
+        (others, first, second, noise.paired(*(by_seed(group[one], shown) for one in (first, second))))
+        for others, group in beside.items()
+        for first, second in compared
+        if first in group and second in group
+    ]
+    adjusted = _adjusted([(first, second, difference) for _, first, second, difference in single])
+    alone = [Alone(dict(others), pair) for (others, *_), pair in zip(single, adjusted, strict=True)]
+    return pairs, [one for one in alone if not one.pair.is_noise]
+
+
+def _adjusted(found: Sequence[tuple[str, str, noise.Difference]]) -> list[Pair]:
     adjusted = noise.holm([difference.p for *_, difference in found])
     return [Pair(*one, p) for one, p in zip(found, adjusted, strict=True)]
 

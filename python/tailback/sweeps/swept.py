@@ -136,7 +136,7 @@ class Swept:
         for number in range(len(self.points)):
             both = [
                 self.interval(number, by_label[name]).mean * (1 if way == "more" else -1)
-                for name, way in self.design.pareto.items()
+                for name, way in self.design.front.items()
             ]
             if both and all(map(math.isfinite, both)):
                 values[number] = both

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tailback.scenario import Problem, ScenarioError
+from tailback.scenario import Problem, ScenarioError, load
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
 from tailback.sweeps.design import Value
@@ -161,6 +161,21 @@ class TuneDesign(_Part):
         """Whether settings meet all conditions."""
         return bool(kept([point], self.where, self.set))
 
+    def check_workloads(self) -> None:
+        """Looks whether each can be run as it is: the held-out ones, too, which are not run before all trials
+        have ended.
+
+        Raises:
+            ScenarioError: one cannot.
+        """
+        for part, workloads in (("workloads", self.workloads), ("held_out", self.held_out)):
+            for number, one in enumerate(workloads):
+                settings = {**self.set, **one.set}
+                try:
+                    load(one.scenario, sets=[f"{path}={as_text(value)}" for path, value in settings.items()])
+                except ScenarioError as error:
+                    raise ScenarioError([Problem("", (part, number), str(error.problems[0]))]) from None
+
     def check(self) -> None:
         """Looks at what no model can see.
 
@@ -214,7 +229,10 @@ def read_tune(source: str | os.PathLike[str] | Mapping[str, Any]) -> TuneDesign:
         part: [one.model_copy(update={"scenario": asked.beside(one.scenario)}) for one in workloads]
         for part, workloads in (("workloads", design.workloads), ("held_out", design.held_out))
     }
-    return design.model_copy(update=beside)
+    whole = design.model_copy(update=beside)
+    with asked.placing():
+        whole.check_workloads()
+    return whole
 
 
 def canonical(design: TuneDesign) -> str:

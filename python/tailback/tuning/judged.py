@@ -52,6 +52,8 @@ class Gain(NamedTuple):
     @property
     def in_words(self) -> str:
         """One line."""
+        if not self.difference.seeds:
+            return f"{self.shown.label}, {self.workload}: {self.verdict}, no seed has it with and without."
         before, after = (words_of(self.shown, one.mean) for one in (self.before, self.after))
         mean, low, high = (f"{100 * one:+.3g}" for one in self.share)
         seeds = text.plural(self.difference.seeds, "seed")

@@ -27,6 +27,8 @@ _STARTUP = 10
 """Trials before pruning begins, and before the sampler does more than draw (Optuna's own number)."""
 _MOST_ASKED = 10
 """Times the number of trials: settings that no run can have do not count as trials."""
+_FEWEST_BEST = 10
+"""Trials that importance is told from, where there are enough."""
 _INFEASIBLE = 1e9
 """An excess that is infinite, as a number that Optuna can keep."""
 
@@ -225,8 +227,14 @@ def _point(design: TuneDesign, trial: optuna.Trial) -> Point:
 
 
 def _importance(study: optuna.Study, design: TuneDesign) -> list[dict[str, float]]:
-    """PED-ANOVA (Watanabe, Bansal, Hutter, IJCAI 2023): what parts the best trials from the others."""
+    """PED-ANOVA (Watanabe, Bansal, Hutter, IJCAI 2023): what parts the best trials from the others. The best
+    are a tenth of them, or ten, so that a few lucky ones do not speak for all; but no more than half.
+    """
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+    from optuna.trial import TrialState
+
+    ended = len(study.get_trials(deepcopy=False, states=[TrialState.COMPLETE]))
+    best = min(0.5, max(0.1, _FEWEST_BEST / max(1, ended)))
 
     found = []
     for number in range(len(study.directions)):  # all of them to be small, as the evaluator takes them
@@ -237,7 +245,7 @@ def _importance(study: optuna.Study, design: TuneDesign) -> list[dict[str, float
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                evaluator = PedAnovaImportanceEvaluator()
+                evaluator = PedAnovaImportanceEvaluator(target_quantile=best)
                 found.append(dict(get_param_importances(study, evaluator=evaluator, target=target)))
         except (ValueError, RuntimeError):  # too few trials to say
             found.append({})
