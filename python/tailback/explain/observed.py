@@ -39,6 +39,8 @@ MOST_PAIRS = 400
 """Pairs of hosts that paths are looked at for, drawn by their bytes where there are more: enough to tell
 where traffic stands."""
 
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+"""An array of whole numbers."""
 Port = tuple[str, str]
 """A node and the peer that its port leads to."""
 
@@ -264,7 +266,7 @@ class Observed:
     # Traffic
 
     @cached_property
-    def ends(self) -> tuple[list[tuple[str, str]], Array]:
+    def ends(self) -> tuple[list[tuple[str, str]], Numbers]:
         """The pairs of hosts, in the order of their first flows, and by flow the number of its pair."""
         columns = [self.flows.column(name).combine_chunks().dictionary_encode() for name in ("src", "dst")]
         sources, receivers = ([str(name) for name in column.dictionary.to_pylist()] for column in columns)
