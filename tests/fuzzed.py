@@ -29,6 +29,7 @@ from tailback.scenario.document import from_yaml
 from tailback.scenario.graph import NetworkError, from_file
 from tailback.scenario.topology import Link, Star
 from tailback.scenario.traffic import Flows
+from tailback.workload.graphs import read_graph
 from tailback.workload.lists import ListError, from_item
 from tailback.workload.sizes import parse
 
@@ -106,6 +107,19 @@ def flows(data: bytes) -> bool:
     return True
 
 
+def graph(data: bytes) -> bool:
+    """A file with a graph of operations: the first byte says of which kind."""
+    name = ("g.csv", "g.goal", "g.cm", "g.parquet")[data[0] % 4 if data else 0]
+    try:
+        found = read_graph(name, 4, lambda *_: data[1:])
+    except ListError as error:
+        return clean(str(error))
+    assert found
+    assert all(0 <= one.rank < 4 for one in found)
+    assert all(0 <= before < len(found) for one in found for before in one.after)
+    return True
+
+
 def sizes(data: bytes) -> bool:
     """A distribution of sizes."""
     try:
@@ -175,6 +189,7 @@ TARGETS: dict[str, Callable[[bytes], bool]] = {
     "settings": settings,
     "network": network,
     "flows": flows,
+    "graph": graph,
     "sizes": sizes,
     "folder": folder,
 }
@@ -202,6 +217,11 @@ def words(target: str) -> list[str]:
     numbers = ["4294967295", "4294967296", "1000000000000", "1e999", "nan", "-1", "0", "1e-320", "65536"]
     if target in hpcc_files.READERS:
         return [*KEYS, *RATE_UNITS, *TIME_UNITS_FS, *numbers]
+    if target == "graph":
+        keys = (
+            "num_ranks rank { } calc send recv requires tag Nodes -> trigger oneshot barrier count start size"
+        )
+        return [*keys.split(), "operation,rank,what,time,bytes,to,channel,after", *numbers]
     if target in ("scenario", "settings", "network", "flows"):
         schema = json_schema()
         names = {name for model in [schema, *schema["$defs"].values()] for name in model["properties"]}

@@ -9,6 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 import tailback
+import yaml
 from tailback.measures.timeline import spans
 from tailback.scenario import ScenarioError, load
 from test_collectives import ACK_PS, one_way_ps, scenario
@@ -43,11 +44,7 @@ def job(file: str, **more: Any) -> dict[str, Any]:
 
 def run(folder: Path, name: str, content: str) -> tailback.Result:
     (folder / name).write_text(content)
-    path = folder / "scenario.yaml"
-    import yaml
-
-    path.write_text(yaml.safe_dump(scenario(job(name), hosts=2)))
-    return tailback.run(path, out=folder / "run")
+    return tailback.run(write(folder, scenario(job(name), hosts=2)), out=folder / "run")
 
 
 @pytest.mark.parametrize(("name", "content"), [("ping.csv", PING_PONG), ("ping.goal", SCHEDULE)])
@@ -63,14 +60,39 @@ def test_a_ping_pong_takes_what_the_closed_form_says(tmp_path: Path, name: str, 
     assert again.meta["jobs"] == result.meta["jobs"]
 
 
+MATRIX = """Nodes 4
+Connections 5
+Triggers 2
+0->1 id 1 start 0 size 100000 send_done_trigger 7
+1->2 id 2 start 5000000 size 100000 send_done_trigger 7
+2->3 id 3 trigger 7 size 100000 recv_done_trigger 8
+3->0 id 4 trigger 8 size 100000
+1->3 id 5 start 90000000 size 1000
+trigger id 7 barrier count 2
+trigger id 8 oneshot
+"""
+
+
+def test_a_connection_matrix_starts_flows_by_time_and_by_triggers(tmp_path: Path) -> None:
+    (tmp_path / "m.cm").write_text(MATRIX)
+    document = scenario(job("m.cm", queue_pairs="message"), hosts=4)
+    result = tailback.run(write(tmp_path, document))
+    flows = sorted(result.flows.to_pylist(), key=lambda row: row["start_ps"])
+    one = one_way_ps(100_000)
+    assert [(row["src"], row["start_ps"]) for row in flows] == [
+        ("h0", 0),
+        ("h1", 5_000_000),
+        ("h2", 5_000_000 + one),
+        ("h3", pytest.approx(5_000_000 + 2 * one, abs=ACK_PS)),
+        ("h1", 90_000_000),
+    ]
+
+
 def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     first = run(tmp_path, "ping.csv", PING_PONG)
     table = pyarrow.csv.read_csv(tmp_path / "ping.csv")
     pyarrow.parquet.write_table(table, tmp_path / "ping.parquet")
-    (tmp_path / "s.yaml").write_text(
-        (tmp_path / "scenario.yaml").read_text().replace("ping.csv", "ping.parquet")
-    )
-    second = tailback.run(tmp_path / "s.yaml")
+    second = tailback.run(write(tmp_path, scenario(job("ping.parquet"), hosts=2)))
     assert second.meta["jobs"] == first.meta["jobs"]
 
 
@@ -94,23 +116,27 @@ ROWS = "rank,what,bytes,to,after\n"
         ("g.goal", "rank 0 {\nl1: send 5b to 1\n}\n", "found 1 sends and 0 receives from rank 0 to 1"),
         ("g.goal", "rank 0 {\nl1: calc 5\nl1 irequires l1\n", "g.goal:3: found"),
         ("g.goal", "rank 0 {\nl1: calc 5\nl2: calc 5\nl1 requires l2\nl2 requires l1\n}", "l1 of rank 0"),
+        ("g.cm", "Nodes 3\n", "g.cm:1: found 3 nodes, expected 2"),
+        ("g.cm", "0->2 start 0 size 5\n", "g.cm:1: found 0->2, expected two nodes below 2"),
+        ("g.cm", "0->1 start 0\n", "g.cm:1: found no size"),
+        ("g.cm", "0->1 trigger 3 size 5\n", "g.cm:1: trigger: found 3, expected a trigger of the file"),
+        ("g.cm", "trigger id 3 oneshot\n0->1 trigger 3 size 5\n", "found 0 flows that end in trigger 3"),
         ("g.parquet", "no", "g.parquet: not readable"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(tmp_path: Path, name: str, content: str, problem: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(ScenarioError) as refused:
-        load_in(tmp_path, scenario(job(name), hosts=2))
+        load(write(tmp_path, scenario(job(name), hosts=2)))
     assert len(refused.value.problems) == 1
     assert problem in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def load_in(folder: Path, document: dict[str, Any]) -> object:
-    import yaml
-
-    (folder / "s.yaml").write_text(yaml.safe_dump(document))
-    return load(folder / "s.yaml")
+def write(folder: Path, document: dict[str, Any]) -> Path:
+    path = folder / "s.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
 
 
 def test_a_step_is_one_thing() -> None:

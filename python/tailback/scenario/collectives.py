@@ -261,8 +261,8 @@ class Step(_Parts):
     graph: str | None = setting(
         None,
         "They carry out the operations of this file, relative to the folder of the scenario: .csv or "
-        ".parquet with the columns operation, rank, what, time, bytes, to, channel and after, or a .goal "
-        "schedule.",
+        ".parquet with the columns operation, rank, what, time, bytes, to, channel and after, a .goal "
+        "schedule, or a .cm connection matrix of htsim.",
         "assumption: compute or collective is given",
         min_length=1,
         max_length=1000,

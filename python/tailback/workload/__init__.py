@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tailback.scenario.model import Scenario
 from tailback.workload import generate
-from tailback.workload.graphs import Operation, read_graph
+from tailback.workload.graphs import read_graph
 from tailback.workload.lists import from_item
+from tailback.workload.operations import Operation
 from tailback.workload.sizes import load_sizes
 from tailback.workload.table import Messages
 

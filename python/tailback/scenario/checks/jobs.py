@@ -15,7 +15,7 @@ from tailback.scenario.network import Network
 from tailback.units import format_size
 
 if TYPE_CHECKING:
-    from tailback.workload.graphs import Operation
+    from tailback.workload.operations import Operation
 
 Problems = Iterator[tuple[Path, str]]
 

@@ -1,0 +1,100 @@
+"""Connection matrices of htsim: flows, and triggers by which one starts after others."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
+from tailback.scenario.errors import found
+from tailback.units import DURATION, SIZE
+from tailback.workload.operations import Operation, refuse, send
+
+_LATEST = DURATION.parse("36000s")
+_FLOW = re.compile(r"(\d{1,15})->(\d{1,15})((?:\s+[a-z_]+\s+\d{1,15})*)")
+_TRIGGER = re.compile(r"trigger\s+id\s+(\d{1,15})\s+(oneshot|barrier\s+count\s+(\d{1,15}))")
+_KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
+
+
+class _Flow(NamedTuple):
+    line: int
+    src: int
+    dst: int
+    keys: dict[str, int]
+
+
+def from_connections(name: str, content: bytes, ranks: int) -> tuple[list[Operation], list[str]]:
+    """The operations of a file, for so many ranks, and what each is called there.
+
+    A start is in ps, as the simulator's times are. A flow is done, for what its triggers start, when it is in
+    the receiver's memory.
+    """
+    flows: list[_Flow] = []
+    count_of: dict[int, int] = {}
+    for number, raw in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        line = raw.split("#")[0].strip()
+        if words := re.fullmatch(r"Nodes\s+(\d{1,15})", line):
+            if int(words[1]) != ranks:
+                refuse(name, number, f"found {int(words[1])} nodes, expected {ranks}, the ranks of the job")
+        elif words := _TRIGGER.fullmatch(line):
+            count_of[int(words[1])] = int(words[3] or 1)
+        elif words := _FLOW.fullmatch(line):
+            flows.append(_flow(name, number, words, ranks))
+        elif line and not re.fullmatch(r"(Connections|Triggers)\s+\d{1,15}", line):
+            refuse(name, number, f"found {found(line[:60])}, expected SRC->DST, a oneshot or barrier trigger")
+        if len(flows) > GRAPH_OPERATIONS // 3:
+            refuse(name, number, f"found more flows, expected at most {GRAPH_OPERATIONS // 3}")
+    return _operations(name, flows, count_of)
+
+
+def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> _Flow:
+    src, dst = int(words[1]), int(words[2])
+    if max(src, dst) >= ranks or src == dst:
+        refuse(name, number, f"found {src}->{dst}, expected two nodes below {ranks}")
+    parts = words[3].split()
+    keys = {key: int(value) for key, value in zip(parts[::2], parts[1::2], strict=True)}
+    if unknown := sorted(set(keys) - set(_KEYS)):
+        refuse(name, number, f"found {unknown[0]}, expected one of {', '.join(_KEYS)}")
+    if not 1 <= keys.get("size", 0) <= MAX_MESSAGE_BYTES:
+        refuse(name, number, f"found no size of 1 B to {SIZE.format(MAX_MESSAGE_BYTES)}")
+    if ("start" in keys) == ("trigger" in keys):
+        refuse(name, number, "found not one of start and trigger, expected either")
+    if keys.get("start", 0) > _LATEST:
+        refuse(name, number, f"start: found {keys['start']} ps, expected at most {DURATION.format(_LATEST)}")
+    return _Flow(number, src, dst, keys)
+
+
+def _operations(name: str, flows: list[_Flow], count_of: dict[int, int]) -> tuple[list[Operation], list[str]]:
+    """A rank's starts are a chain of waits, a trigger is a barrier."""
+    made = [Operation(flow.src, send(flow.dst, flow.keys["size"]), []) for flow in flows]
+    names = [f"{flow.src}->{flow.dst} of line {flow.line}" for flow in flows]
+    place: dict[int, int] = {}
+    for trigger in count_of:
+        place[trigger] = len(made)
+        made.append(Operation(0, "barrier", []))
+        names.append(f"trigger {trigger}")
+    for at, flow in enumerate(flows):
+        for key in ("trigger", "send_done_trigger", "recv_done_trigger"):
+            if key not in flow.keys:
+                continue
+            barrier = place.get(flow.keys[key])
+            if barrier is None:
+                refuse(name, flow.line, f"{key}: found {flow.keys[key]}, expected a trigger of the file")
+            waits, of = (at, barrier) if key == "trigger" else (barrier, at)
+            made[waits].after.append(of)
+    for trigger, count in count_of.items():
+        if len(made[place[trigger]].after) != count:
+            done = f"found {len(made[place[trigger]].after)} flows that end in trigger {trigger}"
+            refuse(name, 1, f"{done}, expected {count}")
+    waited: dict[int, tuple[int, int]] = {}
+    for at in sorted(range(len(flows)), key=lambda one: flows[one].keys.get("start", 0)):
+        start, src = flows[at].keys.get("start", 0), flows[at].src
+        last, now = waited.get(src, (-1, 0))
+        if start > now:
+            made.append(Operation(src, {"compute": start - now}, [last] if last >= 0 else []))
+            names.append(f"start of line {flows[at].line}")
+            last, now = len(made) - 1, start
+            waited[src] = last, now
+        if "start" in flows[at].keys and start:
+            made[at].after.append(last)
+    return made, names
