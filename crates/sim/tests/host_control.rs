@@ -219,7 +219,7 @@ proptest! {
     /// same seed gives the same run.
     #[test]
     fn every_message_arrives(
-        kind in 0..4usize, cores in 0u32..40, loss in prop_oneof![Just(0.0), 0.0f64..0.01], seed in any::<u64>(),
+        kind in 0..4usize, cores in 0u32..40, loss in prop_oneof![Just(0.0), 0.0f64..0.01], seed in 0..=i64::MAX as u64,
         send in any::<bool>(), agent in 0..3, aimd in any::<bool>(), probe_bytes in 1_000u64..100_000,
         idle in prop_oneof![Just(None), (10u64..1000).prop_map(|us| Some(us * US))],
         lines in 0.0..100.0f64, write_us in 0u64..40, raise_us in 0u64..200, interval_ns in 200u64..5_000,
