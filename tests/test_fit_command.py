@@ -78,6 +78,17 @@ def test_it_prints_words_first_and_json_for_programs(lab: Path, capsys: pytest.C
     assert json.loads((lab / "a" / "fit.json").read_text()).items() <= data.items()
 
 
+LABS = sorted((Path(__file__).parent.parent / "docs" / "fits").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_fits_of_published_labs_hold_something_out_and_are_in_the_book(path: Path) -> None:
+    asked = read_fit(path, {})
+    assert {one.held_out for one in asked.observed} == {False, True}
+    assert len(asked.free) == (1 if path.stem.endswith("-one") else 2)
+    assert f"`{path.name}`" in (path.parent.parent / "fitting.md").read_text()
+
+
 def one(**fields: Any) -> list[dict[str, Any]]:
     return [{"measure": "jain_index", "value": 0.9, "tolerance": 0.1, **fields}]
 

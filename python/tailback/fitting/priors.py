@@ -11,7 +11,7 @@ from tailback import text
 from tailback.scenario.errors import found
 from tailback.sweeps.design import Value
 from tailback.sweeps.points import Range, as_text, vary_of
-from tailback.units import DURATION, RATE, SIZE
+from tailback.units import DURATION
 
 _MOST_VALUES = 20
 """Of a list: so many have nothing to do with each other, and each takes runs of its own."""
@@ -65,27 +65,15 @@ class Free(_Part):
 
     def value(self, share: float) -> float:
         """The value at a share of the way, in seconds, bytes, bit/s, Hz or as a number."""
-        return self._base(share) * (1e-12 if self.varied.kind is DURATION else 1.0)
+        return self.varied.between(share) * (1e-12 if self.varied.kind is DURATION else 1.0)
 
     def words(self, share: float) -> str:
         """The same for a person."""
-        kind, value = self.varied.kind, self.value(share)
-        if kind is DURATION:
-            return text.duration(value)
-        if kind is SIZE:
-            return text.size(value)
-        if kind is RATE:
-            return text.rate(value)
-        whole = kind is not None or (isinstance(self.low, int) and isinstance(self.high, int))
-        return self.setting(share) if whole else text.significant(value)
+        return self.varied.words(self.varied.between(share))
 
     def setting(self, share: float) -> str:
         """The same as after --set, to four digits: what differs by less is the same run."""
-        return self.varied.text(float(f"{self._base(share):.4g}"))
-
-    def _base(self, share: float) -> float:
-        low, high = self.varied.ends()
-        return low * (high / low) ** share if self.scale == "log" else low + share * (high - low)
+        return self.varied.text(float(f"{self.varied.between(share):.4g}"))
 
 
 class Listed(_Part):

@@ -9,7 +9,7 @@ from tailback import text
 from tailback.report.figures import BLUE, FAINT, GREY, VERMILLION, Figure, Json, axes
 from tailback.report.frame import environment, for_script
 from tailback.report.plot import Plot
-from tailback.sweeps.points import in_words, number_of
+from tailback.sweeps.points import Range, in_words, number_of
 from tailback.tuning.trials import Trial, cost
 
 if TYPE_CHECKING:
@@ -120,15 +120,16 @@ def _settings(done: Tuning) -> Plot:
         shown = [one.point[path] for one in kept] if words else values
         data = [_points(kept, shown, [_change(done, one) for one in kept], BLUE, path)]
         look = axes(path, "Cost, against as it is (%)", height=_HEIGHT)
-        scale = getattr(done.design.tune[path], "scale", "linear")
-        look["xaxis"] |= {
-            "automargin": True,
-            "type": "category" if words else scale,
-        }
+        look["xaxis"] |= {"automargin": True, "type": "category" if words else "linear"}
+        among = done.design.tune[path]
+        if isinstance(among, Range):
+            ticks = [among.between(step / 4) for step in range(5)]
+            texts = [among.words(value) for value in ticks]
+            look["xaxis"] |= {"type": among.scale, "tickvals": ticks, "ticktext": texts}
         figures.append(Figure(f"setting-{index}", path, f"Cost over {path}", _HEIGHT, data, look))
     caption = (
-        "The trials that keep to all constraints, over each setting, in base units (B, bit/s, ps). The "
-        "sampler tries most where it was best: how dense the points are is no measure of anything else."
+        "The trials that keep to all constraints, over each setting. The sampler tries most where it was "
+        "best: how dense the points are is no measure of anything else."
     )
     return Plot("settings", "Settings", caption, figures if kept else [])
 

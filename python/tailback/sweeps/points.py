@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tailback import text as words
 from tailback.limits import MAX_SWEEP_RUNS
 from tailback.scenario import Problem, ScenarioError
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE, Quantity, UnitError
@@ -68,6 +69,23 @@ class Range(BaseModel):
         if self.scale == "log":
             value, low, high = math.log(value), math.log(low), math.log(high)
         return (value - low) / (high - low)
+
+    def between(self, share: float) -> float:
+        """The value at a share of the way, in base units."""
+        low, high = self.ends()
+        return low * (high / low) ** share if self.scale == "log" else low + share * (high - low)
+
+    def words(self, value: float) -> str:
+        """A value in base units for a person."""
+        kind, low, high = self._ends()
+        if kind is DURATION:
+            return words.duration(value * 1e-12)
+        if kind is SIZE:
+            return words.size(value)
+        if kind is RATE:
+            return words.rate(value)
+        whole = kind is not None or (isinstance(low, int) and isinstance(high, int))
+        return self.text(float(f"{value:.4g}")) if whole else words.significant(value)
 
     def text(self, value: float) -> str:
         """A value in base units as after `--set`; the nearest within the range."""
