@@ -137,9 +137,9 @@ def faults(run: Run) -> Lines:
 
 def ends(run: Run) -> Lines:
     """Every flow has ended, or the run did; what is done was delivered."""
-    early = run.end_ps < run.plan["duration_ps"]
-    if run.end_ps > run.plan["duration_ps"] or not run.meta["complete"]:
-        yield f"end: {run.end_ps} of {run.plan['duration_ps']} ps, complete {run.meta['complete']}"
+    early = run.end_ps < run.plan["run"]["duration"]
+    if run.end_ps > run.plan["run"]["duration"] or not run.meta["complete"]:
+        yield f"end: {run.end_ps} of {run.plan['run']['duration']} ps, complete {run.meta['complete']}"
     for row in run.flows:
         state, name = row["state"], f"{row['item']} {row['src']}-{row['dst']} {row['qp']}"
         if state not in ("waiting", "running", "done", "error"):

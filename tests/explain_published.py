@@ -40,7 +40,7 @@ def plan_of(name: str, quick: bool) -> tuple[Any, Plan]:
     if plan["veth"] is not None:
         # A run of a ping alone has a flood that begins with its last millisecond: what a ping alone is like
         # is asked without it.
-        late = (1 - LAST) * plan["duration_ps"]
+        late = (1 - LAST) * plan["run"]["duration"]
         plan["veth"]["datagrams"] = [one for one in plan["veth"]["datagrams"] if one["start"] < late]
     return scenario, plan
 

@@ -59,7 +59,7 @@ def throughput(plan: Plan, seeds: int) -> float:
     """
     found = []
     for more in range(seeds):
-        recording = record({**plan, "seed": plan["seed"] + more})
+        recording = record({**plan, "run": {**plan["run"], "seed": plan["run"]["seed"] + more}})
         meta = json.loads(recording.meta_json)
         if plan.get("veth") is not None:
             found.append(explain_veth.delivered(meta))

@@ -73,8 +73,8 @@ def test_isolated_cores_take_no_interrupts() -> None:
 def test_a_port_is_found_by_its_host() -> None:
     text = with_bridge("cores: [{cpu: 7}, {cpu: 9}]\nports: [{to: h1, irqs: [9, 7], rss: [1], numa: 2}]")
     ports = make_plan(loads(text))["bridge_models"][0]["ports"]
-    assert ports[0] == {"node": 0, "irq_cores": [0, 1], "rss": [0, 1]}
-    assert ports[1] == {"node": 2, "irq_cores": [1, 0], "rss": [1]}
+    assert ports[0] == {"numa": 0, "irq_cores": [0, 1], "rss": [0, 1]}
+    assert ports[1] == {"numa": 2, "irq_cores": [1, 0], "rss": [1]}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_link_that_comes_back_loses_nothing_lossless() -> None:
     """The pauses of its ends hold from the start: until they are repeated, headroom would overflow."""
     for number in range(20):
         plan = make_plan(drawn_fabrics.draw(number))
-        end = plan["duration_ps"]
+        end = plan["run"]["duration"]
         down = [[end // 4 + at, link, False] for at, link in enumerate((0, 1))]
         up = [[end // 2 + at, link, True] for at, link in enumerate((0, 1))]
         assert drawn_fabrics.lossless_drops({**plan, "link_events": down + up}) == [], number

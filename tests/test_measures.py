@@ -75,7 +75,8 @@ class Tiny:
 
 def tiny(rows: dict[tuple[str, str], list[float]], bins: int, **meta: Any) -> Result:
     hosts = [{"name": name, "nic": 0} for name in ("a", "b", "rx")]
-    simple = {"name": "tiny", "hosts": hosts, "nics": [{"mtu": 1024}], "duration_ps": bins * BIN_PS}
+    run = {"duration": bins * BIN_PS}
+    simple = {"name": "tiny", "hosts": hosts, "nics": [{"mtu": 1024}], "run": run}
     return result_of(simple, Tiny(rows, bins, **meta))
 
 

@@ -187,6 +187,8 @@ def as_written(key: str, field: FieldInfo) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if key == "mtu":  # powers of two are what people call MTUs by, in bytes
         return f"{value}B"
+    if isinstance(value, list) and value and isinstance(value[0], BaseModel):
+        return json.dumps([one.model_dump(exclude_defaults=True) for one in value]).replace('"', "")
     if quantity is not None and isinstance(value, list):
         return f"[{', '.join(map(quantity.format, value))}]"
     if quantity is not None and isinstance(value, int):
@@ -246,7 +248,7 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
         kinds = ", ".join(f"[{kind_of(model)}](#{anchor_of(model)})" for model in found)
         return f"{what}, by `kind`: {kinds}"
     if get_origin(plain) is list:
-        return "a list of texts" if str in get_args(plain) else "a list of priorities, 0 to 7"
+        return list_in_words(get_args(plain)[0])
     if get_origin(plain) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(plain))
     if plain is bool:
@@ -261,6 +263,19 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
             + "".join(f", or `{w}`" for w in words)
         )
     return "text"
+
+
+def list_in_words(each: Any) -> str:
+    """A list of priorities, of other numbers, of words or of texts."""
+    plain = strip(each)
+    if get_origin(plain) is Literal:
+        words = " or ".join(f"`{word}`" for word in get_args(plain))
+        return f"{words}, or a list of these"
+    if plain is not int:
+        return "a list of texts"
+    fields = [rule for rule in inner_rules(each) if isinstance(rule, FieldInfo)]
+    bounds = span([bound for field in fields for bound in field.metadata])
+    return f"a list of {'priorities' if bounds == ', 0 to 7' else 'whole numbers'}{bounds}"
 
 
 def strip(annotation: Any) -> Any:

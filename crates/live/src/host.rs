@@ -168,9 +168,6 @@ impl Host {
             min_rnr_timer: RNR_TIMER,
             max_rd_atomic: 1,
             max_dest_rd_atomic: 1,
-            nak_reaction: own.transport.nak_reaction,
-            nak_delay: own.transport.nak_delay,
-            losses_are_cnps: own.transport.losses_are_cnps,
         };
         self.nic.connect(qpn, connection).map_err(|error| format!("{error:?}"))?;
         let writes = end == 0;

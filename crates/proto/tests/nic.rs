@@ -109,6 +109,10 @@ fn connection() -> Connection {
     Connection { dest_qp: PEER, sq_psn: SENDS_FROM, rq_psn: RECEIVES_FROM, ..CONNECTION }
 }
 
+fn with_rc(rc: RcParameters) -> Connection {
+    Connection { rc, ..connection() }
+}
+
 fn write(immediate: Option<ImmDt>) -> Operation {
     Operation::Write { remote_address: 0x10_0000, r_key: 7, immediate }
 }
@@ -156,7 +160,7 @@ fn bursts_are_paced_and_timed_as_one() {
     });
     let rc = RcParameters { ack_every: 100, ..CONNECTION.rc };
     let settings = nic_link::settings(nic_link::congestion(settings));
-    let mut end = Alone::under(settings, &[Connection { rc, ..connection() }]);
+    let mut end = Alone::under(settings, &[with_rc(rc)]);
     let wire = |opcode| (roce_frame_bytes(opcode, 1024) + PREAMBLE_AND_GAP_BYTES) as u64;
     let [first, second] =
         [Opcode::WriteFirst, Opcode::WriteMiddle].map(|opcode| wire(opcode) + wire(Opcode::WriteMiddle));
@@ -188,7 +192,7 @@ fn bursts_are_paced_and_timed_as_one() {
 
 #[test]
 fn a_write_goes_back_to_what_a_nak_names() {
-    let mut end = Alone::with(&[Connection { nak_reaction: Time::from_us(16), ..connection() }]);
+    let mut end = Alone::with(&[with_rc(RcParameters { nak_reaction: Time::from_us(16), ..CONNECTION.rc })]);
     end.post(write(None), 3000);
     assert_eq!(
         end.sends(),
@@ -374,7 +378,7 @@ fn a_gap_is_named_once() {
 
 #[test]
 fn the_nak_of_a_gap_takes_a_slow_path() {
-    let mut end = Alone::with(&[Connection { nak_delay: Time::from_us(20), ..connection() }]);
+    let mut end = Alone::with(&[with_rc(RcParameters { nak_delay: Time::from_us(20), ..CONNECTION.rc })]);
     end.gets(Opcode::WriteOnly, RECEIVES_FROM + 1, reth(0x4000, KEY, 10), 10);
     assert_eq!(end.sends(), [""; 0], "it is on its way");
     end.passes(Time::from_us(20));
@@ -391,7 +395,7 @@ fn the_nak_of_a_gap_takes_a_slow_path() {
 #[test]
 fn losses_may_be_cnps_to_the_reaction_point() {
     for losses_are_cnps in [false, true] {
-        let mut end = Alone::with(&[Connection { losses_are_cnps, ..connection() }]);
+        let mut end = Alone::with(&[with_rc(RcParameters { losses_are_cnps, ..CONNECTION.rc })]);
         end.post(write(None), 3000);
         end.sends();
         end.gets_syndrome(101, Syndrome::Nak(NakCode::PsnSequenceError));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tailback_proto::congestion::builtin::{Congestion, Settings};
 use tailback_proto::congestion::dcqcn::DcqcnParameters;
 use tailback_proto::congestion::Link;
-use tailback_proto::nic::Pacer;
+use tailback_proto::nic::{Pacer, SendingHalf};
 use tailback_proto::units::{Rate, Time};
 
 /// A frame of 4096 B of payload, with preamble and gap.
@@ -60,12 +60,13 @@ fn it_stays_where_it_is_if_so_set() {
 #[test]
 fn a_rate_moves_neither_a_hold_nor_a_lower_limit() {
     let congestion = dcqcn(true);
-    let (mut pacer, _) = at_min_rate(&congestion);
-    pacer.follow_rate(&congestion, Time::from_us(400), |_| 1e6);
-    assert_eq!(pacer.next_at(), Time::from_us(33_524));
-    pacer.hold(Time::from_us(700));
-    pacer.follow_rate(&congestion, Time::from_us(400), |rate| rate);
-    assert_eq!(pacer.next_at(), Time::from_us(700));
+    let mut half = SendingHalf::new(0, &congestion);
+    (half.pacer, _) = at_min_rate(&congestion);
+    half.pacer.follow_rate(&congestion, Time::from_us(400), |_| 1e6);
+    assert_eq!(half.next_at(), Time::from_us(33_524));
+    half.hold(Time::from_us(700));
+    half.pacer.follow_rate(&congestion, Time::from_us(400), |rate| rate);
+    assert_eq!(half.next_at(), Time::from_us(700));
 }
 
 proptest! {

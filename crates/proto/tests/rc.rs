@@ -12,6 +12,9 @@ const PARAMETERS: RcParameters = RcParameters {
     first_timeout: Time::from_us(100),
     retry_count: 7,
     slow_restart: SlowRestart::Never,
+    nak_reaction: Time::ZERO,
+    nak_delay: Time::ZERO,
+    losses_are_cnps: false,
 };
 /// One way.
 const DELAY: Time = Time::from_us(5);

@@ -77,6 +77,9 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
         first_timeout: timeout,
         retry_count: u32::MAX - 1,
         slow_restart: SlowRestart::Never,
+        nak_reaction: Time::ZERO,
+        nak_delay: Time::ZERO,
+        losses_are_cnps: false,
     };
     let mut tbf = Qdisc::from(Discipline::tbf(&TBF, child.into()));
     let mut qps: Vec<QueuePair> = (0..queue_pairs)

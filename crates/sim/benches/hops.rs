@@ -116,7 +116,7 @@ fn peak_mib() -> f64 {
 /// 16:1 at 100 Gbit/s, 64 queue pairs a sender, messages of one packet, as the published incast.
 fn published_incast(mtu: u32) -> Plan {
     let mut plan = incast(64);
-    plan.duration_ps = 400 * MS;
+    plan.run.duration = Time(400 * MS);
     plan.nics[0].mtu = Bytes(mtu as u64);
     for (index, writer) in plan.writers.iter_mut().enumerate() {
         writer.message = Bytes(mtu as u64);
@@ -128,7 +128,7 @@ fn published_incast(mtu: u32) -> Plan {
 /// 16:1 on one switch, one queue pair a sender, long messages.
 fn incast_16() -> Plan {
     let mut plan = incast(1);
-    plan.duration_ps = 200 * MS;
+    plan.run.duration = Time(200 * MS);
     for writer in &mut plan.writers {
         writer.message = Bytes(1 << 20);
         writer.depth = 4;
@@ -149,7 +149,7 @@ fn incast_16_with_paths() -> Plan {
 /// TCP: 16:1 on one switch, 64 connections a sender, CPUs that cost what they cost.
 fn tcp_incast_16() -> Plan {
     let mut plan = tcp_incast(64);
-    plan.duration_ps = 400 * MS;
+    plan.run.duration = Time(400 * MS);
     plan
 }
 
@@ -157,7 +157,7 @@ fn permutation_on(mut plan: Plan, mtu: u32, bytes: u64) -> Plan {
     plan.nics[0].mtu = Bytes(mtu as u64);
     plan.flows.items = vec!["flows".into()];
     plan.flows.list = permutation(plan.hosts.len(), bytes);
-    plan.duration_ps = 1000 * MS;
+    plan.run.duration = Time(1000 * MS);
     plan
 }
 
@@ -173,7 +173,7 @@ fn queue_pairs_on(mut plan: Plan, qps: u32) -> Plan {
         ..writer.clone()
     };
     plan.writers = (0..hosts).map(between).collect();
-    plan.duration_ps = MS / 20;
+    plan.run.duration = Time(MS / 20);
     plan
 }
 

@@ -6,7 +6,7 @@ mod common;
 
 use common::host::*;
 use common::{run, MS, US};
-use tailback_proto::units::{Bytes, Rate};
+use tailback_proto::units::{Bytes, Rate, Time};
 
 fn gpu() {
     for (name, plan) in [
@@ -30,7 +30,7 @@ fn gpu() {
         ),
     ] {
         let mut plan = plan;
-        plan.duration_ps = 30_000 * MS;
+        plan.run.duration = Time(30_000 * MS);
         let r = run(plan);
         let way =
             |flow: usize| r.flows[flow].bytes_delivered as f64 / 1048576.0 / (r.meta.end_ps as f64 / 1e12);
@@ -63,7 +63,7 @@ fn memory() {
         let mut idle = 0.0;
         for &load in &lines {
             let mut plan = memory_pair(lossless, env("MSG", 65536), env("QPS", 1) as u32, load);
-            plan.duration_ps = env("RUN", 40) * MS;
+            plan.run.duration = Time(env("RUN", 40) * MS);
             let path = plan.nics[1].host_path.as_mut().unwrap();
             if let tailback_sim::plan::TargetPlan::Memory(memory) = &mut path.target {
                 memory.own.write_wait = env("WAIT", 700) as f64 / 100.0;

@@ -3,9 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use tailback_proto::parameters::{Declared, Refused};
-use tailback_proto::units::Time;
-
-use crate::engine::EventQueue;
 
 mod bridge;
 mod check;
@@ -17,6 +14,7 @@ mod jobs;
 mod limits;
 mod nic;
 mod qdisc;
+mod run;
 mod traffic;
 mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
@@ -35,6 +33,7 @@ pub use host_path::*;
 pub use jobs::*;
 pub use nic::*;
 pub use qdisc::*;
+pub use run::*;
 pub use traffic::*;
 pub use veth::*;
 
@@ -71,12 +70,8 @@ fn impossible(place: impl Into<String>, problem: impl Into<String>) -> PlanError
 pub struct Plan {
     /// Name of the scenario.
     pub name: String,
-    /// Seed of all random streams.
-    pub seed: u64,
-    /// Simulated time to run for.
-    pub duration_ps: u64,
-    /// Each port's clock is drawn from so many millionths below and above its link's rate.
-    pub clock_ppm: f64,
+    /// How long, and with which random numbers.
+    pub run: RunParameters,
     /// Hosts.
     pub hosts: Vec<HostPlan>,
     /// Kinds of NIC, named by index.
@@ -91,7 +86,7 @@ pub struct Plan {
     pub bridge_models: Vec<BridgeModelPlan>,
     /// Full-duplex links.
     pub links: Vec<LinkPlan>,
-    /// Distinct marks that packets carry, named by index.
+    /// Distinct code points that packets carry, named by index.
     pub code_points: Vec<CodePointPlan>,
     /// Senders of messages.
     pub writers: Vec<WriterPlan>,
@@ -152,13 +147,7 @@ impl Plan {
 
     /// Refuses what cannot run.
     pub fn check(&self) -> Result<(), PlanError> {
-        let horizon = EventQueue::HORIZON.0 / 2;
-        if self.duration_ps == 0 || self.duration_ps > horizon {
-            return Err(impossible("duration_ps", format!("{} is not in 1 to {horizon}", self.duration_ps)));
-        }
-        if !(0.0..=1000.0).contains(&self.clock_ppm) {
-            return Err(impossible("clock_ppm", "expected 0 to 1000"));
-        }
+        in_bounds("run", &self.run)?;
         self.check_limits()?;
         if self.hosts.len() > u16::MAX as usize {
             return Err(impossible("hosts", "more than 65,535"));
@@ -171,12 +160,12 @@ impl Plan {
                 return Err(impossible("hosts, switches, bridges", format!("two are named {name}")));
             }
         }
-        let marks = self.check_code_points()?;
+        let code_points = self.check_code_points()?;
         for (index, nic) in self.nics.iter().enumerate() {
-            nic.check(&format!("nics[{index}]"), marks)?;
+            nic.check(&format!("nics[{index}]"), code_points)?;
         }
         for (index, model) in self.switch_models.iter().enumerate() {
-            model.check(&format!("switch_models[{index}]"), marks)?;
+            model.check(&format!("switch_models[{index}]"), code_points)?;
         }
         if let Some(host) = self.hosts.iter().find(|h| h.nic >= self.nics.len()) {
             return Err(impossible(&host.name, "its nic is not in nics"));
@@ -190,7 +179,7 @@ impl Plan {
         self.check_buffers(&names)?;
         for (index, writer) in self.writers.iter().enumerate() {
             let place = format!("writers[{index}]");
-            writer.check(&place, marks)?;
+            writer.check(&place, code_points)?;
             for end in [&writer.src, &writer.dst] {
                 if names.get(end.as_str()).is_none_or(|&node| node >= self.hosts.len()) {
                     return Err(impossible(place, format!("{end} is not a host")));
@@ -201,16 +190,11 @@ impl Plan {
         self.check_flows()?;
         self.check_jobs()?;
         self.check_memory_loads(&names)?;
-        self.check_tcp(&names, marks)?;
+        self.check_tcp(&names, code_points)?;
         self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check)?;
         if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
             return Err(impossible("link_events", format!("there is no link {}", event.1)));
         }
         in_bounds("record", &self.record)
-    }
-
-    /// Duration of the run.
-    pub fn duration(&self) -> Time {
-        Time(self.duration_ps)
     }
 }

@@ -23,13 +23,18 @@ use crate::host::path::settings::{
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
-use crate::plan::{DatagramsPlan, EcnPlan, FramesPlan, LinkPlan, MemoryLoadPlan, NicPlan, PingsPlan};
-use crate::plan::{SwitchModelPlan, TcpConnectionPlan, WriterPlan};
+use crate::plan::{
+    BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FramesPlan, LinkPlan, MemoryLoadPlan, NicPlan,
+    PingsPlan, RunParameters, SwitchModelPlan, TcpConnectionPlan, WriterPlan,
+};
 use crate::record::RecordParameters;
 
 /// All sections.
 pub fn sections() -> Vec<Section> {
     vec![
+        Section::of::<RunParameters>("Run"),
+        Section::of::<BridgeCorePlan>("BridgeCore"),
+        Section::of::<BridgePortPlan>("BridgePort"),
         Section::of::<LinkPlan>("Link"),
         Section::of::<NicPlan>("Nic"),
         Section::of::<SwitchModelPlan>("Switch"),

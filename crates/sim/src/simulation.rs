@@ -110,7 +110,7 @@ impl Simulation {
     }
 
     fn run_events<const CAPTURED: bool>(&mut self, max_events: u64) -> Progress {
-        let end = self.plan.duration();
+        let end = self.plan.run.duration;
         let last = self.events + max_events;
         while self.events < last && !self.world.fabric.run.finished {
             match self.world.fabric.run.events.pop() {

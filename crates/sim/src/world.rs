@@ -26,7 +26,7 @@ use crate::host::agent::{agents, Agent};
 use crate::host::path::{HostPath, IDEAL};
 use crate::host::Tcp;
 use crate::linux::Linux;
-use crate::nic::{Nic, NicCounters, NicModel, Nics};
+use crate::nic::{Nic, NicModel, Nics};
 use crate::plan::{Plan, PlanError};
 
 /// External controllers, by their numbers in the plan.
@@ -73,7 +73,7 @@ impl World {
         let mut nic_models = Vec::new();
         let mut model_of: HashMap<(usize, Rate), u32> = HashMap::new();
         let mut nics = Vec::with_capacity(hosts);
-        let mut paths: Vec<HostPath> = Vec::new();
+        let mut host_paths: Vec<HostPath> = Vec::new();
         for (index, host) in plan.hosts.iter().enumerate() {
             let port = wiring.first_port[index];
             let rate = plan.links[wiring.ends[port].link].rate;
@@ -89,9 +89,9 @@ impl World {
                     nic_models.len() as u32 - 1
                 }
             };
-            let path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |path| {
-                paths.push(HostPath::new(path, index as u32, port as u32, plan.seed));
-                paths.len() as u32 - 1
+            let host_path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |path| {
+                host_paths.push(HostPath::new(path, index as u32, port as u32, plan.run.seed));
+                host_paths.len() as u32 - 1
             });
             nics.push(Nic {
                 port: port as u32,
@@ -100,8 +100,11 @@ impl World {
                 ready: Default::default(),
                 ready_classes: 0,
                 backlog_bytes: [0; CLASSES],
-                counters: NicCounters::default(),
-                path,
+                counters: Default::default(),
+                cnp_delay_ns: 0,
+                goodput_tx_bytes: 0,
+                goodput_rx_bytes: 0,
+                host_path,
                 data_ready: Time::ZERO,
             });
         }
@@ -149,8 +152,8 @@ impl World {
                 peer: end.peer,
                 stream: end.stream,
                 rate: link.rate,
-                clock_ppm: plan.clock_ppm
-                    * (2.0 * uniform(&mut stream(plan.seed, "clock", end.stream)) - 1.0),
+                clock_ppm: plan.run.clock_ppm
+                    * (2.0 * uniform(&mut stream(plan.run.seed, "clock", end.stream)) - 1.0),
                 delay: link.delay,
                 latency,
                 loss: link.loss,
@@ -167,13 +170,13 @@ impl World {
         let used = |congestion: &Congestion| congestion.uses().telemetry || congestion.uses().hop_count;
         let needs_hops = |model: &NicModel| model.congestion.iter().any(used);
         let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
-        let fabric = Fabric::new(plan.seed, hosts, switches, classes, new_ports, telemetry)
+        let fabric = Fabric::new(plan.run.seed, hosts, switches, classes, new_ports, telemetry)
             .map_err(|(place, problem)| impossible(place, problem.into()))?;
         let mut world = World {
             fabric,
             deadlocks: Deadlocks::new(slowest.unwrap_or(Time::ZERO)),
             link_changes: Vec::new(),
-            nics: Nics { nics, models: nic_models, paths, ..Nics::default() },
+            nics: Nics { nics, models: nic_models, host_paths, ..Nics::default() },
             agents: Vec::new(),
             tcp: Tcp::default(),
             linux: Linux::default(),
@@ -191,14 +194,14 @@ impl World {
         world.add_memory_loads(plan, &names);
         world.tcp.add_connections(&mut world.fabric, &mut world.nics, plan, &names)?;
         if let Some(veth) = &plan.veth {
-            world.linux.add_veths(veth, plan.seed)?;
+            world.linux.add_veths(veth, plan.run.seed)?;
         }
         Ok(world)
     }
 
     /// The ports by which a connection's packets leave, sender first, as the routes are now. `None`: no way.
-    pub fn path(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<usize>> {
-        self.fabric.path(self.nics[src as usize].port as usize, dst, qp)
+    pub fn route(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<usize>> {
+        self.fabric.route(self.nics[src as usize].port as usize, dst, qp)
     }
 
     /// Packets put on a link so far, of any kind.
@@ -257,9 +260,6 @@ fn nic_model(
     let congestion: Result<Vec<Congestion>, Refused> = plan.congestion.iter().map(on_link).collect();
     Ok(NicModel {
         rc: plan.transport.connection(),
-        nak_reaction: plan.transport.nak_reaction,
-        nak_delay: plan.transport.nak_delay,
-        losses_are_cnps: plan.transport.losses_are_cnps,
         congestion: congestion.map_err(|problem| ("congestion", problem))?,
         rhcc: plan
             .rhcc

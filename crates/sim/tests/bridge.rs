@@ -12,7 +12,7 @@ const PACKETS_PER_SECOND: f64 = 1e9 / (2_000.0 + 200.0 / 64.0);
 
 fn bandwidth(model: BridgeModelPlan, milliseconds: u64) -> Recording {
     let mut plan = bridged(model);
-    plan.duration_ps = milliseconds * MS;
+    plan.run.duration = Time(milliseconds * MS);
     plan.writers = vec![write_bw()];
     run(plan)
 }
@@ -67,7 +67,7 @@ fn both_directions_share_a_core_that_has_both_interrupts() {
     }
     let both_ways = |model| {
         let mut plan = bridged(model);
-        plan.duration_ps = 20 * MS;
+        plan.run.duration = Time(20 * MS);
         // ACKs wait behind the data of the other direction.
         plan.nics[0].transport.adaptive_timeout = None;
         plan.writers = vec![write_bw(), WriterPlan { src: "h1".into(), dst: "h0".into(), ..write_bw() }];
@@ -83,7 +83,7 @@ fn both_directions_share_a_core_that_has_both_interrupts() {
 fn a_core_on_another_numa_node_is_slower() {
     let mut remote = model();
     remote.costs.remote_factor = 1.5;
-    remote.ports[0].node = 1;
+    remote.ports[0].numa = 1;
     let (near, far) = (packets(&bandwidth(model(), 20)), packets(&bandwidth(remote, 20)));
     // Receiving is half as dear again, sending by the near port is not: 2.75 us for 2 us.
     assert!((far / near - 2.0 / 2.75).abs() < 0.02, "{far} of {near}");
@@ -115,7 +115,7 @@ fn bql_keeps_the_transmit_ring_short() {
         let qdisc = QdiscPlan::Pfifo(PfifoParameters { limit: 5000 });
         let mut plan = bridged(BridgeModelPlan { bql, qdisc, multiqueue, ..model() });
         plan.links[1].rate = Rate(10_000_000_000);
-        plan.duration_ps = 60 * MS;
+        plan.run.duration = Time(60 * MS);
         plan.writers = vec![write_bw()];
         run(plan)
     };
@@ -139,7 +139,7 @@ fn bql_keeps_the_transmit_ring_short() {
 fn red_marks_where_the_link_is_the_bottleneck_and_every_mark_is_a_cnp() {
     let mut plan = bridged(BridgeModelPlan { qdisc: QdiscPlan::Red(RED), multiqueue: false, ..model() });
     plan.links[1].rate = Rate(10_000_000_000);
-    plan.duration_ps = 200 * MS; // the first CNPs cut deep: what is posted takes its time
+    plan.run.duration = Time(200 * MS); // the first CNPs cut deep: what is posted takes its time
     plan.writers = vec![WriterPlan { stop: Some(Time(40 * MS)), ..write_bw() }];
     let recording = run(plan);
     assert_eq!(recording.flows[0].state, "done", "nothing is on its way");
@@ -156,7 +156,7 @@ fn a_short_queueing_discipline_drops_and_says_so() {
     let mut plan =
         bridged(BridgeModelPlan { qdisc: QdiscPlan::Pfifo(PfifoParameters { limit: 8 }), ..model() });
     plan.links[1].rate = Rate(5_000_000_000);
-    plan.duration_ps = 20 * MS;
+    plan.run.duration = Time(20 * MS);
     plan.writers = vec![write_bw()];
     let recording = run(plan);
     let dropped = at(&recording, "br0:h1", "qdisc_dropped");
@@ -169,7 +169,7 @@ fn a_short_queueing_discipline_drops_and_says_so() {
 #[test]
 fn a_guest_has_its_core_and_leaves_the_others_alone() {
     let mut with = model();
-    with.cores.push(BridgeCorePlan { number: 42, node: 0, guest: true });
+    with.cores.push(BridgeCorePlan { cpu: 42, numa: 0, guest: true });
     let recording = bandwidth(with, 10);
     let guest = recording.meta.bridge_cores.iter().find(|core| core.core == 42).expect("it is there");
     assert!(guest.guest > 0.999 && guest.softirq == 0.0, "{guest:?}");
@@ -217,7 +217,7 @@ fn a_shaper_goes_on_where_it_stopped() {
         child: None,
     };
     let mut with = BridgeModelPlan { qdisc, multiqueue: false, ..model() };
-    with.cores.push(BridgeCorePlan { number: 3, ..with.cores[0] });
+    with.cores.push(BridgeCorePlan { cpu: 3, ..with.cores[0] });
     for port in &mut with.ports {
         port.irq_cores.iter_mut().for_each(|core| *core += 1);
     }
@@ -232,7 +232,7 @@ fn a_shaper_goes_on_where_it_stopped() {
 #[test]
 fn a_latency_test_answers_no_message_twice() {
     let mut plan = bridged(model());
-    plan.duration_ps = 4_000 * MS;
+    plan.run.duration = Time(4_000 * MS);
     plan.links[0].loss = 0.1;
     plan.writers = write_lat(1_000);
     let recording = run(plan);
@@ -252,7 +252,7 @@ fn frames_that_were_polled_do_not_count_for_the_next_interrupt() {
         let rx = CoalescingParameters { adaptive: false, usecs: 50, frames };
         let tx = CoalescingParameters { adaptive: false, usecs: 60_000, frames: 60_000 };
         let mut plan = bridged(BridgeModelPlan { rx, tx, bql: None, ..model() });
-        plan.duration_ps = 100 * MS;
+        plan.run.duration = Time(100 * MS);
         plan.nics[0].transport.ack_every = 32;
         plan.writers =
             vec![WriterPlan { message: Bytes(32 * 4096), depth: 1, messages: Some(100), ..write_bw() }];

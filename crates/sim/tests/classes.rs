@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use tailback_proto::units::{Bytes, Rate};
+use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -40,7 +40,7 @@ fn star_of_own_nics(hosts: usize) -> Plan {
     for (index, host) in plan.hosts.iter_mut().enumerate() {
         host.nic = index;
     }
-    plan.duration_ps = 2 * MS;
+    plan.run.duration = Time(2 * MS);
     plan
 }
 
@@ -135,7 +135,7 @@ proptest! {
         }
         plan.flows.items = vec!["probe".into()];
         plan.flows.list = (1..100).map(|at| FlowPlan(0, 5, 0, probe, bytes, at * 10 * US)).collect();
-        plan.duration_ps = 2 * MS;
+        plan.run.duration = Time(2 * MS);
         let recording = run(plan);
         let paused: u64 = recording.meta.pauses.iter().map(|pause| pause.paused_ps).sum();
         prop_assert!(paused > MS, "nothing was paused: {paused}");
@@ -183,7 +183,7 @@ proptest! {
         }
         plan.flows.items = vec!["probe".into()];
         plan.flows.list = (0..150).map(|at| FlowPlan(0, 3, 0, probe, bytes, (200 + 7 * at) * US)).collect();
-        plan.duration_ps = 2 * MS;
+        plan.run.duration = Time(2 * MS);
         let recording = run(plan);
         // Bits at 100 Gbit/s, 10 ps each: data on three ports, ACKs of the others on the way back, and PFC frames.
         let most = 3 * (mtu as u64 + 98 + 86 + 2 * 84) * 8 * 10;
@@ -218,7 +218,7 @@ proptest! {
             let code_point = class as u8;
             plan.writers.push(WriterPlan { code_point, ..writer(class % 4, 4, 2) });
         }
-        plan.duration_ps = MS / 2;
+        plan.run.duration = Time(MS / 2);
         if let Some(class_of) = nic_class {
             // Pauses that name other classes than the NIC's stop nobody.
             plan.nics[0].class_of = class_of.to_vec();

@@ -24,7 +24,7 @@ fn three_kinds() -> Plan {
     for writer in &mut plan.writers {
         (writer.message, writer.depth) = (Bytes(1 << 20), 4);
     }
-    plan.duration_ps = 5 * MS;
+    plan.run.duration = Time(5 * MS);
     plan
 }
 

@@ -37,7 +37,7 @@ fn long_incast(senders: usize, congestion: CongestionPlan) -> Plan {
     }
     plan.nics[0].transport.ack_every = 1;
     plan.nics[0].congestion = vec![congestion];
-    plan.duration_ps = 20 * MS;
+    plan.run.duration = Time(20 * MS);
     plan
 }
 
@@ -103,7 +103,7 @@ fn timely_incast(gbps: u64, segment_bytes: u64, duration_ps: u64) -> TimelySeen 
     for link in &mut plan.links {
         link.rate = Rate(gbps * 1_000_000_000);
     }
-    plan.duration_ps = duration_ps;
+    plan.run.duration = Time(duration_ps);
     let recording = run(plan);
     let series = &recording.series;
     let samples = series.columns.iter().filter(|(_, name, _)| *name == "rtt_ps");
@@ -173,7 +173,7 @@ fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
         vec![CongestionPlan::Timely(TimelyParameters { segment: Bytes(4096), ..timely() })];
     plan.writers = vec![writer(0, 1, 1)];
     (plan.writers[0].message, plan.writers[0].depth) = (Bytes(1 << 20), 1);
-    plan.duration_ps = MS;
+    plan.run.duration = Time(MS);
     let recording = run(plan);
     let rtts = &recording.series.columns.iter().find(|(_, name, _)| *name == "rtt_ps").unwrap().2;
     // Data of 1,130 B over the second link, or 1,146 B of a first packet, which waits there for none; its ACK of 94 B over
@@ -217,7 +217,7 @@ fn hpcc_hears_of_every_switch_on_the_path() {
         vec![CongestionPlan::Hpcc(HpccParameters { base_rtt: RoundTrip(Time(18 * US)), ..hpcc() })];
     plan.flows.items = vec!["alone".into()];
     plan.flows.list = vec![serde_json::from_str("[0, 15, 0, 3, 10000000, 0]").unwrap()];
-    plan.duration_ps = 100 * MS;
+    plan.run.duration = Time(100 * MS);
     let sender = plan.hosts[0].name.clone();
     // One link of the path after the other has a quarter of the rate; the path's other links come in equal pairs.
     let mut slow_hops = 0;
@@ -273,7 +273,7 @@ proptest! {
     /// Whatever is lost and however small the window, every message arrives, and the same seed gives the same run.
     #[test]
     fn every_message_arrives_under_every_controller(
-        kind in 0..3, senders in 1usize..5, loss in prop_oneof![Just(0.0), 0.0f64..0.02], seed in any::<u64>(),
+        kind in 0..3, senders in 1usize..5, loss in prop_oneof![Just(0.0), 0.0f64..0.02], seed in 0..=i64::MAX as u64,
         rtt_us in 0u64..20, bytes in 1u64..200_000, ack_every in 1u32..32, lossless in any::<bool>(),
     ) {
         let rtt = RoundTrip(Time(rtt_us * US + 1));
@@ -282,7 +282,7 @@ proptest! {
             1 => CongestionPlan::Timely(TimelyParameters { segment: Bytes(rtt_us * 1000), ..timely() }),
             _ => CongestionPlan::Dctcp(DctcpParameters { window_rtt: Some(rtt), ..dctcp() }),
         });
-        plan.seed = seed;
+        plan.run.seed = seed;
         if kind == 1 {
             plan.nics[0].transport.ack_every = ack_every;
         }
@@ -295,7 +295,7 @@ proptest! {
         for writer in &mut plan.writers {
             (writer.message, writer.messages) = (Bytes(bytes), Some(6));
         }
-        plan.duration_ps = 60_000 * MS;
+        plan.run.duration = Time(60_000 * MS);
         let first = run(plan.clone());
         prop_assert!(first.meta.complete);
         for flow in &first.flows {

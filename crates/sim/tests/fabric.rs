@@ -28,7 +28,7 @@ fn leaf_spine(leaves: usize, hosts: usize, spines: usize, fabric_gbps: u64) -> P
         });
     }
     plan.flows.items = vec!["flows".into()];
-    plan.duration_ps = 100 * MS;
+    plan.run.duration = Time(100 * MS);
     plan
 }
 
@@ -197,7 +197,7 @@ fn a_failed_link_counts_no_pauses() {
         plan.switch_models[0].lossless = lossless;
         plan.flows.list = vec![FlowPlan(0, 1, 0, 3, 100_000, 0)];
         plan.link_events = vec![LinkEventPlan(3 * US, 1, false)];
-        plan.duration_ps = MS;
+        plan.run.duration = Time(MS);
         let recording = run(plan);
         let named = recording.counters.iter().filter(|row| row.counter.ends_with("_pause") && row.value > 0);
         assert_eq!(named.count(), 0);
@@ -209,7 +209,7 @@ fn a_failed_link_counts_no_pauses() {
 fn what_the_wire_loses_is_no_discard() {
     let discards = |loss: f64, senders: usize| {
         let mut plan = star(5);
-        plan.duration_ps = 2 * MS;
+        plan.run.duration = Time(2 * MS);
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
         plan.switch_models[0].lossless.clear();
         plan.switch_models[0].ecn.clear();
@@ -230,7 +230,7 @@ fn what_the_wire_loses_is_no_discard() {
 #[test]
 fn goodput_of_a_failed_flow_is_at_most_its_link() {
     let mut plan = star(5);
-    plan.duration_ps = 5 * MS;
+    plan.run.duration = Time(5 * MS);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.nics[0].transport.ack_timeout = Time(20 * US);
     plan.nics[0].transport.adaptive_timeout = None;

@@ -154,7 +154,7 @@ impl Case {
         plan.nics[0].rx_latency = Time(FAR);
         plan.flows.items = vec!["packets".into()];
         plan.record = RecordParameters { max_bins: 16, qps: 0, queues: None };
-        plan.duration_ps = START + 2 * FAR + US;
+        plan.run.duration = Time(START + 2 * FAR + US);
         plan
     }
 }

@@ -20,7 +20,7 @@ fn loaded(cores: u32, rhcc: Option<RhccPlan>, hostcc: Option<HostCcParameters>) 
     plan.hosts[1].nic = 0;
     let nic = &mut plan.nics[0];
     (nic.rhcc, nic.hostcc) = (rhcc, hostcc);
-    plan.duration_ps = 20 * MS;
+    plan.run.duration = Time(20 * MS);
     if cores > 0 {
         plan.memory_loads = vec![MemoryLoadPlan {
             item: "mlc".into(),
@@ -145,7 +145,7 @@ fn the_sender_half_slows_down_and_comes_back() {
         let slow = run(plan.clone());
         assert!(receiver_rate_gbps(&slow, 0.5) < 50.0, "{}", receiver_rate_gbps(&slow, 0.5));
         plan.memory_loads[0].stop = Some(Time(5 * MS));
-        plan.duration_ps = 300 * MS;
+        plan.run.duration = Time(300 * MS);
         let recording = run(plan);
         let allowed = receiver_rate_gbps(&recording, 0.9);
         assert!(allowed > 97.0, "{allowed}");
@@ -219,7 +219,7 @@ proptest! {
     /// same seed gives the same run.
     #[test]
     fn every_message_arrives(
-        kind in 0..4usize, cores in 0u32..40, loss in prop_oneof![Just(0.0), 0.0f64..0.01], seed in any::<u64>(),
+        kind in 0..4usize, cores in 0u32..40, loss in prop_oneof![Just(0.0), 0.0f64..0.01], seed in 0..=i64::MAX as u64,
         send in any::<bool>(), agent in 0..3, aimd in any::<bool>(), probe_bytes in 1_000u64..100_000,
         idle in prop_oneof![Just(None), (10u64..1000).prop_map(|us| Some(us * US))],
         lines in 0.0..100.0f64, write_us in 0u64..40, raise_us in 0u64..200, interval_ns in 200u64..5_000,
@@ -247,8 +247,8 @@ proptest! {
         plan.links.iter_mut().for_each(|link| link.loss = loss);
         plan.writers[0].messages = Some(4);
         plan.memory_loads.iter_mut().for_each(|load| load.start = Time(0));
-        plan.seed = seed;
-        plan.duration_ps = 60_000 * MS;
+        plan.run.seed = seed;
+        plan.run.duration = Time(60_000 * MS);
         let first = run(plan.clone());
         prop_assert!(first.meta.complete);
         for flow in &first.flows {

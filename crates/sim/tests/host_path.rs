@@ -14,7 +14,7 @@ const ERRORS: [&str; 5] =
     ["rx_out_of_buffer", "rx_discards_phy", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err"];
 
 fn run_for(mut plan: Plan, ms: u64) -> Recording {
-    plan.duration_ps = ms * MS;
+    plan.run.duration = Time(ms * MS);
     run(plan)
 }
 
@@ -169,7 +169,7 @@ fn too_little_headroom_is_a_fault_that_names_the_buffer() {
     let mut plan = memory_pair(true, 65_536, 1, 78);
     let path = plan.nics[1].host_path.as_mut().unwrap();
     path.receive_buffers[1].xoff_bytes = Some(262_000);
-    plan.duration_ps = 5 * MS;
+    plan.run.duration = Time(5 * MS);
     let recording = run_with_faults(plan);
     let fault = &recording.meta.faults[0];
     assert_eq!((fault.kind, fault.r#where.as_str()), ("lossless_drop", "h1/nic-rx"));
@@ -192,8 +192,8 @@ fn a_load_that_ends_is_over() {
 fn the_same_seed_gives_the_same_recording_and_looking_changes_nothing() {
     let recording = |seed, bins| {
         let mut plan = memory_pair(true, 65_536, 2, 33);
-        plan.seed = seed;
-        plan.duration_ps = 2 * MS;
+        plan.run.seed = seed;
+        plan.run.duration = Time(2 * MS);
         plan.record.max_bins = bins;
         let path = plan.nics[1].host_path.as_mut().unwrap();
         if let TargetPlan::Memory(memory) = &mut path.target {
@@ -252,7 +252,7 @@ proptest! {
     /// and sizes are checked with the books.
     #[test]
     fn nothing_is_lost_under_any_memory_load(
-        seed in any::<u64>(),
+        seed in 0..=i64::MAX as u64,
         loads in prop::collection::vec((1u32..400, 0u64..300, 1u64..300), 0..4),
         lines in 4u32..250,
         headers in 1u32..200,
@@ -265,8 +265,8 @@ proptest! {
         xoff in 20_000u64..100_000,
     ) {
         let mut plan = memory_pair(true, message, 2, 0);
-        plan.seed = seed;
-        plan.duration_ps = MS / 2;
+        plan.run.seed = seed;
+        plan.run.duration = Time(MS / 2);
         for nic in &mut plan.nics {
             nic.mtu = Bytes([256, 1024, 4096][mtu] as u64);
             nic.congestion = vec![CongestionPlan::None(Default::default())];
@@ -329,7 +329,7 @@ fn books_balance_with_tcp_in_the_receive_buffer() {
     }
     plan.tcp_connections = vec![common::tcp::connections(0, 1, 1), common::tcp::connections(1, 0, 1)];
     for us in [40, 80, 200] {
-        plan.duration_ps = us * US;
+        plan.run.duration = Time(us * US);
         run(plan.clone());
     }
 }

@@ -34,7 +34,7 @@ fn near(found: f64, expected: u64) {
 /// Two hosts that write, one of them in two items, and a message, all to h3.
 fn mixed() -> Plan {
     let mut plan = star(4);
-    plan.duration_ps = 2 * MS;
+    plan.run.duration = Time(2 * MS);
     for (item, src, qps) in [(0, 0, 2), (0, 1, 1), (1, 1, 3)] {
         let mut one = writer(src, 3, qps);
         one.item = format!("write{item}");
@@ -104,7 +104,7 @@ fn a_writer_that_stops_sends_what_it_posted_and_no_more() {
 #[test]
 fn the_delay_of_cnps_is_that_of_their_way_back() {
     let mut plan = incast(8);
-    plan.duration_ps = 2 * MS;
+    plan.run.duration = Time(2 * MS);
     let recording = run(plan);
     let total = |metric| -> f64 {
         (0..16).flat_map(|host| column(&recording.series, &format!("h{host}"), metric).unwrap()).sum()
@@ -117,7 +117,7 @@ fn the_delay_of_cnps_is_that_of_their_way_back() {
 #[test]
 fn tcp_connections_are_items_like_others() {
     let mut plan = tcp_star(4);
-    plan.duration_ps = 20 * MS;
+    plan.run.duration = Time(20 * MS);
     plan.writers = vec![writer(0, 3, 2)];
     let mut both = vec![connections(0, 3, 2), connections(1, 3, 1)];
     both[1].bytes = Some(Bytes(1_000_000));

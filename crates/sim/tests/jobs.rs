@@ -13,7 +13,7 @@ use tailback_sim::Simulation;
 /// A star of ranks without congestion control, whose messages ask for one ACK each.
 fn plan(ranks: u32, steps: Vec<StepPlan>) -> Plan {
     let mut plan = star(ranks as usize);
-    plan.duration_ps = 1000 * MS;
+    plan.run.duration = Time(1000 * MS);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.nics[0].transport.ack_every = 65_536;
     plan.links.iter_mut().for_each(|link| link.headroom_bytes = 10_000);

@@ -10,7 +10,7 @@ use common::host::memory_pair;
 use common::tcp::{connections, cpu, tcp};
 use common::{ecn, run_with_faults, star, writer, US};
 use proptest::prelude::*;
-use tailback_proto::units::Bytes;
+use tailback_proto::units::{Bytes, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
@@ -103,7 +103,7 @@ fn of(recording: &Recording, prefix: &str, other: &Recording) -> Vec<String> {
 fn assert_alone_as_beside(plan: &Plan, other: &Plan, turns: &[bool]) {
     let part = || Part { plan: plan.clone(), prefix: "a:" };
     let mut nothing = star(0);
-    (nothing.switches, nothing.duration_ps) = (vec![], plan.duration_ps);
+    (nothing.switches, nothing.run) = (vec![], plan.run);
     let alone = run_with_faults(side_by_side([part(), Part { plan: nothing, prefix: "n:" }], &[]));
     let both = run_with_faults(side_by_side([part(), Part { plan: other.clone(), prefix: "b:" }], turns));
     assert!(alone.flows.iter().any(|flow| flow.bytes_delivered > 0));
@@ -117,7 +117,7 @@ fn assert_alone_as_beside(plan: &Plan, other: &Plan, turns: &[bool]) {
 /// Hosts with writers that start together and so have many ties: a class without loss and one with, several to one.
 fn star_with(hosts: usize, writers: &[(usize, usize, bool, u32)], mtu: u32) -> Plan {
     let mut plan = star(hosts);
-    plan.duration_ps = 120 * US;
+    plan.run.duration = Time(120 * US);
     plan.nics[0].mtu = Bytes(mtu as u64);
     plan.record.qps = 1000;
     // A step draws no random numbers; little buffer makes pauses and drops.
@@ -171,7 +171,7 @@ proptest! {
     ) {
         let mut plan = FatTree::k_ary(4).plan();
         let traffic = star_with(16, &writers, 1024);
-        (plan.seed, plan.duration_ps, plan.writers) = (seed, traffic.duration_ps, traffic.writers);
+        (plan.run.seed, plan.run.duration, plan.writers) = (seed, traffic.run.duration, traffic.writers);
         (plan.record, plan.flows) = (traffic.record, traffic.flows);
         plan.switch_models[0].ecn = vec![EcnPlan { k_max: Bytes(60_000), p_max: 0.5, ..ecn(None, 5_000) }];
         plan.links.iter_mut().for_each(|link| link.loss = 1e-3);
@@ -187,7 +187,7 @@ fn hosts_run_alone_as_they_run_among_others() {
     speaks_tcp.tcp_connections = (0..3).map(|src| connections(src, 3, 4)).collect();
     let writes = star_with(5, &[(0, 4, true, 2), (1, 4, true, 2), (2, 4, false, 2), (3, 4, false, 2)], 1024);
     let mut has_path = memory_pair(true, 1 << 20, 4, 14);
-    has_path.duration_ps = writes.duration_ps;
+    has_path.run.duration = writes.run.duration;
     for other in [&writes, &has_path, &speaks_tcp] {
         for plan in [&writes, &has_path, &speaks_tcp] {
             let comes_first = plan.tcp_connections.is_empty() || other.tcp_connections.is_empty();

@@ -41,7 +41,7 @@ fn below_tbf(child: QdiscPlan) -> QdiscPlan {
 /// Four queue pairs write for 20 ms.
 fn writes(qdisc: QdiscPlan) -> Recording {
     let mut plan = bridged(BridgeModelPlan { qdisc, multiqueue: false, ..model() });
-    plan.duration_ps = 20 * MS;
+    plan.run.duration = Time(20 * MS);
     plan.writers = vec![WriterPlan { message: Bytes(65_536), ..writer(0, 1, 4) }];
     run(plan)
 }

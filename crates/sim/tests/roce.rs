@@ -21,7 +21,7 @@ fn goodput_is_the_payload_share_of_the_line_rate() {
             }
             plan.writers = vec![writer(0, 1, 1)];
             plan.writers[0].message = Bytes(65536);
-            plan.duration_ps = 20 * MS;
+            plan.run.duration = Time(20 * MS);
             let recording = run(plan);
             // 65,536 B are 64 or 16 packets, the first with a RETH.
             let packets = 65536 / mtu;
@@ -56,7 +56,7 @@ fn one_message_takes_exactly_its_path() {
 fn two_senders_share_fairly_and_a_bidirectional_pair_gets_both_ways() {
     let mut plan = star(3);
     plan.writers = vec![writer(0, 2, 4), writer(1, 2, 4), writer(2, 0, 4)];
-    plan.duration_ps = 20 * MS;
+    plan.run.duration = Time(20 * MS);
     let recording = run(plan);
     let rate = |src: &str| -> f64 {
         let own = recording.flows.iter().filter(|flow| flow.src == src);
@@ -86,7 +86,7 @@ fn lossy_incast_drops_with_a_reason_and_recovers() {
     let mut plan = incast(16);
     plan.switch_models[0].lossless.clear();
     plan.switch_models[0].shared_bytes = 2_000_000;
-    plan.duration_ps = 20 * MS;
+    plan.run.duration = Time(20 * MS);
     let recording = run(plan);
     assert!(total(&recording, "packet_seq_err") > 0);
     assert_eq!(total(&recording, "rx_prio3_pause"), 0);
@@ -148,7 +148,7 @@ fn ring() -> Plan {
         plan.links.push(LinkPlan { a, b, ..plan.links[0].clone() });
         plan.writers.push(writer(i, (i + 2) % 5, 4));
     }
-    plan.duration_ps = 500 * MS;
+    plan.run.duration = Time(500 * MS);
     plan
 }
 
@@ -200,7 +200,7 @@ fn a_long_tree_of_pauses_is_no_deadlock() {
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.links[16].rate = Rate(10_000_000);
     plan.switch_models[0].shared_bytes = 300_000;
-    plan.duration_ps = 200 * MS;
+    plan.run.duration = Time(200 * MS);
     let recording = run(plan);
     assert!(recording.meta.complete);
     let longest = recording.meta.pauses.iter().map(|pause| pause.max_share_of_a_second).fold(0.0, f64::max);
@@ -244,7 +244,7 @@ fn a_watchdog_ends_a_deadlock_and_counts_what_it_drops() {
 #[test]
 fn short_quanta_are_refreshed() {
     let mut plan = incast(16);
-    plan.duration_ps = 2 * MS;
+    plan.run.duration = Time(2 * MS);
     let long = run(plan.clone());
     plan.switch_models[0].pause.quanta = 400; // 2 us at 100 Gbit/s
     let short = run(plan);
@@ -259,7 +259,7 @@ fn a_dead_link_ends_the_queue_pair_in_an_error() {
     plan.nics[0].transport.ack_timeout = Time(100 * US);
     plan.nics[0].transport.adaptive_timeout = None;
     plan.writers = vec![writer(0, 1, 1)];
-    plan.duration_ps = 50 * MS;
+    plan.run.duration = Time(50 * MS);
     let recording = run(plan);
     let flow = &recording.flows[0];
     assert_eq!(flow.state, "error");
@@ -272,12 +272,12 @@ fn a_dead_link_ends_the_queue_pair_in_an_error() {
 fn random_loss_delivers_every_message() {
     for seed in 0..5 {
         let mut plan = star(3);
-        plan.seed = seed;
+        plan.run.seed = seed;
         for link in &mut plan.links {
             link.loss = 0.02;
         }
         plan.nics[0].transport.adaptive_timeout = Some(Time(50 * US));
-        plan.duration_ps = 2_000 * MS;
+        plan.run.duration = Time(2_000 * MS);
         plan.writers = vec![writer(0, 2, 3), writer(1, 2, 3), writer(2, 0, 2)];
         for writer in &mut plan.writers {
             writer.message = Bytes(5_000); // five packets, the last short
@@ -313,7 +313,7 @@ fn cnps_keep_their_least_time_for_a_queue_pair_a_destination_or_the_port() {
         let mut plan = star(3);
         plan.writers = vec![writer(0, 2, 16), writer(1, 2, 16)];
         plan.switch_models[0].ecn = vec![ecn(None, 1)];
-        plan.duration_ps = 2 * MS;
+        plan.run.duration = Time(2 * MS);
         let mut dcqcn = connectx();
         // A packet a queue pair each 3 us or so, and nearly all are marked.
         dcqcn.rpg_min_rate = 3_000;
@@ -345,7 +345,7 @@ fn stop_ends_posting_and_drains() {
 fn the_same_seed_gives_the_same_recording_and_another_does_not() {
     let recording = |seed| {
         let mut plan = incast(8);
-        plan.seed = seed;
+        plan.run.seed = seed;
         plan.writers.iter_mut().for_each(|writer| writer.start_spread = Time(MS));
         format!("{:?}", run(plan))
     };
@@ -374,7 +374,7 @@ fn a_recording_stays_within_its_bins() {
     let cases = [(MS, 20), (3 * MS, 100), (5 * MS, 2048), (MS, 2048), (19_001_000, 20), (19_500_000, 20)];
     for (duration_ps, bins) in cases {
         let mut plan = incast(1);
-        plan.duration_ps = duration_ps;
+        plan.run.duration = Time(duration_ps);
         plan.record.max_bins = bins;
         let recording = run(plan);
         let series = &recording.series;
@@ -411,7 +411,7 @@ proptest! {
     /// Whatever the configuration, the books add up, and a lossless class with enough headroom drops nothing.
     #[test]
     fn any_configuration_keeps_its_books(
-        seed in any::<u64>(),
+        seed in 0..=i64::MAX as u64,
         lossless in any::<bool>(),
         shared in 100_000u64..4_000_000,
         alphas in (0.05f64..8.0, 0.05f64..8.0),
@@ -424,8 +424,8 @@ proptest! {
         loss in prop::option::of(0.0f64..0.05),
     ) {
         let mut plan = star(5);
-        plan.seed = seed;
-        plan.duration_ps = MS / 2;
+        plan.run.seed = seed;
+        plan.run.duration = Time(MS / 2);
         plan.nics[0].mtu = Bytes([256, 1024, 4096][mtu] as u64);
         if !dcqcn {
             plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];

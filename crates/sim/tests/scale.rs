@@ -4,7 +4,7 @@ mod common;
 
 use common::fabric::{permutation, random, FatTree};
 use common::{run, star, writer, MS, US};
-use tailback_proto::units::Bytes;
+use tailback_proto::units::{Bytes, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
@@ -65,7 +65,7 @@ fn ten_thousand_queue_pairs_on_one_nic() {
     const QPS: u32 = 10_000;
     let mut plan = star(2);
     let span = 5 * MS;
-    plan.duration_ps = span;
+    plan.run.duration = Time(span);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.writers = vec![WriterPlan { qps: QPS, message: Bytes(1024), ..writer(0, 1, 1) }];
     let recording = run(plan);
@@ -84,7 +84,7 @@ fn ten_thousand_queue_pairs_on_one_nic() {
 fn eight_thousand_hosts() {
     let tree = FatTree::k_ary(32);
     let mut plan = tree.plan();
-    plan.duration_ps = MS;
+    plan.run.duration = Time(MS);
     plan.flows.list = permutation(tree.host_count(), 4096);
     let recording = run(plan);
     assert_the_books(&recording);
@@ -100,7 +100,7 @@ fn a_hundred_thousand_queue_pairs_of_eight_thousand_hosts() {
     let tree = FatTree::k_ary(32);
     let hosts = tree.host_count();
     let mut plan = tree.plan();
-    plan.duration_ps = US;
+    plan.run.duration = Time(US);
     plan.writers = (0..hosts).map(|src| writer(src, (src + hosts / 2) % hosts, 16)).collect();
     let mut simulation = Simulation::new(plan).unwrap();
     while !simulation.advance(1 << 20).done {}

@@ -158,7 +158,7 @@ fn incast_of(parameters: SwiftParameters, senders: usize, flows: u32, ms: u64) -
         writer.depth = 4;
         writer.start = Time(index as u64 * 10 * US);
     }
-    plan.duration_ps = ms * MS;
+    plan.run.duration = Time(ms * MS);
     run(plan)
 }
 
@@ -250,7 +250,7 @@ fn beside_dcqcn_it_gets_its_packets_through() {
     for writer in &mut plan.writers {
         (writer.message, writer.depth) = (Bytes(1 << 20), 4);
     }
-    plan.duration_ps = 10 * MS;
+    plan.run.duration = Time(10 * MS);
     let recording = run(plan);
     let flows = &recording.flows;
     let shares: Vec<u64> = flows.iter().map(|flow| flow.bytes_delivered * 8 / 10_000_000).collect();

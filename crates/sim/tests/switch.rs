@@ -18,7 +18,7 @@ const FULL: &str = "shared buffer full";
 /// A star without congestion control, marks and lossless classes.
 fn plain_star(hosts: usize, change: impl Fn(&mut SwitchModelPlan)) -> Plan {
     let mut plan = star(hosts);
-    plan.duration_ps = MS;
+    plan.run.duration = Time(MS);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     let model = &mut plan.switch_models[0];
     (model.lossless, model.ecn) = (vec![], vec![]);
@@ -200,7 +200,7 @@ fn a_link_that_comes_back_is_paused_until_it_is_told() {
         plan.links[2].rate = Rate(1_000_000_000); // what waits for it keeps the pause
         plan.writers[0].depth = 4096;
         plan.link_events = vec![LinkEventPlan(300 * US, 0, false), LinkEventPlan(310 * US, 0, true)];
-        plan.duration_ps = 310 * US + after_repair;
+        plan.run.duration = Time(310 * US + after_repair);
         let recording = run_with_faults(plan);
         ["tx_prio1_packets", "rx_prio1_pause"].map(|name| counter(&recording, "h0", "", name))
     };

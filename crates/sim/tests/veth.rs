@@ -90,9 +90,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
     };
     Plan {
         name: "veth".into(),
-        seed: 1,
-        duration_ps: 3_000 * MS,
-        clock_ppm: 0.0,
+        run: RunParameters { duration: Time(3_000 * MS), seed: 1, clock_ppm: 0.0 },
         hosts: vec![],
         nics: vec![],
         switches: vec![],
@@ -193,7 +191,7 @@ fn where_a_full_ring_frees_packets_are_lost_and_the_qdisc_never_sees_a_backlog()
 fn the_old_codel_loses_pings_and_the_new_one_does_not() {
     let lost = |old| {
         let mut plan = plan(fq_codel(old), VethBql::Off, 0);
-        plan.duration_ps = 30_000 * MS;
+        plan.run.duration = Time(30_000 * MS);
         network(&mut plan).pings[0].interval = Time(200 * MS);
         // A poll takes 7.1 ms, 2.1 ms longer than CoDel's target.
         network(&mut plan).namespaces[1].costs.rule = Time(8_500);
@@ -227,7 +225,7 @@ fn a_shaper_lets_go_at_its_rate() {
 fn a_small_ring_drops_xdp_frames() {
     let dropped = |ring| {
         let mut plan = plan(fq_codel(false), VethBql::Off, 0);
-        plan.duration_ps = 100 * MS;
+        plan.run.duration = Time(100 * MS);
         let network = network(&mut plan);
         network.veths[0].veth.ring = ring;
         network.datagrams.clear();
@@ -257,7 +255,7 @@ fn the_watchdog_fires_where_a_poll_takes_longer_than_16_s() {
         let mut plan = plan(QdiscPlan::Pfifo(PfifoParameters::default()), VethBql::Off, 0);
         network(&mut plan).namespaces[1].costs.rule = Time(rule_ps);
         network(&mut plan).pings.clear();
-        plan.duration_ps = 60_000 * MS;
+        plan.run.duration = Time(60_000 * MS);
         end(&run(&plan)).counters["tx_timeout"]
     };
     assert_eq!(timeouts(240 * MS / 13_000), 0);
@@ -302,7 +300,7 @@ proptest! {
         (rules, gro_batch, send_ns, sndbuf) in (0u32..2_000, 1u32..20, 200u64..4_000, 2_000u64..600_000),
     ) {
         let mut plan = plan(qdisc, bql, tx_usecs);
-        plan.duration_ps = 60 * MS;
+        plan.run.duration = Time(60 * MS);
         let network = network(&mut plan);
         network.veths[0].veth.ring = ring;
         network.veths[0].veth.kernel = if stops { Kernel::Stops } else { Kernel::Frees };
@@ -330,7 +328,7 @@ proptest! {
         let packet_ps = 600 * NS + rules as u64 * 7_500;
         // The slower of the two and a wake-up for each packet: if the queue hung, far less would come through.
         let slowest = packet_ps + send_ns * NS + 20 * US;
-        let expected = plan.duration_ps / slowest;
+        let expected = plan.run.duration.0 / slowest;
         prop_assert!(end.counters["delivered_packets"] > expected / 2, "{} of {expected}", end.counters["delivered_packets"]);
         prop_assert_eq!(end.teardown.inflight_after, 0);
         prop_assert!(!end.teardown.stopped_after);

@@ -160,7 +160,7 @@ fn native() {
         let run = |step| {
             let mut simulation = Simulation::new(plan.clone())?;
             let progress = advance(step, |events| simulation.advance(events));
-            assert!(progress.time <= plan.duration());
+            assert!(progress.time <= plan.run.duration);
             let recording = simulation.finish();
             check_recording(&recording);
             Ok(fingerprint(&recording))

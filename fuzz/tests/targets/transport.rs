@@ -57,6 +57,9 @@ impl Rc {
             first_timeout: Time(self.first_timeout.positive().min(self.timeout.positive())),
             retry_count: self.retry_count,
             slow_restart: SlowRestart::ALL[self.slow_restart],
+            nak_reaction: Time::ZERO,
+            nak_delay: Time::ZERO,
+            losses_are_cnps: false,
         }
     }
 }

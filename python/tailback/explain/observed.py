@@ -39,6 +39,8 @@ MOST_PAIRS = 400
 """Pairs of hosts that paths are looked at for, drawn by their bytes where there are more: enough to tell
 where traffic stands."""
 
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+"""An array of whole numbers."""
 Port = tuple[str, str]
 """A node and the peer that its port leads to."""
 
@@ -264,12 +266,25 @@ class Observed:
     # Traffic
 
     @cached_property
+    def ends(self) -> tuple[list[tuple[str, str]], Numbers]:
+        """The pairs of hosts, in the order of their first flows, and by flow the number of its pair."""
+        columns = [self.flows.column(name).combine_chunks().dictionary_encode() for name in ("src", "dst")]
+        sources, receivers = ([str(name) for name in column.dictionary.to_pylist()] for column in columns)
+        src, dst = (column.indices.to_numpy().astype(np.int64) for column in columns)
+        _, first, number = np.unique(src * len(receivers) + dst, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        pairs = [(sources[src[at]], receivers[dst[at]]) for at in first[order].tolist()]
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return pairs, place[number.reshape(-1)]
+
+    @cached_property
     def shares(self) -> dict[tuple[str, str], float]:
         """What of all payload each pair of hosts is."""
-        delivered: dict[tuple[str, str], int] = defaultdict(int)
-        columns = (self.flows.column(name).to_pylist() for name in ("src", "dst", "bytes_delivered"))
-        for src, dst, size in zip(*columns, strict=True):
-            delivered[src, dst] += size
+        pairs, number = self.ends
+        sizes = np.zeros(len(pairs), dtype=np.int64)
+        np.add.at(sizes, number, self.flows.column("bytes_delivered").to_numpy())
+        delivered = dict(zip(pairs, sizes.tolist(), strict=True))
         total = sum(delivered.values())
         return {pair: size / total if total else 1 / len(delivered) for pair, size in delivered.items()}
 

@@ -16,6 +16,7 @@ from tailback.explain import faults
 from tailback.explain.bridge import core_shares
 from tailback.explain.observed import Pair, Port, is_counter
 from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
+from tailback.recorded.bins import Array
 from tailback.recorded.setup import ROCE, TCP
 
 KEEPS_UP = 0.1
@@ -54,21 +55,26 @@ class Senders:
         flows = self.seen.flows
         if "ideal_fct_ps" not in flows.column_names:
             return set()
-        names = ["src", "dst", "message_bytes", "ideal_fct_ps", "start_ps", "end_ps"]
-        took: dict[tuple[str, str], float] = defaultdict(float)
-        size: dict[tuple[str, str], int] = defaultdict(int)
-        endless = set()
-        run_end = self.seen.bins.end_s * 1e12
-        for row in flows.filter(pc.is_valid(flows.column("start_ps"))).select(names).to_pylist():
-            pair = row["src"], row["dst"]
-            if row["ideal_fct_ps"] is None:
-                endless.add(pair)
-                continue
-            end = row["end_ps"] if row["end_ps"] is not None else run_end
-            took[pair] += (end - row["start_ps"]) / 1e12 * row["message_bytes"]
-            size[pair] += row["message_bytes"]
+        pairs, number = self.seen.ends
+        began = flows.column("start_ps").is_valid().to_numpy()
+        single = flows.column("ideal_fct_ps").is_valid().to_numpy()
+        counts = np.flatnonzero(began & single)
+        size = flows.column("message_bytes").take(counts).to_numpy().astype(np.float64)
+        sizes = np.bincount(number[counts], size, len(pairs))
+        took = np.bincount(number[counts], self._took_ps[counts] / 1e12 * size, len(pairs))
+        endless = set(number[began & ~single].tolist())
         most = KEEPS_UP * self.seen.work.done_s
-        return {pair for pair in took.keys() - endless if took[pair] < most * size[pair]}
+        keeping = set(number[counts][(took < most * sizes)[number[counts]]].tolist())
+        return {pairs[one] for one in keeping - endless}
+
+    @cached_property
+    def _took_ps(self) -> Array:
+        """By flow: from its start to its end, or to that of the run; 0 of one that has not started."""
+        start, end = (self.seen.flows.column(name) for name in ("start_ps", "end_ps"))
+        begin, until = (pc.fill_null(column, 0).to_numpy().astype(np.int64) for column in (start, end))
+        rest = self.seen.bins.end_s * 1e12 - begin
+        took = np.where(end.is_valid().to_numpy(), (until - begin).astype(np.float64), rest)
+        return np.where(start.is_valid().to_numpy(), took, 0.0)
 
     def late(self) -> dict[Pair, float]:
         """What each pair weighs: its part of the payload; of messages less for those that took
@@ -77,18 +83,16 @@ class Senders:
         flows = self.seen.flows
         if self.seen.work.endless:
             return {pair: pair.weight for pair in self.seen.pairs}
-        done: dict[tuple[str, str], float] = defaultdict(float)
-        size: dict[tuple[str, str], float] = defaultdict(float)
-        names = ["src", "dst", "bytes_delivered", "start_ps", "end_ps"]
-        run_end = self.seen.bins.end_s * 1e12
-        for src, dst, delivered, start, end in zip(
-            *(flows.column(name).to_pylist() for name in names), strict=True
-        ):
-            if start is None:
-                continue
-            took = ((run_end if end is None else end) - start) / 1e12 / self.seen.work.done_s
-            done[src, dst] += delivered * min(1.0, took) ** LATE
-            size[src, dst] += delivered
+        pairs, number = self.seen.ends
+        began = np.flatnonzero(flows.column("start_ps").is_valid().to_numpy())
+        delivered = flows.column("bytes_delivered").take(began).to_numpy().astype(np.float64)
+        took = self._took_ps[began] / 1e12 / self.seen.work.done_s
+        # Python's power: that of numpy is another one in the last digit on some machines.
+        weight = np.array([one**LATE for one in np.minimum(1.0, took).tolist()])
+        done, size = (
+            defaultdict(float, zip(pairs, np.bincount(number[began], what, len(pairs)).tolist(), strict=True))
+            for what in (delivered * weight, delivered)
+        )
         weights = {
             pair: pair.weight * (done[pair.ends] / size[pair.ends] if size[pair.ends] else 1.0)
             for pair in self.seen.pairs

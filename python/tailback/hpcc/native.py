@@ -40,19 +40,17 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
     first = span_ps(inputs)[0] // PS
     of_work = work_priority is not None
     priorities = [work_priority] if work_priority is not None else sorted({flow[2] for flow in inputs.flows})
-    marks = sorted({*priorities, CNP_PRIORITY})
+    code_points = sorted({*priorities, CNP_PRIORITY})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
     if any(flow[4] > MOST_MESSAGE_BYTES for flow in inputs.flows):
         raise InputError(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
     return {
         "name": inputs.name,
-        "seed": 1,
-        "clock_ppm": 0.0,
-        "duration_ps": span_ps(inputs)[1] - first * PS,
+        "run": {"seed": 1, "clock_ppm": 0.0, "duration": span_ps(inputs)[1] - first * PS},
         "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
-        "nics": [_nic(inputs, marks) for _ in kinds],
+        "nics": [_nic(inputs, code_points) for _ in kinds],
         "switches": [{"name": name[node], "model": i} for i, node in enumerate(topology.switches)],
-        "switch_models": [_switch(inputs, node, priorities, marks) for node in topology.switches],
+        "switch_models": [_switch(inputs, node, priorities, code_points) for node in topology.switches],
         "links": [
             {
                 "a": name[link.a],
@@ -64,13 +62,13 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
             }
             for link in topology.links
         ],
-        "code_points": [{"dscp": 8 * priority, "pcp": priority} for priority in marks],
+        "code_points": [{"dscp": 8 * priority, "pcp": priority} for priority in code_points],
         "writers": [],
         "tcp_connections": [],
         "flows": {
             "items": ["flow"],
             "list": [
-                [number[src], number[dst], 0, marks.index(pg), size, (start - first) * PS]
+                [number[src], number[dst], 0, code_points.index(pg), size, (start - first) * PS]
                 for src, dst, pg, _, size, start in inputs.flows
             ],
             "of_work": of_work,
@@ -97,16 +95,16 @@ def _host_rates(inputs: HpccInputs) -> dict[int, int]:
     return rates
 
 
-def _nic(inputs: HpccInputs, marks: list[int]) -> dict[str, Any]:
+def _nic(inputs: HpccInputs, code_points: list[int]) -> dict[str, Any]:
     config = inputs.config
     payload = config["PACKET_PAYLOAD_SIZE"]
     return {
         # The nearest path MTU of RoCE.
         "mtu": min(MTUS, key=lambda mtu: abs(mtu - payload)),
         "rx_latency": 0,
-        "class_of": marks,
+        "class_of": code_points,
         "ect": True,
-        "cnp_code_point": marks.index(CNP_PRIORITY),
+        "cnp_code_point": code_points.index(CNP_PRIORITY),
         "strict": [CNP_PRIORITY],
         "weights": None,
         "transport": declared.Transport().plan(ack_every=1),
@@ -178,7 +176,7 @@ def _ecn(config: Config, rates: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[int]) -> dict[str, Any]:
+def _switch(inputs: HpccInputs, node: int, priorities: list[int], code_points: list[int]) -> dict[str, Any]:
     config, topology = inputs.config, inputs.topology
     ports = [link for link in topology.links if node in (link.a, link.b)]
     buffer = config["BUFFER_SIZE"] << 20
@@ -188,7 +186,7 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], marks: list[in
         "buffer": buffer,
         "shared_bytes": max(1, buffer - kept - RESERVE_BYTES * len(ports)),
         "latency": 0,
-        "class_of": marks,
+        "class_of": code_points,
         "lossless": lossless,
         "strict": [CNP_PRIORITY],
         "weights": None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 FCT, PFC, QLEN = "fct.txt", "pfc.txt", "qlen.txt"
 
@@ -20,18 +21,25 @@ def fct_text(completed: Any) -> bytes:
     Source and destination address (hexadecimal), ports, bytes, start, completion time and its ideal (ns).
     """
     table = pa.table(completed)
-    names = ("src", "dst", "sport", "dport", "bytes", "start_ns", "fct_ns", "standalone_ns")
-    rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
-    lines = (
-        f"{address(src):08x} {address(dst):08x} " + " ".join(map(str, numbers)) + "\n"
-        for src, dst, *numbers in rows
-    )
-    return "".join(lines).encode()
+    ends = [_addresses(table.column(name)) for name in ("src", "dst")]
+    numbers = ("sport", "dport", "bytes", "start_ns", "fct_ns", "standalone_ns")
+    return _lines([*ends, *(table.column(name) for name in numbers)])
 
 
 def pfc_text(frames: Any) -> bytes:
     """A line a PFC frame received: time (ns), node, its type (0 host, 1 switch), port, 1 pause, 0 resume."""
     table = pa.table(frames)
-    names = ("t_ns", "node", "node_type", "port", "pause")
-    rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
-    return "".join(" ".join(map(str, row)) + "\n" for row in rows).encode()
+    return _lines([table.column(name) for name in ("t_ns", "node", "node_type", "port", "pause")])
+
+
+def _addresses(nodes: pa.ChunkedArray) -> pa.ChunkedArray:
+    known = nodes.unique()
+    texts = pa.array([f"{address(node):08x}" for node in known.to_pylist()], pa.string())
+    return texts.take(pc.index_in(nodes, known).combine_chunks())
+
+
+def _lines(columns: list[Any]) -> bytes:
+    """A line a row. There may be millions, so it is done by columns."""
+    words = [pc.cast(column, pa.large_string()) for column in columns]
+    lines = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string()))
+    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()

@@ -33,7 +33,7 @@ def meta(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool)
     duplicates = sum(one["nic"]["duplicate_request"] for one in hosts)
     return {
         "name": scenario.name,
-        "seed": plan["seed"],
+        "seed": plan["run"]["seed"],
         "end_ps": told["now_ps"],
         "complete": complete,
         "bin_ps": told["bin_ps"],

@@ -45,10 +45,10 @@ def live_plan(scenario: Scenario, slowdown: float, interfaces: Mapping[str, str]
     dscps = [point["dscp"] for point in plan["code_points"]]
     ports = {name: _peers(network, name) for name in network.switches}
     return {
-        "seed": plan["seed"],
-        "duration_ps": plan["duration_ps"],
+        "seed": plan["run"]["seed"],
+        "duration_ps": plan["run"]["duration"],
         "slowdown": slowdown,
-        "bin_ps": _bin(plan["duration_ps"], plan["record"]["max_bins"]),
+        "bin_ps": _bin(plan["run"]["duration"], plan["record"]["max_bins"]),
         "hosts": [
             _host(plan, number, dscps, None if interfaces is None else interfaces.get(host["name"]))
             for number, host in enumerate(plan["hosts"])

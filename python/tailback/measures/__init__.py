@@ -12,7 +12,17 @@ receivers. `item` (the name of a traffic item, such as tcp1) and `protocol` ("ro
 of the traffic; with neither, all of it counts.
 """
 
-from tailback.measures import bridge, collectives, counters, hosts, jobs, path, rate_limits, shares, veth
+from tailback.measures import (
+    bridge,
+    collectives,
+    counters,
+    host_path,
+    hosts,
+    jobs,
+    rate_limits,
+    shares,
+    veth,
+)
 from tailback.measures.fairness import (
     jain,
     jain_index,
@@ -91,6 +101,7 @@ __all__ = [
     "goodput_of_ideal",
     "goodput_of_line_rate",
     "goodput_variation",
+    "host_path",
     "hosts",
     "ideal_payload_share",
     "jain",
@@ -107,7 +118,6 @@ __all__ = [
     "min_max_ratio",
     "naks",
     "naks_after_last_start",
-    "path",
     "pause_frames",
     "pause_share",
     "pauses_after_last_start",

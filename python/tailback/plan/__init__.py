@@ -8,8 +8,8 @@ from typing import Any
 
 from tailback.plan.bridge import bridge_plans
 from tailback.plan.host_control import hostcc_plan, rhcc_plan
+from tailback.plan.host_path import memory_loads, path_plan
 from tailback.plan.jobs import job_plans
-from tailback.plan.path import memory_loads, path_plan
 from tailback.plan.veth import veth_plan
 from tailback.scenario import declared
 from tailback.scenario.checks import one_way, pairs
@@ -74,9 +74,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     jobs = job_plans(scenario, points, number_of)
     return {
         "name": scenario.name,
-        "seed": scenario.run.seed,
-        "duration_ps": scenario.run.duration,
-        "clock_ppm": scenario.run.clock_ppm,
+        "run": scenario.run.plan(),
         "hosts": [
             {"name": name, "nic": nic_of[kind], "congestion": order.index(congestion)}
             for name, kind, congestion in zip(network.hosts, alike, kind_of_hosts(scenario), strict=True)

@@ -26,15 +26,14 @@ def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
     frame = scenario.host.mtu + ROCE_HEADERS_BYTES + ETHERNET_HEADER_BYTES
     qdisc = FqCodel(kind="fq_codel") if bridge.qdisc is None else bridge.qdisc
     return {
-        "cores": [{"number": core.cpu, "node": core.numa, "guest": core.guest} for core in bridge.cores],
+        "cores": [core.plan() for core in bridge.cores],
         "host": bridge.plan(),
         "costs": bridge.costs.plan(),
         "ports": [
-            {
-                "node": port.numa,
-                "irq_cores": [place[cpu] for cpu in bridge.irqs_of(port)],
-                "rss": port.rss or list(range(len(bridge.irqs_of(port)))),
-            }
+            port.plan(
+                irq_cores=[place[cpu] for cpu in bridge.irqs_of(port)],
+                rss=port.rss or list(range(len(bridge.irqs_of(port)))),
+            )
             for port in ports
         ],
         "rx": bridge.rx.plan(),

@@ -215,8 +215,8 @@ class Recorded:
     @cached_property
     def senders(self) -> list[str]:
         """Hosts that have begun to post messages, in natural order."""
-        begun = self.bulk.filter(pc.is_valid(self.bulk.column("start_ps")))
-        return sorted(begun.column("src").unique().to_pylist(), key=natural)
+        begun = self.bulk.column("src").filter(pc.is_valid(self.bulk.column("start_ps")))
+        return sorted(begun.unique().to_pylist(), key=natural)
 
     @cached_property
     def receivers(self) -> list[str]:

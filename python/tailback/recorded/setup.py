@@ -120,7 +120,7 @@ class ScenarioSetup:
     @property
     def duration_ps(self) -> int:
         """As planned."""
-        return int(self.plan["duration_ps"])
+        return int(self.plan["run"]["duration"])
 
     @property
     def lossless(self) -> list[int]:

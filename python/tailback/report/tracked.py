@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback import measures, text
 from tailback.recorded.bins import PS_PER_S, Array
@@ -145,22 +148,27 @@ def _while_running(
 def _spans(result: Recorded, wanted: set[str]) -> dict[str, tuple[float, float]]:
     """Start and end of these flows in seconds. That of a single message is named after its flow."""
     flows = result.flows
-    names = ("flow", "src", "dst", "qp", "start_ps", "end_ps")
-    columns = [flows.column(name).to_pylist() for name in names]
-    kinds = ["qp"] * flows.num_rows
+    kinds: Any = pa.scalar("qp")
     if "protocol" in flows.column_names:
-        kinds = ["tcp" if speaks == TCP else "qp" for speaks in flows.column("protocol").to_pylist()]
+        kinds = pc.if_else(pc.equal(flows.column("protocol"), TCP), "tcp", "qp")
+    number = pc.cast(flows.column("qp"), pa.string())
     if "ideal_fct_ps" in flows.column_names:
-        single = flows.column("ideal_fct_ps").is_valid().to_pylist()
-        kinds = ["flow" if one else kind for one, kind in zip(single, kinds, strict=True)]
+        single = pc.is_valid(flows.column("ideal_fct_ps"))
+        kinds = pc.if_else(single, "flow", kinds)
+        number = pc.if_else(single, pc.cast(flows.column("flow"), pa.string()), number)
+    # By columns: of millions of flows few are tracked.
+    ends = (pc.cast(flows.column(name), pa.string()) for name in ("src", "dst"))
+    pairs = pc.binary_join_element_wise(*ends, "-")
+    names = pc.binary_join_element_wise(pairs, "/", kinds, number, "")
+    found = flows.select(["start_ps", "end_ps"]).append_column("name", names)
+    found = found.filter(pc.is_in(names, pa.array(sorted(wanted), pa.string())))
     never = float("inf")
     return {
-        name: (
-            never if start is None else start / PS_PER_S,
-            never if end is None else end / PS_PER_S,
+        row["name"]: (
+            never if row["start_ps"] is None else row["start_ps"] / PS_PER_S,
+            never if row["end_ps"] is None else row["end_ps"] / PS_PER_S,
         )
-        for flow, src, dst, qp, start, end, kind in zip(*columns, kinds, strict=True)
-        if (name := f"{src}-{dst}/{kind}{flow if kind == 'flow' else qp}") in wanted
+        for row in found.to_pylist()
     }
 
 

@@ -18,28 +18,21 @@ from tailback.units import format_size
 MOST_CORES = 1024
 MOST_CHANNELS = 256
 _Cpu = Annotated[int, Field(ge=0, le=65_535)]
-_Numa = Annotated[int, Field(ge=0, le=1023)]
 _Channels = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_CHANNELS)]
 
 
-class Core(Part):
+class Core(declared.BridgeCore):
     """A core of the bridge."""
 
-    cpu: _Cpu = Field(description="Its number.")
-    numa: _Numa = setting(0, "Its NUMA node.", "assumption: one node")
     isolated: bool = setting(
         False, "It takes no interrupts (isolcpus).", "Linux: no core is isolated unless it is asked for"
     )
-    guest: bool = setting(
-        False, "A virtual CPU that never sleeps runs on it.", "assumption: no virtual machine"
-    )
 
 
-class BridgePort(Part):
+class BridgePort(declared.BridgePort):
     """A port: which core serves which of its channels, each with a receive and a transmit ring."""
 
     to: Annotated[str, Field(pattern=f"^{NAME}$")] = Field(description="The host at the other end.")
-    numa: _Numa = setting(0, "NUMA node of its device.", "assumption: one node")
     irqs: Annotated[list[_Cpu], Field(min_length=1, max_length=MOST_CHANNELS)] | None = setting(
         None,
         "The core that takes the interrupt of each channel, smp_affinity_list; null: a channel on each core "

@@ -17,6 +17,45 @@ from tailback.scenario.fields import Declared, falling, setting
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE
 
 
+class Run(Declared):
+    """How long, and with which random numbers."""
+
+    duration: Annotated[int, DURATION.between("1ps", maximum="36000s")] = Field(
+        description="Simulated time; the run ends earlier if everything is sent."
+    )
+    seed: int = setting(
+        1,
+        "Seed of all random numbers: starts of writers; clocks; times, sizes and receivers of messages; ECN marks; lost packets.",
+        "assumption: any number would do",
+        ge=0,
+        le=9223372036854775807,
+    )
+    clock_ppm: float = setting(
+        100.0,
+        "Each port sends by a clock of its own, drawn by the seed from so many millionths below its link's rate to as many above. 0: all clocks are exact.",
+        "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely",
+        ge=0.0,
+        le=1000.0,
+        allow_inf_nan=False,
+    )
+
+
+class BridgeCore(Declared):
+    """A core of the bridge."""
+
+    cpu: int = Field(description="Its number.", ge=0, le=65535)
+    numa: int = setting(0, "Its NUMA node.", "assumption: one node", ge=0, le=1023)
+    guest: bool = setting(
+        False, "A virtual CPU that never sleeps runs on it.", "assumption: no virtual machine"
+    )
+
+
+class BridgePort(Declared):
+    """A port: which core serves which of its channels, each with a receive and a transmit ring."""
+
+    numa: int = setting(0, "NUMA node of its device.", "assumption: one node", ge=0, le=1023)
+
+
 class Link(Declared):
     """A full-duplex link."""
 

@@ -41,32 +41,7 @@ from tailback.scenario.tcp import Tcp
 from tailback.scenario.topology import BridgeTopology, Topology
 from tailback.scenario.traffic import TcpStreams, Traffic
 from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
-from tailback.units import (
-    I64_MAX,
-    format_duration,
-)
-
-
-class Run(Part):
-    """How long, and with which random numbers."""
-
-    duration: RunTime = Field(description="Simulated time; the run ends earlier if everything is sent.")
-    seed: int = setting(
-        1,
-        "Seed of all random numbers: starts of writers; clocks; times, sizes and receivers of messages; ECN "
-        "marks; lost packets.",
-        "assumption: any number would do",
-        ge=0,
-        le=I64_MAX,
-    )
-    clock_ppm: float = setting(
-        100.0,
-        "Each port sends by a clock of its own, drawn by the seed from so many millionths below its link's "
-        "rate to as many above. 0: all clocks are exact.",
-        "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely",
-        ge=0,
-        le=1000,
-    )
+from tailback.units import format_duration
 
 
 class Record(declared.Record):
@@ -237,7 +212,7 @@ class Scenario(Part):
     about: str = setting(
         "", "What it is about, in a sentence.", "assumption: the name says it", max_length=2000
     )
-    run: Run = Field(description="How long, and with which random numbers.")
+    run: declared.Run = Field(description="How long, and with which random numbers.")
     qos: Literal["lossless-with-qos", "lossy-default"] | None = setting(
         None,
         "A whole setup of classes: fills in the settings that are not given. lossless-with-qos: RoCE "

@@ -31,7 +31,7 @@ pub struct Connection {
     pub rq_psn: u32,
     /// Payload of a full packet, bytes; 256 to 4096 by powers of two.
     pub path_mtu: u32,
-    /// Requests for ACKs, timer and retries.
+    /// Requests for ACKs, timer, retries, and what follows a loss.
     pub rc: RcParameters,
     /// RNR NAKs in a row that are followed by a retry; 7: any number.
     pub rnr_retry: u8,
@@ -41,12 +41,6 @@ pub struct Connection {
     pub max_rd_atomic: u8,
     /// READs of the peer that this end answers at a time.
     pub max_dest_rd_atomic: u8,
-    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
-    pub nak_reaction: Time,
-    /// From a gap to the NAK of it.
-    pub nak_delay: Time,
-    /// Each NAK and each timeout is a CNP to congestion control, too.
-    pub losses_are_cnps: bool,
 }
 
 /// Memory that is the payload of a packet.
@@ -116,6 +110,14 @@ counters! {
     local_ack_timeout_err,
     /// Timeouts that were CNPs to congestion control.
     roce_slow_restart_cnps,
+    /// NAKs that were; no NIC shows this one.
+    nak_cnps,
+    /// Timeouts of a timer that adapts.
+    roce_adp_retrans,
+    /// Slow restarts after losses.
+    roce_slow_restart,
+    /// Queue pairs that ran out of retries.
+    req_transport_retries_exceeded,
     duplicate_request,
     /// Queue pairs that ran out of RNR retries.
     rnr_nak_retry_err,

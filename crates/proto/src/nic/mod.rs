@@ -6,7 +6,14 @@
 //! input, copies payload from and to the addresses that it is told, and takes the ends of work requests from
 //! [`Nic::poll_event`].
 //!
-//! The transport is [`crate::transport::rc`]; on top of it lie messages:
+//! The transport is [`crate::transport::rc`]. On it stand the two halves of a queue pair, which know packets only and which other
+//! drivers have, too:
+//!
+//! - [`SendingHalf`]: which packet may leave when, requests for ACKs, windows, losses, and what the controller hears.
+//! - [`ReceivingHalf`]: what is accepted, what is answered, and CNPs.
+//! - [`Messages`]: what those ask of messages; and WRITEs of one size, which take no memory.
+//!
+//! On them lie messages:
 //!
 //! - [`work`]: work requests and their ends, under the names of the verbs.
 //! - `send_queue`: messages into packets; ACKs, NAKs and READ responses to completions.
@@ -29,15 +36,21 @@
 
 mod connection;
 mod memory;
+mod messages;
 mod pacing;
 mod queue_pair;
 mod receive_queue;
+mod receiving;
 mod send_queue;
+mod sending;
 pub mod work;
 
 pub use connection::{Connection, Counters, NicSettings, Payload, Shown, Transmit};
 pub use memory::{Access, Region};
+pub use messages::{EqualWrites, Messages, Segment};
 pub use pacing::{BurstPacket, Pacer};
+pub use receiving::ReceivingHalf;
+pub use sending::{Common, Echo, SendingHalf, Sent};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -18,8 +18,6 @@ pub struct Pacer {
     next_at: Time,
     /// The rate that it waits by, bit/s.
     waits_by: f64,
-    /// Nothing leaves before, at whatever rate.
-    held_until: Time,
     /// Boxed: most queue pairs are paced packet by packet.
     burst: Option<Box<Burst>>,
 }
@@ -49,25 +47,19 @@ impl Pacer {
     /// That of a new queue pair.
     pub fn new(congestion: &Congestion) -> Self {
         let burst = congestion.burst_bytes().map(|_| Box::default());
-        Pacer { flow: congestion.flow(), next_at: Time::ZERO, waits_by: 0.0, held_until: Time::ZERO, burst }
+        Pacer { flow: congestion.flow(), next_at: Time::ZERO, waits_by: 0.0, burst }
     }
 
-    /// When the next data packet may leave.
+    /// When the rate lets the next data packet leave.
     #[inline]
     pub fn next_at(&self) -> Time {
-        self.next_at.max(self.held_until)
-    }
-
-    /// When its rate lets it leave.
-    #[inline]
-    pub fn paced_until(&self) -> Time {
         self.next_at
     }
 
     /// When to look whether the next data packet may leave: then, or when the rate may rise before.
     #[inline]
     pub fn look_at(&self, congestion: &Congestion) -> Time {
-        self.next_at().min(self.flow.rises_at(congestion))
+        self.next_at.min(self.flow.rises_at(congestion))
     }
 
     /// The rate may have risen while a packet waits. `limit`: who else has a say in it.
@@ -79,11 +71,6 @@ impl Pacer {
         let left = (self.next_at - now).0 as f64 * (self.waits_by / rate);
         self.next_at = now + Time(left as u64);
         self.waits_by = rate;
-    }
-
-    /// Nothing may leave before `until`.
-    pub fn hold(&mut self, until: Time) {
-        self.held_until = self.held_until.max(until);
     }
 
     /// A packet of so many bytes on the wire is being sent; `rate` in bit/s paces the next one.

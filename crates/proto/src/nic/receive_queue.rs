@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use super::memory::Regions;
 use super::work::{ReceiveRequest, MAX_MESSAGE_BYTES};
-use super::{Connection, Payload};
-use crate::transport::rc::{wire_psn, Responder, Verdict};
+use super::{Connection, Counters, Payload, ReceivingHalf};
+use crate::transport::rc::{wire_psn, Verdict};
 use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
 use crate::wire::{Aeth, Bth, Extension, ImmDt, NakCode, Opcode, Reth, Syndrome, TransportHeaders};
@@ -62,10 +62,8 @@ pub(super) struct Completed {
 pub(super) enum Outcome {
     /// In order: its payload goes there.
     Accepted { address: u64, completed: Option<Completed> },
-    /// Discarded: a packet before it is missing. `is_new`: the first after the gap.
-    OutOfSequence { is_new: bool },
-    /// Discarded or answered again.
-    Duplicate,
+    /// Discarded, or answered again: a packet before it is missing, or it was received before.
+    Unexpected,
     /// No receive was posted for it.
     NotReady,
     /// It is refused, and the queue pair is in error.
@@ -91,7 +89,7 @@ struct Step {
 
 #[derive(Clone, Debug)]
 pub(super) struct ReceiveQueue {
-    responder: Responder,
+    pub half: ReceivingHalf,
     posted: VecDeque<ReceiveRequest>,
     inbound: Option<Inbound>,
     replies: VecDeque<Reply>,
@@ -101,7 +99,7 @@ pub(super) struct ReceiveQueue {
     /// Messages completed, modulo 2^24.
     msn: u32,
     /// A packet since the last ACK or NAK carried a CE mark.
-    is_marked: bool,
+    pub is_marked: bool,
     /// When the NAK of the gap that is open joins the replies; none: it did, or there is no gap.
     nak_due: Option<Time>,
 }
@@ -109,7 +107,7 @@ pub(super) struct ReceiveQueue {
 impl ReceiveQueue {
     pub fn new(psn: u32) -> Self {
         ReceiveQueue {
-            responder: Responder::new(psn),
+            half: ReceivingHalf::new(psn),
             posted: VecDeque::new(),
             inbound: None,
             replies: VecDeque::new(),
@@ -130,7 +128,7 @@ impl ReceiveQueue {
     pub fn on_timeout(&mut self, now: Time) {
         if self.nak_due.is_some_and(|at| at <= now) {
             self.nak_due = None;
-            self.acknowledge(self.responder.received(), Syndrome::Nak(NakCode::PsnSequenceError));
+            self.acknowledge(self.half.responder.received(), Syndrome::Nak(NakCode::PsnSequenceError));
         }
     }
 
@@ -146,7 +144,7 @@ impl ReceiveQueue {
         self.posted.pop_front()
     }
 
-    /// A request came with so much payload; `is_marked`: CE.
+    /// A request came with so much payload.
     pub fn on_request(
         &mut self,
         c: &Connection,
@@ -154,30 +152,30 @@ impl ReceiveQueue {
         now: Time,
         headers: &TransportHeaders,
         payload_len: u32,
-        is_marked: bool,
+        counters: &mut Counters,
     ) -> Outcome {
         let bth = &headers.bth;
-        self.is_marked |= is_marked;
-        if !self.responder.expects(bth.psn) {
-            return self.on_unexpected(c, regions, now, headers);
+        if !self.half.responder.expects(bth.psn) {
+            self.on_unexpected(c, regions, now, headers, counters);
+            return Outcome::Unexpected;
         }
         self.nak_due = None; // the gap is filled
         let step = match self.check(c, regions, headers, payload_len) {
             Ok(step) => step,
             Err(Refusal::NotReady) => {
-                self.responder.on_not_ready();
+                self.half.responder.on_not_ready();
                 let timer = c.min_rnr_timer;
-                self.acknowledge(self.responder.received(), Syndrome::RnrNak { timer });
+                self.acknowledge(self.half.responder.received(), Syndrome::RnrNak { timer });
                 return Outcome::NotReady;
             }
             Err(Refusal::Nak(code)) => {
-                self.acknowledge(self.responder.received(), Syndrome::Nak(code));
+                self.acknowledge(self.half.responder.received(), Syndrome::Nak(code));
                 return Outcome::Refused(code);
             }
         };
-        let sequence = self.responder.received();
+        let sequence = self.half.responder.received();
         let packets = step.read.map_or(1, |reth| packets_of(c, reth.dma_len));
-        let verdict = self.responder.on_request(bth.psn, packets, bth.ack_req);
+        let verdict = self.half.on_request(bth.psn, packets, bth.ack_req, counters);
         self.inbound = step.inbound;
         if step.takes_receive {
             self.posted.pop_front();
@@ -199,37 +197,32 @@ impl ReceiveQueue {
         regions: &Regions,
         now: Time,
         headers: &TransportHeaders,
-    ) -> Outcome {
+        counters: &mut Counters,
+    ) {
         let bth = &headers.bth;
-        match self.responder.on_request(bth.psn, 1, bth.ack_req) {
+        match self.half.on_request(bth.psn, 1, bth.ack_req, counters) {
             Verdict::Accepted { .. } => unreachable!("it is not expected"),
             Verdict::OutOfSequence { nak } => {
                 if nak {
-                    self.nak_due = Some(now + c.nak_delay);
+                    self.nak_due = Some(now + c.rc.nak_delay);
                     self.on_timeout(now);
                 }
-                Outcome::OutOfSequence { is_new: nak }
             }
-            Verdict::Duplicate { ack } => {
-                match (bth.opcode, headers.extension) {
-                    (Opcode::ReadRequest, Extension::Reth(reth)) => {
-                        self.read_again(c, regions, bth.psn, &reth)
-                    }
-                    _ if ack => self.acknowledge_received(),
-                    _ => {}
-                }
-                Outcome::Duplicate
-            }
+            Verdict::Duplicate { ack } => match (bth.opcode, headers.extension) {
+                (Opcode::ReadRequest, Extension::Reth(reth)) => self.read_again(c, regions, bth.psn, &reth),
+                _ if ack => self.acknowledge_received(),
+                _ => {}
+            },
         }
     }
 
     /// A READ, or the rest of one, is asked for again: its responses were lost, or the request came twice (IBTA 9.7.4.5). Where
     /// too many wait already it is passed over, and will be asked for once more.
     fn read_again(&mut self, c: &Connection, regions: &Regions, psn: u32, reth: &Reth) {
-        let Some(sequence) = self.responder.sequence_of(psn) else { return };
+        let Some(sequence) = self.half.responder.sequence_of(psn) else { return };
         let end_asked = sequence + packets_of(c, reth.dma_len);
         let may = regions.allow(reth.r_key, reth.va, reth.dma_len, |access| access.remote_read);
-        if end_asked > self.responder.received() || !may {
+        if end_asked > self.half.responder.received() || !may {
             return;
         }
         for reply in &mut self.replies {
@@ -260,7 +253,7 @@ impl ReceiveQueue {
     }
 
     fn acknowledge_received(&mut self) {
-        if let Some(last) = self.responder.received().checked_sub(1) {
+        if let Some(last) = self.half.responder.received().checked_sub(1) {
             self.acknowledge(last, Syndrome::ACK);
         }
     }

@@ -42,6 +42,12 @@ pub struct RcParameters {
     pub retry_count: u32,
     /// What a slow restart follows.
     pub slow_restart: SlowRestart,
+    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
+    pub nak_reaction: Time,
+    /// From a gap to the NAK of it.
+    pub nak_delay: Time,
+    /// Each NAK and each timeout is a CNP to congestion control, too.
+    pub losses_are_cnps: bool,
 }
 
 choice! {
@@ -98,6 +104,9 @@ impl TransportParameters {
             first_timeout: self.adaptive_timeout.unwrap_or(self.ack_timeout),
             retry_count: self.retry_count,
             slow_restart: self.slow_restart,
+            nak_reaction: self.nak_reaction,
+            nak_delay: self.nak_delay,
+            losses_are_cnps: self.losses_are_cnps,
         }
     }
 }

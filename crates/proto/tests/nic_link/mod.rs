@@ -33,14 +33,14 @@ pub const CONNECTION: Connection = Connection {
         first_timeout: Time::from_us(100),
         retry_count: 7,
         slow_restart: SlowRestart::Never,
+        nak_reaction: Time::ZERO,
+        nak_delay: Time::ZERO,
+        losses_are_cnps: false,
     },
     rnr_retry: 7,
     min_rnr_timer: 1, // 10 us
     max_rd_atomic: 4,
     max_dest_rd_atomic: 4,
-    nak_reaction: Time::ZERO,
-    nak_delay: Time::ZERO,
-    losses_are_cnps: false,
 };
 
 /// A controller at its defaults on the cable.

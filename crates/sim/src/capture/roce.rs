@@ -53,11 +53,11 @@ fn headers(world: &World, packet: &Packet, payload: &mut Vec<u8>) -> TransportHe
     let s = &world.nics.send_qps[packet.qp as usize];
     let writer = &world.nics.writers[s.writer as usize];
     let number = qp_number(packet.qp);
-    let per_message = writer.packets_per_message;
+    let per_message = writer.writes.packets_per_message;
     match packet.kind {
         Kind::Data => {
             let psn = packet.psn();
-            let sequence = s.requester.sequence_of(psn).unwrap_or(psn as u64);
+            let sequence = s.half.requester.sequence_of(psn).unwrap_or(psn as u64);
             let position = sequence % per_message;
             let opcode = match (position == 0, position + 1 == per_message) {
                 (true, true) => Opcode::WriteOnly,
@@ -73,7 +73,7 @@ fn headers(world: &World, packet: &Packet, payload: &mut Vec<u8>) -> TransportHe
                 Extension::Reth(Reth {
                     va: FIRST_ADDRESS,
                     r_key: number,
-                    dma_len: u32::try_from(writer.message_bytes).unwrap_or(u32::MAX),
+                    dma_len: u32::try_from(writer.writes.message_bytes).unwrap_or(u32::MAX),
                 })
             } else {
                 Extension::None
@@ -82,7 +82,7 @@ fn headers(world: &World, packet: &Packet, payload: &mut Vec<u8>) -> TransportHe
         }
         Kind::Ack | Kind::Nak => {
             let psn = packet.psn();
-            let sequence = s.requester.sequence_of(psn).unwrap_or(psn as u64);
+            let sequence = s.half.requester.sequence_of(psn).unwrap_or(psn as u64);
             // A NAK's PSN is the one that is expected: all before it arrived.
             let (syndrome, arrived) = match packet.kind {
                 Kind::Ack => (Syndrome::ACK, sequence + 1),

@@ -23,7 +23,7 @@ impl Fabric {
     }
 
     /// The ports by which a connection's packets leave, the sender's `port` first, as the routes are now. `None`: no way.
-    pub fn path(&self, mut port: usize, dst: u16, qp: u32) -> Option<Vec<usize>> {
+    pub fn route(&self, mut port: usize, dst: u16, qp: u32) -> Option<Vec<usize>> {
         let mut path = Vec::new();
         loop {
             if !self.ports[port].up {

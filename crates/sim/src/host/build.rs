@@ -39,7 +39,7 @@ impl Tcp {
             }
             let first = self.sockets.connections.len() as u32;
             let [src, dst] = ends;
-            if fabric.path(nics[src].port as usize, dst as u16, self.sockets.first_flow + first).is_none() {
+            if fabric.route(nics[src].port as usize, dst as u16, self.sockets.first_flow + first).is_none() {
                 return Err(PlanError::Impossible {
                     place: format!("tcp_connections[{index}]"),
                     problem: format!("no path from {} to {}", item.src, item.dst),
@@ -51,7 +51,7 @@ impl Tcp {
                 bytes: item.bytes.map(|bytes| bytes.0),
             });
             for connection in first..first + item.connections {
-                let cores = ends.map(|host| self.cpus.rss(host, plan.seed, connection as u64));
+                let cores = ends.map(|host| self.cpus.rss(host, plan.run.seed, connection as u64));
                 let classes = ends.map(|host| fabric.classes.of(host)[item.code_point as usize]);
                 let ports = ends.map(|host| nics[host].port);
                 let rings = [0, 1].map(|end| self.rings.ring(cores[end], classes[end], ports[end]));
@@ -98,7 +98,7 @@ impl Tcp {
 /// Schedules the starts and stops of all connections: each item draws from its own stream.
 pub(crate) fn schedule(run: &mut Run, plan: &Plan) {
     for (index, item) in plan.tcp_connections.iter().enumerate() {
-        let mut stream = crate::engine::stream(plan.seed, "tcp start", index as u64);
+        let mut stream = crate::engine::stream(plan.run.seed, "tcp start", index as u64);
         let offset = crate::engine::uniform(&mut stream) * item.start_spread.0 as f64;
         let start = item.start + Time(offset as u64);
         run.schedule(start, Event::TcpStart(index as u32));

@@ -307,8 +307,8 @@ impl Tcp {
         c.bytes_read += bytes;
         c.reading = c.receiver.unread() > 0;
         let (src, dst, reading) = (c.src as usize, c.dst as usize, c.reading);
-        nics[src].counters.goodput_tx_bytes += bytes;
-        nics[dst].counters.goodput_rx_bytes += bytes;
+        nics[src].goodput_tx_bytes += bytes;
+        nics[dst].goodput_rx_bytes += bytes;
         if reading {
             self.wake_thread(batch.core, connection);
         }

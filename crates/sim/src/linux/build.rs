@@ -26,7 +26,7 @@ impl Linux {
         self.first_bridge_port = first_ports.first().copied().unwrap_or(fabric.ports.len());
         for (number, bridge) in plan.bridges.iter().enumerate() {
             let model = &plan.bridge_models[bridge.model];
-            self.add_bridge(fabric, plan.seed, &bridge.name, model, first_ports[number] as u32)?;
+            self.add_bridge(fabric, plan.run.seed, &bridge.name, model, first_ports[number] as u32)?;
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Linux {
         let bridge = self.bridges.len() as u32 - 1;
         let of_port = &model.ports[at];
         let first_core = self.bridges[bridge as usize].first_core;
-        let factor = |core: u32| match model.cores[core as usize].node == of_port.node {
+        let factor = |core: u32| match model.cores[core as usize].numa == of_port.numa {
             true => 1.0,
             false => model.costs.remote_factor,
         };

@@ -213,7 +213,7 @@ mod tests {
     /// A bridge to which nothing is sent yet, and whose ports interrupt late.
     fn bridge() -> Simulation {
         let mut plan = Plan::from_json(PLAN).unwrap();
-        plan.writers.iter_mut().for_each(|writer| writer.start = Time(plan.duration_ps));
+        plan.writers.iter_mut().for_each(|writer| writer.start = Time(plan.run.duration.0));
         let model = &mut plan.bridge_models[0];
         (model.qdisc, model.bql) = (QdiscPlan::Pfifo(PfifoParameters::default()), None);
         model.rx = CoalescingParameters { adaptive: false, usecs: 60_000, frames: 60_000 };

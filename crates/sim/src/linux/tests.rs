@@ -15,9 +15,9 @@ use crate::plan::{
 /// A bridge with a core, and a port to each of two hosts.
 fn bridge(fabric: &mut Fabric) -> (Linux, BridgeModelPlan) {
     let at_once = CoalescingParameters { adaptive: false, usecs: 0, frames: 1 };
-    let to_host = || BridgePortPlan { node: 0, irq_cores: vec![0], rss: vec![0] };
+    let to_host = || BridgePortPlan { numa: 0, irq_cores: vec![0], rss: vec![0] };
     let model = BridgeModelPlan {
-        cores: vec![BridgeCorePlan { number: 0, node: 0, guest: false }],
+        cores: vec![BridgeCorePlan { cpu: 0, numa: 0, guest: false }],
         host: BridgeParameters::default(),
         costs: BridgeCosts::default(),
         ports: vec![to_host(), to_host()],

@@ -22,33 +22,33 @@ impl Nics {
         host: usize,
         index: u32,
     ) {
-        let path = &mut self.paths[self.nics[host].path as usize];
+        let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
         let packet = fabric.packets[index];
         let bytes = packet.frame_bytes() as u64;
-        if path.buffers.waiting == 0 && path.pcie.free_at <= fabric.run.now {
+        if host_path.buffers.waiting == 0 && host_path.pcie.free_at <= fabric.run.now {
             let crossing = self.cross(fabric, host, index, fabric.run.now);
-            let path = &mut self.paths[self.nics[host].path as usize];
+            let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
             if crossing.stalled == Time::ZERO {
                 // It passes through.
-                let part = &mut path.buffers.parts[path.buffers.of[packet.class as usize] as usize];
+                let part = &mut host_path.buffers.parts[host_path.buffers.of[packet.class as usize] as usize];
                 part.max_bytes = part.max_bytes.max(bytes);
-                path.buffers.level.max_bytes = path.buffers.level.max_bytes.max(bytes);
+                host_path.buffers.level.max_bytes = host_path.buffers.level.max_bytes.max(bytes);
                 self.accept(fabric, ethernet, host, index);
                 return;
             }
-            path.buffers.leaving = Some(path.buffers.of[packet.class as usize]);
-            let drain = Event::PathDrain(self.nics[host].path);
+            host_path.buffers.leaving = Some(host_path.buffers.of[packet.class as usize]);
+            let drain = Event::PathDrain(self.nics[host].host_path);
             fabric.run.schedule(crossing.left, drain);
         }
-        let path = &mut self.paths[self.nics[host].path as usize];
-        let number = path.buffers.of[packet.class as usize];
-        let part = &mut path.buffers.parts[number as usize];
+        let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
+        let number = host_path.buffers.of[packet.class as usize];
+        let part = &mut host_path.buffers.parts[number as usize];
         if part.bytes + bytes > part.size {
-            path.buffers.dropped += 1;
+            host_path.buffers.dropped += 1;
             part.overflow += bytes;
             let (lossless, enough, unpaused) =
                 (part.xoff.is_some(), part.bytes + part.overflow, !part.paused);
-            let port = path.port as usize;
+            let port = host_path.port as usize;
             if lossless {
                 fabric.lossless_drop(port, packet.class, enough);
             }
@@ -65,10 +65,10 @@ impl Nics {
         let passes_xoff = !part.paused && part.xoff.is_some_and(|xoff| fill >= xoff);
         let notifies = packet.kind == Kind::Data
             && part.xoff.is_none()
-            && path.cnp_threshold.is_some_and(|at| fill > at);
-        path.buffers.waiting |= 1 << number;
-        path.buffers.level.add(fabric.run.now, bytes);
-        if path.buffers.leaving.is_none() {
+            && host_path.cnp_threshold.is_some_and(|at| fill > at);
+        host_path.buffers.waiting |= 1 << number;
+        host_path.buffers.level.add(fabric.run.now, bytes);
+        if host_path.buffers.leaving.is_none() {
             self.drain_next(fabric, ethernet, host);
         }
         if passes_xoff {
@@ -80,9 +80,9 @@ impl Nics {
     }
 
     /// The first packet that waits has left the receive buffer.
-    pub fn on_path_drain(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, path: u32) {
-        let host = self.paths[path as usize].host as usize;
-        let number = self.paths[path as usize].buffers.leaving.take().expect("a packet is leaving");
+    pub fn on_path_drain(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host_path: u32) {
+        let host = self.host_paths[host_path as usize].host as usize;
+        let number = self.host_paths[host_path as usize].buffers.leaving.take().expect("a packet is leaving");
         self.take(fabric, ethernet, host, number);
         self.drain_next(fabric, ethernet, host);
     }
@@ -90,36 +90,36 @@ impl Nics {
     /// Lets the next packet begin to leave.
     fn drain_next(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize) {
         loop {
-            let path = &mut self.paths[self.nics[host].path as usize];
-            if path.buffers.waiting == 0 {
+            let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
+            if host_path.buffers.waiting == 0 {
                 return;
             }
-            let number = pick_round_robin(path.buffers.waiting, 0, path.buffers.last);
-            path.buffers.last = number;
-            path.buffers.leaving = Some(number);
-            let head = path.buffers.parts[number as usize].fifo.head().expect("it waits");
+            let number = pick_round_robin(host_path.buffers.waiting, 0, host_path.buffers.last);
+            host_path.buffers.last = number;
+            host_path.buffers.leaving = Some(number);
+            let head = host_path.buffers.parts[number as usize].fifo.head().expect("it waits");
             let left = self.cross(fabric, host, head, fabric.run.now).left;
             if left > fabric.run.now {
-                let drain = Event::PathDrain(self.nics[host].path);
+                let drain = Event::PathDrain(self.nics[host].host_path);
                 fabric.run.schedule(left, drain);
                 return;
             }
-            self.paths[self.nics[host].path as usize].buffers.leaving = None;
+            self.host_paths[self.nics[host].host_path as usize].buffers.leaving = None;
             self.take(fabric, ethernet, host, number);
         }
     }
 
     /// Takes the first packet of a part of the buffer to the transport.
     fn take(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, number: u8) {
-        let path = &mut self.paths[self.nics[host].path as usize];
-        let part = &mut path.buffers.parts[number as usize];
+        let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
+        let part = &mut host_path.buffers.parts[number as usize];
         let index = part.fifo.pop(&fabric.packets).expect("it has a head");
         let bytes = fabric.packets[index].frame_bytes() as u64;
         part.bytes -= bytes;
         if part.fifo.is_empty() {
-            path.buffers.waiting &= !(1 << number);
+            host_path.buffers.waiting &= !(1 << number);
         }
-        path.buffers.level.remove(fabric.run.now, bytes);
+        host_path.buffers.level.remove(fabric.run.now, bytes);
         let resumes = part.paused && part.bytes <= part.xon;
         self.accept(fabric, ethernet, host, index);
         if resumes {
@@ -132,26 +132,26 @@ impl Nics {
         let packet = &fabric.packets[index];
         let mut payload = payload_of(packet);
         let sequenced = packet.kind == Kind::Data;
-        if sequenced && !self.recv_qps[packet.qp as usize].responder.expects(packet.psn()) {
+        if sequenced && !self.recv_qps[packet.qp as usize].half.responder.expects(packet.psn()) {
             payload = 0; // the transport will not take it
         }
-        self.paths[self.nics[host].path as usize].cross(fabric.run.now, start, payload)
+        self.host_paths[self.nics[host].host_path as usize].cross(fabric.run.now, start, payload)
     }
 
     #[inline(never)] // the transport is in it
     fn accept(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, index: u32) {
-        let path = &mut self.paths[self.nics[host].path as usize];
-        path.accepted_packets += 1;
-        path.accepted_bytes += fabric.packets[index].frame_bytes() as u64;
+        let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
+        host_path.accepted_packets += 1;
+        host_path.accepted_bytes += fabric.packets[index].frame_bytes() as u64;
         self.transport_receive(fabric, ethernet, host, index);
     }
 
     /// A part of the buffer passed xoff.
     #[cold]
     fn pause_buffer(&mut self, fabric: &mut Fabric, host: usize, number: u8) {
-        let path = &mut self.paths[self.nics[host].path as usize];
-        let port = path.port as usize;
-        let part = &mut path.buffers.parts[number as usize];
+        let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
+        let port = host_path.port as usize;
+        let part = &mut host_path.buffers.parts[number as usize];
         (part.paused, part.overflow) = (true, 0);
         let priorities = part.priorities;
         for class in (0..CLASSES as u8).filter(|class| priorities & (1 << class) != 0) {
@@ -162,9 +162,9 @@ impl Nics {
     /// It fell to xon.
     #[cold]
     fn resume_buffer(&mut self, fabric: &mut Fabric, host: usize, number: u8) {
-        let path = &mut self.paths[self.nics[host].path as usize];
-        let port = path.port as usize;
-        let part = &mut path.buffers.parts[number as usize];
+        let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
+        let port = host_path.port as usize;
+        let part = &mut host_path.buffers.parts[number as usize];
         part.paused = false;
         let priorities = part.priorities;
         for class in (0..CLASSES as u8).filter(|class| priorities & (1 << class) != 0) {
@@ -183,14 +183,14 @@ impl Nics {
         code_point: u8,
     ) {
         let nic = &mut self.nics[host];
-        debug_assert_ne!(nic.path, IDEAL);
+        debug_assert_ne!(nic.host_path, IDEAL);
         let model = &self.models[nic.model as usize];
         let r = &self.recv_qps[qp as usize];
         if !r.sends_cnps {
             return;
         }
         let now = fabric.run.now;
-        let notifies = match self.paths[nic.path as usize].cnp_interval {
+        let notifies = match self.host_paths[nic.host_path as usize].cnp_interval {
             Some(interval) => self.recv_qps[qp as usize].own_cnps.on_ecn_marked(now, interval),
             None => {
                 let point = &mut self.notification_points[r.notification_point as usize];
@@ -198,7 +198,7 @@ impl Nics {
             }
         };
         if notifies {
-            self.paths[nic.path as usize].buffers.cnps += 1;
+            self.host_paths[nic.host_path as usize].buffers.cnps += 1;
             self.send_cnp(fabric, ethernet, host, qp, code_point);
         }
     }

@@ -24,7 +24,8 @@ impl Nics {
     ) {
         let answer = answer.get() - 1;
         let writer = &self.writers[self.send_qps[received as usize].writer as usize];
-        if !self.recv_qps[received as usize].responder.received().is_multiple_of(writer.packets_per_message) {
+        let packets = self.recv_qps[received as usize].half.responder.received();
+        if !packets.is_multiple_of(writer.writes.packets_per_message) {
             return;
         }
         let now = fabric.run.now;

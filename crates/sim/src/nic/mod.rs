@@ -5,9 +5,9 @@
 //! fetch a packet again.
 
 mod buffer;
+mod host_path;
 mod latency;
 pub(crate) mod model;
-mod path;
 mod post;
 mod probe;
 pub(crate) mod qp;
@@ -23,6 +23,7 @@ use qp::{RecvQp, SendQp};
 
 use std::collections::{HashMap, VecDeque};
 use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::nic::Counters;
 use tailback_proto::units::Time;
 
 use crate::fabric::lanes::CLASSES;
@@ -45,39 +46,17 @@ pub(crate) struct Nic {
     pub ready_classes: u8,
     /// Posted and not sent, by class, bytes.
     pub backlog_bytes: [i64; CLASSES],
-    pub counters: NicCounters,
-    /// Number of the host's path; `IDEAL`: none.
-    pub path: u32,
-    /// When the payload of the next packet is there; `ZERO`: always.
-    pub data_ready: Time,
-}
-
-/// Counters of a NIC, under their mlx5 names.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
-pub(crate) struct NicCounters {
-    pub np_ecn_marked_roce_packets: u64,
-    pub np_cnp_sent: u64,
-    pub rp_cnp_handled: u64,
-    pub rp_cnp_ignored: u64,
+    /// Boxed: the rest is two cache lines.
+    pub counters: Box<Counters>,
     /// How long the CNPs that were handled had been on their way, all together.
     pub cnp_delay_ns: u64,
-    pub out_of_sequence: u64,
-    pub packet_seq_err: u64,
-    pub local_ack_timeout_err: u64,
-    /// Timeouts of a timer that adapts.
-    pub roce_adp_retrans: u64,
-    pub roce_slow_restart: u64,
-    /// Timeouts that were CNPs to congestion control.
-    pub roce_slow_restart_cnps: u64,
-    /// NAKs that were.
-    pub nak_cnps: u64,
-    pub duplicate_request: u64,
-    /// Queue pairs that ran out of retries.
-    pub transport_retry_exceeded: u64,
     /// Payload of this host's messages that reached memory, and that reached this host's memory.
     pub goodput_tx_bytes: u64,
     pub goodput_rx_bytes: u64,
+    /// Number of the host's path; `IDEAL`: none.
+    pub host_path: u32,
+    /// When the payload of the next packet is there; `ZERO`: always.
+    pub data_ready: Time,
 }
 
 /// All NICs, with their queue pairs and with the data paths of their hosts.
@@ -86,7 +65,7 @@ pub(crate) struct Nics {
     pub nics: Vec<Nic>,
     pub models: Vec<NicModel>,
     /// Data paths of the hosts that have one.
-    pub paths: Vec<HostPath>,
+    pub host_paths: Vec<HostPath>,
     /// Generators of memory traffic that begin or end.
     pub memory_loads: Vec<LoadChange>,
     pub send_qps: Vec<SendQp>,

@@ -2,6 +2,7 @@
 
 use tailback_proto::congestion::builtin::Congestion;
 use tailback_proto::congestion::rhcc::sender::SenderParameters;
+use tailback_proto::nic::Common;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
@@ -12,12 +13,6 @@ use crate::fabric::lanes::CLASSES;
 #[derive(Debug)]
 pub(crate) struct NicModel {
     pub rc: RcParameters,
-    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
-    pub nak_reaction: Time,
-    /// From a gap to the NAK of it.
-    pub nak_delay: Time,
-    /// Each NAK and each timeout is a CNP to congestion control, too.
-    pub losses_are_cnps: bool,
     /// By number: what its queue pairs may run.
     pub congestion: Vec<Congestion>,
     /// Where queue pairs probe their receivers.
@@ -36,4 +31,12 @@ pub(crate) struct NicModel {
     pub weights: Option<[u32; CLASSES]>,
     /// Line rate, bit/s.
     pub line_rate: f64,
+}
+
+impl NicModel {
+    /// What queue pairs with this congestion control have in common.
+    #[inline]
+    pub fn common(&self, congestion: u8) -> Common<'_> {
+        Common { rc: &self.rc, congestion: &self.congestion[congestion as usize], line_rate: self.line_rate }
+    }
 }

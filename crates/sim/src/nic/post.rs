@@ -38,7 +38,7 @@ impl Nics {
     pub fn tell_arrivals(&mut self, qp: u32, lasts: bool) {
         let writer = &mut self.writers[self.send_qps[qp as usize].writer as usize];
         writer.post_one_by_one(lasts);
-        self.recv_qps[qp as usize].message_end = writer.packets_per_message;
+        self.recv_qps[qp as usize].message_end = writer.writes.packets_per_message;
     }
 
     /// A message whose arrival is told is posted.
@@ -57,7 +57,7 @@ impl Nics {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub fn message_arrived(&mut self, fabric: &mut Fabric, qp: u32) {
         let writer = &self.writers[self.send_qps[qp as usize].writer as usize];
-        self.recv_qps[qp as usize].message_end += writer.packets_per_message;
+        self.recv_qps[qp as usize].message_end += writer.writes.packets_per_message;
         fabric.run.schedule(fabric.run.now, Event::MessageArrived(qp));
     }
 
@@ -84,14 +84,14 @@ impl Nics {
     pub(super) fn post(&mut self, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         let writer = &self.writers[s.writer as usize];
-        let completed = s.requester.acknowledged() / writer.packets_per_message;
+        let completed = writer.writes.complete_before(s.half.requester.acknowledged());
         let messages = writer.to_post(s.messages_posted, completed);
         if messages == 0 {
             return;
         }
-        let packets = messages * writer.packets_per_message;
+        let packets = messages * writer.writes.packets_per_message;
         s.messages_posted += messages;
-        s.requester.post(packets);
+        s.half.requester.post(packets);
         self.nics[s.src as usize].backlog_bytes[s.class as usize] +=
             (packets * writer.backlog_weight as u64) as i64;
     }
@@ -100,7 +100,7 @@ impl Nics {
         let s = &self.send_qps[qp as usize];
         let writer = &self.writers[s.writer as usize];
         let complete = writer.stopped || writer.messages == Some(s.messages_posted);
-        if complete && s.requester.is_idle() {
+        if complete && s.half.requester.is_idle() {
             self.end_qp(fabric, qp, QpState::Done);
         }
     }
@@ -112,7 +112,7 @@ impl Nics {
             s.start = fabric.run.now;
         }
         if state == QpState::Error {
-            let unsent = s.requester.posted() - s.requester.next_sequence();
+            let unsent = s.half.requester.posted() - s.half.requester.next_sequence();
             let weight = self.writers[s.writer as usize].backlog_weight as i64;
             self.nics[s.src as usize].backlog_bytes[s.class as usize] -= unsent as i64 * weight;
         }

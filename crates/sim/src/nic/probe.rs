@@ -94,7 +94,7 @@ impl Nics {
         if s.controller_event_at <= fabric.run.now {
             s.controller_event_at = Time::NEVER;
             if running {
-                s.pacer.flow.on_timeout(&model.congestion[s.congestion as usize], fabric.run.now);
+                s.half.pacer.flow.on_timeout(&model.congestion[s.congestion as usize], fabric.run.now);
             }
         }
         if let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) {
@@ -115,7 +115,7 @@ impl Nics {
             self.kick(fabric, ethernet, host);
         }
         self.arm_probe_timer(fabric, qp);
-        if self.send_qps[qp as usize].uses.timer {
+        if self.send_qps[qp as usize].half.uses.timer {
             self.arm_controller_timer(fabric, qp);
             self.activate(fabric, ethernet, qp);
         }
@@ -137,11 +137,11 @@ impl Nics {
     /// The same of its controller's own timer. Where the deadline came nearer, an earlier event is scheduled.
     pub(super) fn arm_controller_timer(&mut self, fabric: &mut Fabric, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
-        if !s.uses.timer || s.state != QpState::Running {
+        if !s.half.uses.timer || s.state != QpState::Running {
             return;
         }
         let model = &self.models[self.nics[s.src as usize].model as usize];
-        let Some(deadline) = s.pacer.flow.next_timeout(&model.congestion[s.congestion as usize]) else {
+        let Some(deadline) = s.half.pacer.flow.next_timeout(&model.congestion[s.congestion as usize]) else {
             return;
         };
         let deadline = deadline.max(fabric.run.now);

@@ -3,9 +3,8 @@
 use tailback_proto::congestion::builtin::Congestion;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
-use tailback_proto::congestion::{Controller, Uses};
-use tailback_proto::nic::Pacer;
-use tailback_proto::transport::rc::{Requester, Responder};
+use tailback_proto::congestion::Controller;
+use tailback_proto::nic::{ReceivingHalf, SendingHalf};
 use tailback_proto::units::Time;
 
 use super::model::NicModel;
@@ -39,11 +38,8 @@ impl QpState {
 /// The sending half of a queue pair.
 #[derive(Debug)]
 pub(crate) struct SendQp {
-    pub requester: Requester,
-    /// Its controller, and when its next packet may leave.
-    pub pacer: Pacer,
-    /// What its controller uses.
-    pub uses: Uses,
+    /// Its packets, its controller, and when its next packet may leave.
+    pub half: SendingHalf,
     /// Number of its congestion control.
     pub congestion: u8,
     /// What its packets carry for that beyond their headers, bytes.
@@ -92,9 +88,7 @@ impl SendQp {
     pub fn new(model: &NicModel, number: usize, writer: u32, src: u16, dst: u16, code_point: u8) -> Self {
         let congestion = &model.congestion[number];
         SendQp {
-            requester: Requester::default(),
-            pacer: Pacer::new(congestion),
-            uses: congestion.uses(),
+            half: SendingHalf::new(0, congestion),
             congestion: number as u8,
             telemetry_bytes: congestion.telemetry_bytes() as u16,
             controller_event_at: Time::NEVER,
@@ -122,9 +116,9 @@ impl SendQp {
     /// A packet waits by the controller's rate: until when, and then the queue pair is to be looked at again.
     #[inline]
     pub fn wait(&mut self, congestion: &Congestion, now: Time) -> Time {
-        let until = self.pacer.look_at(congestion);
-        if self.pacer.flow.is_at_min_rate(congestion) {
-            self.wait_at_min_rate(now, until.min(self.pacer.paced_until()));
+        let until = self.half.look_at(congestion);
+        if self.half.pacer.flow.is_at_min_rate(congestion) {
+            self.wait_at_min_rate(now, until.min(self.half.pacer.next_at()));
         }
         until
     }
@@ -144,8 +138,8 @@ impl SendQp {
     pub fn look_again(&mut self, model: &NicModel, now: Time) -> Time {
         let (congestion, prober) = (&model.congestion[self.congestion as usize], &self.prober);
         let limit = |rate| prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate));
-        self.pacer.follow_rate(congestion, now, limit);
-        if self.pacer.next_at() > now {
+        self.half.pacer.follow_rate(congestion, now, limit);
+        if self.half.next_at() > now {
             self.wait(congestion, now)
         } else {
             now
@@ -155,28 +149,20 @@ impl SendQp {
     /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
     #[inline]
     pub fn may_send(&self, writers: &[Writer]) -> bool {
-        self.requester.has_work()
-            && (!self.uses.window || self.window_is_open(&writers[self.writer as usize]))
-    }
-
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn window_is_open(&self, writer: &Writer) -> bool {
-        let [una, next] =
-            [self.requester.acknowledged(), self.requester.next_sequence()].map(|at| writer.position(at));
-        self.pacer.flow.window_bytes().is_none_or(|window| next - una < window)
+        self.half.may_send(&writers[self.writer as usize].writes)
     }
 }
 
 /// The receiving half of a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecvQp {
-    pub responder: Responder,
+    pub half: ReceivingHalf,
+    /// Whether its sender lives on CNPs.
+    pub sends_cnps: bool,
     /// Number of its notification point, which others may share.
     pub notification_point: u32,
     /// What the NIC sends of its own accord, where that has an interval of its own.
     pub own_cnps: NotificationPoint,
-    /// Whether its sender lives on CNPs.
-    pub sends_cnps: bool,
     /// Whether answers bring back what packets brought.
     pub echoes: bool,
     /// What answers carry of that, bytes.
@@ -216,8 +202,8 @@ impl Prober {
     /// A packet is being sent: whether a probe follows, and the rate that paces what comes next, where the controller
     /// allows `rate`.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub fn on_sent(&mut self, p: &SenderParameters, now: Time, payload: u64, rate: f64) -> (bool, f64) {
-        self.sender.on_sent(p, now, payload);
+    pub fn on_sent(&mut self, p: &SenderParameters, now: Time, payload: u32, rate: f64) -> (bool, f64) {
+        self.sender.on_sent(p, now, payload as u64);
         (self.sender.takes_probe(), self.sender.limit(rate))
     }
 }

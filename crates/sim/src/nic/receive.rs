@@ -3,8 +3,8 @@
 //! An ACK or NAK echoes what the packet that it answers brought: its CE mark, and the timestamp and telemetry of NICs whose
 //! controllers use them.
 
-use tailback_proto::congestion::{AckInfo, Loss};
-use tailback_proto::transport::rc::{SlowRestart, Timeout, Verdict};
+use tailback_proto::nic::Echo;
+use tailback_proto::transport::rc::{Timeout, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
@@ -20,7 +20,7 @@ impl Nics {
     /// A packet has reached a NIC: its transport, where nothing lies behind it that could make it wait.
     #[inline]
     pub fn receive(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, index: u32) {
-        if self.nics[host].path == IDEAL {
+        if self.nics[host].host_path == IDEAL {
             self.transport_receive(fabric, ethernet, host, index);
         } else {
             self.path_receive(fabric, ethernet, host, index);
@@ -49,7 +49,8 @@ impl Nics {
             Kind::Probe => {
                 // It goes back as its own answer.
                 let index = fabric.packets.add(packet);
-                let processing = self.paths.get(self.nics[host].path as usize).map(|path| path.processing);
+                let processing =
+                    self.host_paths.get(self.nics[host].host_path as usize).map(|path| path.processing);
                 self.on_probe_through(fabric, ethernet, index, processing.unwrap_or(Time::ZERO));
             }
             Kind::ProbeAck => self.on_probe_ack(fabric, &packet),
@@ -74,49 +75,46 @@ impl Nics {
         let marked = (packet.flags & CE != 0) | nic.marks_ce;
         if marked {
             r.np_ecn_marked_roce_packets += 1;
-            nic.counters.np_ecn_marked_roce_packets += 1;
-            if r.sends_cnps {
-                let point = &mut self.notification_points[r.notification_point as usize];
-                cnp = point.on_ecn_marked(fabric.run.now, model.min_time_between_cnps[r.congestion as usize]);
-            }
+            let (points, number) = (&mut self.notification_points, r.notification_point as usize);
+            let point = r.sends_cnps.then(|| &mut points[number]);
+            let interval = model.min_time_between_cnps[r.congestion as usize];
+            cnp = r.half.on_marked(fabric.run.now, point, interval, &mut nic.counters);
         }
         let mut is_new = false;
-        let answer = match r.responder.on_data(packet.psn(), packet.flags & ACK_REQUEST != 0) {
+        let ack_request = packet.flags & ACK_REQUEST != 0;
+        let answer = match r.half.on_request(packet.psn(), 1, ack_request, &mut nic.counters) {
             Verdict::Accepted { ack } => {
                 is_new = true;
                 r.bytes_delivered += packet.payload_bytes as u64;
-                nic.counters.goodput_rx_bytes += packet.payload_bytes as u64;
-                self.nics[src as usize].counters.goodput_tx_bytes += packet.payload_bytes as u64;
+                nic.goodput_rx_bytes += packet.payload_bytes as u64;
+                self.nics[src as usize].goodput_tx_bytes += packet.payload_bytes as u64;
                 fabric.data.delivered += 1;
                 ack.then_some(Kind::Ack)
             }
             Verdict::OutOfSequence { nak } => {
-                // mlx5 counts a gap once, however many packets follow it (published: as many as NAKs).
                 r.out_of_sequence += nak as u64;
-                nic.counters.out_of_sequence += nak as u64;
                 fabric.data.out_of_sequence += 1;
                 nak.then_some(Kind::Nak)
             }
             Verdict::Duplicate { ack } => {
                 r.duplicate_request += 1;
-                nic.counters.duplicate_request += 1;
                 fabric.data.duplicate += 1;
                 ack.then_some(Kind::Ack)
             }
         };
-        let (telemetry_bytes, echoes, nak_delay) = (r.telemetry_bytes as u32, r.echoes, model.nak_delay);
+        let (telemetry_bytes, echoes, nak_delay) = (r.telemetry_bytes as u32, r.echoes, model.rc.nak_delay);
         if cnp {
             self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
         }
         if let Some(kind) = answer {
-            let responder = &self.recv_qps[packet.qp as usize].responder;
+            let responder = &self.recv_qps[packet.qp as usize].half.responder;
             let psn = match kind {
                 Kind::Nak => responder.nak_psn(),
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
-            let marks = (packet.class, packet.code_point);
-            let answer = reply(fabric, src, packet.qp, kind, marks, Detail::psn(psn), frame_bytes);
+            let class_and_point = (packet.class, packet.code_point);
+            let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
             if echoes {
                 fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
@@ -133,7 +131,7 @@ impl Nics {
             }
         }
         let r = &self.recv_qps[packet.qp as usize];
-        if is_new && r.responder.received() == r.message_end {
+        if is_new && r.half.responder.received() == r.message_end {
             self.message_arrived(fabric, packet.qp);
         }
     }
@@ -141,7 +139,7 @@ impl Nics {
     /// The NAK of a gap leaves the slow path, unless the gap was filled meanwhile.
     pub fn on_delayed_nak(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, index: u32) {
         let nak = fabric.packets[index];
-        if self.recv_qps[nak.qp as usize].responder.nak_psn() != nak.psn() {
+        if self.recv_qps[nak.qp as usize].half.responder.nak_psn() != nak.psn() {
             fabric.packets.remove(index);
             return;
         }
@@ -165,9 +163,9 @@ impl Nics {
         nic.counters.np_cnp_sent += 1;
         let model = &self.models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
-        let marks = (model.class_of[code_point as usize], code_point);
+        let class_and_point = (model.class_of[code_point as usize], code_point);
         let notification =
-            reply(fabric, src, qp, Kind::Cnp, marks, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
+            reply(fabric, src, qp, Kind::Cnp, class_and_point, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
         self.queue_reply(fabric, ethernet, host, notification);
     }
 
@@ -191,25 +189,22 @@ impl Nics {
             return;
         }
         let model = &self.models[self.nics[s.src as usize].model as usize];
-        let rc = &model.rc;
-        let hears_acks = s.uses.acks;
-        let unsent = s.requester.posted() - s.requester.next_sequence();
+        let common = model.common(s.congestion);
+        let hears_acks = s.half.uses.acks;
+        let unsent = s.half.requester.posted() - s.half.requester.next_sequence();
         let newly = if packet.kind == Kind::Ack {
-            s.requester.on_ack(rc, fabric.run.now, packet.psn())
+            s.half.on_ack(&common, fabric.run.now, packet.psn())
         } else {
             s.packet_seq_err += 1;
-            self.nics[s.src as usize].counters.packet_seq_err += 1;
-            let next = s.requester.next_sequence();
-            let newly = s.requester.on_nak(rc, fabric.run.now, packet.psn());
-            if s.requester.next_sequence() < next {
-                s.pacer.hold(fabric.run.now + model.nak_reaction);
-                self.on_loss(fabric.run.now, qp, Loss::Nak);
-            }
+            let counters = &mut self.nics[s.src as usize].counters;
+            let handled = counters.rp_cnp_handled;
+            let newly = s.half.on_nak(&common, fabric.run.now, packet.psn(), counters);
+            s.rp_cnp_handled += counters.rp_cnp_handled - handled;
             newly
         };
         self.account_backlog(qp, unsent);
         if hears_acks {
-            self.inform_controller(fabric, index, packet, newly);
+            self.inform_controller(fabric, index, packet);
         }
         if newly > 0 {
             self.on_progress(fabric, qp);
@@ -221,70 +216,36 @@ impl Nics {
         self.activate(fabric, ethernet, qp);
     }
 
-    /// A queue pair goes back: what its controller hears of it, and what the NIC counts.
-    #[cold]
-    fn on_loss(&mut self, now: Time, qp: u32, loss: Loss) {
-        let s = &mut self.send_qps[qp as usize];
-        let nic = &mut self.nics[s.src as usize];
-        let model = &self.models[nic.model as usize];
-        let congestion = &model.congestion[s.congestion as usize];
-        s.pacer.flow.on_loss(congestion, now, loss);
-        let counts = &mut nic.counters;
-        let is_timeout = loss == Loss::Timeout;
-        let restarts = match model.rc.slow_restart {
-            SlowRestart::Never => false,
-            SlowRestart::Timeout => is_timeout,
-            SlowRestart::Loss => true,
-        };
-        counts.roce_adp_retrans += (is_timeout && model.rc.first_timeout < model.rc.ack_timeout) as u64;
-        counts.roce_slow_restart += restarts as u64;
-        if model.losses_are_cnps && s.uses.cnps {
-            *(if is_timeout { &mut counts.roce_slow_restart_cnps } else { &mut counts.nak_cnps }) += 1;
-            counts.rp_cnp_handled += 1;
-            s.rp_cnp_handled += 1;
-            s.pacer.flow.on_cnp(congestion, now);
-        }
-    }
-
-    /// Tells a queue pair's controller of an ACK or NAK that newly acknowledged so many packets.
+    /// Tells a queue pair's controller of an ACK or NAK.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn inform_controller(&mut self, fabric: &mut Fabric, index: u32, packet: &Packet, newly: u64) {
+    fn inform_controller(&mut self, fabric: &mut Fabric, index: u32, packet: &Packet) {
         let s = &mut self.send_qps[packet.qp as usize];
         let model = &self.models[self.nics[s.src as usize].model as usize];
-        let writer = &self.writers[s.writer as usize];
-        let congestion = &model.congestion[s.congestion as usize];
-        let echo = fabric.telemetry.of(index);
-        let acknowledged_bytes = writer.position(s.requester.acknowledged());
-        let ack = AckInfo {
-            now: fabric.run.now,
-            rtt: fabric.run.now - echo.sent_at,
-            receiver_delay: echo.receiver_delay,
-            completes_burst: packet.kind == Kind::Ack
-                && newly > 0
-                && (congestion.burst_bytes())
-                    .is_some_and(|burst| writer.ends_burst(s.requester.acknowledged() - 1, burst)),
-            newly_acked_bytes: acknowledged_bytes - writer.position(s.requester.acknowledged() - newly),
-            acknowledged_bytes,
-            sent_bytes: writer.position(s.requester.next_sequence()),
+        let brought = fabric.telemetry.of(index);
+        let echo = Echo {
+            rtt: fabric.run.now - brought.sent_at,
+            receiver_delay: brought.receiver_delay,
             marked: packet.flags & CE_ECHO != 0,
-            hop_count: echo.passed as u32,
-            hops: echo.hops(),
+            hop_count: brought.passed as u32,
+            hops: brought.hops(),
         };
-        s.pacer.flow.on_ack(congestion, &ack);
+        let congestion = &model.congestion[s.congestion as usize];
+        let writes = &self.writers[s.writer as usize].writes;
+        s.half.inform_controller(congestion, fabric.run.now, writes, packet.kind == Kind::Ack, &echo);
     }
 
     fn on_cnp(&mut self, fabric: &mut Fabric, host: usize, packet: &Packet) {
         let s = &mut self.send_qps[packet.qp as usize];
         let nic = &mut self.nics[host];
-        if s.uses.cnps && s.state == QpState::Running {
-            s.rp_cnp_handled += 1;
-            nic.counters.rp_cnp_handled += 1;
-            nic.counters.cnp_delay_ns += packet.age_ns(fabric.run.now);
-            let congestion = &self.models[nic.model as usize].congestion[s.congestion as usize];
-            s.pacer.flow.on_cnp(congestion, fabric.run.now);
-            self.arm_controller_timer(fabric, packet.qp);
-        } else {
+        if s.state != QpState::Running {
             nic.counters.rp_cnp_ignored += 1;
+            return;
+        }
+        let congestion = &self.models[nic.model as usize].congestion[s.congestion as usize];
+        if s.half.on_cnp(congestion, fabric.run.now, &mut nic.counters) {
+            s.rp_cnp_handled += 1;
+            nic.cnp_delay_ns += packet.age_ns(fabric.run.now);
+            self.arm_controller_timer(fabric, packet.qp);
         }
     }
 
@@ -296,24 +257,16 @@ impl Nics {
             return;
         }
         let nic = &mut self.nics[s.src as usize];
-        let model = &self.models[nic.model as usize];
-        let rc = &model.rc;
-        let unsent = s.requester.posted() - s.requester.next_sequence();
-        match s.requester.on_timeout(rc, fabric.run.now) {
-            Timeout::None => {}
-            Timeout::Retry => {
-                s.local_ack_timeout_err += 1;
-                nic.counters.local_ack_timeout_err += 1;
-                self.on_loss(fabric.run.now, qp, Loss::Timeout);
-            }
-            Timeout::Failed => {
-                s.local_ack_timeout_err += 1;
-                nic.counters.local_ack_timeout_err += 1;
-                nic.counters.transport_retry_exceeded += 1;
-                self.account_backlog(qp, unsent);
-                self.end_qp(fabric, qp, QpState::Error);
-                return;
-            }
+        let common = self.models[nic.model as usize].common(s.congestion);
+        let unsent = s.half.requester.posted() - s.half.requester.next_sequence();
+        let handled = nic.counters.rp_cnp_handled;
+        let timeout = s.half.on_timeout(&common, fabric.run.now, &mut nic.counters);
+        s.local_ack_timeout_err += (timeout != Timeout::None) as u64;
+        s.rp_cnp_handled += nic.counters.rp_cnp_handled - handled;
+        if timeout == Timeout::Failed {
+            self.account_backlog(qp, unsent);
+            self.end_qp(fabric, qp, QpState::Error);
+            return;
         }
         self.account_backlog(qp, unsent);
         self.arm_timer(fabric, qp);
@@ -324,7 +277,7 @@ impl Nics {
     /// Brings the NIC's backlog up to date with what a queue pair has still to send, `before` packets earlier.
     fn account_backlog(&mut self, qp: u32, before: u64) {
         let s = &self.send_qps[qp as usize];
-        let after = s.requester.posted() - s.requester.next_sequence();
+        let after = s.half.requester.posted() - s.half.requester.next_sequence();
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }
@@ -338,13 +291,13 @@ fn delay_nak(fabric: &mut Fabric, qp: u32, nak: u32, delay: Time) {
     fabric.run.schedule_at(place, Event::DelayedNak(nak).encode());
 }
 
-/// Makes a packet that answers another; `marks`: its class and code point.
+/// Makes a packet that answers another.
 fn reply(
     fabric: &mut Fabric,
     dst: u16,
     qp: u32,
     kind: Kind,
-    marks: (u8, u8),
+    (class, code_point): (u8, u8),
     detail: Detail,
     frame_bytes: u32,
 ) -> u32 {
@@ -358,8 +311,8 @@ fn reply(
         dst,
         ingress: 0,
         kind,
-        class: marks.0,
+        class,
         flags: 0,
-        code_point: marks.1,
+        code_point,
     })
 }

@@ -3,11 +3,12 @@
 use tailback_proto::congestion::builtin::Settings;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::Link;
+use tailback_proto::nic::Counters;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::units::{Rate, Time};
 
 use super::qp::{QpState, RecvQp, SendQp};
-use super::{Ethernet, Nic, NicCounters, NicModel, Nics};
+use super::{Ethernet, Nic, NicModel, Nics};
 use crate::event::Event;
 use crate::fabric::classes::ONE_CLASS;
 use crate::fabric::drops::DropReason;
@@ -42,9 +43,6 @@ fn pair(bytes: u64) -> (Fabric, Nics) {
     let settings = &Settings::defaults()[0];
     let model = NicModel {
         rc: transport.connection(),
-        nak_reaction: transport.nak_reaction,
-        nak_delay: transport.nak_delay,
-        losses_are_cnps: transport.losses_are_cnps,
         congestion: vec![settings.on(Link { rate: RATE, mtu_bytes: 1024 }).expect("it is possible")],
         rhcc: None,
         min_time_between_cnps: vec![Time::ZERO],
@@ -62,8 +60,11 @@ fn pair(bytes: u64) -> (Fabric, Nics) {
         ready: Default::default(),
         ready_classes: 0,
         backlog_bytes: Default::default(),
-        counters: NicCounters::default(),
-        path: IDEAL,
+        counters: Default::default(),
+        cnp_delay_ns: 0,
+        goodput_tx_bytes: 0,
+        goodput_rx_bytes: 0,
+        host_path: IDEAL,
         data_ready: Time::ZERO,
     };
     let nics = Nics {
@@ -114,6 +115,12 @@ fn run(fabric: &mut Fabric, nics: &mut Nics, loses: &[u32]) {
 }
 
 #[test]
+fn what_a_packet_needs_is_few_cache_lines() {
+    assert!(std::mem::size_of::<Nic>() <= 128, "{}", std::mem::size_of::<Nic>());
+    assert!(std::mem::size_of::<RecvQp>() <= 96, "{}", std::mem::size_of::<RecvQp>());
+}
+
+#[test]
 fn a_message_goes_at_line_rate() {
     let (mut fabric, mut nics) = pair(1 << 20);
     run(&mut fabric, &mut nics, &[]);
@@ -140,7 +147,7 @@ fn what_is_lost_is_sent_again() {
 fn a_nak_may_take_a_slow_path() {
     let took = |delay| {
         let (mut fabric, mut nics) = pair(64 << 10);
-        nics.models[0].nak_delay = delay;
+        nics.models[0].rc.nak_delay = delay;
         run(&mut fabric, &mut nics, &[10]);
         assert_eq!((nics.recv_qps[0].bytes_delivered, nics[0].counters.packet_seq_err), (64 << 10, 1));
         fabric.run.now
@@ -155,10 +162,10 @@ fn a_nak_may_take_a_slow_path() {
 fn losses_may_be_cnps() {
     let count = |losses_are_cnps, loses: &[u32]| {
         let (mut fabric, mut nics) = pair(64 << 10);
-        nics.models[0].losses_are_cnps = losses_are_cnps;
+        nics.models[0].rc.losses_are_cnps = losses_are_cnps;
         run(&mut fabric, &mut nics, loses);
-        let NicCounters { rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart, .. } =
-            nics[0].counters;
+        let Counters { rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart, .. } =
+            *nics[0].counters;
         (rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart)
     };
     assert_eq!(count(false, &[10]), (0, 0, 0, 1));

@@ -7,9 +7,9 @@
 //! once. Where its controller has a window, it sends while less than that is in flight. Where it probes its receiver, the
 //! slower of two rates paces it.
 
-use tailback_proto::nic::BurstPacket;
+use tailback_proto::nic::Sent;
 use tailback_proto::units::Time;
-use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
+use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
 use super::qp::QpState;
 use super::{Ethernet, Nics, ETHERNET};
@@ -66,9 +66,9 @@ impl Nics {
     /// closed, or a NAK came, while it waited.
     fn send_if_it_may(&mut self, fabric: &mut Fabric, port: usize, qp: u32) -> bool {
         let s = &self.send_qps[qp as usize];
-        if s.pacer.next_at() > fabric.run.now {
+        if s.half.next_at() > fabric.run.now {
             // A NAK holds it up.
-            let next_at = s.pacer.next_at();
+            let next_at = s.half.next_at();
             fabric.run.schedule(next_at, Event::PacingDue(qp));
             return false;
         }
@@ -99,7 +99,7 @@ impl Nics {
         let s = &mut self.send_qps[qp as usize];
         let (host, class) = (s.src as usize, s.class);
         let nic = &mut self.nics[host];
-        if s.pacer.next_at() > fabric.run.now {
+        if s.half.next_at() > fabric.run.now {
             // The rate may have risen, or a NAK holds it up.
             let at = s.look_again(&self.models[nic.model as usize], fabric.run.now);
             if at > fabric.run.now {
@@ -127,51 +127,41 @@ impl Nics {
         let writer = &self.writers[s.writer as usize];
         let nic = &mut self.nics[s.src as usize];
         let model = &self.models[nic.model as usize];
-        let (host, fetches) = (s.src as usize, nic.path != IDEAL);
-        let hears_acks = s.uses.acks;
-        let congestion = &model.congestion[s.congestion as usize];
-        let ends_burst = hears_acks
-            && (congestion.burst_bytes())
-                .is_some_and(|burst| writer.ends_burst(s.requester.next_sequence(), burst));
-        let out = s.requester.send(&model.rc, fabric.run.now, ends_burst | s.uses.each_ack);
-        let (payload, first) = writer.segment(out.sequence);
-        let wire_bytes =
-            write_frame_bytes(payload, first) + s.telemetry_bytes as u32 + PREAMBLE_AND_GAP_BYTES;
+        let (host, fetches) = (s.src as usize, nic.host_path != IDEAL);
+        let common = model.common(s.congestion);
+        let extra_bytes = s.telemetry_bytes as u32;
+        let (mut probe, now) = (false, fabric.run.now);
+        let limit = |payload, rate| match (&mut s.prober, &model.rhcc) {
+            (Some(prober), Some(p)) => {
+                let (follows, rate) = prober.on_sent(p, now, payload, rate);
+                probe = follows;
+                rate
+            }
+            _ => rate,
+        };
+        let sent = s.half.send(&common, now, &writer.writes, extra_bytes, limit);
+        let Sent { psn, ack_request, is_retransmission, payload_bytes, wire_bytes, stamp, .. } = sent;
         let class = s.class;
         s.packets_sent += 1;
-        s.packets_retransmitted += out.retransmission as u64;
+        s.packets_retransmitted += is_retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let rate = s.pacer.flow.on_sent(congestion, fabric.run.now, payload as u64);
-        let (probe, rate) = match (&mut s.prober, &model.rhcc) {
-            (Some(prober), Some(p)) => prober.on_sent(p, fabric.run.now, payload as u64, rate),
-            _ => (false, rate),
-        };
-        let mut stamp = fabric.run.now;
-        if hears_acks {
-            let packet = BurstPacket { sequence: out.sequence, wire_bytes, is_last: ends_burst };
-            stamp = s.pacer.pace_burst(fabric.run.now, &packet, rate, model.line_rate);
-        } else {
-            s.pacer.pace(fabric.run.now, wire_bytes, rate);
-        }
-        let arm_timer = out.ack_request;
-        let next_at = s.pacer.next_at();
-        let may_send = if hears_acks { s.may_send(&self.writers) } else { s.requester.has_work() };
+        let may_send = s.half.may_send(&writer.writes);
         let packet = Packet {
             arrival: Time::ZERO,
             qp,
-            detail: Detail::psn(out.psn),
+            detail: Detail::psn(psn),
             next: NONE,
             wire_bytes: wire_bytes as u16,
-            payload_bytes: payload as u16,
+            payload_bytes: payload_bytes as u16,
             dst: s.dst,
             ingress: 0,
             kind: Kind::Data,
             class,
-            flags: model.data_flags | if out.ack_request { ACK_REQUEST } else { 0 },
+            flags: model.data_flags | if ack_request { ACK_REQUEST } else { 0 },
             code_point: s.code_point,
         };
         let packet = fabric.packets.add(packet);
-        if hears_acks {
+        if s.half.uses.acks {
             fabric.telemetry.begin(packet, stamp);
         }
         fabric.data.sent += 1;
@@ -179,33 +169,28 @@ impl Nics {
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
         fabric.send(port, packet);
+        s.scheduled = may_send;
+        if may_send {
+            if s.half.next_at() <= fabric.ports[port].busy_until {
+                nic.ready[class as usize].push_back(qp);
+                nic.ready_classes |= 1 << class;
+            } else {
+                let at = s.wait(common.congestion, now);
+                fabric.run.schedule(at, Event::PacingDue(qp));
+            }
+        }
+        let has_timer = s.half.uses.timer;
         if fetches {
-            self.fetch_next(fabric.run.now, host, payload);
+            self.fetch_next(now, host, payload_bytes);
         }
         if probe {
             self.queue_probe(fabric, qp);
         }
-        if arm_timer {
+        if ack_request {
             self.arm_timer(fabric, qp);
         }
-        let s = &mut self.send_qps[qp as usize];
-        s.scheduled = may_send;
-        if s.uses.timer {
+        if has_timer {
             self.arm_controller_timer(fabric, qp);
-        }
-        if may_send {
-            let s = &mut self.send_qps[qp as usize];
-            let nic = &mut self.nics[s.src as usize];
-            let free_at = fabric.ports[port].busy_until;
-            if next_at <= free_at {
-                nic.ready[class as usize].push_back(qp);
-                nic.ready_classes |= 1 << class;
-            } else {
-                let model = &self.models[nic.model as usize];
-                let congestion = &model.congestion[s.congestion as usize];
-                let at = s.wait(congestion, fabric.run.now);
-                fabric.run.schedule(at, Event::PacingDue(qp));
-            }
         }
     }
 
@@ -223,7 +208,7 @@ impl Nics {
     /// deadline moves on, and looks again when it fires.
     pub fn arm_timer(&mut self, fabric: &mut Fabric, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
-        if let (Some(deadline), Time::NEVER) = (s.requester.next_timeout(), s.timer_event_at) {
+        if let (Some(deadline), Time::NEVER) = (s.half.requester.next_timeout(), s.timer_event_at) {
             s.timer_event_at = deadline;
             fabric.run.schedule(deadline, Event::TransportTimer(qp));
         }

@@ -45,29 +45,33 @@ pub struct BridgeModelPlan {
     pub multiqueue: bool,
 }
 
-/// A core.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BridgeCorePlan {
-    /// Its number, as `mpstat` prints it.
-    pub number: u32,
-    /// Its NUMA node.
-    pub node: u32,
-    /// Whether a virtual CPU that never sleeps has it.
-    pub guest: bool,
+tailback_proto::parameters! {
+    /// A core of the bridge.
+    pub struct BridgeCorePlan {
+        /// Its number.
+        cpu: u32, in 0..=65_535;
+        /// Its NUMA node.
+        numa: u32 = 0, in NUMA_NODES, source "assumption: one node";
+        /// A virtual CPU that never sleeps runs on it.
+        guest: bool = false, source "assumption: no virtual machine";
+    }
 }
 
-/// A port.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BridgePortPlan {
-    /// NUMA node of its device.
-    pub node: u32,
-    /// By channel: the core that takes its interrupt, an index into [`BridgeModelPlan::cores`].
-    pub irq_cores: Vec<u32>,
-    /// Channels that a hash spreads received flows over.
-    pub rss: Vec<u32>,
+tailback_proto::parameters! {
+    /// A port: which core serves which of its channels, each with a receive and a transmit ring.
+    pub struct BridgePortPlan {
+        /// NUMA node of its device.
+        numa: u32 = 0, in NUMA_NODES, source "assumption: one node";
+    }
+    worked out {
+        /// By channel: the core that takes its interrupt, an index into [`BridgeModelPlan::cores`].
+        irq_cores: Vec<u32>;
+        /// Channels that a hash spreads received flows over.
+        rss: Vec<u32>;
+    }
 }
+
+const NUMA_NODES: std::ops::RangeInclusive<u32> = 0..=1023;
 
 impl BridgeModelPlan {
     /// Refuses settings outside of their bounds.
@@ -76,6 +80,12 @@ impl BridgeModelPlan {
         in_bounds(&format!("{place}.costs"), &self.costs)?;
         in_bounds(&format!("{place}.rx"), &self.rx)?;
         in_bounds(&format!("{place}.tx"), &self.tx)?;
+        for (index, core) in self.cores.iter().enumerate() {
+            in_bounds(&format!("{place}.cores[{index}]"), core)?;
+        }
+        for (index, port) in self.ports.iter().enumerate() {
+            in_bounds(&format!("{place}.ports[{index}]"), port)?;
+        }
         self.bql.map_or(Ok(()), |bql| in_bounds(&format!("{place}.bql"), &bql))
     }
 

@@ -11,9 +11,12 @@ use crate::fabric::lanes::CLASSES;
 use tailback_proto::units::{Bytes, Rate};
 
 /// Refuses a classification that does not name a class for every code point.
-fn check_classes(place: &str, class_of: &[u8], marks: usize) -> Result<(), PlanError> {
-    if class_of.len() != marks {
-        return Err(impossible(place, format!("class_of has not one entry for each of {marks} code points")));
+fn check_classes(place: &str, class_of: &[u8], code_points: usize) -> Result<(), PlanError> {
+    if class_of.len() != code_points {
+        return Err(impossible(
+            place,
+            format!("class_of has not one entry for each of {code_points} code points"),
+        ));
     }
     if class_of.iter().any(|&class| class > 7) {
         return Err(impossible(place, "a class is above 7"));
@@ -32,10 +35,10 @@ fn check_weights(place: &str, weights: Option<[u32; CLASSES]>) -> Result<(), Pla
 }
 
 impl NicPlan {
-    pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
+    pub(super) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
         in_bounds(place, self)?;
-        check_classes(place, &self.class_of, marks)?;
-        if self.cnp_code_point.is_some_and(|mark| mark as usize >= marks) {
+        check_classes(place, &self.class_of, code_points)?;
+        if self.cnp_code_point.is_some_and(|number| number as usize >= code_points) {
             return Err(impossible(place, "cnp_code_point is not in code_points"));
         }
         if self.strict.iter().any(|&class| class > 7) {
@@ -95,9 +98,9 @@ impl SwitchModelPlan {
         with(Some(rate.0)).or_else(|| with(None))
     }
 
-    pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
+    pub(super) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
         in_bounds(place, self)?;
-        check_classes(place, &self.class_of, marks)?;
+        check_classes(place, &self.class_of, code_points)?;
         let marked = self.ecn.iter().flat_map(|ecn| &ecn.priorities);
         if self.lossless.iter().chain(&self.strict).chain(marked).any(|&priority| priority > 7) {
             return Err(impossible(place, "a priority is above 7"));
@@ -134,12 +137,12 @@ impl SwitchModelPlan {
 }
 
 impl WriterPlan {
-    pub(super) fn check(&self, place: &str, marks: usize) -> Result<(), PlanError> {
+    pub(super) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
         in_bounds(place, self)?;
         if self.src == self.dst {
             return Err(impossible(place, "src and dst are the same host"));
         }
-        if self.code_point as usize >= marks {
+        if self.code_point as usize >= code_points {
             return Err(impossible(place, "its code_point is not in code_points"));
         }
         if self.stop.is_some_and(|stop| stop <= self.start) {

@@ -15,7 +15,11 @@ pub(super) fn check_stack(place: &str, tcp: &TcpSettings) -> Result<(), PlanErro
 }
 
 impl Plan {
-    pub(super) fn check_tcp(&self, names: &HashMap<&str, usize>, marks: usize) -> Result<(), PlanError> {
+    pub(super) fn check_tcp(
+        &self,
+        names: &HashMap<&str, usize>,
+        code_points: usize,
+    ) -> Result<(), PlanError> {
         let mut connections = 0usize;
         for (index, item) in self.tcp_connections.iter().enumerate() {
             let place = format!("tcp_connections[{index}]");
@@ -37,7 +41,7 @@ impl Plan {
                 "src and dst are the same host"
             } else if agreed(stacks[0]) != agreed(stacks[1]) {
                 "tcp of src and of dst differ in mtu, sack or ecn"
-            } else if item.code_point as usize >= marks {
+            } else if item.code_point as usize >= code_points {
                 "its code_point is not in code_points"
             } else if connections > MAX_CONNECTIONS {
                 "more than 2^24 connections in all"

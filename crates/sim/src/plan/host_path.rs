@@ -117,13 +117,13 @@ impl HostPathPlan {
                 (None, None) => {}
                 (Some(xoff), Some(xon)) if xon < xoff && xoff <= self.receive_buffer.lossless_size.0 => {}
                 (Some(_), Some(_)) => {
-                    return Some(format!("{place}: xon below xoff up to lossless_size is needed"))
+                    return Some(format!("{place}: expected xon below xoff, and xoff at most lossless_size"))
                 }
                 _ => return Some(format!("{place}: xoff_bytes and xon_bytes go together")),
             }
         }
         if self.receive_buffers.len() > CLASSES || seen != u8::MAX {
-            return Some("receive_buffers: up to 8 that take each priority once are needed".into());
+            return Some("receive_buffers: expected up to 8 that take each priority once".into());
         }
         None
     }

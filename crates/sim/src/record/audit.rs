@@ -140,8 +140,8 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let (on_bridges, found) = super::bridges::audit(plan, world);
     in_flight += on_bridges;
     errors.extend(found);
-    for path in &world.nics.paths {
-        let (held, found) = super::paths::audit(world, &plan.hosts[path.host as usize].name, path);
+    for path in &world.nics.host_paths {
+        let (held, found) = super::host_paths::audit(world, &plan.hosts[path.host as usize].name, path);
         in_flight += held;
         errors.extend(found);
     }
@@ -164,7 +164,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         errors.push(("the run".into(), format!("data packets do not add up: {packets:?}")));
     }
     let delivered_bytes: u64 = world.nics.recv_qps.iter().map(|r| r.bytes_delivered).sum::<u64>() + tcp_bytes;
-    let received_bytes: u64 = world.nics.nics.iter().map(|nic| nic.counters.goodput_rx_bytes).sum();
+    let received_bytes: u64 = world.nics.nics.iter().map(|nic| nic.goodput_rx_bytes).sum();
     if delivered_bytes != received_bytes {
         errors.push((
             "the run".into(),
@@ -173,16 +173,16 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     }
     for (qp, (s, r)) in world.nics.send_qps.iter().zip(&world.nics.recv_qps).enumerate() {
         let writer = &world.nics.writers[s.writer as usize];
-        let full = r.responder.received() / writer.packets_per_message;
-        let rest = r.responder.received() % writer.packets_per_message;
-        let expected = full * writer.message_bytes + rest * writer.mtu as u64;
+        let full = r.half.responder.received() / writer.writes.packets_per_message;
+        let rest = r.half.responder.received() % writer.writes.packets_per_message;
+        let expected = full * writer.writes.message_bytes + rest * writer.writes.mtu as u64;
         if r.bytes_delivered != expected {
             errors.push((
                 format!("queue pair {qp}"),
                 format!("delivered {} B where its packets carry {expected} B", r.bytes_delivered),
             ));
         }
-        if s.requester.acknowledged() > r.responder.received() {
+        if s.half.requester.acknowledged() > r.half.responder.received() {
             errors.push((format!("queue pair {qp}"), "has packets acknowledged that never arrived".into()));
         }
     }
@@ -272,9 +272,9 @@ mod tests {
             ("the run", &|w| w.fabric.data.dropped += 1),
             ("the run", &|w| w.fabric.data.out_of_sequence += 1),
             ("the run", &|w| w.fabric.data.duplicate += 1),
-            ("the run", &|w| w.nics[2].counters.goodput_rx_bytes += 1),
+            ("the run", &|w| w.nics[2].goodput_rx_bytes += 1),
             ("queue pair 0", &|w| w.nics.recv_qps[0].bytes_delivered += 1),
-            ("queue pair 0", &|w| w.nics.recv_qps[0].responder = Responder::new(0)),
+            ("queue pair 0", &|w| w.nics.recv_qps[0].half.responder = Responder::new(0)),
         ];
         for (number, (place, cook)) in cooks.iter().enumerate() {
             let errors = cooked(|world| cook(world));
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_was_acknowledged_has_arrived() {
-        let errors = cooked(|world| world.nics.recv_qps[0].responder = Responder::new(0));
+        let errors = cooked(|world| world.nics.recv_qps[0].half.responder = Responder::new(0));
         let text = "has packets acknowledged that never arrived";
         assert!(errors.contains(&("queue pair 0".into(), text.into())), "{errors:?}");
     }

@@ -89,7 +89,7 @@ fn all_cores<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usiz
         cores
             .iter()
             .enumerate()
-            .map(move |(at, core)| (bridge.first_core as usize + at, of_plan.name.as_str(), core.number))
+            .map(move |(at, core)| (bridge.first_core as usize + at, of_plan.name.as_str(), core.cpu))
     })
 }
 

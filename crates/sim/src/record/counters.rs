@@ -4,7 +4,7 @@ use super::hosts::{HostControl, NIC, NIC_COUNTS};
 use super::quantity::Bin;
 use super::recording::Counter;
 use super::tcp::{HostTotals, RECEIVED, RINGS, SEGMENTS};
-use super::{bridges, paths, ports, veth};
+use super::{bridges, host_paths, ports, veth};
 use crate::fabric::{lane, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
@@ -86,10 +86,10 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
             (NIC.count)(bin, host, add);
             (NIC_COUNTS.count)(&bin.world.nics[host].counters, 0, add);
             control[host].count(add);
-            let path = bin.world.nics[host].path as usize;
-            if path < bin.world.nics.paths.len() {
-                (paths::BUFFER.count)(bin, path, add);
-                paths::count(bin.world, path, add);
+            let path = bin.world.nics[host].host_path as usize;
+            if path < bin.world.nics.host_paths.len() {
+                (host_paths::BUFFER.count)(bin, path, add);
+                host_paths::count(bin.world, path, add);
             }
             if !bin.world.tcp.cpus.cores_of(host).is_empty() {
                 (RECEIVED.count)(&bin.world.tcp.cpus, host, add);

@@ -1,5 +1,7 @@
 //! The flow table: a row a queue pair or TCP connection.
 
+use tailback_proto::nic::Messages;
+
 use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
@@ -35,13 +37,13 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
     let error = (s.state == QpState::Error).then(|| {
         format!(
             "transport retry counter exceeded: no progress past packet {} for {}",
-            s.requester.acknowledged(),
+            s.half.requester.acknowledged(),
             world.nics.models[world.nics[s.src as usize].model as usize].rc.patience(),
         )
     });
     // What a queue pair that gave up had on the way may still arrive, in the end more than the link carries up to then.
     let counted = match s.state {
-        QpState::Error => writer.position(s.requester.acknowledged()),
+        QpState::Error => writer.writes.position(s.half.requester.acknowledged()),
         _ => r.bytes_delivered,
     };
     let waits = s.at_min_rate.as_deref();
@@ -61,9 +63,9 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         end_ps: ended.then_some(s.end.0),
         state: s.state.text(),
         error,
-        message_bytes: Some(writer.message_bytes),
+        message_bytes: Some(writer.writes.message_bytes),
         messages_posted: s.messages_posted,
-        messages_completed: s.requester.acknowledged() / writer.packets_per_message,
+        messages_completed: s.half.requester.acknowledged() / writer.writes.packets_per_message,
         bytes_delivered: r.bytes_delivered,
         fct_ps: (single.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
         ideal_fct_ps: single.map(|message| world.nics.ideal_fct[message].0),

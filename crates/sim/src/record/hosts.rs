@@ -1,16 +1,16 @@
 //! What is recorded of hosts: their NICs, and agents that control congestion inside of them.
 
 use super::quantity::{counters, quantities};
-use crate::nic::NicCounters;
 use crate::world::World;
+use tailback_proto::nic::Counters as NicCounters;
 
 quantities! {
     /// What a NIC sent and received.
     NIC of ["host"] always, |bin, host| {
         "goodput_tx_bps": Rate, "bit/s", "payload of its messages, delivered in order at their receivers"
-            = bin.world.nics[host].counters.goodput_tx_bytes;
+            = bin.world.nics[host].goodput_tx_bytes;
         "goodput_rx_bps": Rate, "bit/s", "payload that it received in order"
-            = bin.world.nics[host].counters.goodput_rx_bytes;
+            = bin.world.nics[host].goodput_rx_bytes;
         "wire_tx_bps": Rate, "bit/s", "all packets that it sent, with preamble and gap"
             = bin.world.fabric.ports[bin.world.nics[host].port as usize].wire_bytes;
         "wire_rx_bps": Rate, "bit/s", "all packets for it, in order or not, with preamble and gap, as they leave the peer"
@@ -26,7 +26,7 @@ quantities! {
         "rp_cnp_handled": Count ("rp_cnp_handled"), "packets", "CNPs that it received and that set a rate; losses, too, where `losses_are_cnps`"
             = bin.world.nics[host].counters.rp_cnp_handled;
         "cnp_delay_ns": Count, "ns", "how long the CNPs that it handled had been on their way, all together: to be divided by `rp_cnp_handled`"
-            = bin.world.nics[host].counters.cnp_delay_ns;
+            = bin.world.nics[host].cnp_delay_ns;
     }
 }
 
@@ -55,7 +55,7 @@ counters! {
         "nak_cnps": "packets", "NAKs that were, likewise; no NIC shows this one"
             = counts.nak_cnps;
         "req_transport_retries_exceeded": "queue pairs", "queue pairs that ran out of retries"
-            = counts.transport_retry_exceeded;
+            = counts.req_transport_retries_exceeded;
     }
 }
 

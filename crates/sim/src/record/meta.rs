@@ -48,7 +48,7 @@ pub(super) fn meta(
     .collect();
     Meta {
         name: plan.name.clone(),
-        seed: plan.seed,
+        seed: plan.run.seed,
         end_ps: world.fabric.run.now.0,
         complete,
         bin_ps: series.bin.0,
@@ -104,7 +104,8 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         let (port, class) = port_and_class(at);
         let owner = world.fabric.ports[port].owner as usize;
         let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
-        let path = world.nics.nics.get(owner).and_then(|nic| world.nics.paths.get(nic.path as usize));
+        let path =
+            world.nics.nics.get(owner).and_then(|nic| world.nics.host_paths.get(nic.host_path as usize));
         let (place, what, bytes) = match path {
             Some(path) => (name.clone(), "buffer", path.buffers.part_of(class).0),
             None => {
@@ -275,7 +276,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         if detail == Detail::Hosts && last == Some((src, dst, code_point)) {
             continue;
         }
-        let Some(hops) = world.path(src, dst, flow as u32) else { continue };
+        let Some(hops) = world.route(src, dst, flow as u32) else { continue };
         last = Some((src, dst, code_point));
         let mut order = 0;
         let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
@@ -292,10 +293,10 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         };
         let last = hops[hops.len() - 1];
         let receive_port = world.fabric.ports[last].peer as usize;
-        match world.nics.paths.get(world.nics[dst as usize].path as usize) {
+        match world.nics.host_paths.get(world.nics[dst as usize].host_path as usize) {
             Some(path) => {
                 let class = world.fabric.classes.of(dst as usize)[code_point as usize];
-                for row in super::paths::ROWS {
+                for row in super::host_paths::ROWS {
                     let at = (order, lane(receive_port, 0), row);
                     if detail.lists(row) {
                         found.entry(at).or_insert_with(|| path_queue(plan, world, path, row, class, order));
@@ -341,7 +342,7 @@ fn path_queue(
 ) -> Queue {
     let credits = path.pcie.credits.granted().data * DATA_CREDIT_BYTES;
     Queue {
-        queue: super::paths::row_name(plan, path, row),
+        queue: super::host_paths::row_name(plan, path, row),
         kind: if row == "memory" && matches!(path.target, Target::Gpu(_)) { "gpu" } else { row },
         node: plan.hosts[path.host as usize].name.clone(),
         port: world.fabric.links[path.port as usize].name.clone(),

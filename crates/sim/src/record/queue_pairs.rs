@@ -40,7 +40,7 @@ const SIGNALS: usize = 256;
 
 fn signal(bin: &mut Bin, at: usize, _: &mut [u64], values: &mut [f64]) {
     let (s, model) = queue_pair(bin.world, at / SIGNALS);
-    values[0] = s.pacer.flow.signal(&model.congestion[s.congestion as usize], bin.now, at % SIGNALS);
+    values[0] = s.half.pacer.flow.signal(&model.congestion[s.congestion as usize], bin.now, at % SIGNALS);
 }
 
 fn beside(bin: &mut Bin, at: usize, _: &mut [u64], values: &mut [f64]) {
@@ -78,7 +78,7 @@ fn queue_pair(world: &World, qp: usize) -> (&SendQp, &NicModel) {
 /// The rate of a queue pair now.
 pub(super) fn rate(world: &World, qp: usize) -> f64 {
     let (s, model) = queue_pair(world, qp);
-    let rate = s.pacer.flow.rate_at(&model.congestion[s.congestion as usize], world.fabric.run.now);
+    let rate = s.half.pacer.flow.rate_at(&model.congestion[s.congestion as usize], world.fabric.run.now);
     s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate))
 }
 

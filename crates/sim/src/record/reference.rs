@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::columns::COLUMNS;
 use super::entity::KINDS;
 use super::quantity::{Counters, Quantity, Table};
-use super::{bridges, hosts, items, paths, ports, qdisc, queue_pairs, tcp, veth};
+use super::{bridges, host_paths, hosts, items, ports, qdisc, queue_pairs, tcp, veth};
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -80,13 +80,13 @@ pub fn reference() -> Reference {
         &ports::PAUSING,
         &ports::REFUSED,
         &tcp::RINGS,
-        &paths::BUFFER,
-        &paths::XOFF,
-        &paths::PCIE,
-        &paths::IIO,
-        &paths::TARGET,
-        &paths::MEMORY,
-        &paths::MEMORY_OF_NIC,
+        &host_paths::BUFFER,
+        &host_paths::XOFF,
+        &host_paths::PCIE,
+        &host_paths::IIO,
+        &host_paths::TARGET,
+        &host_paths::MEMORY,
+        &host_paths::MEMORY_OF_NIC,
         &bridges::TX_RING,
         &bridges::QDISC,
         &bridges::RX_RING,
@@ -109,9 +109,9 @@ pub fn reference() -> Reference {
     counted(&mut quantities, &hosts::LEVEL_CHANGES);
     counted(&mut quantities, &tcp::RECEIVED);
     counted(&mut quantities, &tcp::SEGMENTS);
-    counted(&mut quantities, &paths::COUNTS);
-    counted(&mut quantities, &paths::MEMORY_COUNTS);
-    counted(&mut quantities, &paths::GPU_COUNTS);
+    counted(&mut quantities, &host_paths::COUNTS);
+    counted(&mut quantities, &host_paths::MEMORY_COUNTS);
+    counted(&mut quantities, &host_paths::GPU_COUNTS);
     counted(&mut quantities, &ports::FRAMES);
     counted(&mut quantities, &ports::DISCARDS);
     counted(&mut quantities, &ports::WATERMARKS);

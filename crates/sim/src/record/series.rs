@@ -18,7 +18,7 @@ use super::queue_pairs::{self, Signal};
 use super::recording::Series;
 use super::settings::MIN_BINS;
 use super::tcp::{self, CONNECTION, CPU, RINGS};
-use super::{bridges, paths, veth};
+use super::{bridges, host_paths, veth};
 use crate::fabric::lane;
 use crate::plan::Plan;
 use crate::world::World;
@@ -172,7 +172,7 @@ impl Recorder {
             world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
         // The class of the first queue pair to each host, where hosts have paths.
         let mut class_to: HashMap<u16, u8> = HashMap::new();
-        if !world.nics.paths.is_empty() {
+        if !world.nics.host_paths.is_empty() {
             for s in &world.nics.send_qps {
                 class_to.entry(s.dst).or_insert(s.class);
             }
@@ -192,11 +192,11 @@ impl Recorder {
                 recorder.read(&RINGS, host);
             }
         }
-        for (number, path) in world.nics.paths.iter().enumerate() {
+        for (number, path) in world.nics.host_paths.iter().enumerate() {
             let class = class_to.get(&(path.host as u16)).copied();
-            for row in paths::ROWS {
-                recorder.add(paths::entity(plan, path, row));
-                for (table, at) in paths::tables(path, number, row, class) {
+            for row in host_paths::ROWS {
+                recorder.add(host_paths::entity(plan, path, row));
+                for (table, at) in host_paths::tables(path, number, row, class) {
                     recorder.read(table, at);
                 }
             }
@@ -379,18 +379,18 @@ impl Recorder {
 
 /// Classes that any packet of the plan can be in.
 pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
-    let mut marks: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
-    marks.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
-    marks.extend(plan.flows.of_work.then_some(0));
-    marks.extend(plan.jobs.iter().map(|job| job.code_point));
-    marks.extend(plan.tcp_connections.iter().map(|item| item.code_point));
-    marks.extend(plan.nics.iter().filter_map(|nic| nic.cnp_code_point));
-    marks.sort_unstable();
-    marks.dedup();
+    let mut code_points: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
+    code_points.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
+    code_points.extend(plan.flows.of_work.then_some(0));
+    code_points.extend(plan.jobs.iter().map(|job| job.code_point));
+    code_points.extend(plan.tcp_connections.iter().map(|item| item.code_point));
+    code_points.extend(plan.nics.iter().filter_map(|nic| nic.cnp_code_point));
+    code_points.sort_unstable();
+    code_points.dedup();
     let tables = plan.nics.iter().map(|nic| &nic.class_of);
     let tables = tables.chain(plan.switch_models.iter().map(|model| &model.class_of));
     let mut classes: Vec<u8> =
-        tables.flat_map(|table| marks.iter().map(|&mark| table[mark as usize])).collect();
+        tables.flat_map(|table| code_points.iter().map(|&number| table[number as usize])).collect();
     classes.sort_unstable();
     classes.dedup();
     classes

@@ -38,7 +38,7 @@ fn sort(world: &mut World, waiting: &mut [BinaryHeap<Entry>]) -> Option<Time> {
 /// Runs a plan in windows that no packet crosses a link in; `turns` sets the order of nodes in each.
 fn run_by_node(plan: Plan, turns: u64) -> Recording {
     let window = plan.links.iter().map(|link| link.delay).min().expect("there are links");
-    let end = plan.duration();
+    let end = plan.run.duration;
     let mut simulation = Simulation::new(plan).expect("the plan is possible");
     let nodes = simulation.world.fabric.nodes;
     let mut waiting: Vec<BinaryHeap<Entry>> = (0..nodes).map(|_| BinaryHeap::new()).collect();
@@ -77,8 +77,8 @@ fn run_by_node(plan: Plan, turns: u64) -> Recording {
 /// Three hosts on each of two switches with a link between them; losses, marks and pauses.
 pub(super) fn two_switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
     let mut plan = Plan::from_json(PLAN).expect("it is a plan");
-    plan.seed = seed;
-    plan.duration_ps = 200_000_000;
+    plan.run.seed = seed;
+    plan.run.duration = Time(200_000_000);
     let host = plan.hosts[0].clone();
     let name = |host: usize| format!("h{host}");
     plan.hosts = (0..6).map(|at| crate::plan::HostPlan { name: name(at), ..host.clone() }).collect();

@@ -109,7 +109,7 @@ impl Simulation {
 
     /// Executes `max_events` events and the rest of their window, or all that are left.
     pub(super) fn run_windows(&mut self, max_events: u64) -> Progress {
-        let end = self.plan.duration();
+        let end = self.plan.run.duration;
         let last_event = self.events + max_events;
         while self.events < last_event && !self.world.fabric.run.finished {
             let Some(windows) = &mut self.windows else { return self.run_events::<false>(max_events) };
@@ -208,9 +208,9 @@ impl Windows {
             QpState::Waiting => stops,
             QpState::Running => {
                 let rc = &world.nics.models[world.nics[s.src as usize].model as usize].rc;
-                let arrived = world.nics.recv_qps[qp].responder.received() == s.requester.posted();
+                let arrived = world.nics.recv_qps[qp].half.responder.received() == s.half.requester.posted();
                 let complete = stops || writer.stopped || writer.messages == Some(s.messages_posted);
-                s.requester.gives_up_at(rc) <= last || rc.patience() < self.length || arrived && complete
+                s.half.requester.gives_up_at(rc) <= last || rc.patience() < self.length || arrived && complete
             }
         }
     }

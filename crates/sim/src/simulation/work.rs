@@ -154,8 +154,8 @@ impl Carrier<'_> {
         };
         let nics = &mut self.world.nics;
         let s = &nics.send_qps[qp as usize];
-        let packets = nics.writers[s.writer as usize].packets_per_message;
-        if s.requester.posted() - s.requester.acknowledged() + packets > MOST_OUTSTANDING {
+        let packets = nics.writers[s.writer as usize].writes.packets_per_message;
+        if s.half.requester.posted() - s.half.requester.acknowledged() + packets > MOST_OUTSTANDING {
             let text = "more than 2^22 packets would be outstanding on a queue pair; take more channels, or queue_pairs: message";
             self.state.problem.get_or_insert(text.into());
             return number;

@@ -6,8 +6,7 @@
 //!
 //! Leaves out: what posting and polling cost the CPU; a message is posted the moment its completion makes room.
 
-use std::num::NonZeroU64;
-
+use tailback_proto::nic::EqualWrites;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{write_frame_bytes, ACK_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
@@ -19,10 +18,8 @@ const SHARED_COMPLETIONS: u64 = 100;
 /// Writers of one host to another.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    pub message_bytes: u64,
-    pub mtu: u32,
-    pub packets_per_message: u64,
-    pub last_payload: u32,
+    /// What its queue pairs send.
+    pub writes: EqualWrites,
     pub tx_depth: u64,
     pub messages: Option<u64>,
     /// Messages to a completion.
@@ -38,13 +35,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub fn new(plan: &crate::plan::WriterPlan, mtu: u32, first_qp: u32) -> Self {
-        let packets = plan.message.0.div_ceil(mtu as u64);
+        let writes = EqualWrites::new(plan.message.0, mtu);
         let completion_every = if plan.message.0 > SHARED_COMPLETION_BYTES { 1 } else { SHARED_COMPLETIONS };
         Writer {
-            message_bytes: plan.message.0,
-            mtu,
-            packets_per_message: packets,
-            last_payload: (plan.message.0 - (packets - 1) * mtu as u64) as u32,
+            writes,
             // Messages of a latency test are posted one by one, each when another has arrived.
             tx_depth: if plan.partner.is_some() { 0 } else { plan.depth as u64 },
             messages: plan.messages,
@@ -56,18 +50,15 @@ impl Writer {
             first_qp,
             first_number: 0,
             qps: plan.qps,
-            backlog_weight: plan.message.0.div_ceil(packets) as u32,
+            backlog_weight: plan.message.0.div_ceil(writes.packets_per_message) as u32,
         }
     }
 
     /// A single message of the flow list.
     pub fn of_flow(bytes: u64, mtu: u32, qp: u32) -> Self {
-        let packets = bytes.div_ceil(mtu as u64);
+        let writes = EqualWrites::new(bytes, mtu);
         Writer {
-            message_bytes: bytes,
-            mtu,
-            packets_per_message: packets,
-            last_payload: (bytes - (packets - 1) * mtu as u64) as u32,
+            writes,
             tx_depth: 1,
             messages: Some(1),
             completion_every: 1,
@@ -75,7 +66,7 @@ impl Writer {
             first_qp: qp,
             first_number: 0,
             qps: 1,
-            backlog_weight: bytes.div_ceil(packets) as u32,
+            backlog_weight: bytes.div_ceil(writes.packets_per_message) as u32,
         }
     }
 
@@ -93,38 +84,14 @@ impl Writer {
 
     /// Wire bytes of a message's first packet, of those between, of the last, and of an ACK, each with `extra` of them.
     pub fn frames(&self, extra: u32) -> [u32; 4] {
-        let one = self.packets_per_message == 1;
+        let EqualWrites { mtu, packets_per_message, last_payload, .. } = self.writes;
         [
-            write_frame_bytes(self.mtu, true),
-            write_frame_bytes(self.mtu, false),
-            write_frame_bytes(self.last_payload, one),
+            write_frame_bytes(mtu, true),
+            write_frame_bytes(mtu, false),
+            write_frame_bytes(last_payload, packets_per_message == 1),
             ACK_FRAME_BYTES,
         ]
         .map(|frame| frame + PREAMBLE_AND_GAP_BYTES + extra)
-    }
-
-    /// Payload of a packet of the stream, and whether it is the first of its message.
-    #[inline]
-    pub fn segment(&self, sequence: u64) -> (u32, bool) {
-        if self.packets_per_message == 1 {
-            return (self.last_payload, true);
-        }
-        let position = sequence % self.packets_per_message;
-        let payload = if position + 1 == self.packets_per_message { self.last_payload } else { self.mtu };
-        (payload, position == 0)
-    }
-
-    /// Whether a packet of the stream is the last of a burst: bursts begin with their message, and a message's last may
-    /// be shorter.
-    pub fn ends_burst(&self, sequence: u64, burst_bytes: NonZeroU64) -> bool {
-        let after = sequence % self.packets_per_message + 1;
-        after == self.packets_per_message || after.is_multiple_of(burst_bytes.get().div_ceil(self.mtu as u64))
-    }
-
-    /// Bytes of the stream before a packet.
-    pub fn position(&self, sequence: u64) -> u64 {
-        let (messages, packets) = (sequence / self.packets_per_message, sequence % self.packets_per_message);
-        messages * self.message_bytes + packets * self.mtu as u64
     }
 
     /// How many messages to post now: up to the depth, of what the completions seen so far leave room for.

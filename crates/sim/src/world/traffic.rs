@@ -17,7 +17,7 @@ impl World {
     pub(super) fn add_memory_loads(&mut self, plan: &Plan, names: &HashMap<&str, usize>) {
         for load in &plan.memory_loads {
             let change = |at, begins| LoadChange {
-                path: self.nics[names[load.host.as_str()]].path,
+                path: self.nics[names[load.host.as_str()]].host_path,
                 at,
                 begins,
                 outstanding_bytes: load.cores as u64 * load.lines_per_core as u64 * LINE_BYTES,
@@ -27,9 +27,11 @@ impl World {
             self.nics.memory_loads.extend([Some(change(load.start, true)), ends].into_iter().flatten());
         }
         for s in &self.nics.send_qps {
-            if let Some(path) = self.nics.paths.get_mut(self.nics.nics[s.dst as usize].path as usize) {
+            if let Some(path) =
+                self.nics.host_paths.get_mut(self.nics.nics[s.dst as usize].host_path as usize)
+            {
                 let writer = &self.nics.writers[s.writer as usize];
-                path.add_working_set(writer.message_bytes.saturating_mul(writer.tx_depth));
+                path.add_working_set(writer.writes.message_bytes.saturating_mul(writer.tx_depth));
             }
         }
     }
@@ -54,8 +56,8 @@ impl World {
         nics.recv_qps.push(RecvQp {
             src: s.src,
             notification_point,
-            sends_cnps: s.uses.cnps,
-            echoes: s.uses.acks,
+            sends_cnps: s.half.uses.cnps,
+            echoes: s.half.uses.acks,
             telemetry_bytes: s.telemetry_bytes,
             congestion: s.congestion,
             ..RecvQp::default()
@@ -119,12 +121,12 @@ impl World {
         let model = &self.nics.models[self.nics[flow.src()].model as usize];
         let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
         let (src, dst) = (flow.src() as u16, flow.dst() as u16);
-        let path = self.path(src, dst, qp).expect("it was checked");
-        let back = self.path(dst, src, qp).expect("links have two ends");
+        let route = self.route(src, dst, qp).expect("it was checked");
+        let back = self.route(dst, src, qp).expect("links have two ends");
         self.nics.ideal_fct.push(self.fabric.ideal_completion(
-            &path,
+            &route,
             &back,
-            built.packets_per_message,
+            built.writes.packets_per_message,
             built.frames(telemetry_bytes),
         ));
         let writer = self.nics.writers.len() as u32;
@@ -138,13 +140,13 @@ impl World {
     pub(crate) fn ideal_way(&self, qp: u32) -> (Time, Time) {
         let s = &self.nics.send_qps[qp as usize];
         let writer = &self.nics.writers[s.writer as usize];
-        let path = self.path(s.src, s.dst, qp).expect("it was checked");
+        let route = self.route(s.src, s.dst, qp).expect("it was checked");
         let frames = writer.frames(s.telemetry_bytes as u32);
-        let on_link = |bytes: u32| self.fabric.serialization(path[0], bytes).0;
-        let packets = writer.packets_per_message;
+        let on_link = |bytes: u32| self.fabric.serialization(route[0], bytes).0;
+        let packets = writer.writes.packets_per_message;
         let first = if packets > 1 { on_link(frames[0]) } else { 0 };
         let link = Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]));
-        (self.fabric.ideal_completion(&path, &[], packets, frames), link)
+        (self.fabric.ideal_completion(&route, &[], packets, frames), link)
     }
 
     /// Refuses a connection that cannot be.
@@ -156,10 +158,10 @@ impl World {
         dst: usize,
         hosts: &[crate::plan::HostPlan],
     ) -> Result<(), PlanError> {
-        let problem = if writer.packets_per_message * writer.tx_depth > 1 << 22 {
+        let problem = if writer.writes.packets_per_message * writer.tx_depth > 1 << 22 {
             // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
             "more than 2^22 packets would be outstanding on a queue pair".into()
-        } else if self.path(src as u16, dst as u16, writer.first_qp).is_none() {
+        } else if self.route(src as u16, dst as u16, writer.first_qp).is_none() {
             format!("no path from {} to {}", hosts[src].name, hosts[dst].name)
         } else if self.nics.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
             "too many queue pairs in all".into()
@@ -196,7 +198,7 @@ impl World {
     pub(crate) fn schedule(&mut self, plan: &Plan) {
         let (run, nics) = (&mut self.fabric.run, &self.nics);
         for (index, writer) in plan.writers.iter().enumerate() {
-            let start = start_time(writer, plan.seed, index);
+            let start = start_time(writer, plan.run.seed, index);
             run.schedule(start, Event::WriterStart(index as u32));
             if let Some(stop) = writer.stop {
                 run.schedule(stop.max(start + Time(1)), Event::WriterStop(index as u32));

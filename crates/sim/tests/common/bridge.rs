@@ -7,9 +7,9 @@ pub const NS: u64 = 1_000;
 
 /// Core 0 receives what h0 sends, core 1 what h1 sends; core 2 has the completions of both ports.
 pub fn model() -> BridgeModelPlan {
-    let core = |number| BridgeCorePlan { number, node: 0, guest: false };
+    let core = |cpu| BridgeCorePlan { cpu, numa: 0, guest: false };
     let coalescing = CoalescingParameters { adaptive: true, usecs: 8, frames: 128 };
-    let port = |core| BridgePortPlan { node: 0, irq_cores: vec![core, 2], rss: vec![0] };
+    let port = |core| BridgePortPlan { numa: 0, irq_cores: vec![core, 2], rss: vec![0] };
     BridgeModelPlan {
         cores: (0..3).map(core).collect(),
         host: BridgeParameters { rx_ring: 8192, ..BridgeParameters::default() },

@@ -83,7 +83,7 @@ impl FatTree {
             }
         }
         plan.flows.items = vec!["flows".into()];
-        plan.duration_ps = 1000 * MS;
+        plan.run.duration = Time(1000 * MS);
         plan
     }
 }

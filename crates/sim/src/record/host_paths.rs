@@ -18,16 +18,16 @@ quantities! {
     /// The NIC's receive buffer.
     BUFFER of ["nic-rx"], |bin, path| {
         "queue_mean_bytes": Mean, "bytes", "bytes in the NIC's receive buffer, weighted by time" = {
-            let level = &mut bin.world.nics.paths[path].buffers.level;
+            let level = &mut bin.world.nics.host_paths[path].buffers.level;
             level.integrate(bin.now);
             mean_of_ticks(std::mem::take(&mut level.byte_ticks), bin.now, bin.span)
         };
         "queue_max_bytes": Max, "bytes", "most bytes in it" = {
-            let level = &mut bin.world.nics.paths[path].buffers.level;
+            let level = &mut bin.world.nics.host_paths[path].buffers.level;
             std::mem::replace(&mut level.max_bytes, level.bytes) as f64
         };
         "dropped": Count ("rx_discards_phy"), "packets", "packets that it had no room for"
-            = bin.world.nics.paths[path].buffers.dropped;
+            = bin.world.nics.host_paths[path].buffers.dropped;
     }
 }
 
@@ -36,7 +36,7 @@ quantities! {
     XOFF of ["nic-rx"], |bin, at| {
         "xoff_bytes": Mean, "bytes", "its threshold at the end of the bin" = {
             let (path, class) = port_and_class(at);
-            bin.world.nics.paths[path].buffers.part_of(class).1.unwrap_or(0) as f64
+            bin.world.nics.host_paths[path].buffers.part_of(class).1.unwrap_or(0) as f64
         };
     }
 }
@@ -45,11 +45,11 @@ quantities! {
     /// PCIe.
     PCIE of ["pcie"], |bin, path| {
         "queue_mean_bytes": Integral, "bytes", "bytes whose PCIe credits are away, weighted by time"
-            = ticks(bin.world.nics.paths[path].pcie.away.byte_time(bin.now));
+            = ticks(bin.world.nics.host_paths[path].pcie.away.byte_time(bin.now));
         "queue_max_bytes": Max, "bytes", "most bytes whose credits are away"
-            = bin.world.nics.paths[path].pcie.away.take_max(bin.now) as f64;
+            = bin.world.nics.host_paths[path].pcie.away.take_max(bin.now) as f64;
         "stalled_share": Share, "share", "time for which a write waited for credits"
-            = bin.world.nics.paths[path].stalled_until(bin.now).0;
+            = bin.world.nics.host_paths[path].stalled_until(bin.now).0;
     }
 }
 
@@ -57,11 +57,11 @@ quantities! {
     /// The IIO.
     IIO of ["iio"], |bin, path| {
         "queue_mean_bytes": Integral, "bytes", "bytes in the IIO's buffer, weighted by time"
-            = ticks(bin.world.nics.paths[path].iio.byte_time(bin.now));
+            = ticks(bin.world.nics.host_paths[path].iio.byte_time(bin.now));
         "queue_max_bytes": Max, "bytes", "most bytes in it"
-            = bin.world.nics.paths[path].iio.take_max(bin.now) as f64;
+            = bin.world.nics.host_paths[path].iio.take_max(bin.now) as f64;
         "processing_ps": Mean, "ps", "how long the latest write was worked on there"
-            = bin.world.nics.paths[path].processing.0 as f64;
+            = bin.world.nics.host_paths[path].processing.0 as f64;
     }
 }
 
@@ -69,16 +69,16 @@ quantities! {
     /// What writes wait for in the end.
     TARGET of ["memory", "gpu"], |bin, path| {
         "queue_mean_bytes": Mean, "bytes", "bytes that wait for it, weighted by time" = {
-            let level = bin.world.nics.paths[path].target.level();
+            let level = bin.world.nics.host_paths[path].target.level();
             level.integrate(bin.now);
             mean_of_ticks(std::mem::take(&mut level.byte_ticks), bin.now, bin.span)
         };
         "queue_max_bytes": Max, "bytes", "most bytes that wait for it" = {
-            let level = bin.world.nics.paths[path].target.level();
+            let level = bin.world.nics.host_paths[path].target.level();
             std::mem::replace(&mut level.max_bytes, level.bytes) as f64
         };
         "write_latency_ps": Mean, "ps", "what a write that comes now takes"
-            = bin.world.nics.paths[path].target.write_latency(bin.now).0 as f64;
+            = bin.world.nics.host_paths[path].target.write_latency(bin.now).0 as f64;
     }
 }
 
@@ -86,16 +86,16 @@ quantities! {
     /// Memory that cores share with the NIC.
     MEMORY of ["memory"], |bin, path| {
         "ddio_miss_share": Mean, "share", "writes of the NIC that miss the cache"
-            = bin.world.nics.paths[path].target.as_memory().map_or(0.0, |memory| memory.miss_share);
+            = bin.world.nics.host_paths[path].target.as_memory().map_or(0.0, |memory| memory.miss_share);
         "memory_cpu_bps": Rate, "bit/s", "what the cores read and write"
-            = bin.world.nics.paths[path].target.as_memory().map_or(0, |memory| memory.cpu_bytes(bin.now).iter().sum());
+            = bin.world.nics.host_paths[path].target.as_memory().map_or(0, |memory| memory.cpu_bytes(bin.now).iter().sum());
     }
 }
 
 quantities! {
     /// What the NIC makes of it.
     MEMORY_OF_NIC of ["memory", "gpu"], |bin, path| {
-        "memory_nic_bps": Rate, "bit/s", "what the NIC reads and writes" = match &bin.world.nics.paths[path].target {
+        "memory_nic_bps": Rate, "bit/s", "what the NIC reads and writes" = match &bin.world.nics.host_paths[path].target {
             Target::Memory(memory) => memory.counters.io_write_bytes + memory.counters.io_read_bytes,
             Target::Gpu(gpu) => gpu.write_bytes + gpu.read_bytes,
         };
@@ -157,7 +157,7 @@ counters! {
             = stalled_percent(world, path);
         "outbound_pci_stalled_wr_events": "seconds", "whole seconds of which they waited for more than 30 %"
             = stalled_seconds(world, path);
-        "pcie_write_bytes": "bytes", "written over PCIe" = world.nics.paths[path].pcie.write_bytes;
+        "pcie_write_bytes": "bytes", "written over PCIe" = world.nics.host_paths[path].pcie.write_bytes;
     }
 }
 
@@ -183,7 +183,7 @@ fn whole_seconds(world: &World) -> usize {
 
 /// By second of the run: how long writes waited for credits.
 fn stalls(world: &World, path: usize) -> Vec<u64> {
-    let mut log = world.nics.paths[path].stalls.per_second.clone();
+    let mut log = world.nics.host_paths[path].stalls.per_second.clone();
     log.resize(world.fabric.run.now.0.div_ceil(SECOND_PS) as usize, 0);
     log
 }
@@ -220,7 +220,7 @@ counters! {
 /// Counters of a path.
 pub(super) fn count(world: &World, path: usize, add: &mut dyn FnMut(&'static str, u64)) {
     (COUNTS.count)(world, path, add);
-    match &world.nics.paths[path].target {
+    match &world.nics.host_paths[path].target {
         Target::Memory(memory) => {
             let counters = memory.counters;
             let cpu = memory.cpu_bytes(world.fabric.run.now);
