@@ -88,7 +88,7 @@ class Senders:
         delivered = flows.column("bytes_delivered").take(began).to_numpy().astype(np.float64)
         took = self._took_ps[began] / 1e12 / self.seen.work.done_s
         # Python's power: that of numpy is another one in the last digit on some machines.
-        weight = np.array([min(1.0, one) ** LATE for one in took.tolist()])
+        weight = np.array([one**LATE for one in np.minimum(1.0, took).tolist()])
         done, size = (
             defaultdict(float, zip(pairs, np.bincount(number[began], what, len(pairs)).tolist(), strict=True))
             for what in (delivered * weight, delivered)

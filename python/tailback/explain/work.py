@@ -50,8 +50,8 @@ class Work:
     @cached_property
     def _offered(self) -> Array:
         """By the end of each bin, what an empty network of twice the rates would have delivered, in bytes."""
-        flows = self._flows.filter(pc.is_valid(self._flows.column("start_ps")))
-        names = ("start_ps", "ideal_fct_ps", "message_bytes")
+        names = ["start_ps", "ideal_fct_ps", "message_bytes"]
+        flows = self._flows.select(names).filter(pc.is_valid(self._flows.column("start_ps")))
         start, took, size = (flows.column(name).to_numpy() for name in names)
         if not len(start):
             return np.zeros(self._bins.count)

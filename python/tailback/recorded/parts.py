@@ -77,10 +77,8 @@ def _of_items(result: Recorded, names: list[str] | None) -> Array | None:
 @remembered
 def _items_of(result: Recorded) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
-    begun = result.flows.filter(pc.is_valid(result.flows.column("start_ps")))
-    pairs = (
-        begun.select(["src", "item"]).group_by(["src", "item"], use_threads=False).aggregate([]).to_pylist()
-    )
+    begun = result.flows.select(["src", "item"]).filter(pc.is_valid(result.flows.column("start_ps")))
+    pairs = begun.group_by(["src", "item"], use_threads=False).aggregate([]).to_pylist()
     found: dict[str, set[str]] = {}
     for row in sorted(pairs, key=lambda row: natural(row["src"])):
         found.setdefault(row["src"], set()).add(row["item"])
