@@ -92,7 +92,7 @@ def render() -> str:
     }
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # the engine runs without the interpreter's lock
         rows = {name: list(pool.map(compat, of_row)) for name, of_row in plans.items()}
-        rows[NATIVE] = list(pool.map(native, [native_plan(inputs) | {"seed": run} for run in RUNS]))
+        rows[NATIVE] = list(pool.map(native, [_drawn(native_plan(inputs), run) for run in RUNS]))
     first = next(iter(rows.values()))[0]
     everything = [run["fct_ps"] for of_row in rows.values() for run in of_row]
     common = ~np.any(np.isnan(everything), axis=0)
@@ -133,6 +133,10 @@ def figures(values: Any) -> tuple[float, float, float]:
 def compat(plan: dict[str, Any]) -> dict[str, Any]:
     """Of each flow of the file: FCT, NaN where it did not finish, and ideal FCT, in ps."""
     return columns(drive(HpccSimulation(plan_json(plan))).recording)
+
+
+def _drawn(plan: dict[str, Any], seed: int) -> dict[str, Any]:
+    return plan | {"run": plan["run"] | {"seed": seed}}
 
 
 def native(plan: dict[str, Any]) -> dict[str, Any]:
