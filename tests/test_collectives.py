@@ -238,7 +238,7 @@ def test_what_ranks_did_is_a_trace_and_a_plot(tmp_path: Path) -> None:
 def test_a_run_without_jobs_has_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tailback.run("first-flow", sets=["run.duration=1ms"], out=tmp_path / "run", report=False)
     assert main(["trace", str(tmp_path / "run")]) == 2
-    assert "found no job, expected a run of collectives or jobs" in capsys.readouterr().err
+    assert "found no job, expected a run of a scenario with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -287,3 +287,36 @@ def test_links_inside_of_servers_take_part_of_the_load() -> None:
     # Each of four servers sends 2 x 3/4 of it over its four links.
     assert one["bound_s"] == pytest.approx(2 * 3 / 4 * 16e6 * 8 / 1600e9, rel=0.03)
     assert one["bound_s"] <= one["mean_s"]
+
+
+@pytest.mark.parametrize(
+    ("item", "size"),
+    [
+        ({"algorithm": "ring", "ranks": 4, "servers": {"gpus": 4}}, "1KB"),
+        ({"algorithm": "ring", "servers": {"gpus": 4}}, "16KB"),
+        ({"algorithm": "hierarchical", "servers": {"gpus": 4}}, "1KB"),
+        ({"algorithm": "double-binary-tree"}, "1KB"),
+        ({"kind": "broadcast", "algorithm": "hierarchical", "servers": {"gpus": 2}}, "1KB"),
+        ({"kind": "all-to-all", "algorithm": "hierarchical", "servers": {"gpus": 4}}, "1KB"),
+    ],
+)
+def test_latency_bounds_hold_inside_of_servers_too(item: dict[str, Any], size: str) -> None:
+    (one,) = tailback.run(scenario({"kind": "all-reduce", "size": size, **item})).summary["collectives"]
+    assert one["bound_at"] == "latency of its steps"
+    assert 0.3 * one["min_s"] < one["bound_s"] <= one["min_s"]
+
+
+def test_a_step_that_had_not_ended_lasts_to_the_end() -> None:
+    item = {"kind": "all-reduce", "size": "1MB", "compute": "50us"}
+    result = tailback.run(scenario(item, run={"duration": "60us", "clock_ppm": 0}))
+    open_ = [span for span in spans(result) if span.name != COMPUTE]
+    assert len(open_) == 8
+    assert {(span.begin_s, span.end_s) for span in open_} == {(50e-6, 60e-6)}
+
+
+def test_ranks_that_compute_are_not_stuck_in_the_network() -> None:
+    result = tailback.run(scenario({"kind": "all-reduce", "size": "1MB", "repeat": 4, "compute": "2ms"}))
+    for tries in (False, True):
+        said = result.explain(tries=tries)
+        assert said.headline == "Nothing is the bottleneck: ranks compute."
+        assert "Ranks compute 97" in " ".join(said.reasons)

@@ -54,7 +54,8 @@ def test_a_ping_pong_takes_what_the_closed_form_says(tmp_path: Path, name: str, 
     assert only["iterations_ps"] == [10_000_000 + 2 * one_way_ps(100_000) + ACK_PS]
     assert {span.name for span in spans(result)} == {"graph"}
     assert not result.faults
-    assert result.summary["training_jobs"][0]["graphs"] == 1
+    (told,) = result.summary["training_jobs"]
+    assert (told["graphs"], told["computed_s"]) == (1, pytest.approx(10e-6))
     # The folder repeats the run by itself.
     again = tailback.run(tmp_path / "run" / "scenario.yaml")
     assert again.meta["jobs"] == result.meta["jobs"]
@@ -97,6 +98,7 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
 
 
 ROWS = "rank,what,bytes,to,after\n"
+GOAL_SIZES = "rank 0 {\nl1: send 10b to 1\n}\nrank 1 {\nl1: recv 20b from 0\n}\n"
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,14 @@ ROWS = "rank,what,bytes,to,after\n"
         ("g.csv", ROWS, "g.csv: found no operation"),
         ("g.goal", "num_ranks 3\n", "g.goal:1: found 3 ranks, expected 2"),
         ("g.goal", "rank 0 {\nl1: send 5b to 1\n}\n", "found 1 sends and 0 receives from rank 0 to 1"),
+        ("g.goal", "rank 0 {\nl1: calc 5\n", "g.goal:2: found the end of the file, expected the } of rank 0"),
+        ("g.goal", GOAL_SIZES, "found 10 B that are sent and 20 B that are received from rank 0 to 1"),
+        ("g.cm", "Connections 2\n0->1 start 0 size 5\n", "g.cm:1: found 1 connections, expected 2"),
+        (
+            "g.cm",
+            "trigger id 1 barrier\n",
+            "expected SRC->DST, or trigger id N with oneshot or barrier count M",
+        ),
         ("g.goal", "rank 0 {\nl1: calc 5\nl1 irequires l1\n", "g.goal:3: found"),
         ("g.goal", "rank 0 {\nl1: calc 5\nl2: calc 5\nl1 requires l2\nl2 requires l1\n}", "l1 of rank 0"),
         ("g.cm", "Nodes 3\n", "g.cm:1: found 3 nodes, expected 2"),

@@ -103,7 +103,7 @@ def write_trace(folder: Path) -> Path:
 
     result = read_run(folder)
     if not result.meta.get("jobs"):
-        raise _problem(folder, "found no job, expected a run of collectives or jobs: only ranks have steps")
+        raise _problem(folder, "found no job, expected a run of a scenario with collectives or jobs")
     with reading(folder):
         events = trace(result).encode()
     return _replaced(folder / TRACE, events)

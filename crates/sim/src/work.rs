@@ -98,7 +98,8 @@ pub struct JobRecord {
     pub finished_ps: Vec<Option<u64>>,
     /// Its collectives and graphs in the order in which they ended, at most [`MOST_RECORDED`].
     pub parts: Vec<PartRecord>,
-    /// What ranks did, in the order in which it ended or, of computing, began; the first [`MOST_SPANS`].
+    /// What ranks did, in the order in which it ended or, of computing, began, and then what had not ended; the first
+    /// [`MOST_SPANS`].
     pub spans: Vec<SpanRecord>,
     /// By step: how many of its collectives and graphs ended.
     pub parts_ended: Vec<u64>,
@@ -119,9 +120,9 @@ pub const MOST_RECORDED: usize = 10_000;
 /// Most spans of a job that are kept.
 pub const MOST_SPANS: usize = 100_000;
 
-/// A step of a rank, computing or a collective: rank, repetition, step, when it began and ended, ps.
+/// A step of a rank, computing or a collective: rank, repetition, step, when it began, and when it ended, if it did, ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct SpanRecord(pub u32, pub u32, pub u32, pub u64, pub u64);
+pub struct SpanRecord(pub u32, pub u32, pub u32, pub u64, pub Option<u64>);
 
 /// A collective or a graph of operations that has ended. Times are ps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -135,6 +135,8 @@ def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:
         path, separator, value = one.partition("=")
         if not separator:
             raise ScenarioError([Problem(option, (), f'found "{one[:60]}", expected {expected}')])
+        if path in found:
+            raise ScenarioError([Problem(option, (), f"found {path} twice, expected all of it in one")])
         found[path] = value
     return found
 

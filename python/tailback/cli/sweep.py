@@ -123,11 +123,15 @@ def _asked(
         fields = read_design(file).model_dump(mode="json", exclude_unset=True)
     if scenario is not None:
         fields["scenario"] = scenario
+    once: set[str] = set()
     for given in vary or ():
         path, separator, values = given.partition("=")
         if not separator:
             problem = Problem("--vary", (), f'found "{given[:60]}", expected PATH=VALUES')
             raise ScenarioError([problem])
+        if path in once:
+            raise ScenarioError([Problem("--vary", (), f"found {path} twice, expected all values in one")])
+        once.add(path)
         fields.setdefault("vary", {})[path] = vary_of(values)
     for given in sets or ():
         path, _, value = given.partition("=")

@@ -16,6 +16,7 @@ import numpy as np
 
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
+from tailback.measures.collectives import training_jobs
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
@@ -92,6 +93,14 @@ class Observed:
             self.counters[node, port][counter] = value
 
     # Time
+
+    @cached_property
+    def computing(self) -> float:
+        """Share of the time of jobs that ranks compute, of the job that does so least; 0 without jobs."""
+        known = [(job.computed_s, job.iteration_s) for job in training_jobs(self._result)]
+        if not known or not all(time for _, time in known):
+            return 0.0
+        return min(computed / time for computed, time in known if time)
 
     @cached_property
     def span(self) -> tuple[float, float]:

@@ -294,7 +294,9 @@ class Senders:
         if backlog < FEW_BYTES or idle < SOME:
             return None
         host_rate = self.seen.link_rate((pair.ways[0][0][0], pair.ways[0][0][1]))
-        limited = posted.limit < 0.97 * host_rate or posted.cnps > 0
+        # Of jobs, queue pairs that are done wait for others, and have no rate.
+        known = posted.limit > 0 or not self.seen.meta.get("jobs")
+        limited = (known and posted.limit < 0.97 * host_rate) or posted.cnps > 0
         figures = [
             Figure(f"{pair.src} send queue", text.size(backlog), "empty if nothing were to be sent"),
             Figure(f"{wire.where} wire", text.share(wire.use), "busy all the time with such a queue"),

@@ -43,6 +43,9 @@ FAILED = "failed link"
 OFFERED = "the application offers no more"
 ALONE = "no stage alone would carry more"
 NOTHING = "nothing was delivered"
+COMPUTING = "ranks compute"
+MOSTLY = 0.8
+"""Part of the time of all jobs that ranks compute from which on the network is not what holds them."""
 WORTH_IT = 0.05
 """What doubling must give of the throughput to call a stage the bottleneck."""
 EVEN = 0.75
@@ -164,6 +167,8 @@ def explain(seen: Observed) -> Verdict:
     ranked = sorted((_named(one) for one in grouped.values()), key=lambda one: -one.gain)
     for one in {id(one): one for one in (*ranked, *single.values())}.values():
         one.gain, one.together = seen.work.sooner(one.gain), seen.work.sooner(one.together)
+    if seen.computing > MOSTLY:
+        return Verdict(seen, ranked, COMPUTING)
     if all(senders.keeps_up(pair) for pair in seen.pairs):
         return Verdict(seen, ranked, OFFERED)
     if not ranked or ranked[0].gain < WORTH_IT:

@@ -10,7 +10,7 @@ from tailback import text
 from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
 from tailback.explain.stages import FULL, RING_BYTES, SOME, Figure
-from tailback.explain.verdict import ALONE, FAILED, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
+from tailback.explain.verdict import ALONE, COMPUTING, FAILED, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
 from tailback.notebook import as_html
 
 WIDTH = 100
@@ -334,16 +334,21 @@ def _nothing(verdict: Verdict) -> Page:
         "what it is given. Completion times may still suffer from queues that come and go.",
         ALONE: "Whatever is full has a neighbour that is nearly as full: no single "
         "stage, twice as fast, would carry 5 % more.",
+        COMPUTING: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: a network without "
+        "an end would save them the rest of it.",
         NOTHING: "Nothing was delivered in the time that is looked at: there is no throughput "
         "to explain. Look at faults, timeouts and drops.",
     }
+    if all(one.stage.use < FULL for one in verdict.candidates):
+        reasons[ALONE] = "Nothing is full, and no single stage, twice as fast, would carry 5 % more."
     figures = [Figure("goodput", text.rate(seen.goodput), "")]
     said = " ".join([*faults.sentences(seen), reasons[verdict.none]])
     for candidate in verdict.candidates[:2]:
-        figures += candidate.stage.figures[:2]
+        figures += [one for one in candidate.stage.figures[:2] if one not in figures]
     figures += _tried(verdict)
     following = {
         OFFERED: "Try more traffic, to find what gives way first.",
+        COMPUTING: "Try what the ranks compute, or collectives that overlap with it.",
         NOTHING: "Try tailback run with a longer run.duration.",
     }
     return Page(

@@ -38,8 +38,9 @@ def bound(result: Recorded, job: dict[str, Any], plan: dict[str, Any]) -> Bound:
     number = network.host_number
     ranks = np.array([number[host] for host in job["hosts"]])
     share = ideal_payload_share(result) or 1.0
-    found = [Bound(_steps(plan, job) * _least_way(result), "latency of its steps")]
-    for tier, part_of, rates, heads in _parts(result, job):
+    own = next(one for one in result.plan["jobs"] if one["name"] == job["name"])
+    found = [Bound(_latency(result, own, plan), "latency of its steps")]
+    for tier, part_of, rates, heads in _parts(result, own):
         inside = np.bincount(part_of[ranks], minlength=len(rates))
         bits = 8.0 * _across(plan, inside, len(ranks))
         times = np.divide(bits, rates * share, out=np.zeros(len(rates)), where=rates > 0)
@@ -50,7 +51,8 @@ def bound(result: Recorded, job: dict[str, Any], plan: dict[str, Any]) -> Bound:
             worst = float(times.max())
         if worst > 0:
             alike = [heads[one] for one in np.flatnonzero(times * 1.001 >= worst)]
-            found.append(Bound(worst, place(tier, alike)))
+            where = f"the links of the server of {alike[0]}" if len(alike) == 1 else "the links of servers"
+            found.append(Bound(worst, place(tier, alike) if tier or own["domain"] is None else where))
     # Of two that are alike the links nearer to hosts say more.
     return max(found, key=lambda one: one.time_s)
 
@@ -69,11 +71,10 @@ def _across(plan: dict[str, Any], inside: npt.NDArray[Any], ranks: int) -> npt.N
 
 
 def _parts(
-    result: Recorded, job: dict[str, Any]
+    result: Recorded, plan: dict[str, Any]
 ) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any], list[str]]]:
     """Cuts of the network. Where servers have links of their own no cut goes through a server."""
     network = result.setup.network
-    plan = next(one for one in result.plan["jobs"] if one["name"] == job["name"])
     servers: dict[int, list[int]] = {}
     for host, server in zip(plan["ranks"], plan["servers"], strict=True):
         servers.setdefault(server, []).append(host)
@@ -89,12 +90,22 @@ def _parts(
         yield tier, leader[part_of], merged, heads
 
 
-def _steps(plan: dict[str, Any], job: dict[str, Any]) -> int:
-    """Messages of an algorithm that wait for each other, at least."""
-    ranks, log = len(job["hosts"]), (len(job["hosts"]) - 1).bit_length()
-    twice = 2 if plan["kind"] == "all-reduce" else 1
-    steps = {"ring": ranks - 1, "halving-doubling": log}
-    return twice * steps.get(plan["algorithm"], 1)
+def _latency(result: Recorded, job: dict[str, Any], plan: dict[str, Any]) -> float:
+    """Seconds that the messages of an algorithm which wait for each other take at least."""
+    ranks, kind = len(job["ranks"]), plan["kind"]
+    across = _least_way(result)
+    inside = across if job["domain"] is None else job["domain"]["latency"] / PS_PER_S
+    twice = 2 if kind == "all-reduce" else 1
+    if plan["algorithm"] == "hierarchical":
+        servers = len(set(job["servers"]))
+        between = servers - 1 if kind != "all-to-all" else min(servers - 1, 1)
+        return float(twice * (between * across + (ranks > servers) * inside))
+    steps = {
+        "ring": ranks - 1,
+        "halving-doubling": ranks.bit_length() - 1,
+        "double-binary-tree": ranks.bit_length() - 1,  # the least height of a binary tree
+    }
+    return float(twice * steps.get(plan["algorithm"], 1) * min(inside, across))
 
 
 def _least_way(result: Recorded) -> float:

@@ -74,7 +74,7 @@ class TrainingJob:
     done: int
     iteration_s: float | None
     computed_s: float
-    """What each rank computes in a repetition, but for operations of graphs."""
+    """What each rank computes in a repetition; of a graph, the rank that computes longest."""
     graphs: int
     """Steps that are graphs of operations."""
 
@@ -98,7 +98,7 @@ def training_jobs(result: Recorded) -> list[TrainingJob]:
     for job in result.meta.get("jobs", []):
         plan, ends = plans[job["name"]], job["iterations_ps"]
         graphs = sum("graph" in step for step in plan["steps"])
-        computed = sum(step.get("compute", 0) for step in plan["steps"]) / PS_PER_S
+        computed = sum(_computed(step) for step in plan["steps"]) / PS_PER_S
         time = (ends[-1] - plan["start_ps"]) / len(ends) / PS_PER_S if ends else None
         own = job["name"], job["item"]
         found.append(TrainingJob(*own, len(job["hosts"]), plan["repeat"], len(ends), time, computed, graphs))
@@ -122,6 +122,14 @@ def iteration_time(result: Recorded, item: str | None = None) -> float:
     """Mean time of a repetition of a job; of the longest, without `item`. NaN where none was done."""
     jobs = [job for job in training_jobs(result) if item in (None, job.item)]
     return max((job.iteration_s for job in jobs if job.iteration_s is not None), default=NAN)
+
+
+def _computed(step: dict[str, Any]) -> int:
+    of_rank: dict[int, int] = {}
+    for rank, what, _ in step.get("graph", ()):
+        if isinstance(what, dict):
+            of_rank[rank] = of_rank.get(rank, 0) + what.get("compute", 0)
+    return int(step.get("compute", 0)) + max(of_rank.values(), default=0)
 
 
 def bus_factor(kind: str, ranks: int) -> float:

@@ -31,15 +31,16 @@ class Span:
 
 
 def spans(result: Recorded) -> list[Span]:
-    """Of all jobs, in the order in which they ended; of a job the first 100,000. What had not ended is left
-    out.
+    """Of all jobs, in the order in which they ended; of a job the first 100,000. What had not ended lasts to
+    the end of the run.
     """
     plans = {job["name"]: job for job in result.plan.get("jobs", [])}
     found = []
     for job in result.meta.get("jobs", []):
         names = [_named(step) for step in plans[job["name"]]["steps"]]
         for rank, iteration, step, begin_ps, end_ps in job["spans"]:
-            begin, end = begin_ps / PS_PER_S, min(end_ps / PS_PER_S, result.bins.end_s)
+            over = result.bins.end_s
+            begin, end = begin_ps / PS_PER_S, over if end_ps is None else min(end_ps / PS_PER_S, over)
             name, lane = names[step]
             found.append(Span(job["name"], rank, job["hosts"][rank], name, lane, iteration, step, begin, end))
     return found

@@ -93,6 +93,8 @@ class Effect(NamedTuple):
         """One line: the verdict, and the largest difference."""
         head, known = f"{self.shown.label}, {self.setting}: {self.verdict}", self._known
         if self.verdict == "cannot be said" and self.pairs:
+            if all(not pair.difference.seeds for pair in self.pairs):
+                return f"{head}: no run has a value of it."
             return f"{head}: a difference needs two seeds."
         if self.verdict in ("cannot be said", "no difference"):
             return f"{head}."

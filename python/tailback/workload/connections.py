@@ -13,7 +13,7 @@ from tailback.workload.operations import Operation, refuse, send
 _LATEST = DURATION.parse("36000s")
 _FLOW = re.compile(r"(\d{1,15})->(\d{1,15})((?:\s+[a-z_]+\s+\d{1,15})*)")
 _TRIGGER = re.compile(r"trigger\s+id\s+(\d{1,15})\s+(oneshot|barrier\s+count\s+(\d{1,15}))")
-_KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
+_KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger")
 
 
 class _Flow(NamedTuple):
@@ -31,6 +31,7 @@ def from_connections(name: str, content: bytes, ranks: int) -> tuple[list[Operat
     """
     flows: list[_Flow] = []
     count_of: dict[int, int] = {}
+    declared: dict[str, tuple[int, int]] = {}
     for number, raw in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         line = raw.split("#")[0].strip()
         if words := re.fullmatch(r"Nodes\s+(\d{1,15})", line):
@@ -40,10 +41,17 @@ def from_connections(name: str, content: bytes, ranks: int) -> tuple[list[Operat
             count_of[int(words[1])] = int(words[3] or 1)
         elif words := _FLOW.fullmatch(line):
             flows.append(_flow(name, number, words, ranks))
-        elif line and not re.fullmatch(r"(Connections|Triggers)\s+\d{1,15}", line):
-            refuse(name, number, f"found {found(line[:60])}, expected SRC->DST, a oneshot or barrier trigger")
+        elif words := re.fullmatch(r"(Connections|Triggers)\s+(\d{1,15})", line):
+            declared[words[1]] = number, int(words[2])
+        elif line:
+            what = "SRC->DST, or trigger id N with oneshot or barrier count M"
+            refuse(name, number, f"found {found(line[:60])}, expected {what}")
         if len(flows) > GRAPH_OPERATIONS // 3:
             refuse(name, number, f"found more flows, expected at most {GRAPH_OPERATIONS // 3}")
+    for what, count in (("Connections", len(flows)), ("Triggers", len(count_of))):
+        line_of, wanted = declared.get(what, (1, count))
+        if count != wanted:
+            refuse(name, line_of, f"found {count} {what.lower()}, expected {wanted}")
     return _operations(name, flows, count_of)
 
 

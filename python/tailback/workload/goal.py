@@ -29,13 +29,16 @@ def from_goal(name: str, content: bytes, ranks: int) -> tuple[list[Operation], l
     made: list[Operation] = []
     names: list[str] = []
     place: dict[tuple[int, str], int] = {}
+    size_of: dict[int, int] = {}
     waiting: dict[tuple[int, int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     rank: int | None = None
+    last = 1
     lines = content.decode("utf-8", "replace").splitlines()
     for number, raw in enumerate(lines, 1):
         line = raw.split("//")[0].split("#")[0].strip()
         if not line:
             continue
+        last = number
         if words := re.fullmatch(r"num_ranks\s+(\d{1,15})", line):
             if int(words[1]) != ranks:
                 refuse(name, number, f"found {int(words[1])} ranks, expected {ranks}, those of the job")
@@ -63,18 +66,26 @@ def from_goal(name: str, content: bytes, ranks: int) -> tuple[list[Operation], l
                 time = int(words["calc"]) * 1000
                 made.append(Operation(rank, {"compute": time} if time else "receive", []))
             else:
+                size_of[len(made)] = int(words["size"])
                 made.append(_of_goal(name, number, words, rank, ranks, waiting, len(made)))
         else:
             what = "calc, send, recv or requires" + ("; irequires is not read" if "irequires" in line else "")
             refuse(name, number, f"found {found(line[:60])}, expected {what}")
         if len(made) > GRAPH_OPERATIONS:
             refuse(name, number, f"found more operations, expected at most {GRAPH_OPERATIONS}")
+    if rank is not None:
+        refuse(name, last, f"found the end of the file, expected the }} of rank {rank}")
     for (src, dst, tag), (sends, receives) in waiting.items():
         if len(sends) != len(receives):
             both = f"{len(sends)} sends and {len(receives)} receives"
             text = f"found {both} from rank {src} to {dst} with tag {tag}, expected as many"
             raise ListError(f"{name}: {text}")
         for sent, receive in zip(sends, receives, strict=True):
+            if size_of[sent] != size_of[receive]:
+                both = f"{size_of[sent]} B that are sent and {size_of[receive]} B that are received"
+                raise ListError(
+                    f"{name}: found {both} from rank {src} to {dst} with tag {tag}, expected as many"
+                )
             made[receive].after.append(sent)
     return made, names
 

@@ -104,11 +104,6 @@ impl SendingHalf {
         self.held_until
     }
 
-    fn closes_window(&self, messages: &impl Messages) -> bool {
-        let next = messages.segment(self.requester.next_sequence());
-        !self.window_is_open(messages, next.payload_bytes as u64)
-    }
-
     /// When its next packet may leave.
     #[inline]
     pub fn next_at(&self) -> Time {
@@ -138,8 +133,9 @@ impl SendingHalf {
         if self.uses.acks {
             let burst = common.congestion.burst_bytes();
             is_last = burst.is_some_and(|burst| messages.ends_burst(next, burst));
-            // What ends a burst asks for the ACK that shows its time, and what closes the window for the one that opens it.
-            ask = ask || is_last || (self.uses.window && self.closes_window(messages));
+            // What ends a burst asks for the ACK that shows its time. A window may become smaller than what is under way, of which
+            // each packet might then be the last.
+            ask = ask || is_last || self.uses.window;
         }
         let out = self.requester.send_spanning(common.rc, now, ask, responses.unwrap_or(1));
         let Segment { payload_bytes, frame_bytes } = messages.segment(out.sequence);

@@ -11,7 +11,7 @@ use super::prefetch;
 use super::queue::{time_of, Place};
 
 /// Nodes that share one earliest time: a window skips those of a block where nothing happens.
-const BLOCK: usize = 64;
+const BLOCK: usize = if cfg!(test) { 2 } else { 64 };
 
 /// Events that are looked at ahead: as many as the processor can ask the memory for at once, and some more.
 const MOST_AHEAD: usize = 128;

@@ -255,7 +255,7 @@ impl Jobs {
         let (number, over) = (part.job, part.is_over());
         let job = &mut self.jobs[number];
         job.part_done(rank);
-        job.record.add(SpanRecord(rank, part.iteration, part.step, part.joined(rank).0, now.0));
+        job.record.add(SpanRecord(rank, part.iteration, part.step, part.joined(rank).0, Some(now.0)));
         self.tasks.push_back(Task::GoOn(number as u32, rank));
         if over {
             let part = self.parts[place as usize].take().expect("it is under way");
@@ -326,7 +326,13 @@ impl Work for Jobs {
     }
 
     fn jobs(&self) -> Vec<JobRecord> {
-        self.jobs.iter().map(|job| job.record.clone()).collect()
+        let mut records: Vec<JobRecord> = self.jobs.iter().map(|job| job.record.clone()).collect();
+        for part in self.parts.iter().flatten() {
+            for (rank, since) in part.under_way() {
+                records[part.job].add(SpanRecord(rank, part.iteration, part.step, since.0, None));
+            }
+        }
+        records
     }
 }
 

@@ -121,6 +121,12 @@ impl Part {
         self.joined[rank as usize].expect("it takes part")
     }
 
+    /// Ranks that take part and are not done, with since when.
+    pub fn under_way(&self) -> impl Iterator<Item = (u32, Time)> + '_ {
+        let joined = (0..).zip(&self.joined).filter(|&(rank, _)| !self.is_idle(rank));
+        joined.filter_map(|(rank, since)| since.map(|since| (rank, since)))
+    }
+
     /// Whether a rank that took part has nothing to do.
     pub fn is_idle(&self, rank: u32) -> bool {
         self.left_of[rank as usize] == 0

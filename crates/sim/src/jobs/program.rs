@@ -107,7 +107,7 @@ impl Job {
             &StepPlan::Compute(ps) => {
                 rank.doing = Doing::Computing;
                 rank.computed += Time(ps);
-                self.record.add(SpanRecord(number, place.0, place.1, now.0, now.0 + ps));
+                self.record.add(SpanRecord(number, place.0, place.1, now.0, Some(now.0.saturating_add(ps))));
                 return Next::Compute(Time(ps));
             }
             StepPlan::Collective(collective) => collective.overlapped,

@@ -62,7 +62,7 @@ pub enum StepPlan {
     Compute(u64),
     /// All ranks take part in a collective.
     Collective(CollectivePlan),
-    /// The operations of a graph; plans only, no scenario has them yet.
+    /// The operations of a graph.
     Graph(Vec<OperationPlan>),
 }
 
