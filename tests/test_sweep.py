@@ -257,7 +257,7 @@ def test_effects_say_what_is_noise(loads: SweepResult) -> None:
     of = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
     assert of.pop("No difference, host.mtu") == "Dropped packets."
     assert "95 % interval" in of["goodput.whole_run_bps, traffic.0.load"]
-    assert of["packet_hops.x, host.mtu"] == "cannot be said: a difference needs two seeds."
+    assert of["packet_hops.x, host.mtu"] == "cannot be said: no run has a value of it."
 
 
 def test_where_no_point_is_possible_each_says_why() -> None:

@@ -117,7 +117,8 @@ def why_not(result: Recorded) -> str | None:
         return "its packets were real: no run of the model is the same run"
     if plan.get("veth") is not None:
         return "a run of two namespaces is not tried"
-    if not isinstance(plan.get("nics"), list) or "writers" not in plan or plan["flows"].get("of_work"):
+    own = isinstance(plan.get("nics"), list) and "writers" in plan
+    if not own or plan.get("flows", {}).get("of_work"):
         return "only runs of `tailback run` are tried"
     if not result.complete:
         return "the run was cut short"
