@@ -92,7 +92,7 @@ impl<L: FnMut(usize, &Packet) -> bool> Exchange<L> {
             } else if self.requester.next_timeout() == Some(now) {
                 self.failed = self.requester.on_timeout(&PARAMETERS, now) == Timeout::Failed;
             } else {
-                let out = self.requester.send(&PARAMETERS, now, false);
+                let out = self.requester.send(&PARAMETERS, now, false, 1);
                 may_send_at = now + GAP;
                 let Outgoing { psn, ack_request, sequence, .. } = out;
                 self.put(now, Packet::Data { psn, ack_request, sequence });
@@ -107,7 +107,7 @@ impl<L: FnMut(usize, &Packet) -> bool> Exchange<L> {
                 if self.notification_point.on_ecn_marked(now, Time::from_us(4)) {
                     self.put(now, Packet::Cnp);
                 }
-                match self.responder.on_data(psn, ack_request) {
+                match self.responder.on_request(psn, 1, ack_request) {
                     Verdict::Accepted { ack } => {
                         self.memory.push(sequence);
                         if ack {
@@ -211,7 +211,7 @@ fn old_and_foreign_acks_change_nothing() {
     let mut requester = Requester::default();
     requester.post(8);
     for _ in 0..4 {
-        requester.send(&PARAMETERS, Time::ZERO, false);
+        requester.send(&PARAMETERS, Time::ZERO, false, 1);
     }
     assert_eq!(requester.on_ack(&PARAMETERS, Time(1), 1), 2);
     assert_eq!(requester.on_ack(&PARAMETERS, Time(2), 0), 0, "older than what is known");
@@ -224,7 +224,7 @@ fn old_and_foreign_acks_change_nothing() {
 fn after_sending(sent: usize, posted: u64) -> Requester {
     let mut requester = Requester::default();
     requester.post(posted);
-    (0..sent).for_each(|_| _ = requester.send(&PARAMETERS, Time::ZERO, false));
+    (0..sent).for_each(|_| _ = requester.send(&PARAMETERS, Time::ZERO, false, 1));
     requester
 }
 
@@ -240,9 +240,9 @@ fn acks_tell_how_much_they_acknowledge() {
 fn the_timer_runs_only_while_an_ack_is_asked_for() {
     let mut requester = after_sending(3, 8);
     assert_eq!(requester.next_timeout(), None, "packets 0 to 2 of 8 ask for none");
-    requester.send(&PARAMETERS, Time::ZERO, false);
+    requester.send(&PARAMETERS, Time::ZERO, false, 1);
     assert_eq!(requester.next_timeout(), Some(Time::from_us(100)), "packet 3 does");
-    requester.send(&PARAMETERS, Time::ZERO, false);
+    requester.send(&PARAMETERS, Time::ZERO, false, 1);
     requester.on_ack(&PARAMETERS, Time(5), 3);
     assert_eq!(requester.next_timeout(), None, "packet 4, which is on its way, does not");
 }
@@ -262,7 +262,7 @@ fn what_goes_again_says_so() {
     let mut requester = after_sending(4, 8);
     assert_eq!(requester.on_nak(&PARAMETERS, Time(1), 2), 2);
     let again: Vec<(u64, bool)> = (0..3)
-        .map(|_| requester.send(&PARAMETERS, Time(2), false))
+        .map(|_| requester.send(&PARAMETERS, Time(2), false, 1))
         .map(|out| (out.sequence, out.retransmission))
         .collect();
     assert_eq!(again, [(2, true), (3, true), (4, false)]);
@@ -281,7 +281,8 @@ fn a_nak_of_what_was_not_sent_yet_only_acknowledges() {
     assert_eq!(requester.on_nak(&PARAMETERS, Time(1), 2), 2);
     assert_eq!((requester.acknowledged(), requester.next_sequence()), (2, 2));
     // It is still the fourth packet that asks for an ACK: nothing began anew.
-    let asks: Vec<bool> = (0..2).map(|_| requester.send(&PARAMETERS, Time(2), false).ack_request).collect();
+    let asks: Vec<bool> =
+        (0..2).map(|_| requester.send(&PARAMETERS, Time(2), false, 1).ack_request).collect();
     assert_eq!(asks, [false, true]);
 }
 
@@ -289,7 +290,7 @@ fn a_nak_of_what_was_not_sent_yet_only_acknowledges() {
 fn goes(requester: &mut Requester, p: &RcParameters) -> (u64, bool) {
     let (first, mut asks) = (requester.next_sequence(), false);
     while requester.has_work() {
-        asks = requester.send(p, Time(2), false).ack_request;
+        asks = requester.send(p, Time(2), false, 1).ack_request;
     }
     (requester.next_sequence() - first, asks)
 }
@@ -342,17 +343,17 @@ fn what_restarts_slowly_is_a_setting() {
 fn the_responder_takes_packets_in_order_and_names_the_one_it_misses() {
     let mut responder = Responder::default();
     assert_eq!((responder.received(), responder.ack_psn(), responder.nak_psn()), (0, None, 0));
-    let before_the_first = responder.on_data(0xff_ffff, true);
+    let before_the_first = responder.on_request(0xff_ffff, 1, true);
     assert_eq!(before_the_first, Verdict::Duplicate { ack: false }, "nothing arrived that an ACK could name");
     for psn in 0..3 {
         assert!(responder.expects(psn) && !responder.expects(psn + 1));
-        assert_eq!(responder.on_data(psn, psn == 2), Verdict::Accepted { ack: psn == 2 });
+        assert_eq!(responder.on_request(psn, 1, psn == 2), Verdict::Accepted { ack: psn == 2 });
     }
     assert_eq!((responder.received(), responder.ack_psn(), responder.nak_psn()), (3, Some(2), 3));
-    assert_eq!(responder.on_data(5, true), Verdict::OutOfSequence { nak: true });
-    assert_eq!(responder.on_data(1, true), Verdict::Duplicate { ack: true });
-    assert_eq!(responder.on_data(1, false), Verdict::Duplicate { ack: false });
-    assert_eq!(responder.on_data(6, true), Verdict::OutOfSequence { nak: false }, "one NAK for a gap");
+    assert_eq!(responder.on_request(5, 1, true), Verdict::OutOfSequence { nak: true });
+    assert_eq!(responder.on_request(1, 1, true), Verdict::Duplicate { ack: true });
+    assert_eq!(responder.on_request(1, 1, false), Verdict::Duplicate { ack: false });
+    assert_eq!(responder.on_request(6, 1, true), Verdict::OutOfSequence { nak: false }, "one NAK for a gap");
     assert_eq!(responder.received(), 3);
 }
 
@@ -388,7 +389,7 @@ proptest! {
             match kind {
                 0 => requester.post((number % 100) as u64),
                 1 if requester.has_work() => {
-                    requester.send(&PARAMETERS, now, false);
+                    requester.send(&PARAMETERS, now, false, 1);
                 }
                 2 => {
                     requester.on_ack(&PARAMETERS, now, number & 0xff_ffff);

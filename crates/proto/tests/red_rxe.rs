@@ -97,7 +97,7 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
             while qp.requester.next_sequence() - qp.requester.acknowledged() < UNACKNOWLEDGED
                 && qp.in_discipline < IN_DISCIPLINE
             {
-                let packet = qp.requester.send(&p, now, false);
+                let packet = qp.requester.send(&p, now, false, 1);
                 let name = packet.psn << 1 | packet.ack_request as u32;
                 let skb = Skb::new(name, FRAME, number as u32, ect);
                 if let Enqueue::Queued { .. } = tbf.enqueue(skb, now, || next(&mut draw), &mut drops) {
@@ -110,7 +110,7 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
             left = true;
             let qp = &mut qps[skb.flow_hash as usize];
             qp.in_discipline -= 1;
-            match qp.responder.on_data(skb.packet >> 1, skb.packet & 1 == 1) {
+            match qp.responder.on_request(skb.packet >> 1, 1, skb.packet & 1 == 1) {
                 Verdict::Accepted { ack: true } | Verdict::Duplicate { ack: true } => {
                     let psn = qp.responder.ack_psn().expect("it got a packet");
                     qp.requester.on_ack(&p, now, psn);

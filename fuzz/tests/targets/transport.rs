@@ -105,7 +105,7 @@ impl RcPair {
 
     fn arrive(&mut self, packet: Outgoing) {
         let before = self.responder.received();
-        match self.responder.on_data(packet.psn, packet.ack_request) {
+        match self.responder.on_request(packet.psn, 1, packet.ack_request) {
             Verdict::Accepted { ack } => {
                 assert_eq!(packet.sequence, before, "accepts another than the one expected");
                 assert_eq!(ack, packet.ack_request);
@@ -267,7 +267,7 @@ fn rc_noise() {
                 RcNoise::Data(psn, ask) => {
                     let psn = psn.get() as u32 & 0xff_ffff;
                     let expected = responder.expects(psn);
-                    let verdict = responder.on_data(psn, ask);
+                    let verdict = responder.on_request(psn, 1, ask);
                     assert_eq!(matches!(verdict, Verdict::Accepted { .. }), expected);
                     assert_eq!(responder.received(), received + expected as u64);
                 }

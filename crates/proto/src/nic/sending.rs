@@ -88,15 +88,15 @@ impl SendingHalf {
     /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
     #[inline]
     pub fn may_send(&self, messages: &impl Messages) -> bool {
-        self.requester.has_work() && (!self.uses.window || self.window_is_open(messages, 0))
+        self.requester.has_work() && (!self.uses.window || self.window_is_open(messages))
     }
 
-    /// Whether the controller's window lets a packet go after `more` bytes.
+    /// Whether the controller's window lets a packet go.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn window_is_open(&self, messages: &impl Messages, more: u64) -> bool {
+    fn window_is_open(&self, messages: &impl Messages) -> bool {
         let [una, next] =
             [self.requester.acknowledged(), self.requester.next_sequence()].map(|at| messages.position(at));
-        self.pacer.flow.window_bytes().is_none_or(|window| next - una + more < window)
+        self.pacer.flow.window_bytes().is_none_or(|window| next - una < window)
     }
 
     /// Before that no request leaves: a NAK said so.
@@ -137,7 +137,7 @@ impl SendingHalf {
             // each packet might then be the last.
             ask = ask || is_last || self.uses.window;
         }
-        let out = self.requester.send_spanning(common.rc, now, ask, responses.unwrap_or(1));
+        let out = self.requester.send(common.rc, now, ask, responses.unwrap_or(1));
         let Segment { payload_bytes, frame_bytes } = messages.segment(out.sequence);
         let wire_bytes = frame_bytes + extra_bytes + PREAMBLE_AND_GAP_BYTES;
         let rate = self.pacer.flow.on_sent(common.congestion, now, payload_bytes as u64);

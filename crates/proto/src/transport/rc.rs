@@ -280,16 +280,10 @@ impl Requester {
         self.una == self.posted
     }
 
-    /// Sends the next packet. Call only while `has_work()`. `ask`: it asks for an ACK, whatever its turn.
-    #[inline]
-    pub fn send(&mut self, p: &RcParameters, now: Time, ask: bool) -> Outgoing {
-        self.send_spanning(p, now, ask, 1)
-    }
-
     /// Sends the next packet, which takes `packets` sequence numbers: a READ request takes one for each response (IBTA
-    /// 9.7.3.1). Call only while `has_work()`.
+    /// 9.7.3.1). Call only while `has_work()`. `ask`: it asks for an ACK, whatever its turn.
     #[inline]
-    pub fn send_spanning(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
+    pub fn send(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
         debug_assert!(self.has_work());
         let sequence = self.next;
         let retransmission = sequence < self.sent;
@@ -467,12 +461,6 @@ impl Responder {
     /// The packet expected was answered with an RNR NAK. What follows it is discarded in silence until it comes again.
     pub fn on_not_ready(&mut self) {
         self.nak_sent = true;
-    }
-
-    /// A data packet arrived.
-    #[inline]
-    pub fn on_data(&mut self, psn: u32, ack_request: bool) -> Verdict {
-        self.on_request(psn, 1, ack_request)
     }
 
     /// A request arrived that takes `packets` sequence numbers.

@@ -152,9 +152,8 @@ impl Turns {
         self.own.entries.pop().map(Place::split)
     }
 
-    /// Takes an event, in no order.
-    pub fn take(&mut self) -> Option<(Place, u32)> {
-        let queue = self.waiting.iter_mut().rev().find(|queue| !queue.entries.is_empty())?;
-        queue.entries.pop().map(Place::split)
+    /// All events, in no order, where it is nobody's turn.
+    pub fn into_events(self) -> impl Iterator<Item = (Place, u32)> {
+        self.waiting.into_iter().flat_map(|queue| queue.entries).map(Place::split)
     }
 }
