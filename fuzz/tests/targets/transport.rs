@@ -95,7 +95,7 @@ struct RcPair {
 impl RcPair {
     fn send(&mut self, ask: bool) {
         let before = (self.requester.acknowledged(), self.requester.next_sequence());
-        let out = self.requester.send(&self.p, self.clock.now(), ask);
+        let out = self.requester.send(&self.p, self.clock.now(), ask, 1);
         assert_eq!(out.sequence, before.1);
         assert!(out.sequence >= before.0 && out.sequence < self.requester.posted());
         assert_eq!(out.psn as u64, out.sequence % (1 << 24));
@@ -252,7 +252,7 @@ fn rc_noise() {
             match *input {
                 RcNoise::Post(packets) => requester.post(packets as u64),
                 RcNoise::Send(span, ask) if requester.has_work() => {
-                    sent = sent.max(requester.send(&p, clock.pass(span), ask).sequence + 1);
+                    sent = sent.max(requester.send(&p, clock.pass(span), ask, 1).sequence + 1);
                 }
                 RcNoise::Send(..) => {}
                 RcNoise::Ack(span, psn) => {
