@@ -36,6 +36,11 @@ def host(dice: Dice, scale: Scale, hosts: list[str]) -> Json:
         nak_delay=lambda: ps(dice.log(1, span)),
         slow_restart=lambda: dice.pick("never", "timeout", "loss"),
         losses_are_cnps=lambda: dice.pick(True, False),
+        loss_recovery=lambda: dice.pick("go-back-n", "selective-repeat"),
+        window_packets=lambda: dice.pick(None, 1, 7, 500, 65_535),
+        reordering=lambda: dice.pick(1, 3, 100, 65_535),
+        rto_low=lambda: ps(dice.log(1_000_000, 1_000_000_000)),
+        rto_high=lambda: ps(dice.log(1_000_000, 1_000_000_000)),
     )
     if dice.chance(0.6):
         transport["ack_timeout"] = ps(dice.log(span / 50 + 1, span))

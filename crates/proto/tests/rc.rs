@@ -15,6 +15,7 @@ const PARAMETERS: RcParameters = RcParameters {
     nak_reaction: Time::ZERO,
     nak_delay: Time::ZERO,
     losses_are_cnps: false,
+    selective: None,
 };
 /// One way.
 const DELAY: Time = Time::from_us(5);
@@ -114,6 +115,7 @@ impl<L: FnMut(usize, &Packet) -> bool> Exchange<L> {
                             self.put(now, Packet::Ack(self.responder.ack_psn().unwrap()));
                         }
                     }
+                    Verdict::Placed => unreachable!("it goes back"),
                     Verdict::OutOfSequence { nak } => {
                         if nak {
                             self.naks += 1;

@@ -80,6 +80,7 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
         nak_reaction: Time::ZERO,
         nak_delay: Time::ZERO,
         losses_are_cnps: false,
+        selective: None,
     };
     let mut tbf = Qdisc::from(Discipline::tbf(&TBF, child.into()));
     let mut qps: Vec<QueuePair> = (0..queue_pairs)

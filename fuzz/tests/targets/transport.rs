@@ -6,6 +6,7 @@ use tailback_fuzz::{Clock, Magnitude, Span};
 use tailback_proto::transport::rc::{
     Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, Verdict,
 };
+use tailback_proto::transport::selective::SelectiveRepeat;
 use tailback_proto::transport::tcp::{
     AckSegment, ControlParameters, CubicParameters, DataSegment, DctcpParameters, SackBlocks, TcpParameters,
     TcpReceiver, TcpSender,
@@ -47,6 +48,11 @@ struct Rc {
     retry_count: u32,
     #[generator(0..3usize)]
     slow_restart: usize,
+    /// Window and reordering of selective repeat; 0: it goes back.
+    #[generator(0..=200)]
+    window: u32,
+    #[generator(1..=200)]
+    reordering: u32,
 }
 
 impl Rc {
@@ -60,6 +66,12 @@ impl Rc {
             nak_reaction: Time::ZERO,
             nak_delay: Time::ZERO,
             losses_are_cnps: false,
+            selective: (self.window > 0).then(|| SelectiveRepeat {
+                window: self.window,
+                reordering: self.reordering,
+                low_timeout: Time(self.first_timeout.positive()),
+                high_timeout: Time(self.timeout.positive()),
+            }),
         }
     }
 }
@@ -79,6 +91,8 @@ enum RcInput {
 enum Answer {
     Ack(u32),
     Nak(u32),
+    /// Of selective repeat: what is expected, and by how many the packet that came is ahead.
+    Ahead(u32, u32),
 }
 
 struct RcPair {
@@ -88,6 +102,8 @@ struct RcPair {
     responder: Responder,
     to_responder: Vec<Outgoing>,
     to_requester: Vec<Answer>,
+    /// Packets in memory ahead of a gap.
+    ahead: std::collections::BTreeSet<u64>,
     /// When it was last posted to, or was told of progress.
     progress_at: Time,
 }
@@ -97,6 +113,8 @@ impl RcPair {
         let before = (self.requester.acknowledged(), self.requester.next_sequence());
         let out = self.requester.send(&self.p, self.clock.now(), ask, 1);
         assert_eq!(out.sequence, before.1);
+        let window = self.p.selective.map_or(u64::MAX, |selective| selective.window as u64);
+        assert!(out.sequence - before.0 < window);
         assert!(out.sequence >= before.0 && out.sequence < self.requester.posted());
         assert_eq!(out.psn as u64, out.sequence % (1 << 24));
         assert!(out.ack_request || !ask);
@@ -108,8 +126,21 @@ impl RcPair {
         match self.responder.on_request(packet.psn, 1, packet.ack_request) {
             Verdict::Accepted { ack } => {
                 assert_eq!(packet.sequence, before, "accepts another than the one expected");
-                assert_eq!(ack, packet.ack_request);
+                let mut next = before + 1;
+                while self.ahead.remove(&next) {
+                    next += 1;
+                }
+                assert_eq!(self.responder.received(), next);
+                assert_eq!(ack, packet.ack_request || next > before + 1);
                 self.answer(ack);
+            }
+            Verdict::Placed => {
+                assert!(packet.sequence > before && self.ahead.insert(packet.sequence), "placed twice");
+                self.tell(packet.psn);
+            }
+            Verdict::Duplicate { .. } if packet.sequence > before => {
+                assert!(self.ahead.contains(&packet.sequence));
+                self.tell(packet.psn);
             }
             Verdict::Duplicate { ack } => {
                 assert!(packet.sequence < before);
@@ -124,6 +155,10 @@ impl RcPair {
         }
     }
 
+    fn tell(&mut self, psn: u32) {
+        self.to_requester.push(Answer::Ahead(self.responder.nak_psn(), self.responder.ahead(psn)));
+    }
+
     fn answer(&mut self, ack: bool) {
         if ack {
             self.to_requester.push(Answer::Ack(self.responder.ack_psn().expect("something arrived")));
@@ -135,6 +170,7 @@ impl RcPair {
         let newly = match answer {
             Answer::Ack(psn) => self.requester.on_ack(&self.p, now, psn),
             Answer::Nak(psn) => self.requester.on_nak(&self.p, now, psn),
+            Answer::Ahead(psn, ahead) => self.requester.on_selective_nak(&self.p, now, psn, ahead).0,
         };
         self.progress_at = if newly > 0 { now } else { self.progress_at };
     }
@@ -190,10 +226,11 @@ fn rc() {
         let mut pair = RcPair {
             p: rc.parameters(),
             clock: Clock::default(),
-            requester: Requester::default(),
-            responder: Responder::default(),
+            requester: Requester::default().with_recovery(&rc.parameters()),
+            responder: Responder::default().with_recovery(&rc.parameters()),
             to_responder: Vec::new(),
             to_requester: Vec::new(),
+            ahead: std::collections::BTreeSet::new(),
             progress_at: Time::ZERO,
         };
         for input in inputs {
@@ -235,6 +272,7 @@ enum RcNoise {
     Send(Span, bool),
     Ack(Span, Magnitude<24>),
     Nak(Span, Magnitude<24>),
+    Ahead(Span, Magnitude<24>, Magnitude<16>),
     Timer(Span),
     Data(Magnitude<24>, bool),
 }
@@ -244,7 +282,8 @@ enum RcNoise {
 fn rc_noise() {
     check!().with_type::<(Rc, Vec<RcNoise>)>().for_each(|(rc, inputs)| {
         let p = rc.parameters();
-        let (mut requester, mut responder) = (Requester::default(), Responder::default());
+        let mut requester = Requester::default().with_recovery(&p);
+        let mut responder = Responder::default().with_recovery(&p);
         let mut clock = Clock::default();
         let mut sent = 0;
         for input in inputs {
@@ -263,13 +302,22 @@ fn rc_noise() {
                     let newly = requester.on_nak(&p, clock.pass(span), psn.get() as u32 & 0xff_ffff);
                     assert_eq!(requester.acknowledged(), before + newly);
                 }
+                RcNoise::Ahead(span, psn, ahead) => {
+                    let psn = psn.get() as u32 & 0xff_ffff;
+                    let now = clock.pass(span);
+                    let newly = requester.on_selective_nak(&p, now, psn, ahead.get() as u32 & 0xffff).0;
+                    assert_eq!(requester.acknowledged(), before + newly);
+                }
                 RcNoise::Timer(span) => _ = requester.on_timeout(&p, clock.pass(span)),
                 RcNoise::Data(psn, ask) => {
                     let psn = psn.get() as u32 & 0xff_ffff;
                     let expected = responder.expects(psn);
                     let verdict = responder.on_request(psn, 1, ask);
                     assert_eq!(matches!(verdict, Verdict::Accepted { .. }), expected);
-                    assert_eq!(responder.received(), received + expected as u64);
+                    if p.selective.is_none() {
+                        assert_eq!(responder.received(), received + expected as u64);
+                    }
+                    assert!(responder.received() >= received + expected as u64);
                 }
             }
             let (una, next) = (requester.acknowledged(), requester.next_sequence());

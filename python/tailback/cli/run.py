@@ -30,7 +30,8 @@ from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
 from tailback.controller import FORM, split
 from tailback.running import run_checked
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.scenario import Problem, Scenario, ScenarioError, load
+from tailback.scenario.warnings import warnings
 from tailback.seeds import parse, run_seeds
 
 app = command_app()
@@ -97,10 +98,17 @@ def run(
         raise typer.BadParameter("--jobs needs --seeds")
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
+        _warn(scenario, quiet)
         with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
             result = even_in_part(lambda: run_checked(scenario, folder, steps, not no_report, captured))
     raise typer.Exit(conclude(result, folder.given, quiet, as_json))
+
+
+def _warn(scenario: Scenario, quiet: bool) -> None:
+    """Says what the scenario may well not mean."""
+    for warning in [] if quiet else warnings(scenario):
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _by_class(texts: list[str]) -> dict[str, str]:
@@ -136,7 +144,9 @@ def _run_seeds(
         raise typer.BadParameter("--seed and --seeds exclude each other")
     with bad_input():
         seeds = parse(given)
-        title = load(name, sets=sets, controllers=controllers).name
+        scenario = load(name, sets=sets, controllers=controllers)
+        title = scenario.name
+        _warn(scenario, quiet)
         with result_folder(out, title) as folder, progress_bar(quiet) as bar:
             shares = of_runs(bar) if bar else None
             tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None

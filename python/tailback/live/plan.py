@@ -83,6 +83,11 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
         ("failures", "failures", plan["link_events"]),
         ("host.path", "a data path", [one for one in plan["nics"] if one["host_path"]]),
         ("host.rhcc", "RHCC", [one for one in plan["nics"] if one["rhcc"]]),
+        (
+            "host.transport.loss_recovery",
+            "selective-repeat",
+            [one for one in plan["nics"] if one["transport"]["loss_recovery"] != "go-back-n"],
+        ),
         ("host.weights", "weights", [one for one in plan["nics"] if one["weights"]]),
         ("switch.weights", "weights", [one for one in plan["switch_models"] if made and one["weights"]]),
         ("switch.pools", "pools", [one for one in plan["switch_models"] if made and one["pools"]]),

@@ -40,7 +40,7 @@ from tailback.scenario.qos import (
     weights_plan,
 )
 from tailback.scenario.receive_buffer import paths_of
-from tailback.scenario.round_trip import longest_round_trip
+from tailback.scenario.round_trip import longest_round_trip, window_packets
 from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
 from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
@@ -125,7 +125,9 @@ def _nic(
         "strict": strict_of(host),
         "weights": weights_plan(host.weights),
         "transport": host.transport.plan(
-            ack_every=ack_every(scenario)[0], adaptive_timeout=None if first is None else min(first, full)
+            ack_every=ack_every(scenario)[0],
+            adaptive_timeout=None if first is None else min(first, full),
+            window_packets=window_packets(host, rate_bps, round_trip),
         ),
         "congestion": [
             external_plan(scenario, kind, rate_bps)

@@ -64,9 +64,16 @@ def ack_every(scenario: Scenario) -> tuple[int, str | None]:
 
 
 def needs_round_trip(scenario: Scenario) -> bool:
-    """Whether any congestion control is set to the round trip of the network."""
+    """Whether any congestion control, or the window of selective repeat, follows the round trip of the network."""
+    if has_window(scenario.host) and scenario.host.transport.window_packets is None:
+        return True
     parts = [section_of(scenario.host, kind) for kind in kinds(scenario)]
     return any(value == "auto" for part in parts if part for value in part.__dict__.values())
+
+
+def has_window(host: Host) -> bool:
+    """Whether the transport has a window of its own: that of selective repeat."""
+    return host.transport.loss_recovery == "selective-repeat"
 
 
 def external_plan(scenario: Scenario, kind: str, rate_bps: int) -> dict[str, Any]:

@@ -536,6 +536,35 @@ class Transport(Declared):
         "Each NAK and each timeout is a CNP to the sender's congestion control, too.",
         "assumption: counters of ConnectX senders say that they are, those of BlueField that they are not",
     )
+    loss_recovery: Literal["go-back-n", "selective-repeat"] = setting(
+        "go-back-n",
+        "What is sent again after a loss. go-back-n: the missing packet and all that followed it; selective-repeat: what is missing, while the receiver places what comes out of order (IRN).",
+        "IB specification 9.7.5.1.3, and what NICs do without a vendor's mode for adaptive routing",
+    )
+    window_packets: int | None = setting(
+        None,
+        "Under selective-repeat: packets in flight at most. null: as many as the link carries in the longest round trip of the network without queues, by full packets.",
+        'Mittal et al., "IRN", SIGCOMM 2018, section 3.2: the bandwidth-delay product of the longest path',
+        ge=1,
+        le=65535,
+    )
+    reordering: int = setting(
+        1,
+        "Under selective-repeat: a packet counts as lost once one that was sent so many packets later has arrived.",
+        'Mittal et al., "IRN", SIGCOMM 2018, section 3.1: any later packet; more where packets are sprayed',
+        ge=1,
+        le=65535,
+    )
+    rto_low: Annotated[int, DURATION.between("1ps", maximum="549.755813888s")] = setting(
+        DURATION.parse("100us"),
+        "Under selective-repeat: first value of the timer with fewer than three packets in flight.",
+        'Mittal et al., "IRN", SIGCOMM 2018, section 4.1',
+    )
+    rto_high: Annotated[int, DURATION.between("1ps", maximum="549.755813888s")] = setting(
+        DURATION.parse("320us"),
+        "Under selective-repeat: first value of the timer otherwise. It doubles up to ack_timeout.",
+        'Mittal et al., "IRN", SIGCOMM 2018, section 4.1',
+    )
 
 
 class Tcp(Declared):

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tailback.scenario.congestion import telemetry_bytes
+from tailback.scenario.congestion import has_window, telemetry_bytes
 from tailback.scenario.headroom import DATA_OVERHEAD_BYTES
-from tailback.scenario.model import Scenario
+from tailback.scenario.model import Host, Scenario
 from tailback.scenario.network import Wire
 
 ACK_BYTES = 14 + 20 + 8 + 12 + 4 + 4 + 4 + 8 + 12
 """An ACK on the wire: Ethernet, IPv4, UDP, BTH, AETH, ICRC, FCS, preamble, gap."""
+MAX_WINDOW = 65_535
+"""Packets that selective repeat may have in flight."""
 ROUND_PS = 100_000
 """The time is rounded up to a multiple of 100 ns: a little too long costs nothing, too short throttles."""
 
@@ -65,6 +67,17 @@ def longest_round_trip(scenario: Scenario) -> RoundTrip:
         scenario._round_trip = _longest(scenario)
     found: RoundTrip = scenario._round_trip
     return found
+
+
+def window_packets(host: Host, rate_bps: int, round_trip: int | None) -> int | None:
+    """The window of selective repeat of a NIC on a link of `rate_bps`: given, or what the link carries in the
+    longest round trip, by full packets on the wire; none where there is no such window.
+    """
+    if not has_window(host) or host.transport.window_packets is not None:
+        return host.transport.window_packets
+    assert round_trip is not None
+    frame = host.mtu + DATA_OVERHEAD_BYTES
+    return max(1, min(-(-rate_bps * round_trip // (frame * 8 * 10**12)), MAX_WINDOW))
 
 
 def _longest(scenario: Scenario) -> RoundTrip:

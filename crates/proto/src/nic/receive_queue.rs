@@ -201,7 +201,7 @@ impl ReceiveQueue {
     ) {
         let bth = &headers.bth;
         match self.half.on_request(bth.psn, 1, bth.ack_req, counters) {
-            Verdict::Accepted { .. } => unreachable!("it is not expected"),
+            Verdict::Accepted { .. } | Verdict::Placed => unreachable!("it is not expected"),
             Verdict::OutOfSequence { nak } => {
                 if nak {
                     self.nak_due = Some(now + c.rc.nak_delay);

@@ -2,11 +2,11 @@
 
 use super::connection::Counters;
 use crate::congestion::dcqcn::NotificationPoint;
-use crate::transport::rc::{Responder, Verdict};
+use crate::transport::rc::{RcParameters, Responder, Verdict};
 use crate::units::Time;
 
 /// The receiving half of a queue pair.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ReceivingHalf {
     /// Its packets by number.
     pub responder: Responder,
@@ -16,6 +16,12 @@ impl ReceivingHalf {
     /// That of a connection whose first packet has this PSN.
     pub fn new(psn: u32) -> Self {
         ReceivingHalf { responder: Responder::new(psn) }
+    }
+
+    /// It keeps what comes out of order, if these settings say so.
+    pub fn with_recovery(mut self, rc: &RcParameters) -> Self {
+        self.responder = self.responder.with_recovery(rc);
+        self
     }
 
     /// A packet came with a CE mark, in sequence or not. Whether a CNP is to follow: by a notification point, which other queue
@@ -44,6 +50,7 @@ impl ReceivingHalf {
         let verdict = self.responder.on_request(psn, packets, ack_request);
         match verdict {
             Verdict::Accepted { .. } => {}
+            Verdict::Placed => counters.out_of_sequence += 1,
             // mlx5 counts a gap once, however many packets follow it (published: as many as NAKs).
             Verdict::OutOfSequence { nak } => counters.out_of_sequence += nak as u64,
             Verdict::Duplicate { .. } => counters.duplicate_request += 1,

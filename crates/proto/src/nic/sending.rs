@@ -85,6 +85,12 @@ impl SendingHalf {
         }
     }
 
+    /// It repeats selectively, if these settings say so.
+    pub fn with_recovery(mut self, rc: &RcParameters) -> Self {
+        self.requester = self.requester.with_recovery(rc);
+        self
+    }
+
     /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
     #[inline]
     pub fn may_send(&self, messages: &impl Messages) -> bool {
@@ -177,6 +183,24 @@ impl SendingHalf {
         newly
     }
 
+    /// A NAK of a receiver that repeats selectively: it misses `psn` and has the packet `ahead` of it by so many. Returns how many
+    /// packets before `psn` that acknowledges, and whether it shows a new loss.
+    pub fn on_selective_nak(
+        &mut self,
+        common: &Common,
+        now: Time,
+        psn: u32,
+        ahead: u32,
+        counters: &mut Counters,
+    ) -> (u64, bool) {
+        let (newly, begins) = self.requester.on_selective_nak(common.rc, now, psn, ahead);
+        if begins {
+            counters.packet_seq_err += 1;
+            self.on_loss(common, now, Loss::Nak, counters);
+        }
+        (newly, begins)
+    }
+
     /// `psn` is missing, as a NAK says or an answer that cannot be without it: goes back to it, if it was sent since.
     pub fn go_back_to(&mut self, common: &Common, now: Time, psn: u32, counters: &mut Counters) -> u64 {
         let next = self.requester.next_sequence();
@@ -211,6 +235,7 @@ impl SendingHalf {
         self.pacer.flow.on_loss(congestion, now, loss);
         let is_timeout = loss == Loss::Timeout;
         let restarts = match rc.slow_restart {
+            _ if rc.selective.is_some() => false,
             SlowRestart::Never => false,
             SlowRestart::Timeout => is_timeout,
             SlowRestart::Loss => true,

@@ -1,4 +1,6 @@
 //! Reliable delivery.
 
 pub mod rc;
+pub mod selective;
+mod settings;
 pub mod tcp;

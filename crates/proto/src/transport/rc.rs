@@ -19,110 +19,18 @@
 //! flight doubles each round trip until all that is posted is. NICs have registers for it (ROCE_ACCL: `roce_tx_window_en`,
 //! `roce_slow_restart_en`) and counters; no document gives its law. One packet to begin with, or 16, hardly matters.
 //!
-//! Leaves out: selective repeat, credits in the AETH, and the 1x to 4x slack that the specification allows the timer.
+//! Where a connection repeats selectively ([`super::selective`]) the responder keeps what comes out of order, and the requester
+//! sends again only what is missing, within a window, and without a slow restart.
+//!
+//! Leaves out: credits in the AETH, and the 1x to 4x slack that the specification allows the timer.
 
-use crate::parameters::DELAY;
+use super::selective::{Ahead, Scoreboard, FEW};
+pub use super::settings::{LossRecovery, RcParameters, SlowRestart, TransportParameters};
 use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
-use crate::{choice, parameters};
 
 /// Packet sequence numbers that there are.
 const PSN_MODULUS: u64 = MAX_24_BITS as u64 + 1;
-
-/// Settings of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RcParameters {
-    /// Packets between two requests for an ACK.
-    pub ack_every: u32,
-    /// Transport timer: 4.096 us * 2^code.
-    pub ack_timeout: Time,
-    /// The timer's first value where it adapts; equal to `ack_timeout` where it does not.
-    pub first_timeout: Time,
-    /// Retries of a full `ack_timeout`, without progress, that the connection survives.
-    pub retry_count: u32,
-    /// What a slow restart follows.
-    pub slow_restart: SlowRestart,
-    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
-    pub nak_reaction: Time,
-    /// From a gap to the NAK of it.
-    pub nak_delay: Time,
-    /// Each NAK and each timeout is a CNP to congestion control, too.
-    pub losses_are_cnps: bool,
-}
-
-choice! {
-    /// What a slow restart follows.
-    pub enum SlowRestart {
-        /// Nothing: all that is posted goes again at once.
-        Never = "never",
-        /// A timeout.
-        Timeout = "timeout",
-        /// A timeout, or a NAK that makes the requester go back.
-        Loss = "loss",
-    }
-}
-
-parameters! {
-    /// Reliable connections of the NIC.
-    pub struct TransportParameters {
-        /// Packets between two requests for an ACK. Where it is not given, hpcc and dctcp take 1.
-        ack_every: u32 = 16, in 1..=65_536,
-            source "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction";
-        /// Time without an ACK until packets are sent again.
-        ack_timeout: Time = Time(67_108_864_000), in TIMEOUT, source "perftest, ib_write_bw: 4.096 us * 2^14";
-        /// First value of that time, which doubles with each timeout up to ack_timeout and is back after progress. null:
-        /// it is always ack_timeout.
-        adaptive_timeout: Option<Time> = Some(Time(4_194_304_000)), in TIMEOUT,
-            source "assumption: NVIDIA's adaptive retransmission is on by default, but its first value is not given: \
-                4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what \
-                Yu et al., \"Lumina\", SIGCOMM 2023, saw of ConnectX NICs";
-        /// Retries of a full ack_timeout without progress until the queue pair is in error.
-        retry_count: u32 = 7, in 0..=7, source "perftest, ib_write_bw: retry_cnt, a field of 3 bits";
-        /// From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.
-        nak_reaction: Time = Time::ZERO, in DELAY, source "assumption: at once; no vendor document says";
-        /// From a gap to the responder's NAK of it: a slow path, once a gap.
-        nak_delay: Time = Time::ZERO, in DELAY, source "assumption: at once; ConnectX-5 takes almost 20 us";
-        /// What the sender restarts slowly after: one packet, doubled each round trip. timeout: after timeouts; loss: after
-        /// NAKs, too.
-        slow_restart: SlowRestart = SlowRestart::Loss, of SlowRestart::ALL,
-            source "assumption: no document gives the law; see the page on what follows a loss";
-        /// Each NAK and each timeout is a CNP to the sender's congestion control, too.
-        losses_are_cnps: bool = false,
-            source "assumption: counters of ConnectX senders say that they are, those of BlueField that they are not";
-    }
-}
-
-/// Up to 4.096 us * 2^27: the engine has 18 minutes.
-const TIMEOUT: std::ops::RangeInclusive<Time> = Time(1)..=Time(4_096_000 << 27);
-
-impl TransportParameters {
-    /// Of a connection.
-    pub fn connection(&self) -> RcParameters {
-        RcParameters {
-            ack_every: self.ack_every,
-            ack_timeout: self.ack_timeout,
-            first_timeout: self.adaptive_timeout.unwrap_or(self.ack_timeout),
-            retry_count: self.retry_count,
-            slow_restart: self.slow_restart,
-            nak_reaction: self.nak_reaction,
-            nak_delay: self.nak_delay,
-            losses_are_cnps: self.losses_are_cnps,
-        }
-    }
-}
-
-impl RcParameters {
-    /// How long a connection may be without progress: the first wait and `retry_count` more.
-    pub fn patience(&self) -> Time {
-        Time(self.ack_timeout.0.saturating_mul(self.retry_count as u64 + 1))
-    }
-
-    /// The timer's value after `timeouts` of them in a row.
-    fn timeout_after(&self, timeouts: u32) -> Time {
-        let doubled = self.first_timeout.0.saturating_mul(1u64.checked_shl(timeouts).unwrap_or(u64::MAX));
-        Time(doubled.min(self.ack_timeout.0))
-    }
-}
 
 /// Number of RNR retries that stands for any number (IBTA 9.7.5.2.8; `ibv_modify_qp`, `rnr_retry`).
 pub const RNR_RETRY_FOREVER: u8 = 7;
@@ -179,8 +87,10 @@ pub struct Requester {
     posted: u64,
     /// One past the last packet that asked for an ACK.
     asked: u64,
-    /// One past the last packet that a slow restart lets go; `u64::MAX`: there is none.
+    /// One past the last packet that a slow restart, or the window of selective repeat, lets go; `u64::MAX`: there is none.
     window_end: u64,
+    /// Where it repeats selectively. Boxed: most do not.
+    board: Option<Box<Scoreboard>>,
     /// When the timer is due; `NEVER`: it does not run.
     deadline: Time,
     /// When the timer was first armed since the last progress; `NEVER`: it was not.
@@ -210,6 +120,7 @@ impl Requester {
             posted: first,
             asked: first,
             window_end: u64::MAX,
+            board: None,
             deadline: Time::NEVER,
             waiting_since: Time::NEVER,
             since_ack_request: 0,
@@ -217,6 +128,15 @@ impl Requester {
             rnr_naks: 0,
             failed: false,
         }
+    }
+
+    /// It repeats selectively, if these settings say so. Call before anything is posted.
+    pub fn with_recovery(mut self, p: &RcParameters) -> Self {
+        if let Some(selective) = p.selective {
+            self.board = Some(Box::new(Scoreboard::new(selective, self.una)));
+            self.window_end = self.una + selective.window as u64;
+        }
+        self
     }
 
     /// Adds `packets` to what is to be sent.
@@ -252,6 +172,14 @@ impl Requester {
     /// Next packet to send.
     pub fn next_sequence(&self) -> u64 {
         self.next
+    }
+
+    /// Packets that wait to be sent, for the first time or again.
+    pub fn unsent(&self) -> u64 {
+        match &self.board {
+            None => self.posted - self.next,
+            Some(board) => self.posted - self.sent + board.waiting(),
+        }
     }
 
     /// One past the last packet posted.
@@ -290,13 +218,21 @@ impl Requester {
         self.next += packets;
         self.sent = self.sent.max(self.next);
         self.since_ack_request += 1;
-        let ack_request = ask || self.since_ack_request >= p.ack_every || self.next >= self.sendable();
+        let mut ack_request = ask || self.since_ack_request >= p.ack_every || self.next >= self.sendable();
+        if let Some(board) = &mut self.board {
+            // What fills a gap is worth an answer.
+            ack_request |= retransmission;
+            if retransmission {
+                board.sent_again(sequence);
+            }
+        }
         if ack_request {
             self.since_ack_request = 0;
             self.asked = self.asked.max(self.next);
             self.waiting_since = self.waiting_since.min(now);
-            self.deadline = self.deadline.min(now + p.timeout_after(self.timeouts));
+            self.deadline = self.deadline.min(now + self.timeout(p));
         }
+        self.choose_next();
         Outgoing { sequence, psn: wire_psn(sequence), ack_request, retransmission }
     }
 
@@ -322,6 +258,23 @@ impl Requester {
             }
         }
         newly
+    }
+
+    /// A NAK of a responder that repeats selectively: it misses `psn`, and has the packet that is `ahead` of that by so many.
+    /// Returns how many packets it newly acknowledges, and whether that shows a new loss.
+    pub fn on_selective_nak(&mut self, p: &RcParameters, now: Time, psn: u32, ahead: u32) -> (u64, bool) {
+        let Some(missing) = widen(psn, self.una).filter(|&missing| missing <= self.sent) else {
+            return (0, false);
+        };
+        let newly = self.acknowledge(p, now, missing);
+        let arrived = missing + ahead as u64;
+        let Some(board) = &mut self.board else { return (newly, false) };
+        if arrived >= self.una && arrived < self.sent && !self.failed {
+            board.arrived(arrived);
+        }
+        let begins = board.next_lost().is_some() && board.begins_recovery(self.una, self.sent);
+        self.choose_next();
+        (newly, begins)
     }
 
     /// An RNR NAK: the responder had no receive for `psn`. Goes back to it, to wait for as long as the NAK says. Returns how
@@ -357,6 +310,12 @@ impl Requester {
             return Timeout::Failed;
         }
         self.timeouts += 1;
+        if let Some(board) = &mut self.board {
+            board.all_lost(self.una, self.sent);
+            self.choose_next();
+            self.deadline = now + self.timeout(p);
+            return Timeout::Retry;
+        }
         self.go_back();
         if p.slow_restart != SlowRestart::Never {
             self.restart_slowly();
@@ -370,20 +329,42 @@ impl Requester {
             return 0;
         }
         let newly = upto - self.una;
-        self.una = upto;
-        if self.window_end != u64::MAX {
+        if let Some(board) = &mut self.board {
+            board.acknowledged(self.una, upto);
+            self.window_end = upto + board.p.window as u64;
+        } else if self.window_end != u64::MAX {
             // As much again as was acknowledged. It is over once all that is posted may go.
             let end = self.window_end + 2 * newly;
             self.window_end = if end >= self.posted { u64::MAX } else { end };
         }
+        self.una = upto;
         // After a go-back an ACK may still arrive for what is about to be sent again.
         self.next = self.next.max(upto);
         self.timeouts = 0;
         self.rnr_naks = 0;
         let open = self.asked > self.una;
         (self.waiting_since, self.deadline) =
-            if open { (now, now + p.timeout_after(0)) } else { (Time::NEVER, Time::NEVER) };
+            if open { (now, now + self.timeout(p)) } else { (Time::NEVER, Time::NEVER) };
+        self.choose_next();
         newly
+    }
+
+    /// The timer's value now.
+    fn timeout(&self, p: &RcParameters) -> Time {
+        let first = match &self.board {
+            None => p.first_timeout,
+            Some(board) if self.sent - self.una < FEW => board.p.low_timeout,
+            Some(board) => board.p.high_timeout,
+        };
+        p.timeout_after(first, self.timeouts)
+    }
+
+    /// Where it repeats selectively, what is lost goes before what is new.
+    #[inline]
+    fn choose_next(&mut self) {
+        if let Some(board) = &mut self.board {
+            self.next = board.next_lost().unwrap_or(self.sent);
+        }
     }
 
     fn go_back(&mut self) {
@@ -408,6 +389,8 @@ pub enum Verdict {
         /// Send an ACK.
         ack: bool,
     },
+    /// Out of sequence, and kept: to memory, and a NAK that names the packet expected and this one.
+    Placed,
     /// Out of sequence: discarded. `nak`: send a NAK that names the packet expected.
     OutOfSequence {
         /// Send a NAK.
@@ -421,16 +404,24 @@ pub enum Verdict {
 }
 
 /// The receiving side of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Responder {
     expected: u64,
     nak_sent: bool,
+    /// Where it repeats selectively. Boxed: most do not.
+    ahead: Option<Box<Ahead>>,
 }
 
 impl Responder {
     /// A connection whose first packet has this PSN.
     pub fn new(psn: u32) -> Self {
-        Responder { expected: psn as u64, nak_sent: false }
+        Responder { expected: psn as u64, nak_sent: false, ahead: None }
+    }
+
+    /// It keeps what comes out of order, if these settings say so.
+    pub fn with_recovery(mut self, p: &RcParameters) -> Self {
+        self.ahead = p.selective.map(|selective| Box::new(Ahead::new(selective.window)));
+        self
     }
 
     /// The packet expected: all before it arrived in order.
@@ -453,6 +444,33 @@ impl Responder {
         widen(psn, self.expected) == Some(self.expected)
     }
 
+    /// Whether a packet of a WRITE would go to memory.
+    #[inline]
+    pub fn takes(&self, psn: u32) -> bool {
+        match &self.ahead {
+            None => self.expects(psn),
+            Some(ahead) => widen(psn, self.expected).is_some_and(|sequence| {
+                sequence >= self.expected
+                    && sequence - self.expected < ahead.window as u64
+                    && !ahead.has(sequence)
+            }),
+        }
+    }
+
+    /// How far ahead of the packet expected this one is; 0: it is not.
+    pub fn ahead(&self, psn: u32) -> u32 {
+        widen(psn, self.expected).map_or(0, |sequence| sequence.saturating_sub(self.expected) as u32)
+    }
+
+    /// What was placed ahead of the packet expected.
+    pub fn placed(&self) -> impl Iterator<Item = u64> + '_ {
+        let ahead = self.ahead.iter().flat_map(|ahead| (0..ahead.window as u64).map(move |at| (ahead, at)));
+        ahead
+            .map(|(ahead, at)| (ahead, self.expected + at))
+            .filter(|(ahead, at)| ahead.has(*at))
+            .map(|(_, at)| at)
+    }
+
     /// The sequence number that a request's PSN stands for; none: one from before the connection.
     pub fn sequence_of(&self, psn: u32) -> Option<u64> {
         widen(psn, self.expected)
@@ -470,9 +488,25 @@ impl Responder {
             Some(sequence) if sequence == self.expected => {
                 self.expected += packets;
                 self.nak_sent = false;
-                Verdict::Accepted { ack: ack_request }
+                let mut ack = ack_request;
+                if let Some(ahead) = &mut self.ahead {
+                    let closed = ahead.close(self.expected);
+                    // The requester waits for news of a gap.
+                    ack |= closed > self.expected;
+                    self.expected = closed;
+                }
+                Verdict::Accepted { ack }
             }
             Some(sequence) if sequence > self.expected => {
+                if let Some(ahead) = &mut self.ahead {
+                    return if sequence - self.expected >= ahead.window as u64 {
+                        Verdict::OutOfSequence { nak: false } // no requester sends it
+                    } else if ahead.place(sequence) {
+                        Verdict::Placed
+                    } else {
+                        Verdict::Duplicate { ack: true }
+                    };
+                }
                 // One NAK for each gap (9.7.5.1.3): more would make the requester go back again and again.
                 let nak = !self.nak_sent;
                 self.nak_sent = true;

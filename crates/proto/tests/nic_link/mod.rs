@@ -36,6 +36,7 @@ pub const CONNECTION: Connection = Connection {
         nak_reaction: Time::ZERO,
         nak_delay: Time::ZERO,
         losses_are_cnps: false,
+        selective: None,
     },
     rnr_retry: 7,
     min_rnr_timer: 1, // 10 us

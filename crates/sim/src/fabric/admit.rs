@@ -124,12 +124,13 @@ impl Fabric {
         if balancer.how == LoadBalancing::Spray {
             return Some(ports[first] as usize);
         }
-        // Of equal queues the first from a random one on; of empty ones that which is free first.
-        let load = |&port: &u32| {
-            let port = port as usize;
-            (self.queues[(port, packet.class)].bytes, self.ports[port].busy_until.max(self.run.now))
-        };
-        ports[first..].iter().chain(&ports[..first]).min_by_key(|&port| load(port)).map(|&port| port as usize)
+        // Of equal queues the first from a random one on.
+        let load = |port: u32| self.queues[(port as usize, packet.class)].bytes;
+        ports[first..]
+            .iter()
+            .chain(&ports[..first])
+            .min_by_key(|&&port| load(port))
+            .map(|&port| port as usize)
     }
 
     /// A port of a switch is free: send the next packet, if one may go.

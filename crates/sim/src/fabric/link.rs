@@ -9,6 +9,7 @@ use tailback_proto::units::Time;
 use super::drops::DropReason;
 use super::lanes::{lane, CLASSES};
 use super::routing::{Adjacency, Routes};
+use super::switch::BALANCES;
 use super::Fabric;
 use crate::plan::LoadBalancing;
 
@@ -104,17 +105,42 @@ impl Fabric {
         }
     }
 
-    /// How long a message of `packets` takes on a path with nothing else on it: from its posting to the arrival of
-    /// the ACK of its last packet. `back`: the ACK's path, which may lead over other switches. `frames`: wire bytes of the
+    /// How long a message of `packets` takes from a sender's port to `dst` with nothing else on its way: from its posting to the
+    /// arrival of the ACK of its last packet. Where switches divide its packets among several ports, as long as if these were one
+    /// that is as fast as all of them. `back`: the ACK's path, which may lead over other switches. `frames`: wire bytes of the
     /// first packet, of those between, of the last, and of the ACK.
-    pub fn ideal_completion(&self, path: &[usize], back: &[usize], packets: u64, frames: [u32; 4]) -> Time {
+    pub fn ideal_completion(
+        &self,
+        path: &[usize],
+        (dst, qp): (u16, u32),
+        back: &[usize],
+        packets: u64,
+        frames: [u32; 4],
+    ) -> Time {
         const WARM: u64 = 16;
+        let balances =
+            |&port: &usize| self.switch_of(port).is_some_and(|s| self.switches[s].detours & BALANCES != 0);
+        let ways = if path.iter().any(balances) { self.ways(path[0], dst, qp) } else { None };
+        // Of each hop: until the next packet may begin, and until this one has arrived.
+        let takes = |hop: usize, bytes: u32| {
+            let of = |port: usize| (self.serialization(port, bytes), self.ports[port].arrival_delay);
+            let Some(ways) = &ways else {
+                let (sending, delay) = of(path[hop]);
+                return (sending, sending + delay);
+            };
+            let rates: f64 = ways[hop].iter().map(|&port| 1.0 / of(port).0 .0 as f64).sum();
+            let arriving =
+                ways[hop].iter().map(|&port| of(port).0 + of(port).1).min().expect("a way has a port");
+            (if ways[hop].len() == 1 { of(ways[hop][0]).0 } else { Time((1.0 / rates) as u64) }, arriving)
+        };
         let mut left = vec![Time::ZERO; path.len()];
         let send = |left: &mut [Time], bytes: u32| {
             let mut arrived = Time::ZERO;
-            for (hop, &port) in path.iter().enumerate() {
-                left[hop] = left[hop].max(arrived) + self.serialization(port, bytes);
-                arrived = left[hop] + self.ports[port].arrival_delay;
+            for (hop, left) in left.iter_mut().enumerate() {
+                let (sending, arriving) = takes(hop, bytes);
+                let begins = (*left).max(arrived);
+                *left = begins + sending;
+                arrived = begins + arriving;
             }
             arrived
         };
@@ -126,10 +152,10 @@ impl Fabric {
         // Packets behind these are alike: the last one leaves a hop after all that wait there, or as soon as it has come.
         let rest = between - between.min(WARM);
         let mut came = Time::ZERO;
-        for (hop, &port) in path.iter().enumerate().filter(|_| rest > 0) {
-            let service = self.serialization(port, frames[1]);
-            left[hop] = Time(left[hop].0 + rest * service.0).max(came + service);
-            came = left[hop] + self.ports[port].arrival_delay;
+        for (hop, left) in left.iter_mut().enumerate().filter(|_| rest > 0) {
+            let (sending, arriving) = takes(hop, frames[1]);
+            *left = Time(left.0 + rest * sending.0).max(came + sending);
+            came = *left - sending + arriving;
         }
         if packets > 1 {
             arrived = send(&mut left, frames[2]);

@@ -61,7 +61,7 @@ pub(crate) struct Packet {
     pub next: u32,
     /// Bytes on the wire: frame, preamble and gap.
     pub wire_bytes: u16,
-    /// Message bytes carried.
+    /// Message bytes carried. Of a NAK of selective repeat: by how many packets the one that it answers is ahead of its PSN.
     pub payload_bytes: u16,
     /// Host that it goes to.
     pub dst: u16,

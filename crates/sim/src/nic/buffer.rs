@@ -132,7 +132,7 @@ impl Nics {
         let packet = &fabric.packets[index];
         let mut payload = payload_of(packet);
         let sequenced = packet.kind == Kind::Data;
-        if sequenced && !self.recv_qps[packet.qp as usize].half.responder.expects(packet.psn()) {
+        if sequenced && !self.recv_qps[packet.qp as usize].half.responder.takes(packet.psn()) {
             payload = 0; // the transport will not take it
         }
         self.host_paths[self.nics[host].host_path as usize].cross(fabric.run.now, start, payload)

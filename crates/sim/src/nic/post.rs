@@ -112,7 +112,7 @@ impl Nics {
             s.start = fabric.run.now;
         }
         if state == QpState::Error {
-            let unsent = s.half.requester.posted() - s.half.requester.next_sequence();
+            let unsent = s.half.requester.unsent();
             let weight = self.writers[s.writer as usize].backlog_weight as i64;
             self.nics[s.src as usize].backlog_bytes[s.class as usize] -= unsent as i64 * weight;
         }

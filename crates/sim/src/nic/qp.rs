@@ -88,7 +88,7 @@ impl SendQp {
     pub fn new(model: &NicModel, number: usize, writer: u32, src: u16, dst: u16, code_point: u8) -> Self {
         let congestion = &model.congestion[number];
         SendQp {
-            half: SendingHalf::new(0, congestion),
+            half: SendingHalf::new(0, congestion).with_recovery(&model.rc),
             congestion: number as u8,
             telemetry_bytes: congestion.telemetry_bytes() as u16,
             controller_event_at: Time::NEVER,
@@ -154,7 +154,7 @@ impl SendQp {
 }
 
 /// The receiving half of a queue pair.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecvQp {
     pub half: ReceivingHalf,
     /// Whether its sender lives on CNPs.

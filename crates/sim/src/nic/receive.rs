@@ -8,7 +8,7 @@ use tailback_proto::transport::rc::{Timeout, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
-use super::qp::QpState;
+use super::qp::{QpState, RecvQp};
 use super::{Ethernet, Nics};
 use crate::engine::{EventQueue, Place};
 use crate::event::Event;
@@ -91,6 +91,14 @@ impl Nics {
                 fabric.data.delivered += 1;
                 ack.then_some(Kind::Ack)
             }
+            Verdict::Placed => {
+                r.out_of_sequence += 1;
+                r.bytes_delivered += packet.payload_bytes as u64;
+                nic.goodput_rx_bytes += packet.payload_bytes as u64;
+                self.nics[src as usize].goodput_tx_bytes += packet.payload_bytes as u64;
+                fabric.data.delivered += 1;
+                Some(Kind::Nak)
+            }
             Verdict::OutOfSequence { nak } => {
                 r.out_of_sequence += nak as u64;
                 fabric.data.out_of_sequence += 1;
@@ -103,11 +111,15 @@ impl Nics {
             }
         };
         let (telemetry_bytes, echoes, nak_delay) = (r.telemetry_bytes as u32, r.echoes, model.rc.nak_delay);
+        let echoes_ahead = model.rc.selective.is_some();
         if cnp {
             self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
         }
         if let Some(kind) = answer {
             let responder = &self.recv_qps[packet.qp as usize].half.responder;
+            let ahead = if echoes_ahead { responder.ahead(packet.psn()) } else { 0 };
+            // A duplicate may lie ahead of a gap, too.
+            let kind = if ahead > 0 { Kind::Nak } else { kind };
             let psn = match kind {
                 Kind::Nak => responder.nak_psn(),
                 _ => responder.ack_psn().expect("an ACK follows a packet"),
@@ -115,11 +127,12 @@ impl Nics {
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
             let class_and_point = (packet.class, packet.code_point);
             let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
+            fabric.packets[answer].payload_bytes = ahead as u16;
             if echoes {
                 fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
             }
-            if kind == Kind::Nak && nak_delay > Time::ZERO {
+            if kind == Kind::Nak && nak_delay > Time::ZERO && !echoes_ahead {
                 delay_nak(fabric, packet.qp, answer, nak_delay);
             } else {
                 self.queue_reply(fabric, ethernet, host, answer);
@@ -130,8 +143,9 @@ impl Nics {
                 self.answer_message(fabric, ethernet, packet.qp, partner);
             }
         }
-        let r = &self.recv_qps[packet.qp as usize];
-        if is_new && r.half.responder.received() == r.message_end {
+        // What fills a gap may complete several.
+        let is_complete = |r: &RecvQp| r.message_end != 0 && r.half.responder.received() >= r.message_end;
+        while is_new && is_complete(&self.recv_qps[packet.qp as usize]) {
             self.message_arrived(fabric, packet.qp);
         }
     }
@@ -191,9 +205,18 @@ impl Nics {
         let model = &self.models[self.nics[s.src as usize].model as usize];
         let common = model.common(s.congestion);
         let hears_acks = s.half.uses.acks;
-        let unsent = s.half.requester.posted() - s.half.requester.next_sequence();
+        let unsent = s.half.requester.unsent();
         let newly = if packet.kind == Kind::Ack {
             s.half.on_ack(&common, fabric.run.now, packet.psn())
+        } else if packet.payload_bytes > 0 {
+            let counters = &mut self.nics[s.src as usize].counters;
+            let handled = counters.rp_cnp_handled;
+            let ahead = packet.payload_bytes as u32;
+            let (newly, is_loss) =
+                s.half.on_selective_nak(&common, fabric.run.now, packet.psn(), ahead, counters);
+            s.packet_seq_err += is_loss as u64;
+            s.rp_cnp_handled += counters.rp_cnp_handled - handled;
+            newly
         } else {
             s.packet_seq_err += 1;
             let counters = &mut self.nics[s.src as usize].counters;
@@ -258,7 +281,7 @@ impl Nics {
         }
         let nic = &mut self.nics[s.src as usize];
         let common = self.models[nic.model as usize].common(s.congestion);
-        let unsent = s.half.requester.posted() - s.half.requester.next_sequence();
+        let unsent = s.half.requester.unsent();
         let handled = nic.counters.rp_cnp_handled;
         let timeout = s.half.on_timeout(&common, fabric.run.now, &mut nic.counters);
         s.local_ack_timeout_err += (timeout != Timeout::None) as u64;
@@ -277,7 +300,7 @@ impl Nics {
     /// Brings the NIC's backlog up to date with what a queue pair has still to send, `before` packets earlier.
     fn account_backlog(&mut self, qp: u32, before: u64) {
         let s = &self.send_qps[qp as usize];
-        let after = s.half.requester.posted() - s.half.requester.next_sequence();
+        let after = s.half.requester.unsent();
         let weight = self.writers[s.writer as usize].backlog_weight as i64;
         self.nics[s.src as usize].backlog_bytes[s.class as usize] += (after as i64 - before as i64) * weight;
     }

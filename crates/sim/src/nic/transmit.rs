@@ -139,12 +139,14 @@ impl Nics {
             }
             _ => rate,
         };
+        let unsent = s.half.requester.unsent();
         let sent = s.half.send(&common, now, &writer.writes, extra_bytes, limit);
         let Sent { psn, ack_request, is_retransmission, payload_bytes, wire_bytes, stamp, .. } = sent;
         let class = s.class;
         s.packets_sent += 1;
         s.packets_retransmitted += is_retransmission as u64;
-        nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
+        let taken = unsent as i64 - s.half.requester.unsent() as i64;
+        nic.backlog_bytes[class as usize] -= taken * writer.backlog_weight as i64;
         let may_send = s.half.may_send(&writer.writes);
         let packet = Packet {
             arrival: Time::ZERO,

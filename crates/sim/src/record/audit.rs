@@ -5,6 +5,7 @@ use crate::fabric::port::RECLASSIFIES;
 use crate::fabric::{lane, port_and_class, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
+use tailback_proto::nic::Messages;
 
 use super::recording::{Conservation, DataPackets};
 
@@ -175,7 +176,9 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         let writer = &world.nics.writers[s.writer as usize];
         let full = r.half.responder.received() / writer.writes.packets_per_message;
         let rest = r.half.responder.received() % writer.writes.packets_per_message;
-        let expected = full * writer.writes.message_bytes + rest * writer.writes.mtu as u64;
+        let ahead = r.half.responder.placed().map(|at| writer.writes.segment(at).payload_bytes as u64);
+        let expected =
+            full * writer.writes.message_bytes + rest * writer.writes.mtu as u64 + ahead.sum::<u64>();
         if r.bytes_delivered != expected {
             errors.push((
                 format!("queue pair {qp}"),

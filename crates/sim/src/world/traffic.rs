@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use tailback_proto::congestion::dcqcn::{CnpInterval, NotificationPoint};
+use tailback_proto::nic::ReceivingHalf;
 use tailback_proto::units::Time;
 
 use crate::event::{Event, MAX_INDEX};
@@ -53,7 +54,9 @@ impl World {
         if notification_point == next {
             nics.notification_points.push(NotificationPoint::default());
         }
+        let rc = &nics.models[nics.nics[s.dst as usize].model as usize].rc;
         nics.recv_qps.push(RecvQp {
+            half: ReceivingHalf::default().with_recovery(rc),
             src: s.src,
             notification_point,
             sends_cnps: s.half.uses.cnps,
@@ -125,6 +128,7 @@ impl World {
         let back = self.route(dst, src, qp).expect("links have two ends");
         self.nics.ideal_fct.push(self.fabric.ideal_completion(
             &route,
+            (dst, qp),
             &back,
             built.writes.packets_per_message,
             built.frames(telemetry_bytes),
@@ -146,7 +150,7 @@ impl World {
         let packets = writer.writes.packets_per_message;
         let first = if packets > 1 { on_link(frames[0]) } else { 0 };
         let link = Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]));
-        (self.fabric.ideal_completion(&route, &[], packets, frames), link)
+        (self.fabric.ideal_completion(&route, (s.dst, qp), &[], packets, frames), link)
     }
 
     /// Refuses a connection that cannot be.

@@ -1,0 +1,177 @@
+//! What selective repeat adds to a reliable connection: who sends which packet again, and what lies ahead of a gap.
+//!
+//! Source: Mittal et al., "Revisiting network support for RDMA" (IRN), SIGCOMM 2018, section 3: the responder places packets
+//! that come out of order and answers each with a NAK that names the packet expected and the one that came; the requester
+//! sends again only what is missing, once each until a timeout; at most a bandwidth-delay product is in flight; the
+//! timer is short while few packets are, since then no NAK may follow. Section 7: where packets take several ways, a later
+//! one says little of those before it, and the requester waits for more of them (`reordering`).
+//!
+//! Leaves out: IRN's header fields, a RETH in each packet, and READs, SENDs and atomics out of order.
+
+use crate::units::Time;
+
+/// Settings of selective repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectiveRepeat {
+    /// Packets that may be in flight.
+    pub window: u32,
+    /// A packet counts as lost once one that was sent so many packets later has arrived.
+    pub reordering: u32,
+    /// First value of the timer while fewer than [`FEW`] packets are in flight.
+    pub low_timeout: Time,
+    /// First value of the timer otherwise.
+    pub high_timeout: Time,
+}
+
+/// Packets in flight from which on NAKs tell of losses (IRN's N).
+pub const FEW: u64 = 3;
+
+/// A flag for each of so many sequence numbers in a row. It takes memory from the first one that is set on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Flags {
+    words: Vec<u64>,
+}
+
+impl Flags {
+    fn place(&self, sequence: u64) -> (usize, u64) {
+        let bit = sequence % (self.words.len() as u64 * 64);
+        (bit as usize / 64, 1 << (bit % 64))
+    }
+
+    fn has(&self, sequence: u64) -> bool {
+        if self.words.is_empty() {
+            return false;
+        }
+        let (word, bit) = self.place(sequence);
+        self.words[word] & bit != 0
+    }
+
+    /// Sets one of `window` flags; whether it was not.
+    fn set(&mut self, sequence: u64, window: u32) -> bool {
+        if self.words.is_empty() {
+            self.words = vec![0; window.div_ceil(64) as usize];
+        }
+        let (word, bit) = self.place(sequence);
+        let was = self.words[word] & bit != 0;
+        self.words[word] |= bit;
+        !was
+    }
+
+    /// Clears one; whether it was set.
+    fn take(&mut self, sequence: u64) -> bool {
+        if self.words.is_empty() {
+            return false;
+        }
+        let (word, bit) = self.place(sequence);
+        let was = self.words[word] & bit != 0;
+        self.words[word] &= !bit;
+        was
+    }
+}
+
+/// What a requester knows of packets beyond the first one that is missing.
+#[derive(Clone, Debug)]
+pub(super) struct Scoreboard {
+    pub p: SelectiveRepeat,
+    arrived: Flags,
+    /// One past the last packet that is known to have arrived.
+    highest: u64,
+    /// The first packet that was not yet looked at for being sent again.
+    resend: u64,
+    /// One past the last packet that counts as lost unless it arrived.
+    lost_end: u64,
+    /// What was sent before the losses were noticed ends here: until it is acknowledged they are one loss.
+    recovery_end: u64,
+}
+
+impl Scoreboard {
+    pub fn new(p: SelectiveRepeat, first: u64) -> Self {
+        Scoreboard {
+            p,
+            arrived: Flags::default(),
+            highest: first,
+            resend: first,
+            lost_end: first,
+            recovery_end: first,
+        }
+    }
+
+    /// A packet has arrived ahead of a gap.
+    pub fn arrived(&mut self, sequence: u64) {
+        self.arrived.set(sequence, self.p.window);
+        self.highest = self.highest.max(sequence + 1);
+        self.lost_end = self.lost_end.max(self.highest.saturating_sub(self.p.reordering as u64));
+    }
+
+    /// All before `upto` has arrived, and all before `una` was known to have.
+    pub fn acknowledged(&mut self, una: u64, upto: u64) {
+        (una..upto).for_each(|sequence| _ = self.arrived.take(sequence));
+        self.resend = self.resend.max(upto);
+    }
+
+    /// The timer fired: all that was sent and is not known to have arrived counts as lost.
+    pub fn all_lost(&mut self, una: u64, sent: u64) {
+        (self.resend, self.lost_end, self.recovery_end) = (una, sent, sent);
+    }
+
+    /// The next packet to send again; none: what follows is new.
+    pub fn next_lost(&mut self) -> Option<u64> {
+        while self.resend < self.lost_end && self.arrived.has(self.resend) {
+            self.resend += 1;
+        }
+        (self.resend < self.lost_end).then_some(self.resend)
+    }
+
+    /// A packet is being sent again.
+    pub fn sent_again(&mut self, sequence: u64) {
+        self.resend = sequence + 1;
+    }
+
+    /// Packets that count as lost and may have to be sent again.
+    pub fn waiting(&self) -> u64 {
+        self.lost_end.saturating_sub(self.resend)
+    }
+
+    /// Packets are to be sent again. Whether that is a new loss.
+    pub fn begins_recovery(&mut self, una: u64, sent: u64) -> bool {
+        let begins = una >= self.recovery_end;
+        if begins {
+            self.recovery_end = sent;
+        }
+        begins
+    }
+}
+
+/// What a responder has placed ahead of a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ahead {
+    pub window: u32,
+    placed: Flags,
+    count: u32,
+}
+
+impl Ahead {
+    pub fn new(window: u32) -> Self {
+        Ahead { window, placed: Flags::default(), count: 0 }
+    }
+
+    pub fn has(&self, sequence: u64) -> bool {
+        self.placed.has(sequence)
+    }
+
+    /// A packet ahead of the gap; whether it is new.
+    pub fn place(&mut self, sequence: u64) -> bool {
+        let is_new = self.placed.set(sequence, self.window);
+        self.count += is_new as u32;
+        is_new
+    }
+
+    /// The packet expected is there: which one is expected next.
+    pub fn close(&mut self, mut expected: u64) -> u64 {
+        while self.count > 0 && self.placed.take(expected) {
+            self.count -= 1;
+            expected += 1;
+        }
+        expected
+    }
+}

@@ -1,0 +1,287 @@
+//! Selective repeat: requester and responder against each other, with packets lost and overtaken on the way.
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use tailback_proto::transport::rc::*;
+use tailback_proto::transport::selective::SelectiveRepeat;
+use tailback_proto::units::Time;
+
+const SELECTIVE: SelectiveRepeat = SelectiveRepeat {
+    window: 32,
+    reordering: 1,
+    low_timeout: Time::from_us(50),
+    high_timeout: Time::from_us(160),
+};
+const PARAMETERS: RcParameters = RcParameters {
+    ack_every: 4,
+    ack_timeout: Time::from_us(1000),
+    first_timeout: Time::from_us(100),
+    retry_count: 7,
+    slow_restart: SlowRestart::Loss,
+    nak_reaction: Time::ZERO,
+    nak_delay: Time::ZERO,
+    losses_are_cnps: false,
+    selective: Some(SELECTIVE),
+};
+/// One way.
+const DELAY: Time = Time::from_us(5);
+/// Between two packets of the requester.
+const GAP: Time = Time::from_us(1);
+
+#[derive(Clone, Copy, Debug)]
+enum Packet {
+    Data {
+        psn: u32,
+        ack_request: bool,
+        sequence: u64,
+    },
+    Ack(u32),
+    /// What is expected, and how far ahead of it the packet was that came.
+    Nak(u32, u32),
+}
+
+/// What becomes of a packet, by its number on the link and what it is: `None`: it is lost; else how much later it comes.
+type Fate<'a> = &'a dyn Fn(usize, &Packet) -> Option<Time>;
+
+struct Exchange<'a> {
+    fate: Fate<'a>,
+    p: RcParameters,
+    put: usize,
+    on_link: BTreeMap<(Time, usize), Packet>,
+    requester: Requester,
+    responder: Responder,
+    memory: BTreeSet<u64>,
+    sent: Vec<u64>,
+    losses: usize,
+    timeouts: usize,
+    failed: bool,
+}
+
+impl<'a> Exchange<'a> {
+    fn new(first: u32, packets: u64, p: RcParameters, fate: Fate<'a>) -> Self {
+        let mut requester = Requester::new(first).with_recovery(&p);
+        requester.post(packets);
+        Exchange {
+            fate,
+            p,
+            put: 0,
+            on_link: BTreeMap::new(),
+            requester,
+            responder: Responder::new(first).with_recovery(&p),
+            memory: BTreeSet::new(),
+            sent: Vec::new(),
+            losses: 0,
+            timeouts: 0,
+            failed: false,
+        }
+    }
+
+    fn put(&mut self, now: Time, packet: Packet) {
+        let number = self.put;
+        self.put += 1;
+        if let Some(later) = (self.fate)(number, &packet) {
+            self.on_link.insert((now + DELAY + later, number), packet);
+        }
+    }
+
+    /// Runs until everything is acknowledged or the connection is in error; panics where it hangs.
+    fn run(&mut self) -> Time {
+        let mut now = Time::ZERO;
+        let mut may_send_at = Time::ZERO;
+        for _ in 0..200_000 {
+            if self.requester.is_idle() || self.failed {
+                return now;
+            }
+            let next = [
+                self.on_link.keys().next().map(|key| key.0),
+                self.requester.next_timeout(),
+                self.requester.has_work().then_some(may_send_at.max(now)),
+            ];
+            now = next.into_iter().flatten().min().expect("the exchange hangs: nothing will ever happen");
+            if let Some(entry) = self.on_link.first_entry().filter(|entry| entry.key().0 == now) {
+                let packet = entry.remove();
+                self.arrive(now, packet);
+            } else if self.requester.next_timeout() == Some(now) {
+                self.timeouts += 1;
+                self.failed = self.requester.on_timeout(&self.p, now) == Timeout::Failed;
+            } else {
+                let unsent = self.requester.unsent();
+                let out = self.requester.send(&self.p, now, false, 1);
+                assert!(self.requester.unsent() < unsent);
+                assert!(out.sequence < self.requester.acknowledged() + SELECTIVE.window as u64);
+                assert_eq!(out.retransmission, self.sent.contains(&out.sequence));
+                self.sent.push(out.sequence);
+                may_send_at = now + GAP;
+                let Outgoing { psn, ack_request, sequence, .. } = out;
+                self.put(now, Packet::Data { psn, ack_request, sequence });
+            }
+        }
+        panic!("the exchange does not end");
+    }
+
+    fn arrive(&mut self, now: Time, packet: Packet) {
+        match packet {
+            Packet::Data { psn, ack_request, sequence } => {
+                let takes = self.responder.takes(psn);
+                let is_new = !self.memory.contains(&sequence);
+                assert_eq!(takes, is_new, "each packet goes to memory once");
+                let answers = match self.responder.on_request(psn, 1, ack_request) {
+                    Verdict::Accepted { ack } => ack,
+                    Verdict::Placed => true,
+                    Verdict::Duplicate { ack } => {
+                        assert!(!is_new);
+                        ack
+                    }
+                    Verdict::OutOfSequence { .. } => unreachable!("it is in the window"),
+                };
+                self.memory.insert(sequence);
+                if answers {
+                    let ahead = self.responder.ahead(psn);
+                    self.put(
+                        now,
+                        match ahead {
+                            0 => Packet::Ack(self.responder.ack_psn().unwrap()),
+                            _ => Packet::Nak(self.responder.nak_psn(), ahead),
+                        },
+                    );
+                }
+                let all = self.responder.received() + self.responder.placed().count() as u64;
+                assert_eq!(all - self.first(), self.memory.len() as u64);
+            }
+            Packet::Ack(psn) => _ = self.requester.on_ack(&self.p, now, psn),
+            Packet::Nak(psn, ahead) => {
+                self.losses += self.requester.on_selective_nak(&self.p, now, psn, ahead).1 as usize;
+            }
+        }
+        assert!(self.requester.acknowledged() <= self.responder.received(), "acknowledged before it arrived");
+    }
+
+    fn first(&self) -> u64 {
+        self.sent[0]
+    }
+
+    fn assert_delivered(&self, packets: u64) {
+        assert!(!self.failed);
+        let first = self.first();
+        assert!(self.memory.iter().copied().eq(first..first + packets));
+    }
+}
+
+fn loses(sequences: &'static [u64]) -> impl Fn(usize, &Packet) -> Option<Time> {
+    let left = std::cell::RefCell::new(sequences.to_vec());
+    move |_, packet| {
+        let Packet::Data { sequence, .. } = *packet else { return Some(Time::ZERO) };
+        let mut left = left.borrow_mut();
+        match left.iter().position(|&lost| lost == sequence) {
+            Some(at) => {
+                left.remove(at);
+                None
+            }
+            None => Some(Time::ZERO),
+        }
+    }
+}
+
+#[test]
+fn only_what_is_missing_goes_again() {
+    let fate = loses(&[3, 4, 9, 20]);
+    let mut exchange = Exchange::new(0, 40, PARAMETERS, &fate);
+    let end = exchange.run();
+    exchange.assert_delivered(40);
+    assert_eq!(exchange.sent.len(), 44);
+    assert_eq!((exchange.losses, exchange.timeouts), (2, 0), "3 to 9 within a round trip are one loss");
+    assert!(end < Time::from_us(80), "{end}");
+}
+
+#[test]
+fn a_packet_that_is_lost_twice_waits_for_the_timer() {
+    let fate = loses(&[3, 3]);
+    let mut exchange = Exchange::new(0, 40, PARAMETERS, &fate);
+    exchange.run();
+    exchange.assert_delivered(40);
+    // The timer takes all that is not known to have arrived for lost: here nothing else.
+    assert_eq!((exchange.sent.len(), exchange.timeouts), (42, 1));
+}
+
+#[test]
+fn the_timer_is_short_while_few_packets_are_in_flight() {
+    let end = |packets, lost| {
+        let fate = loses(lost);
+        let mut exchange = Exchange::new(0, packets, PARAMETERS, &fate);
+        let end = exchange.run();
+        exchange.assert_delivered(packets);
+        assert_eq!(exchange.timeouts, 1);
+        end
+    };
+    // It starts with the last packet, which asks for an ACK; then that goes again and its ACK comes back.
+    assert_eq!(end(1, &[0]), SELECTIVE.low_timeout + DELAY + DELAY);
+    // The last three are lost, behind an ACK at 10 us: the timer is the long one.
+    assert_eq!(
+        end(4, &[1, 2, 3]),
+        GAP + GAP + GAP + SELECTIVE.high_timeout + GAP + GAP + DELAY + DELAY + GAP
+    );
+}
+
+#[test]
+fn what_is_only_overtaken_goes_once_where_reordering_is_allowed() {
+    // Every third packet takes 4 us longer: three others overtake it.
+    let fate = |_: usize, packet: &Packet| match *packet {
+        Packet::Data { sequence, .. } if sequence % 3 == 0 => Some(Time::from_us(4)),
+        _ => Some(Time::ZERO),
+    };
+    let sent = |reordering| {
+        let selective = Some(SelectiveRepeat { reordering, ..SELECTIVE });
+        let mut exchange = Exchange::new(0, 60, RcParameters { selective, ..PARAMETERS }, &fate);
+        exchange.run();
+        exchange.assert_delivered(60);
+        exchange.sent.len()
+    };
+    assert!(sent(1) > 70);
+    assert_eq!(sent(5), 60);
+}
+
+#[test]
+fn no_more_than_the_window_is_in_flight() {
+    let fate = |_: usize, packet: &Packet| match packet {
+        Packet::Data { .. } => Some(Time::from_us(500)),
+        _ => Some(Time::ZERO),
+    };
+    let selective = Some(SelectiveRepeat { high_timeout: Time::from_us(900), ..SELECTIVE });
+    let mut exchange =
+        Exchange::new(0, 200, RcParameters { ack_every: 1000, selective, ..PARAMETERS }, &fate);
+    exchange.run();
+    exchange.assert_delivered(200);
+    assert_eq!(exchange.sent.len(), 200);
+}
+
+#[test]
+fn a_dead_link_ends_in_an_error() {
+    let mut exchange = Exchange::new(7, 4, PARAMETERS, &|_, _| None);
+    exchange.run();
+    assert!(exchange.failed && !exchange.requester.has_work());
+}
+
+proptest! {
+    /// Whatever is lost or overtaken on a link that now and then lets something through, each packet is in memory once and
+    /// the connection ends; across the wrap of the PSN, too.
+    #[test]
+    fn everything_arrives_once(
+        first in prop_oneof![Just(0u32), Just(0xff_fff0)],
+        packets in 1u64..120,
+        reordering in 1u32..12,
+        ack_every in 1u32..20,
+        fates in prop::collection::vec((0u8..100, 0u64..30), 1..300),
+        loss in 0u8..40,
+    ) {
+        let fate = |number: usize, _: &Packet| {
+            // Later than any list: nothing is lost any more.
+            let (dice, late) = fates.get(number).copied().unwrap_or((99, 0));
+            (dice >= loss).then(|| Time::from_us(late))
+        };
+        let selective = Some(SelectiveRepeat { reordering, ..SELECTIVE });
+        let p = RcParameters { selective, ack_every, ack_timeout: Time::from_us(100_000), ..PARAMETERS };
+        let mut exchange = Exchange::new(first, packets, p, &fate);
+        exchange.run();
+        exchange.assert_delivered(packets);
+    }
+}

@@ -1,0 +1,63 @@
+"""Packets that take several ways, and transports that bear it: warnings, windows, and what published limits say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import tailback as command
+from tailback.plan import make_plan
+from tailback.running import run
+from tailback.scenario import loads
+from tailback.scenario.warnings import warnings
+
+BASE = """
+name: ways
+run: {{duration: 5ms}}
+topology: {{kind: leaf-spine, leaves: 2, spines: 4, hosts_per_leaf: 4}}
+traffic: [{{kind: permutation, message: 1MB}}]
+switch: {switch}
+host: {host}
+"""
+
+
+def scenario(switch: str = "{}", host: str = "{}") -> Any:
+    """Two leaves, four spines."""
+    return loads(BASE.format(switch=switch, host=host))
+
+
+def test_spraying_under_a_nic_that_goes_back_is_worth_a_warning() -> None:
+    selective = "{transport: {loss_recovery: selective-repeat}}"
+    patient = "{transport: {loss_recovery: selective-repeat, reordering: 64}}"
+    for how in ("spray", "adaptive"):
+        switch = f"{{load_balancing: {how}}}"
+        assert "goes back" in warnings(scenario(switch))[0]
+        assert "reordering" in warnings(scenario(switch, selective))[0]
+        assert warnings(scenario(switch, patient)) == []
+    assert warnings(scenario("{load_balancing: flowlet}")) == warnings(scenario()) == []
+
+
+def test_the_window_is_what_the_link_carries_in_the_longest_round_trip() -> None:
+    [nic] = make_plan(scenario(host="{mtu: 4096B, transport: {loss_recovery: selective-repeat}}"))["nics"]
+    # Four links: a packet of 4,194 B and an ACK of 86 B, at 80 ps a byte, two propagations of 500 ns and two latencies of
+    # 300 ns each, rounded up to 100 ns: 7.8 us, in which 100 Gbit/s are 97,500 B.
+    assert 4 * ((4194 + 86) * 80 + 1_600_000) == 7_769_600
+    assert nic["transport"]["window_packets"] == -(-97_500 // 4194)
+    [nic] = make_plan(scenario(host="{transport: {window_packets: 9}}"))["nics"]
+    assert (nic["transport"]["window_packets"], nic["transport"]["loss_recovery"]) == (9, "go-back-n")
+
+
+def test_the_command_warns(tmp_path: Path) -> None:
+    path = tmp_path / "ways.yaml"
+    path.write_text(BASE.format(switch="{load_balancing: spray}", host="{}"))
+    done = command("run", str(path), "--no-report", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0
+    assert "warning: switch.load_balancing: spray lets packets overtake each other" in done.stderr
+
+
+def test_a_refusal_names_the_choices() -> None:
+    with pytest.raises(ValueError, match=r"switch\.load_balancing: found drill, expected"):
+        scenario("{load_balancing: drill}")
+    with pytest.raises(ValueError, match=r"host\.transport\.reordering: found 0, expected"):
+        scenario(host="{transport: {reordering: 0}}")
