@@ -189,6 +189,13 @@ pub(crate) struct RecvQp {
     pub duplicate_request: u64,
 }
 
+impl RecvQp {
+    /// At rest, at a NIC.
+    pub fn new(model: &NicModel) -> Self {
+        RecvQp { half: ReceivingHalf::default().with_recovery(&model.rc), ..RecvQp::default() }
+    }
+}
+
 /// What a queue pair that probes has besides its controller.
 #[derive(Debug)]
 pub(crate) struct Prober {

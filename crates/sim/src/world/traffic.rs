@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use tailback_proto::congestion::dcqcn::{CnpInterval, NotificationPoint};
-use tailback_proto::nic::ReceivingHalf;
 use tailback_proto::units::Time;
 
 use crate::event::{Event, MAX_INDEX};
@@ -54,16 +53,15 @@ impl World {
         if notification_point == next {
             nics.notification_points.push(NotificationPoint::default());
         }
-        let rc = &nics.models[nics.nics[s.dst as usize].model as usize].rc;
+        let model = &nics.models[nics.nics[s.dst as usize].model as usize];
         nics.recv_qps.push(RecvQp {
-            half: ReceivingHalf::default().with_recovery(rc),
             src: s.src,
             notification_point,
             sends_cnps: s.half.uses.cnps,
             echoes: s.half.uses.acks,
             telemetry_bytes: s.telemetry_bytes,
             congestion: s.congestion,
-            ..RecvQp::default()
+            ..RecvQp::new(model)
         });
     }
 
