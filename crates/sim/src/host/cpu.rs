@@ -19,8 +19,7 @@ use tailback_proto::transport::tcp::settings::BURST;
 use tailback_proto::units::{Bytes, Hertz, Time};
 
 use super::gauge::Gauge;
-use crate::engine::{stream, uniform};
-use crate::fabric::packet::Fifo;
+use crate::engine::{stream, uniform, Fifo};
 
 tailback_proto::parameters! {
     /// The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp.
