@@ -107,8 +107,9 @@ def tune(
             found = search(asked, looks, folder, progress.tried)
         except ScenarioError:
             # Nothing was tried. What is empty then goes with the claim.
-            for name in (DESIGN, JOURNAL, STUDY) if folder is not None and not resume else ():
-                (folder / name).unlink(missing_ok=True)
+            if folder is not None and not resume:
+                for name in (DESIGN, JOURNAL, STUDY):
+                    (folder / name).unlink(missing_ok=True)
             raise
         chosen = _chosen(asked, found.trials)
         judged, interrupted = [], found.interrupted
