@@ -83,7 +83,7 @@ def _variant(config: Config) -> bytes:
 
 
 def header_bytes(config: Config) -> int:
-    """Header bytes of a data packet, without telemetry: a fork has a link header of 2 B, or longer numbers."""
+    """Header bytes of a data packet, without telemetry: forks have a shorter header or longer numbers."""
     return {HPCC_VARIANT: 48, ASTRA_SIM: 36, SIMAI: 52}[_variant(config)]
 
 

@@ -65,7 +65,7 @@ class Workload:
     broadcasts: int = 0
 
 
-_NUMBERS = {
+NUMBERS = {
     "model_parallel_NPU_group:": (1, HPCC_NODES),
     "ep:": (1, HPCC_NODES),
     "pp:": (1, HPCC_NODES),
@@ -75,7 +75,7 @@ _NUMBERS = {
     "pp_comm": (0, 2**31 - 1),
     "pp_comm:": (0, 2**31 - 1),
 }
-_LISTS = ("checkpoints:", "checkpoint_initiates:")
+LISTS = ("checkpoints:", "checkpoint_initiates:")
 
 
 def read_workload(file: str, data: bytes) -> Workload:
@@ -102,7 +102,7 @@ def read_workload(file: str, data: bytes) -> Workload:
     for key, layers in lists.items():
         if wrong := [layer for layer in layers if layer >= count]:
             raise InputError(f"{file}:1", f"{key} expected layers below {count}, found {wrong[0]}")
-    found.checkpoints, found.initiates = (frozenset(lists.get(key, ())) for key in _LISTS)
+    found.checkpoints, found.initiates = (frozenset(lists.get(key, ())) for key in LISTS)
     if late := [layer for layer in found.initiates if not any(one < layer for one in found.checkpoints)]:
         text = f"checkpoint_initiates: expected a checkpoint before layer {min(late)}"
         raise InputError(f"{file}:1", text)
@@ -118,16 +118,16 @@ def _first_line(file: str, line: bytes) -> tuple[dict[str, int], dict[str, list[
     lists: dict[str, list[int]] = {}
     while tokens.at < len(tokens.words):
         key = tokens.take("a key").decode("latin-1")
-        if key in _NUMBERS:
-            numbers[key] = tokens.integer(f"the value of {key}", *_NUMBERS[key])
-        elif key in _LISTS:
+        if key in NUMBERS:
+            numbers[key] = tokens.integer(f"the value of {key}", *NUMBERS[key])
+        elif key in LISTS:
             many = tokens.integer(f"the number of {key}", 0, SIMAI_LAYERS)
             lists[key] = [
                 tokens.integer(f"{key} a layer", 0, SIMAI_LAYERS)
                 for _ in range(min(many, len(tokens.words) - tokens.at + 1))
             ]
         else:
-            raise tokens.refuse(tokens.at - 1, f"one of {', '.join((*_NUMBERS, *_LISTS))}")
+            raise tokens.refuse(tokens.at - 1, f"one of {', '.join((*NUMBERS, *LISTS))}")
     tensor = numbers.get("model_parallel_NPU_group:")
     if tensor is None:
         raise InputError(f"{file}:1", "expected model_parallel_NPU_group: and a number")
