@@ -236,9 +236,7 @@ impl Routes {
             let mut found = Vec::new();
             let mut nearest = |inner: bool| {
                 let may = |link: &Neighbour| !inner || self.is_inner[link.node as usize];
-                let at = |link: &Neighbour| {
-                    at(link).filter(|at| Some(at.distance) == least && may(link))
-                };
+                let at = |link: &Neighbour| at(link).filter(|at| Some(at.distance) == least && may(link));
                 in_turn(&mut found, links, at);
                 found.is_empty()
             };

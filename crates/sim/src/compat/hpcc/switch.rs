@@ -70,7 +70,8 @@ impl World {
             // Pause before the packet is queued: the frame may leave at once.
             let lane = &self.lanes[from];
             let inner = self.switches[self.ports[ingress as usize].owner as usize].inner;
-            if !inner && !lane.pausing && (lane.headroom > 0 || self.shared(from) >= self.threshold(ingress)) {
+            if !inner && !lane.pausing && (lane.headroom > 0 || self.shared(from) >= self.threshold(ingress))
+            {
                 self.send_pfc(ingress, priority, true);
                 self.lanes[from].pausing = true;
             }

@@ -36,9 +36,10 @@ impl Members {
                 let first = number / expert * expert;
                 (first..first + expert).map(|at| at * tensor + within).collect()
             }
-            Group::DataExpert => {
-                (number % expert..gpus / tensor).step_by(expert as usize).map(|at| at * tensor + within).collect()
-            }
+            Group::DataExpert => (number % expert..gpus / tensor)
+                .step_by(expert as usize)
+                .map(|at| at * tensor + within)
+                .collect(),
         };
         let mut servers: Vec<u32> = ranks.iter().map(|rank| rank / gpus_per_server).collect();
         servers.dedup();

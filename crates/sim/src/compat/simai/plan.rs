@@ -132,7 +132,11 @@ impl SimaiPlan {
         let divides = |part: u32, whole: u32| part > 0 && whole.is_multiple_of(part);
         require(divides(self.gpus_per_server, self.gpus), "gpus_per_server", "expected a divisor of gpus")?;
         require(divides(self.tensor, self.gpus), "tensor", "expected a divisor of gpus")?;
-        require(divides(self.expert, self.gpus / self.tensor), "expert", "expected a divisor of gpus / tensor")?;
+        require(
+            divides(self.expert, self.gpus / self.tensor),
+            "expert",
+            "expected a divisor of gpus / tensor",
+        )?;
         require(self.nodes >= self.gpus, "nodes", "expected at least as many as gpus")?;
         require((1..=MOST_LAYERS).contains(&self.layers.len()), "layers", "expected 1 to 1,048,576")?;
         let restarts = |number: usize| self.layers[..number].iter().any(|layer| layer.is_checkpoint);

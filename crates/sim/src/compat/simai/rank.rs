@@ -214,7 +214,9 @@ impl Rank {
     /// Begins the collective of a part of the layer, if there is one.
     fn issue(&mut self, part: Part, context: &mut Context) -> bool {
         let plan = context.plan;
-        let Some(asked) = plan.layers[self.layer as usize].parts[part as usize].collective else { return false };
+        let Some(asked) = plan.layers[self.layer as usize].parts[part as usize].collective else {
+            return false;
+        };
         let Some(dimension) = plan.dimension(part) else { return false };
         // Without a group it was refused before the run.
         let Some(members) = Members::of(plan, asked.group, self.rank) else { return false };
@@ -248,12 +250,7 @@ impl Rank {
     }
 
     /// Lets a collective act, and does what it asks for.
-    fn act(
-        &mut self,
-        number: u32,
-        context: &mut Context,
-        act: impl FnOnce(&mut Exchange, &mut Vec<Action>),
-    ) {
+    fn act(&mut self, number: u32, context: &mut Context, act: impl FnOnce(&mut Exchange, &mut Vec<Action>)) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         let mut actions = Vec::new();
         act(&mut stream.exchange, &mut actions);
