@@ -102,6 +102,8 @@ pub(super) struct Heard {
 /// A switch's shared buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Switch {
+    /// It is inside of a server: it neither marks nor pauses.
+    pub inner: bool,
     /// Buffer less all headroom and reserve, in 32 bits as there.
     pub shareable: u32,
     pub shared_used: u32,

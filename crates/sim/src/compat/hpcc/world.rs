@@ -51,11 +51,13 @@ pub(super) enum Event {
     QueueSample,
     /// A time that the work waits for has come.
     Work,
+    /// A message is out of its sender's NIC.
+    WorkSent,
     /// The run ends.
     Stop,
 }
 
-const EVENTS: [Event; 14] = [
+const EVENTS: [Event; 15] = [
     Event::Sent,
     Event::Arrival,
     Event::Wake,
@@ -69,6 +71,7 @@ const EVENTS: [Event; 14] = [
     Event::Sample,
     Event::QueueSample,
     Event::Work,
+    Event::WorkSent,
     Event::Stop,
 ];
 const INDEX_BITS: u32 = 28;
@@ -214,7 +217,9 @@ impl World {
             lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
             lane_counters: vec![LaneCounters::default(); plan.links.len() * 2 * LANES],
             heard: vec![Heard::default(); plan.links.len() * 2 * LANES],
-            switches: vec![Switch::default(); plan.switches.len()],
+            switches: (plan.switches.iter())
+                .map(|id| Switch { inner: plan.inner_switches.contains(id), ..Switch::default() })
+                .collect(),
             nics: Vec::new(),
             host_counters: vec![HostCounters::default(); hosts.len()],
             hosts,
