@@ -1,4 +1,4 @@
-"""Packets that take several ways, and transports that bear it: warnings, windows, and what published limits say."""
+"""Packets that take several ways, and transports that bear it: warnings, windows, published limits."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_spraying_under_a_nic_that_goes_back_is_worth_a_warning() -> None:
 
 def test_the_window_is_what_the_link_carries_in_the_longest_round_trip() -> None:
     [nic] = make_plan(scenario(host="{mtu: 4096B, transport: {loss_recovery: selective-repeat}}"))["nics"]
-    # Four links: a packet of 4,194 B and an ACK of 86 B, at 80 ps a byte, two propagations of 500 ns and two latencies of
-    # 300 ns each, rounded up to 100 ns: 7.8 us, in which 100 Gbit/s are 97,500 B.
+    # Four links: a packet of 4,194 B and an ACK of 86 B, at 80 ps a byte, two propagations of 500 ns and two
+    # latencies of 300 ns each, rounded up to 100 ns: 7.8 us, in which 100 Gbit/s are 97,500 B.
     assert 4 * ((4194 + 86) * 80 + 1_600_000) == 7_769_600
     assert nic["transport"]["window_packets"] == -(-97_500 // 4194)
     [nic] = make_plan(scenario(host="{transport: {window_packets: 9}}"))["nics"]

@@ -64,7 +64,7 @@ def ack_every(scenario: Scenario) -> tuple[int, str | None]:
 
 
 def needs_round_trip(scenario: Scenario) -> bool:
-    """Whether any congestion control, or the window of selective repeat, follows the round trip of the network."""
+    """Whether congestion control or the window of selective repeat follows the network's round trip."""
     if has_window(scenario.host) and scenario.host.transport.window_packets is None:
         return True
     parts = [section_of(scenario.host, kind) for kind in kinds(scenario)]

@@ -13,12 +13,13 @@ def warnings(scenario: Scenario) -> list[str]:
         return []
     if not has_window(scenario.host):
         return [
-            f"switch.load_balancing: {how} lets packets overtake each other, and each gap makes a NIC that goes back send "
-            "again what was not lost: host.transport.loss_recovery: selective-repeat does not"
+            f"switch.load_balancing: {how} lets packets overtake each other, and each gap makes a NIC that "
+            "goes back send again what was not lost: host.transport.loss_recovery: selective-repeat does not"
         ]
     if scenario.host.transport.reordering == 1:
         return [
-            f"switch.load_balancing: {how} lets packets overtake each other, and with host.transport.reordering: 1 each "
-            "of them counts as lost: allow for as many packets as one way may be longer than another"
+            f"switch.load_balancing: {how} lets packets overtake each other, and with "
+            "host.transport.reordering: 1 each of them counts as lost: allow for as many packets as one way "
+            "may be longer than another"
         ]
     return []
