@@ -95,4 +95,5 @@ def test_a_permutation_meets_the_limits_of_uet_htsim() -> None:
     assert 210 < max(last_us("ecmp", 43, seed) for seed in (1, 2, 3)) < 1300
     sprayed = [last_us("spray", 100, seed) for seed in (1, 2, 3)]
     # Headers leave 97.7 % of the rate: 2 MB take 164 us, and the ACK is back after 12 us.
-    assert 176 < min(sprayed) and max(sprayed) < 210
+    assert min(sprayed) > 176
+    assert max(sprayed) < 210
