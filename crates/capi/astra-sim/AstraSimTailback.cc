@@ -98,10 +98,9 @@ Options options_of(int argc, char* argv[]) {
 std::vector<int> dims_of(const std::string& file) {
     std::ifstream in(file);
     if (!in) fail(file + ": expected a file, found none");
+    const nlohmann::json logical = nlohmann::json::parse(in);
     std::vector<int> dims;
-    for (const auto& size : nlohmann::json::parse(in).at("logical-dims")) {
-        dims.push_back(std::stoi(size.get<std::string>()));
-    }
+    for (const auto& size : logical.at("logical-dims")) dims.push_back(std::stoi(size.get<std::string>()));
     return dims;
 }
 

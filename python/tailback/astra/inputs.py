@@ -16,8 +16,8 @@ from tailback.astra.documents import (
     read_groups,
     read_system,
 )
-from tailback.files.json import read_json
 from tailback.astra.network import astra_network
+from tailback.files.json import read_json
 from tailback.hpcc.inputs import CONFIG, HpccInputs
 from tailback.hpcc.plan import network_warnings
 from tailback.hpcc.tokens import InputError, named, read_bytes
