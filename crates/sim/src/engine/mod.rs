@@ -1,11 +1,14 @@
-//! The event engine: a queue of events in order of (time, place at that time), and one random stream for each entity.
+//! The event engine: a queue of events in order of (time, place at that time), packets by number, and one random stream for
+//! each entity.
 
+mod arena;
 mod heap;
 mod prefetch;
 mod queue;
 mod random;
 mod turns;
 
+pub(crate) use arena::{Arena, Fifo, Linked, NONE};
 pub(crate) use prefetch::prefetch;
 pub use queue::{EventQueue, Place};
 pub use random::{mix, splitmix64, stream, uniform, Stream};

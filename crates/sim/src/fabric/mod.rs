@@ -34,12 +34,12 @@ use tailback_proto::flow_control::watchdog::Watchdog;
 use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::units::Time;
 
-use crate::engine::Stream;
+use crate::engine::{Arena, Stream};
 use crate::run::Run;
 use classes::Classes;
 use drops::DropsByLane;
 use lanes::Lanes;
-use packet::{Arena, DataTally, KINDS};
+use packet::{DataTally, Packet, KINDS};
 use pause::{PauseFrames, PauseLogs, Pausing};
 use port::{ClassQueue, Link, Port};
 use routing::Routes;
@@ -51,7 +51,7 @@ use telemetry::Telemetry;
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub run: Run,
-    pub packets: Arena,
+    pub packets: Arena<Packet>,
     pub telemetry: Telemetry,
     /// What ports that are captured did in this event.
     pub taps: Vec<Noted>,

@@ -1,7 +1,6 @@
 //! Ports with their queues, switches' buffers, hosts' NICs: the state, without what happens to it.
 
-use super::packet::Fifo;
-use crate::engine::Place;
+use crate::engine::{Fifo, Place};
 
 /// Priorities of a port.
 pub(super) const LANES: usize = 8;
