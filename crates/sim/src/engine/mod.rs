@@ -1,11 +1,13 @@
 //! The event engine: a queue of events in order of (time, place at that time), and one random stream for each entity.
 
+mod barrier;
 mod heap;
 mod prefetch;
 mod queue;
 mod random;
 mod turns;
 
+pub use barrier::Barrier;
 pub(crate) use prefetch::prefetch;
 pub use queue::{EventQueue, Place};
 pub use random::{mix, splitmix64, stream, uniform, Stream};

@@ -6,6 +6,7 @@
 pub(crate) mod admit;
 pub(crate) mod build;
 pub(crate) mod classes;
+pub(crate) mod cut;
 pub(crate) mod deadlock;
 pub(crate) mod drops;
 pub(crate) mod lanes;
@@ -36,6 +37,7 @@ use tailback_proto::units::Time;
 use crate::engine::Stream;
 use crate::run::Run;
 use classes::Classes;
+use cut::Cut;
 use drops::DropsByLane;
 use lanes::Lanes;
 use packet::{Arena, DataTally, KINDS};
@@ -52,6 +54,8 @@ pub(crate) struct Fabric {
     pub run: Run,
     pub packets: Arena,
     pub telemetry: Telemetry,
+    /// Where it is cut in parts that have a core each.
+    pub cut: Cut,
     /// What ports that are captured did in this event.
     pub taps: Vec<Noted>,
     /// Hosts: the first nodes. Switches come next, then bridges.

@@ -10,6 +10,7 @@ mod host_paths;
 mod hosts;
 mod items;
 mod meta;
+mod parts;
 mod ports;
 mod qdisc;
 pub(crate) mod quantity;

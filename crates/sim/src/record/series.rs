@@ -84,7 +84,7 @@ impl<'a> Chosen<'a> {
 }
 
 /// A series.
-struct Column {
+pub(super) struct Column {
     entity: u32,
     metric: Cow<'static, str>,
     kind: Kind,
@@ -93,10 +93,14 @@ struct Column {
 }
 
 /// Columns that are read together, at one place.
-struct Reader {
+pub(super) struct Reader {
     read: fn(&mut Bin, usize, &mut [u64], &mut [f64]),
     at: usize,
-    columns: usize,
+    pub(super) columns: usize,
+    /// The first of them.
+    pub(super) first: usize,
+    /// The node that it reads the counters of.
+    pub(super) node: usize,
 }
 
 /// Reads the counters at the end of each bin.
@@ -104,21 +108,23 @@ pub(crate) struct Recorder {
     pub detail: Detail,
     /// Whether only some queues were to be recorded.
     chosen: bool,
-    readers: Vec<Reader>,
-    columns: Vec<Column>,
+    pub(super) readers: Vec<Reader>,
+    pub(super) columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
-    before: Vec<u64>,
+    pub(super) before: Vec<u64>,
     /// By column: the bins.
-    values: Vec<Vec<f64>>,
+    pub(super) values: Vec<Vec<f64>>,
     /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
     /// each of them lies in a line of memory of its own that no cache holds.
-    latest: Vec<f64>,
+    pub(super) latest: Vec<f64>,
     /// How many of them are not added yet; what is behind them is from before.
     latest_bins: usize,
-    entities: Vec<Entity>,
+    pub(super) entities: Vec<Entity>,
     /// By entity: whether it is kept even where nothing ever happened.
-    always: Vec<bool>,
-    items: Option<Items>,
+    pub(super) always: Vec<bool>,
+    pub(super) items: Option<Items>,
+    /// The node that is read next.
+    node: usize,
     bin: Time,
     bin_start: Time,
     bins: usize,
@@ -148,10 +154,10 @@ impl Recorder {
         recorder
     }
 
-    fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
-        let mut recorder = Recorder {
+    fn empty(detail: Detail, chosen: bool) -> Self {
+        Recorder {
             detail,
-            chosen: plan.record.queues.is_some(),
+            chosen,
             readers: Vec::new(),
             columns: Vec::new(),
             before: Vec::new(),
@@ -161,12 +167,30 @@ impl Recorder {
             entities: Vec::new(),
             always: Vec::new(),
             items: None,
+            node: 0,
             bin: FIRST_BIN,
             bin_start: Time::ZERO,
             bins: 0,
             max_bins: 0,
             merge_by_five: true,
-        };
+        }
+    }
+
+    /// Another one that has yet to be given what it reads, with the same bins.
+    pub(super) fn beside(&self) -> Self {
+        let Recorder { bin, bin_start, bins, max_bins, merge_by_five, .. } = *self;
+        Recorder {
+            bin,
+            bin_start,
+            bins,
+            max_bins,
+            merge_by_five,
+            ..Recorder::empty(self.detail, self.chosen)
+        }
+    }
+
+    fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
+        let mut recorder = Recorder::empty(detail, plan.record.queues.is_some());
         let classes = used_classes(plan);
         let agent_of: HashMap<u32, usize> =
             world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
@@ -179,6 +203,7 @@ impl Recorder {
         }
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             let has_cpu = !world.tcp.cpus.cores_of(host).is_empty();
+            recorder.node = host;
             recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name));
             recorder.read(&NIC, host);
             if has_cpu {
@@ -208,6 +233,7 @@ impl Recorder {
         let chosen = Chosen::of(plan);
         for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
             let host = world.fabric.ports[port].owner as usize;
+            recorder.node = host;
             for &class in &classes {
                 let at = lane(port, class);
                 if host < world.nics.nics.len() {
@@ -232,10 +258,14 @@ impl Recorder {
         }
         for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
             let (own, beside) = queue_pairs::signals(world, qp);
+            let s = &world.nics.send_qps[qp];
             recorder.add(queue_pairs::entity(plan, world, qp));
+            recorder.node = s.src as usize;
             recorder.read(&queue_pairs::RATE, qp);
             own.into_iter().for_each(|signal| recorder.read_signal(signal));
+            recorder.node = s.dst as usize;
             recorder.read(&queue_pairs::DELIVERED, qp);
+            recorder.node = s.src as usize;
             beside.into_iter().for_each(|signal| recorder.read_signal(signal));
         }
         for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
@@ -259,7 +289,8 @@ impl Recorder {
         let entity = self.entities.len() - 1;
         debug_assert!(table.of.contains(&self.entities[entity].kind));
         self.always[entity] |= table.always;
-        self.readers.push(Reader { read: table.read, at, columns: table.rows.len() });
+        let (first, node) = (self.columns.len(), self.node);
+        self.readers.push(Reader { read: table.read, at, columns: table.rows.len(), first, node });
         self.columns.extend(table.rows.iter().filter_map(|row| {
             let (entity, metric) = (entity as u32, Cow::Borrowed(row.metric));
             Some(Column { entity, metric, kind: row.kind?, keeps: row.keeps })
@@ -268,7 +299,8 @@ impl Recorder {
 
     fn read_signal(&mut self, signal: Signal) {
         let entity = self.entities.len() as u32 - 1;
-        self.readers.push(Reader { read: signal.read, at: signal.at, columns: 1 });
+        let (first, node) = (self.columns.len(), self.node);
+        self.readers.push(Reader { read: signal.read, at: signal.at, columns: 1, first, node });
         self.columns.push(Column { entity, metric: signal.name, kind: signal.kind, keeps: false });
     }
 
@@ -285,6 +317,11 @@ impl Recorder {
             self.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
             self.read(&items::ITEM_AT_SENDER, index);
         }
+    }
+
+    /// Whether it adds up what items deliver, wherever that is.
+    pub fn has_items(&self) -> bool {
+        self.items.is_some()
     }
 
     /// When the bin that is open ends.
@@ -332,9 +369,10 @@ impl Recorder {
     }
 
     /// Adds the latest bins to their columns.
-    fn store_latest(&mut self) {
+    pub(super) fn store_latest(&mut self) {
+        let width = self.columns.len().max(1);
         for (at, values) in self.values.iter_mut().enumerate() {
-            let bins = self.latest.chunks_exact(self.columns.len()).take(self.latest_bins);
+            let bins = self.latest.chunks_exact(width).take(self.latest_bins);
             values.extend(bins.map(|bin| bin[at]));
         }
         self.latest_bins = 0;
