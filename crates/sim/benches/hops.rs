@@ -217,7 +217,11 @@ fn main() {
             let start = std::time::Instant::now();
             let progress = drive(&mut simulation);
             let took = start.elapsed().as_secs_f64();
-            println!("{had} {why:?} built {built:.3} s, took {took:.3} s, {:.1} Mhops/s, {:.0} MiB", progress.packet_hops as f64 / took / 1e6, peak_mib());
+            println!(
+                "{had} {why:?} built {built:.3} s, took {took:.3} s, {:.1} Mhops/s, {:.0} MiB",
+                progress.packet_hops as f64 / took / 1e6,
+                peak_mib()
+            );
             return;
         }
         let m = Measured::new(plan());

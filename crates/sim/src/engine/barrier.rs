@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Looks before a thread that waits lets others have its core.
-const LOOKS: u32 = 10_000;
+const LOOKS: u32 = 1_000;
 
 /// A barrier at which threads spin: what they wait for is mostly less than the system takes to wake them.
 #[derive(Debug)]

@@ -24,6 +24,8 @@ pub(crate) struct Mail {
     pauses: Vec<(u32, Time, PauseFrame)>,
     /// Payload of messages of hosts that reached memory elsewhere.
     pub goodput: Vec<(u32, u64)>,
+    /// Payload of traffic items at their senders that did, for the one part that adds them up.
+    pub items: Vec<(u32, u64)>,
 }
 
 /// Where a fabric is cut.

@@ -1,31 +1,53 @@
 //! Recorders of a network that is cut in parts: each reads what its part counts, and at the end they are one again.
 
-use super::series::{Column, Reader, Recorder};
+use super::items::Items;
+use super::series::{Column, Reader, Recorder, NOWHERE};
+use crate::fabric::cut::Mail;
+use crate::plan::Plan;
+use crate::world::World;
 
 impl Recorder {
     /// Before the run: keeps what is read at nodes of part 0, and gives the recorders of the others.
-    pub fn cut(&mut self, parts: usize, part_of: impl Fn(usize) -> usize) -> Vec<Recorder> {
+    pub fn cut(&mut self, parts: usize, part_of: impl Fn(usize) -> usize, world: &World) -> Vec<Recorder> {
         let mut cut: Vec<Recorder> = (0..parts).map(|_| self.beside()).collect();
         let mut columns = std::mem::take(&mut self.columns).into_iter();
         for reader in std::mem::take(&mut self.readers) {
-            let part = &mut cut[part_of(reader.node)];
+            let part = &mut cut[if reader.node == NOWHERE { 0 } else { part_of(reader.node) }];
             part.columns.extend(columns.by_ref().take(reader.columns));
             part.readers.push(reader);
         }
-        for part in &mut cut {
+        for (number, part) in cut.iter_mut().enumerate() {
+            part.items = self.items.clone();
+            let to = |qp: usize| part_of(world.nics.send_qps[qp].dst as usize);
+            part.items.iter_mut().for_each(|items| items.keep(|qp| to(qp) == number));
             part.before = vec![0; part.columns.len()];
             part.values = vec![Vec::new(); part.columns.len()];
         }
         let mut cut = cut.into_iter();
         if let Some(first) = cut.next() {
-            (self.readers, self.columns, self.before, self.values) =
-                (first.readers, first.columns, first.before, first.values);
+            (self.readers, self.columns, self.before, self.values, self.items) =
+                (first.readers, first.columns, first.before, first.values, first.items);
         }
         cut.collect()
     }
 
-    /// Takes in what the others read.
-    pub fn join(&mut self, others: Vec<Recorder>) {
+    /// Tells part 0 what items delivered here.
+    pub fn send_mail(&mut self, world: &World, mail: &mut [Mail]) {
+        if let Some(items) = &mut self.items {
+            mail[0].items.extend(items.tell(world));
+        }
+    }
+
+    /// What was told.
+    pub fn take_mail(&mut self, mail: &mut Mail) {
+        if let Some(items) = &mut self.items {
+            mail.items.drain(..).for_each(|told| items.hear(told));
+        }
+    }
+
+    /// Takes in what the others read. `world`: that of all of them.
+    pub fn join(&mut self, others: Vec<Recorder>, plan: &Plan, world: &World) {
+        self.items = self.items.as_ref().and_then(|_| Items::new(plan, world));
         let mut read: Vec<(Reader, Vec<(Column, u64, Vec<f64>)>)> = Vec::new();
         self.take_out(&mut read);
         others.into_iter().for_each(|mut other| other.take_out(&mut read));

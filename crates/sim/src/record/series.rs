@@ -33,6 +33,9 @@ pub(crate) const MAX_VALUES: usize = 4 << 20;
 /// Fewer bins than this show little: then less is recorded of each port.
 pub(crate) const FEW_BINS: usize = 100;
 
+/// In place of a node: what is added up over all of them.
+pub(super) const NOWHERE: usize = usize::MAX;
+
 /// Values in [`Recorder::latest`]: 512 KB, which the second-level cache holds.
 const LATEST_VALUES: usize = 1 << 16;
 
@@ -307,6 +310,7 @@ impl Recorder {
     /// Traffic items, and each at each of its senders.
     fn add_items(&mut self, plan: &Plan) {
         let Some(items) = &self.items else { return };
+        self.node = NOWHERE;
         let (names, at_senders) = (items.names.clone(), items.at_senders.clone());
         for (item, name) in names.iter().enumerate() {
             self.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));
@@ -317,11 +321,6 @@ impl Recorder {
             self.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
             self.read(&items::ITEM_AT_SENDER, index);
         }
-    }
-
-    /// Whether it adds up what items deliver, wherever that is.
-    pub fn has_items(&self) -> bool {
-        self.items.is_some()
     }
 
     /// When the bin that is open ends.

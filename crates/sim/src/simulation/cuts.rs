@@ -2,7 +2,10 @@
 //!
 //! A host stays with the switch that it hangs on, and so does what a link leads to that loses packets: a receiver that loses
 //! one counts it at the sender's port. Switches with hosts are dealt out in their order, which is that of pods and rows; the
-//! others go where most of their links lead, or where there is least to do. Which cut it is changes nothing in the results.
+//! others go where most of their links lead, of the parts that have not got their share. Which cut it is changes nothing in the
+//! results.
+
+use std::cmp::Reverse;
 
 use crate::fabric::port::LOSSY;
 use crate::fabric::Fabric;
@@ -42,7 +45,9 @@ pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
     {
         let mut leads = vec![0usize; parts];
         links[own].iter().filter_map(|&other| part_of[other]).for_each(|part| leads[part as usize] += 1);
-        let part = (0..parts).max_by_key(|&part| (leads[part], std::cmp::Reverse(load[part])))?;
+        let share = fabric.ports.len().div_ceil(parts);
+        let has_room = |part: usize| load[part] + weight[own] <= share;
+        let part = (0..parts).max_by_key(|&part| (has_room(part), leads[part], Reverse(load[part])))?;
         part_of[own] = Some(part as u8);
         load[part] += weight[own];
     }

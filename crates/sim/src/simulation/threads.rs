@@ -112,9 +112,6 @@ impl Simulation {
                 None => return Err("its network is small".into()),
             }
         }
-        if self.recorder.has_items() {
-            return Err("it has several traffic items".into());
-        }
         let Some(windows) = self.windows.as_mut().filter(|windows| windows.has_only_samples()) else {
             return Err("links fail".into());
         };
@@ -122,7 +119,7 @@ impl Simulation {
             return Err(format!("its switches cannot be cut in {threads} parts that all have hosts"));
         };
         let (plan, windows) = (&self.plan, &*windows);
-        let recorders = self.recorder.cut(threads, |node| part_of[node] as usize);
+        let recorders = self.recorder.cut(threads, |node| part_of[node] as usize, &self.world);
         let build = |own: usize, recorder| {
             let mut world = World::new(plan, &[]).expect("the plan was built before");
             world.schedule(plan);
@@ -207,7 +204,7 @@ impl Simulation {
             self.events += other.events;
             recorders.push(other.recorder);
         }
-        self.recorder.join(recorders);
+        self.recorder.join(recorders, &self.plan, &self.world);
         self.world.fabric.end_cut();
         if let Some(windows) = &mut self.windows {
             windows.samples_at(self.recorder.next_sample());
@@ -297,6 +294,9 @@ impl Part<'_> {
         let first = self.world.fabric.send_mail(&mut self.mail);
         if self.sampling {
             self.world.nics.send_mail(&self.world.fabric.cut, &mut self.mail);
+            if own != 0 {
+                self.recorder.send_mail(self.world, &mut self.mail);
+            }
         }
         for (to, mail) in self.mail.iter_mut().enumerate().filter(|&(to, _)| to != own) {
             let mut there = shared.mail[odd][to * shared.parts + own].lock().expect("nobody panics with it");
@@ -310,6 +310,7 @@ impl Part<'_> {
             let mut mail = shared.mail[odd][own * shared.parts + from].lock().expect("nobody panics with it");
             self.world.fabric.take_mail(&mut mail);
             self.world.nics.take_mail(&mut mail);
+            self.recorder.take_mail(&mut mail);
         }
     }
 
@@ -366,7 +367,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
         /// Whatever runs, and wherever it is cut; whether it goes on to its end, or ends with its last queue pair.
         #[test]
@@ -378,7 +379,7 @@ mod tests {
             (patience_us, retries) in (prop::sample::select(vec![8u64, 60_000]), 0u32..2),
             nak_delay_us in prop::sample::select(vec![0u64, 5]),
             (delay_ns, step) in (prop::sample::select(vec![500u64, 7_000]), 1u64..3000),
-            (telemetry, small) in any::<(bool, bool)>(),
+            (telemetry, small, items) in any::<(bool, bool, bool)>(),
             seed in 0u64..100,
         ) {
             let mut plan = switches(&writers, loss, seed);
@@ -392,7 +393,7 @@ mod tests {
             let flow = |&(src, to, bytes, at): &(u32, u32, u64, u64)| {
                 FlowPlan(src, (src + to) % 6, 0, 0, bytes, at * US)
             };
-            if plan.writers.is_empty() {
+            if items {
                 plan.flows.items = vec!["flows".into()];
                 plan.flows.list = flows.iter().map(flow).collect();
             }
