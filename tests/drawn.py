@@ -339,6 +339,8 @@ def _switch(dice: Dice, scale: Scale) -> Json:
         ecn=lambda: dice.pick(None, _ecn(dice, scale), _ecn(dice, scale)),
         ingress_alpha=lambda: dice.pick(0.01, 0.125, 1.0, 8.0, 1024.0),
         egress_alpha=lambda: dice.pick(0.01, 0.125, 2.0, 1024.0),
+        load_balancing=lambda: dice.pick("ecmp", "flowlet", "spray", "adaptive"),
+        flowlet_gap=lambda: ps(dice.pick(0, dice.log(1000, 1_000_000_000))),
     )
     # Headroom takes its part of it; `draw` makes it larger until that fits.
     switch.setdefault("buffer", "16000000B")

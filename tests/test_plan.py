@@ -121,6 +121,8 @@ def test_everything_set() -> None:
                 "ecn": [],
                 "ingress_alpha": 0.5,
                 "egress_alpha": 4.0,
+                "load_balancing": "ecmp",
+                "flowlet_gap": 500_000_000,
                 "pfc": {
                     "xoff": 100_000,
                     "xon": 90_000,

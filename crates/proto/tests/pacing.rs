@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tailback_proto::congestion::builtin::{Congestion, Settings};
 use tailback_proto::congestion::dcqcn::DcqcnParameters;
 use tailback_proto::congestion::Link;
-use tailback_proto::nic::{Pacer, SendingHalf};
+use tailback_proto::nic::{Pacer, SendingHalf, Standing};
 use tailback_proto::units::{Rate, Time};
 
 /// A frame of 4096 B of payload, with preamble and gap.
@@ -36,10 +36,10 @@ fn a_packet_that_waits_at_the_lowest_rate_leaves_when_the_rate_has_risen() {
     let congestion = dcqcn(true);
     let (mut pacer, now) = at_min_rate(&congestion);
     // The last cut is at 100 us, and the timer takes 300 us: half of the way to 100 Gbit/s.
-    assert_eq!(pacer.look_at(&congestion), Time::from_us(400));
-    pacer.follow_rate(&congestion, Time::from_us(200), |rate| rate);
+    assert_eq!(pacer.look_at(&congestion, Time::ZERO), Time::from_us(400));
+    pacer.look_again(&congestion, Time::from_us(200), Time::ZERO, |rate| rate);
     assert_eq!(pacer.next_at(), now + Time::from_us(33_424), "it has not risen yet");
-    pacer.follow_rate(&congestion, Time::from_us(400), |rate| rate);
+    pacer.look_again(&congestion, Time::from_us(400), Time::ZERO, |rate| rate);
     // 33,124 us are left of what took 33,424 us: at 50.0005 Gbit/s that is 1 / 50,000.5 of it.
     let left = pacer.next_at() - Time::from_us(400);
     assert!(left.0.abs_diff(662_473) < 1000, "{left}");
@@ -51,8 +51,8 @@ fn it_stays_where_it_is_if_so_set() {
     let congestion = dcqcn(false);
     let (mut pacer, now) = at_min_rate(&congestion);
     let leaves_at = now + Time::from_us(33_424);
-    assert_eq!(pacer.look_at(&congestion), leaves_at);
-    pacer.follow_rate(&congestion, Time::from_us(400), |rate| rate);
+    assert_eq!(pacer.look_at(&congestion, Time::ZERO), leaves_at);
+    pacer.look_again(&congestion, Time::from_us(400), Time::ZERO, |rate| rate);
     assert_eq!(pacer.next_at(), leaves_at);
 }
 
@@ -62,10 +62,10 @@ fn a_rate_moves_neither_a_hold_nor_a_lower_limit() {
     let congestion = dcqcn(true);
     let mut half = SendingHalf::new(0, &congestion);
     (half.pacer, _) = at_min_rate(&congestion);
-    half.pacer.follow_rate(&congestion, Time::from_us(400), |_| 1e6);
+    half.pacer.look_again(&congestion, Time::from_us(400), Time::ZERO, |_| 1e6);
     assert_eq!(half.next_at(), Time::from_us(33_524));
     half.hold(Time::from_us(700));
-    half.pacer.follow_rate(&congestion, Time::from_us(400), |rate| rate);
+    half.pacer.look_again(&congestion, Time::from_us(400), Time::ZERO, |rate| rate);
     assert_eq!(half.next_at(), Time::from_us(700));
 }
 
@@ -92,10 +92,13 @@ proptest! {
         looks.sort_unstable();
         for us in looks {
             let (before, at) = (pacer.next_at(), Time::from_us(us));
-            pacer.follow_rate(&congestion, at, |rate| rate);
+            let standing = pacer.look_again(&congestion, at, Time::ZERO, |rate| rate);
             prop_assert!(pacer.next_at() <= before);
             prop_assert!(pacer.next_at() >= before.min(at));
-            prop_assert!(pacer.look_at(&congestion) > at || pacer.next_at() <= at);
+            match standing {
+                Standing::Waits(until) => prop_assert!(until > at && until <= pacer.next_at()),
+                _ => prop_assert!(pacer.next_at() <= at),
+            }
         }
         prop_assert!((earliest..=latest).contains(&pacer.next_at()));
     }

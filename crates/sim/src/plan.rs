@@ -20,7 +20,7 @@ mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
 pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
 pub use tailback_proto::flow_control::watchdog::WatchdogParameters;
-pub use tailback_proto::transport::rc::TransportParameters;
+pub use tailback_proto::transport::rc::{SlowRestart, TransportParameters};
 pub use tailback_proto::transport::tcp::{Control as TcpControl, TcpSettings};
 
 pub use crate::host::cpu::CpuParameters;

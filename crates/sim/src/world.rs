@@ -97,11 +97,9 @@ impl World {
                 port: port as u32,
                 model,
                 marks_ce: false,
-                ready: Default::default(),
-                ready_classes: 0,
+                arbiter: Default::default(),
                 backlog_bytes: [0; CLASSES],
                 counters: Default::default(),
-                cnp_delay_ns: 0,
                 goodput_tx_bytes: 0,
                 goodput_rx_bytes: 0,
                 host_path,
@@ -112,7 +110,12 @@ impl World {
         let mut switches = Vec::with_capacity(plan.switches.len());
         for (index, switch) in plan.switches.iter().enumerate() {
             let first_port = wiring.first_port[hosts + index] as u32;
-            switches.push(Switch::new(&plan.switch_models[switch.model], first_port));
+            switches.push(Switch::new(
+                &plan.switch_models[switch.model],
+                first_port,
+                plan.run.seed,
+                switches.len(),
+            ));
         }
 
         let mut classes = Classes::default();
@@ -202,6 +205,11 @@ impl World {
     /// The ports by which a connection's packets leave, sender first, as the routes are now. `None`: no way.
     pub fn route(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<usize>> {
         self.fabric.route(self.nics[src as usize].port as usize, dst, qp)
+    }
+
+    /// The same with all ports that they may leave by where switches divide packets: those equally far away together.
+    pub fn ways(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<Vec<usize>>> {
+        self.fabric.ways(self.nics[src as usize].port as usize, dst, qp)
     }
 
     /// Packets put on a link so far, of any kind.

@@ -128,6 +128,16 @@ class Switch(Declared):
         le=1024.0,
         allow_inf_nan=False,
     )
+    load_balancing: Literal["ecmp", "flowlet", "spray", "adaptive"] = setting(
+        "ecmp",
+        "Which of several equally short ways data takes. ecmp: a hash of the connection; flowlet: one drawn whenever the connection was silent for flowlet_gap; spray: one drawn for each packet of RoCE; adaptive: for each packet of RoCE the port with the shortest queue. ACKs, NAKs and CNPs, and TCP but for flowlets, keep to the hash.",
+        "what switches do unless adaptive routing is switched on",
+    )
+    flowlet_gap: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("500us"),
+        "Silence after which data of a connection may take another way, with load_balancing: flowlet.",
+        'Alizadeh et al., "CONGA", SIGCOMM 2014: its default, which LetFlow tests, too',
+    )
 
 
 class Thresholds(Declared):

@@ -19,9 +19,10 @@
 //! - `send_queue`: messages into packets; ACKs, NAKs and READ responses to completions.
 //! - `receive_queue`: packets to messages, checked against memory regions and posted receives; answers in their order.
 //! - `pacing`: the rate of a queue pair, packet by packet or in bursts.
+//! - `arbiter`: whose turn it is.
 //!
-//! Arbitration: ACKs, NAKs and CNPs go before data. Queue pairs whose rate allows a data packet take turns, a packet each; in
-//! one, READ responses and requests take turns. READ requests are paced as data is.
+//! Arbitration: ACKs, NAKs and CNPs are a class of their own, which goes before data. In both, queue pairs take turns, a packet
+//! each; in one queue pair, READ responses and requests take turns. READ requests are paced as data is.
 //!
 //! Controllers hear of CNPs, of losses, and of ACKs with the round-trip time by this NIC's clock from the packet that asked. What
 //! an ACK answers carried a CE mark, if its BECN is set (IBTA 9.2: "the packet indicated by this header was subject to forward
@@ -34,6 +35,7 @@
 //! receive queues, end-to-end credits, the MSN on its way back (nothing here needs it), path migration, partitions, keys for the
 //! local memory of sends, and the NIC's caches.
 
+mod arbiter;
 mod connection;
 mod memory;
 mod messages;
@@ -45,6 +47,7 @@ mod send_queue;
 mod sending;
 pub mod work;
 
+pub use arbiter::{Arbiter, Standing};
 pub use connection::{Connection, Counters, NicSettings, Payload, Shown, Transmit};
 pub use memory::{Access, Region};
 pub use messages::{EqualWrites, Messages, Segment};
@@ -55,12 +58,17 @@ pub use sending::{Common, Echo, SendingHalf, Sent};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::scheduling::ets::pick_round_robin;
 use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
 use crate::wire::TransportHeaders;
 use memory::Regions;
 use queue_pair::{Context, QueuePair};
 use work::{Event, PostError, ReceiveRequest, SendRequest, MAX_MESSAGE_BYTES};
+
+/// Classes of the arbiter: data; ACKs, NAKs and CNPs.
+const DATA: u8 = 0;
+const CONTROL: u8 = 1;
 
 /// A NIC.
 #[derive(Debug)]
@@ -69,10 +77,8 @@ pub struct Nic {
     regions: Regions,
     /// By number, from the first on; none: it is not connected yet.
     queue_pairs: Vec<Option<QueuePair>>,
-    /// Queue pairs with an ACK, NAK or CNP to send.
-    control: VecDeque<u32>,
-    /// Queue pairs that may send data.
-    ready: VecDeque<u32>,
+    /// Of queue pairs with an ACK, NAK or CNP to send, and of those that may send data.
+    arbiter: Arbiter<2>,
     /// When to look at which queue pair again. Of those of one, only that of its `wake_at` counts.
     wakes: BinaryHeap<Reverse<(Time, u32)>>,
     events: VecDeque<Event>,
@@ -93,8 +99,7 @@ impl Nic {
             settings,
             regions: Regions::default(),
             queue_pairs: Vec::new(),
-            control: VecDeque::new(),
-            ready: VecDeque::new(),
+            arbiter: Arbiter::default(),
             wakes: BinaryHeap::new(),
             events: VecDeque::new(),
             counters: Vec::new(),
@@ -178,24 +183,17 @@ impl Nic {
     /// [`Self::next_timeout`].
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         self.wake(now);
-        while let Some(number) = self.control.pop_front() {
-            let place = number as usize;
+        while self.arbiter.ready_classes() != 0 {
+            let class = pick_round_robin(self.arbiter.ready_classes(), 1 << CONTROL, DATA);
+            let place = self.arbiter.take(class) as usize;
             let sent = self.with(place, |qp, context| {
-                qp.in_control = false;
-                qp.send_control(context)
-            });
-            self.schedule(place, now);
-            if sent.is_some() {
-                return sent;
-            }
-        }
-        while let Some(number) = self.ready.pop_front() {
-            let place = number as usize;
-            let sent = self.with(place, |qp, context| {
-                qp.in_ready = false;
-                // An ACK may have taken its work away while it waited, or a NAK may hold it up.
-                let may = qp.data_at().is_some_and(|at| at <= now);
-                may.then(|| qp.send_data(context, now)).flatten()
+                qp.in_ring[class as usize] = false;
+                match class {
+                    CONTROL => qp.send_control(context),
+                    // An ACK may have taken its work away while it stood there, or a NAK may hold it up.
+                    _ if qp.standing(now) != Standing::Ready => None,
+                    _ => qp.send_data(context, now),
+                }
             });
             self.schedule(place, now);
             if sent.is_some() {
@@ -257,16 +255,17 @@ impl Nic {
     fn schedule(&mut self, place: usize, now: Time) {
         let Some(qp) = &mut self.queue_pairs[place] else { return };
         let number = place as u32;
-        if qp.has_control() && !qp.in_control {
-            qp.in_control = true;
-            self.control.push_back(number);
-        }
         let mut wake_at = qp.next_timeout(&self.settings).unwrap_or(Time::NEVER);
-        if let Some(at) = qp.look_at(&self.settings, now) {
-            wake_at = wake_at.min(at);
-        } else if qp.data_at().is_some() && !qp.in_ready {
-            qp.in_ready = true;
-            self.ready.push_back(number);
+        let standing = qp.look_again(&self.settings, now);
+        if let Standing::Waits(until) = standing {
+            wake_at = wake_at.min(until);
+        }
+        for (class, is_ready) in [(CONTROL, qp.has_control()), (DATA, standing == Standing::Ready)] {
+            let in_ring = &mut qp.in_ring[class as usize];
+            if is_ready && !*in_ring {
+                *in_ring = true;
+                self.arbiter.join(class, number);
+            }
         }
         if wake_at < qp.wake_at {
             qp.wake_at = wake_at;

@@ -7,6 +7,7 @@
 //! much as the rate has risen, as with a limiter that gathers tokens at that rate. A wait that ends before costs nothing. A cut
 //! leaves the packet that waits where it is.
 
+use super::Standing;
 use crate::congestion::builtin::{Congestion, Flow};
 use crate::units::Time;
 
@@ -56,14 +57,31 @@ impl Pacer {
         self.next_at
     }
 
-    /// When to look whether the next data packet may leave: then, or when the rate may rise before.
+    /// When to look whether a data packet may leave that may from `from` on but for the rate: then, or when the rate may rise
+    /// before.
     #[inline]
-    pub fn look_at(&self, congestion: &Congestion) -> Time {
-        self.next_at.min(self.flow.rises_at(congestion))
+    pub fn look_at(&self, congestion: &Congestion, from: Time) -> Time {
+        self.next_at.max(from).min(self.flow.rises_at(congestion))
     }
 
-    /// The rate may have risen while a packet waits. `limit`: who else has a say in it.
-    pub fn follow_rate(&mut self, congestion: &Congestion, now: Time, limit: impl FnOnce(f64) -> f64) {
+    /// The rate may have risen while that packet waits: where its sender stands, which waits until it is to be looked at again.
+    /// `limit`: who else has a say in the rate.
+    pub fn look_again(
+        &mut self,
+        congestion: &Congestion,
+        now: Time,
+        from: Time,
+        limit: impl FnOnce(f64) -> f64,
+    ) -> Standing {
+        self.follow_rate(congestion, now, limit);
+        if self.next_at.max(from) <= now {
+            Standing::Ready
+        } else {
+            Standing::Waits(self.look_at(congestion, from))
+        }
+    }
+
+    fn follow_rate(&mut self, congestion: &Congestion, now: Time, limit: impl FnOnce(f64) -> f64) {
         let Some(rate) = self.flow.followed_rate(congestion, now).map(limit) else { return };
         if self.next_at <= now || rate <= self.waits_by {
             return;

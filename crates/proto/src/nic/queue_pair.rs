@@ -6,7 +6,7 @@ use super::memory::Regions;
 use super::receive_queue::{Completed, Outcome, ReceiveQueue};
 use super::send_queue::{Answered, SendQueue};
 use super::work::{Event, Failure, ReceiveRequest, SendRequest, Status};
-use super::{Common, Connection, Counters, NicSettings, Payload, Shown, Transmit};
+use super::{Common, Connection, Counters, NicSettings, Payload, Shown, Standing, Transmit};
 use crate::congestion::builtin::Congestion;
 use crate::congestion::dcqcn::NotificationPoint;
 use crate::transport::rc::Timeout;
@@ -33,9 +33,8 @@ pub(super) struct QueuePair {
     is_failed: bool,
     /// The last data packet was a response: a request is next, if there is one.
     response_was_last: bool,
-    /// Whether the NIC's rings hold it, and when the NIC wakes it.
-    pub in_control: bool,
-    pub in_ready: bool,
+    /// Whether it is in the NIC's rings, by class, and when the NIC wakes it.
+    pub in_ring: [bool; 2],
     pub wake_at: Time,
 }
 
@@ -55,8 +54,7 @@ impl QueuePair {
             cnp_waits: false,
             is_failed: false,
             response_was_last: false,
-            in_control: false,
-            in_ready: false,
+            in_ring: [false; 2],
             wake_at: Time::NEVER,
         }
     }
@@ -88,23 +86,25 @@ impl QueuePair {
         self.cnp_waits || self.receives.has_acknowledge()
     }
 
-    /// When its next data packet may leave; none: there is none.
-    pub fn data_at(&self) -> Option<Time> {
-        let at = if self.receives.has_response() { Some(Time::ZERO) } else { self.request_at() };
-        at.map(|at| at.max(self.sends.half.pacer.next_at()))
+    /// When its next data packet may leave, pacing aside; none: there is none.
+    fn unpaced_data_at(&self) -> Option<Time> {
+        if self.receives.has_response() {
+            return Some(Time::ZERO);
+        }
+        self.request_at()
     }
 
-    /// When to look at its data again, where some of it waits; none: there is none, or it may leave now.
-    pub fn look_at(&mut self, settings: &NicSettings, now: Time) -> Option<Time> {
-        self.data_at().filter(|at| *at > now)?;
-        let pacer = &mut self.sends.half.pacer;
-        if pacer.next_at() > now {
-            pacer.follow_rate(&settings.congestion, now, |rate| rate);
-        }
-        let pacer = &self.sends.half.pacer;
-        let rises_at = if pacer.next_at() > now { pacer.look_at(&settings.congestion) } else { Time::NEVER };
-        let at = self.data_at()?;
-        Some(at.min(rises_at)).filter(|at| *at > now)
+    /// Where its data stands.
+    pub fn standing(&self, now: Time) -> Standing {
+        let at = self.unpaced_data_at().map(|at| at.max(self.sends.half.pacer.next_at()));
+        Standing::new(at, now)
+    }
+
+    /// The same, where its rate may have risen; it waits until it is to be looked at again.
+    pub fn look_again(&mut self, settings: &NicSettings, now: Time) -> Standing {
+        let standing = self.standing(now);
+        let (Standing::Waits(_), Some(from)) = (standing, self.unpaced_data_at()) else { return standing };
+        self.sends.half.pacer.look_again(&settings.congestion, now, from, |rate| rate)
     }
 
     /// When its next request may leave, pacing aside.
@@ -132,7 +132,7 @@ impl QueuePair {
         Some(self.transmit(headers, payload))
     }
 
-    /// The next data packet: call only where [`Self::data_at`] has come.
+    /// The next data packet: call only where it is [`Standing::Ready`].
     pub fn send_data(&mut self, context: &mut Context, now: Time) -> Option<Transmit> {
         let may_request = self.request_at().is_some_and(|at| at <= now);
         let responds = self.receives.has_response() && !(may_request && self.response_was_last);

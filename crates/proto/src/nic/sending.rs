@@ -8,6 +8,7 @@
 use super::connection::Counters;
 use super::messages::{Messages, Segment};
 use super::pacing::{BurstPacket, Pacer};
+use super::Standing;
 use crate::congestion::builtin::Congestion;
 use crate::congestion::{AckInfo, HopTelemetry, Loss, Uses};
 use crate::transport::rc::{RcParameters, Requester, SlowRestart, Timeout};
@@ -85,6 +86,12 @@ impl SendingHalf {
         }
     }
 
+    /// Where it stands when it may send from `by` on.
+    #[inline]
+    pub fn standing(&self, messages: &impl Messages, by: Time) -> Standing {
+        Standing::new(self.may_send(messages).then(|| self.next_at()), by)
+    }
+
     /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
     #[inline]
     pub fn may_send(&self, messages: &impl Messages) -> bool {
@@ -108,12 +115,6 @@ impl SendingHalf {
     #[inline]
     pub fn next_at(&self) -> Time {
         self.pacer.next_at().max(self.held_until)
-    }
-
-    /// When to look whether its next packet may leave: then, or when the rate may rise before.
-    #[inline]
-    pub fn look_at(&self, congestion: &Congestion) -> Time {
-        self.next_at().min(self.pacer.flow.rises_at(congestion))
     }
 
     /// Sends the next packet. Call only while [`Self::may_send`] and [`Self::next_at`] allow. `extra_bytes`: what it carries

@@ -5,22 +5,32 @@ use tailback_proto::congestion::HopTelemetry;
 use super::drops::DropReason;
 use super::lanes::lane;
 use super::packet::{Kind, CE, ECT};
+use super::switch::IN_STORM;
 use super::Fabric;
 use crate::engine::{uniform, Stream};
+use crate::plan::LoadBalancing;
 
 impl Fabric {
     /// A packet has passed the pipeline of a switch: admit it to the buffer, or drop it.
     pub fn switch_receive(&mut self, switch: usize, in_port: usize, index: u32) {
-        if self.switches[switch].in_storm && self.is_dropped_in_storm(switch, in_port, index) {
-            return;
-        }
-        let packet = &mut self.packets[index];
-        let bytes = packet.frame_bytes();
-        let class = packet.class;
-        let Some(out_port) = self.routes.next_port(switch, packet.dst, packet.qp) else {
+        let detours = self.switches[switch].detours;
+        let out_port = if detours == 0 {
+            let packet = &self.packets[index];
+            self.routes.next_port(switch, packet.dst, packet.qp)
+        } else {
+            let out_port = self.balanced_port(switch, index);
+            if detours & IN_STORM != 0 && self.is_dropped_in_storm(in_port, out_port, index) {
+                return;
+            }
+            out_port
+        };
+        let Some(out_port) = out_port else {
             self.drop_packet(in_port, index, DropReason::NoRoute);
             return;
         };
+        let packet = &mut self.packets[index];
+        let bytes = packet.frame_bytes();
+        let class = packet.class;
         let s = &mut self.switches[switch];
         packet.ingress = (in_port as u32 - s.first_port) as u16;
         let pool = s.pool(class);
@@ -96,6 +106,30 @@ impl Fabric {
         if self.has_turn(out_port) {
             self.switch_transmit(out_port);
         }
+    }
+
+    /// The port by which a packet leaves a switch that may divide packets by other means than a hash.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn balanced_port(&mut self, switch: usize, index: u32) -> Option<usize> {
+        let packet = &self.packets[index];
+        let balancer = &mut self.switches[switch].cold.balancer;
+        let ports = self.routes.next_ports(switch, packet.dst);
+        if ports.len() <= 1 || !balancer.divides(packet.kind) {
+            return self.routes.next_port(switch, packet.dst, packet.qp);
+        }
+        if balancer.how == LoadBalancing::Flowlet {
+            return Some(balancer.of_flowlet(self.run.now, packet, ports) as usize);
+        }
+        let first = balancer.pick(ports.len());
+        if balancer.how == LoadBalancing::Spray {
+            return Some(ports[first] as usize);
+        }
+        // Of equal queues the first from a random one on; of empty ones that which is free first.
+        let load = |&port: &u32| {
+            let port = port as usize;
+            (self.queues[(port, packet.class)].bytes, self.ports[port].busy_until.max(self.run.now))
+        };
+        ports[first..].iter().chain(&ports[..first]).min_by_key(|&port| load(port)).map(|&port| port as usize)
     }
 
     /// A port of a switch is free: send the next packet, if one may go.

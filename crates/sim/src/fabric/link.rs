@@ -10,6 +10,7 @@ use super::drops::DropReason;
 use super::lanes::{lane, CLASSES};
 use super::routing::{Adjacency, Routes};
 use super::Fabric;
+use crate::plan::LoadBalancing;
 
 impl Fabric {
     /// Every node's links that are up, by node: own port and the node at the other end.
@@ -38,6 +39,29 @@ impl Fabric {
         }
     }
 
+    /// The ports by which packets of a connection may leave, the sender's `port` first, those that are equally far away
+    /// together. `None`: no way.
+    pub fn ways(&self, port: usize, dst: u16, qp: u32) -> Option<Vec<Vec<usize>>> {
+        let route = self.route(port, dst, qp)?;
+        let mut ways = vec![vec![route[0]]];
+        for _ in 1..route.len() {
+            let mut next: Vec<usize> = Vec::new();
+            for &port in &ways[ways.len() - 1] {
+                let switch = self.ports[self.ports[port].peer as usize].owner as usize - self.hosts;
+                match self.switches.get(switch) {
+                    Some(s) if s.cold.balancer.how != LoadBalancing::Ecmp => {
+                        next.extend(self.routes.next_ports(switch, dst).iter().map(|&port| port as usize));
+                    }
+                    _ => next.extend(self.routes.next_port(switch, dst, qp)),
+                }
+            }
+            next.sort_unstable();
+            next.dedup();
+            ways.push(next);
+        }
+        Some(ways)
+    }
+
     /// The link behind a port fails or is repaired: whether that is a change.
     pub fn set_up(&mut self, port: usize, up: bool) -> bool {
         std::mem::replace(&mut self.ports[port].up, up) != up
@@ -48,6 +72,7 @@ impl Fabric {
         // As many ports as before or fewer lie on shortest paths of a plan that passed this test at the start.
         if let Some(routes) = Routes::new(self.hosts, &self.adjacency()) {
             self.routes = routes;
+            self.switches.iter_mut().for_each(|switch| switch.cold.balancer.forget());
         }
     }
 

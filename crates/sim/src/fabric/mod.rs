@@ -4,6 +4,7 @@
 //! send. Nothing here knows what a host does with either.
 
 pub(crate) mod admit;
+pub(crate) mod balancing;
 pub(crate) mod build;
 pub(crate) mod classes;
 pub(crate) mod cut;

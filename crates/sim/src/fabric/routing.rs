@@ -3,10 +3,10 @@
 //! Hosts on one switch are reached alike, so a switch holds, for every other switch that has hosts (an *edge*), the
 //! ports that lie on a shortest path (by hops); an edge knows the port of each of its hosts. Where there are several
 //! ports, a hash of the connection and of the switch chooses, as a hash of the UDP five-tuple does in RoCEv2: all
-//! packets of a connection in one direction take one path. Hosts never forward.
+//! packets of a connection in one direction take one path, unless the switch [divides](super::balancing) them by other means.
+//! Hosts never forward.
 //!
-//! Leaves out: weights, and the spraying of packets over paths. A route changes the instant that a link does: no
-//! routing protocol takes its time.
+//! Leaves out: weights. A route changes the instant that a link does: no routing protocol takes its time.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -7,7 +7,7 @@ use tailback_proto::flow_control::watchdog::{Action, Watchdog};
 
 use super::drops::DropReason;
 use super::lanes::{lane, port_and_class};
-use super::packet::Packet;
+use super::switch::IN_STORM;
 use super::Fabric;
 use crate::event::Event;
 
@@ -70,7 +70,7 @@ impl Fabric {
             Some(Action::Drop) => {
                 let s = &mut self.switches[switch];
                 s.cold.storms += 1;
-                s.in_storm = true;
+                s.detours |= IN_STORM;
                 while self.ports[port].backlogged & (1 << class) != 0 {
                     let packet = self.dequeue(port, class);
                     self.release(port, packet);
@@ -80,20 +80,20 @@ impl Fabric {
             Some(Action::Restore) => {
                 let s = &mut self.switches[switch];
                 s.cold.storms -= 1;
-                s.in_storm = s.cold.storms != 0;
+                if s.cold.storms == 0 {
+                    s.detours &= !IN_STORM;
+                }
                 self.ports[port].paused &= !(1 << class);
             }
         }
     }
 
-    /// A packet has passed the pipeline of a switch with a port in a storm: if it came for that port, or from it, it is
-    /// dropped. Returns whether it was.
-    #[cold]
-    #[inline(never)]
-    pub fn is_dropped_in_storm(&mut self, switch: usize, in_port: usize, index: u32) -> bool {
-        let Packet { class, dst, qp, .. } = self.packets[index];
+    /// A packet for `out_port` has passed the pipeline of a switch with a port in a storm: if it came for that port, or from
+    /// it, it is dropped. Returns whether it was.
+    pub fn is_dropped_in_storm(&mut self, in_port: usize, out_port: Option<usize>, index: u32) -> bool {
+        let class = self.packets[index].class;
         let in_storm = |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_storm);
-        let out_port = self.routes.next_port(switch, dst, qp).filter(|&port| in_storm(port));
+        let out_port = out_port.filter(|&port| in_storm(port));
         if in_storm(in_port) {
             self.drop_packet(in_port, index, DropReason::StormIngress);
         } else if let Some(port) = out_port {

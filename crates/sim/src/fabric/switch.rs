@@ -16,13 +16,19 @@ use tailback_proto::aqm::ecn::EcnThresholds;
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::units::Time;
 
+use super::balancing::Balancer;
 use super::classes::{class_table, mask, ClassOf};
 use super::lanes::CLASSES;
 use super::port::ticks_between;
-use crate::plan::{EcnPlan, SwitchModelPlan};
+use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan};
 
 /// Binary digits after the point of an alpha.
 const ALPHA_SHIFT: u32 = 16;
+
+/// A (port, class) pair of the switch is in a PFC storm.
+pub(crate) const IN_STORM: u8 = 1;
+/// It divides packets among equally short ways by other means than a hash.
+pub(crate) const BALANCES: u8 = 2;
 
 /// What packets need of a switch: one cache line.
 #[derive(Debug)]
@@ -35,8 +41,8 @@ pub(crate) struct Switch {
     /// Classes in the second pool.
     second_pool: u8,
     pub lossless: u8,
-    /// Whether a (port, class) pair of it is in a PFC storm.
-    pub in_storm: bool,
+    /// Why packets do not simply go where ECMP has them go: [`IN_STORM`], [`BALANCES`].
+    pub detours: u8,
     pub xoff: Option<u64>,
     ingress_alpha: u64,
     egress_alpha: u64,
@@ -59,6 +65,7 @@ pub(crate) struct ColdSwitch {
     pub weights: Option<[u32; CLASSES]>,
     pub xon: Option<u64>,
     pub xon_offset: u64,
+    pub balancer: Balancer,
 }
 
 /// Fixed-point form of an alpha.
@@ -67,7 +74,8 @@ fn fixed(alpha: f64) -> u64 {
 }
 
 impl Switch {
-    pub fn new(model: &SwitchModelPlan, first_port: u32) -> Self {
+    /// Switch number `number` of a run with this seed.
+    pub fn new(model: &SwitchModelPlan, first_port: u32, seed: u64, number: usize) -> Self {
         let lossless = mask(&model.lossless);
         let (shared_bytes, second_pool) = match model.pools {
             Some(pools) => ([pools.lossless_bytes, pools.lossy_bytes], !lossless),
@@ -78,7 +86,7 @@ impl Switch {
             free: shared_bytes,
             second_pool,
             lossless,
-            in_storm: false,
+            detours: if model.load_balancing == LoadBalancing::Ecmp { 0 } else { BALANCES },
             xoff: model.pfc.xoff.map(|xoff| xoff.0),
             ingress_alpha: fixed(model.ingress_alpha),
             egress_alpha: fixed(model.egress_alpha),
@@ -91,6 +99,7 @@ impl Switch {
                 weights: model.weights,
                 xon: model.pfc.xon.map(|xon| xon.0),
                 xon_offset: model.pfc.xon_offset.0,
+                balancer: Balancer::new(model.load_balancing, model.flowlet_gap, seed, number),
             }),
         }
     }
@@ -230,7 +239,7 @@ mod tests {
         let mut model = Plan::from_json(PLAN).unwrap().switch_models[0].clone();
         (model.shared_bytes, model.ingress_alpha, model.egress_alpha) = (1_000_000, 0.5, 3.0);
         change(&mut model);
-        Switch::new(&model, 0)
+        Switch::new(&model, 0, 1, 0)
     }
 
     #[test]

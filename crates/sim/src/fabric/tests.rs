@@ -10,7 +10,7 @@ use super::switch::Switch;
 use super::telemetry::Telemetry;
 use super::{Arrived, Fabric, CLASSES};
 use crate::event::Event;
-use crate::plan::SwitchModelPlan;
+use crate::plan::{LoadBalancing, SwitchModelPlan};
 
 /// A port at 8 Gbit/s, a byte a nanosecond, 100 ns from its peer.
 pub(crate) fn port(owner: usize, peer: usize) -> NewPort<'static> {
@@ -72,13 +72,15 @@ fn star(hosts: usize, shared_bytes: u64) -> Fabric {
         ecn: vec![],
         ingress_alpha: 1.0,
         egress_alpha: 1.0,
+        load_balancing: LoadBalancing::Ecmp,
+        flowlet_gap: Time::ZERO,
         pfc: PfcParameters::default(),
         pause: PauseParameters::default(),
         watchdog: None,
     };
     let host_ports = (0..hosts).map(|host| port(host, hosts + host));
     let ports = host_ports.chain((0..hosts).map(|host| port(hosts, host))).collect();
-    let switch = Switch::new(&model, hosts as u32);
+    let switch = Switch::new(&model, hosts as u32, 1, 0);
     Fabric::new(1, hosts, vec![switch], classes(hosts + 1), ports, Telemetry::new(false))
         .expect("it is small")
 }

@@ -7,6 +7,7 @@
 //! interrupts that tell the driver what has left.
 
 use std::collections::{HashMap, VecDeque};
+use tailback_proto::nic::Standing;
 use tailback_proto::units::Time;
 
 /// What a core handed to the NIC.
@@ -47,6 +48,13 @@ pub(super) struct TxRing {
     pub(super) class: u8,
     /// Whether it is in the NIC's ready ring, or has an event that will put it there.
     pub(super) scheduled: bool,
+}
+
+impl TxRing {
+    /// Where it stands when it may send from `by` on.
+    pub(super) fn standing(&self, by: Time) -> Standing {
+        Standing::new(self.descriptors.front().map(|next| next.ready_at), by)
+    }
 }
 
 /// All transmit rings.

@@ -8,6 +8,7 @@ use crate::fabric::lanes::CLASSES;
 use crate::fabric::packet::CWR;
 use crate::fabric::Fabric;
 use crate::nic::{Nics, ETHERNET};
+use tailback_proto::nic::Standing;
 
 impl Tcp {
     /// A core hands something to the NIC, at `descriptor.ready_at`, which is now or later.
@@ -47,8 +48,7 @@ impl Tcp {
     fn join_turns(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
         let TxRing { port, class, .. } = self.rings.rings[ring as usize];
         let nic = &mut nics[fabric.ports[port as usize].owner as usize];
-        nic.ready[class as usize].push_back(ETHERNET | ring);
-        nic.ready_classes |= 1 << class;
+        nic.arbiter.join(class, ETHERNET | ring);
     }
 
     /// Sends the next packet of a ring, whose turn it is.
@@ -57,10 +57,10 @@ impl Tcp {
         let (index, sent) = self.take_packet(fabric, nics, ring);
         fabric.send(port, index);
         let r = &mut self.rings.rings[ring as usize];
-        match r.descriptors.front().map(|next| next.ready_at) {
-            None => r.scheduled = false,
-            Some(at) if at <= fabric.ports[port].busy_until => self.join_turns(fabric, nics, ring),
-            Some(at) => fabric.run.schedule(at, Event::RingDue(ring)),
+        match r.standing(fabric.ports[port].busy_until) {
+            Standing::Idle => r.scheduled = false,
+            Standing::Ready => self.join_turns(fabric, nics, ring),
+            Standing::Waits(until) => fabric.run.schedule(until, Event::RingDue(ring)),
         }
         if let Some(burst) = sent {
             self.on_burst_sent(fabric, nics, &burst);
@@ -102,14 +102,8 @@ impl Tcp {
 
     /// The link of a NIC fails: what waits in its rings is lost, as what waits at a switch's port is.
     pub fn fail_rings(&mut self, fabric: &mut Fabric, nics: &mut Nics, host: usize) {
-        for class in 0..CLASSES {
-            let nic = &mut nics[host];
-            let rings: Vec<u32> =
-                nic.ready[class].iter().copied().filter(|entry| entry & ETHERNET != 0).collect();
-            nic.ready[class].retain(|entry| entry & ETHERNET == 0);
-            if nic.ready[class].is_empty() {
-                nic.ready_classes &= !(1 << class);
-            }
+        for class in 0..CLASSES as u8 {
+            let rings = nics[host].arbiter.take_all(class, |sender| sender & ETHERNET != 0);
             rings.into_iter().for_each(|ring| self.drain(fabric, nics, ring & !ETHERNET));
         }
     }
@@ -118,16 +112,16 @@ impl Tcp {
     fn drain(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
         loop {
             let r = &mut self.rings.rings[ring as usize];
-            match r.descriptors.front().map(|next| next.ready_at) {
-                None => {
+            match r.standing(fabric.run.now) {
+                Standing::Idle => {
                     r.scheduled = false;
                     return;
                 }
-                Some(at) if at > fabric.run.now => {
-                    fabric.run.schedule(at, Event::RingDue(ring));
+                Standing::Waits(until) => {
+                    fabric.run.schedule(until, Event::RingDue(ring));
                     return;
                 }
-                Some(_) => {}
+                Standing::Ready => {}
             }
             let port = r.port as usize;
             let (index, sent) = self.take_packet(fabric, nics, ring);

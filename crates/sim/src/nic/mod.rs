@@ -22,9 +22,9 @@ pub(crate) use model::NicModel;
 
 use qp::{RecvQp, SendQp};
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
-use tailback_proto::nic::Counters;
+use tailback_proto::nic::{Arbiter, Counters};
 use tailback_proto::units::Time;
 
 use crate::fabric::lanes::CLASSES;
@@ -40,17 +40,12 @@ pub(crate) struct Nic {
     pub model: u32,
     /// The host marks what it receives, before the transport sees it.
     pub marks_ce: bool,
-    /// Queue pairs that may send now, by class; each class takes them in turn. Boxed: they are most of a NIC, and mostly
-    /// empty.
-    pub ready: Box<[VecDeque<u32>; CLASSES]>,
-    /// Classes with a ready queue pair.
-    pub ready_classes: u8,
+    /// Queue pairs and Ethernet rings that may send now.
+    pub arbiter: Arbiter<CLASSES>,
     /// Posted and not sent, by class, bytes.
     pub backlog_bytes: [i64; CLASSES],
     /// Boxed: the rest is two cache lines.
-    pub counters: Box<Counters>,
-    /// How long the CNPs that were handled had been on their way, all together.
-    pub cnp_delay_ns: u64,
+    pub counters: Box<NicCounters>,
     /// Payload of this host's messages that reached memory, and that reached this host's memory.
     pub goodput_tx_bytes: u64,
     pub goodput_rx_bytes: u64,
@@ -58,6 +53,14 @@ pub(crate) struct Nic {
     pub host_path: u32,
     /// When the payload of the next packet is there; `ZERO`: always.
     pub data_ready: Time,
+}
+
+/// What a NIC counts.
+#[derive(Debug, Default)]
+pub(crate) struct NicCounters {
+    pub rdma: Counters,
+    /// How long the CNPs that were handled had been on their way, all together.
+    pub cnp_delay_ns: u64,
 }
 
 /// All NICs, with their queue pairs and with the data paths of their hosts.
@@ -101,7 +104,7 @@ impl std::ops::IndexMut<usize> for Nics {
     }
 }
 
-/// In a class's ready ring: the entry is a transmit ring of the host, and not a queue pair.
+/// Set in the arbiter's number of a sender that is a transmit ring of the host, and not a queue pair.
 pub(crate) const ETHERNET: u32 = 1 << 31;
 
 /// What a host does by its NIC besides RDMA.

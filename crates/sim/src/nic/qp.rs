@@ -4,7 +4,7 @@ use tailback_proto::congestion::builtin::Congestion;
 use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
 use tailback_proto::congestion::Controller;
-use tailback_proto::nic::{ReceivingHalf, SendingHalf};
+use tailback_proto::nic::{ReceivingHalf, SendingHalf, Standing};
 use tailback_proto::units::Time;
 
 use super::model::NicModel;
@@ -116,11 +116,16 @@ impl SendQp {
     /// A packet waits by the controller's rate: until when, and then the queue pair is to be looked at again.
     #[inline]
     pub fn wait(&mut self, congestion: &Congestion, now: Time) -> Time {
-        let until = self.half.look_at(congestion);
+        let until = self.half.pacer.look_at(congestion, self.half.held_until());
+        self.count_wait(congestion, now, until);
+        until
+    }
+
+    #[inline]
+    fn count_wait(&mut self, congestion: &Congestion, now: Time, until: Time) {
         if self.half.pacer.flow.is_at_min_rate(congestion) {
             self.wait_at_min_rate(now, until.min(self.half.pacer.next_at()));
         }
-        until
     }
 
     #[inline(never)] // what most runs never need stays out of the way of what they do
@@ -133,17 +138,17 @@ impl SendQp {
         }
     }
 
-    /// A packet waits, and its rate may have risen: until when, now if it has risen enough.
+    /// A packet waits, and its rate may have risen.
     #[inline(never)]
-    pub fn look_again(&mut self, model: &NicModel, now: Time) -> Time {
+    pub fn look_again(&mut self, model: &NicModel, now: Time) -> Standing {
         let (congestion, prober) = (&model.congestion[self.congestion as usize], &self.prober);
         let limit = |rate| prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate));
-        self.half.pacer.follow_rate(congestion, now, limit);
-        if self.half.next_at() > now {
-            self.wait(congestion, now)
-        } else {
-            now
+        let held_until = self.half.held_until();
+        let standing = self.half.pacer.look_again(congestion, now, held_until, limit);
+        if let Standing::Waits(until) = standing {
+            self.count_wait(congestion, now, until);
         }
+        standing
     }
 
     /// Whether a packet waits and the window lets it go. The last one may pass the window's end.

@@ -78,11 +78,11 @@ impl Nics {
             let (points, number) = (&mut self.notification_points, r.notification_point as usize);
             let point = r.sends_cnps.then(|| &mut points[number]);
             let interval = model.min_time_between_cnps[r.congestion as usize];
-            cnp = r.half.on_marked(fabric.run.now, point, interval, &mut nic.counters);
+            cnp = r.half.on_marked(fabric.run.now, point, interval, &mut nic.counters.rdma);
         }
         let mut is_new = false;
         let ack_request = packet.flags & ACK_REQUEST != 0;
-        let answer = match r.half.on_request(packet.psn(), 1, ack_request, &mut nic.counters) {
+        let answer = match r.half.on_request(packet.psn(), 1, ack_request, &mut nic.counters.rdma) {
             Verdict::Accepted { ack } => {
                 is_new = true;
                 r.bytes_delivered += packet.payload_bytes as u64;
@@ -160,7 +160,7 @@ impl Nics {
         r.np_cnp_sent += 1;
         let src = r.src;
         let nic = &mut self.nics[host];
-        nic.counters.np_cnp_sent += 1;
+        nic.counters.rdma.np_cnp_sent += 1;
         let model = &self.models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
         let class_and_point = (model.class_of[code_point as usize], code_point);
@@ -196,7 +196,7 @@ impl Nics {
             s.half.on_ack(&common, fabric.run.now, packet.psn())
         } else {
             s.packet_seq_err += 1;
-            let counters = &mut self.nics[s.src as usize].counters;
+            let counters = &mut self.nics[s.src as usize].counters.rdma;
             let handled = counters.rp_cnp_handled;
             let newly = s.half.on_nak(&common, fabric.run.now, packet.psn(), counters);
             s.rp_cnp_handled += counters.rp_cnp_handled - handled;
@@ -238,13 +238,13 @@ impl Nics {
         let s = &mut self.send_qps[packet.qp as usize];
         let nic = &mut self.nics[host];
         if s.state != QpState::Running {
-            nic.counters.rp_cnp_ignored += 1;
+            nic.counters.rdma.rp_cnp_ignored += 1;
             return;
         }
         let congestion = &self.models[nic.model as usize].congestion[s.congestion as usize];
-        if s.half.on_cnp(congestion, fabric.run.now, &mut nic.counters) {
+        if s.half.on_cnp(congestion, fabric.run.now, &mut nic.counters.rdma) {
             s.rp_cnp_handled += 1;
-            nic.cnp_delay_ns += packet.age_ns(fabric.run.now);
+            nic.counters.cnp_delay_ns += packet.age_ns(fabric.run.now);
             self.arm_controller_timer(fabric, packet.qp);
         }
     }
@@ -259,10 +259,10 @@ impl Nics {
         let nic = &mut self.nics[s.src as usize];
         let common = self.models[nic.model as usize].common(s.congestion);
         let unsent = s.half.requester.posted() - s.half.requester.next_sequence();
-        let handled = nic.counters.rp_cnp_handled;
-        let timeout = s.half.on_timeout(&common, fabric.run.now, &mut nic.counters);
+        let handled = nic.counters.rdma.rp_cnp_handled;
+        let timeout = s.half.on_timeout(&common, fabric.run.now, &mut nic.counters.rdma);
         s.local_ack_timeout_err += (timeout != Timeout::None) as u64;
-        s.rp_cnp_handled += nic.counters.rp_cnp_handled - handled;
+        s.rp_cnp_handled += nic.counters.rdma.rp_cnp_handled - handled;
         if timeout == Timeout::Failed {
             self.account_backlog(qp, unsent);
             self.end_qp(fabric, qp, QpState::Error);

@@ -57,11 +57,9 @@ fn pair(bytes: u64) -> (Fabric, Nics) {
         port,
         model: 0,
         marks_ce: false,
-        ready: Default::default(),
-        ready_classes: 0,
+        arbiter: Default::default(),
         backlog_bytes: Default::default(),
         counters: Default::default(),
-        cnp_delay_ns: 0,
         goodput_tx_bytes: 0,
         goodput_rx_bytes: 0,
         host_path: IDEAL,
@@ -137,7 +135,7 @@ fn what_is_lost_is_sent_again() {
     let (mut fabric, mut nics) = pair(64 << 10);
     run(&mut fabric, &mut nics, &[10]);
     assert_eq!(nics.recv_qps[0].bytes_delivered, 64 << 10);
-    assert_eq!((nics[1].counters.out_of_sequence, nics[0].counters.packet_seq_err), (1, 1));
+    assert_eq!((nics[1].counters.rdma.out_of_sequence, nics[0].counters.rdma.packet_seq_err), (1, 1));
     let again = nics.send_qps[0].packets_retransmitted;
     assert!((1..5).contains(&again), "{again}");
 }
@@ -149,7 +147,7 @@ fn a_nak_may_take_a_slow_path() {
         let (mut fabric, mut nics) = pair(64 << 10);
         nics.models[0].rc.nak_delay = delay;
         run(&mut fabric, &mut nics, &[10]);
-        assert_eq!((nics.recv_qps[0].bytes_delivered, nics[0].counters.packet_seq_err), (64 << 10, 1));
+        assert_eq!((nics.recv_qps[0].bytes_delivered, nics[0].counters.rdma.packet_seq_err), (64 << 10, 1));
         fabric.run.now
     };
     let (at_once, later) = (took(Time::ZERO), took(Time::from_us(20)));
@@ -165,7 +163,7 @@ fn losses_may_be_cnps() {
         nics.models[0].rc.losses_are_cnps = losses_are_cnps;
         run(&mut fabric, &mut nics, loses);
         let Counters { rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart, .. } =
-            *nics[0].counters;
+            nics[0].counters.rdma;
         (rp_cnp_handled, nak_cnps, roce_slow_restart_cnps, roce_slow_restart)
     };
     assert_eq!(count(false, &[10]), (0, 0, 0, 1));

@@ -7,7 +7,7 @@
 //! once. Where its controller has a window, it sends while less than that is in flight. Where it probes its receiver, the
 //! slower of two rates paces it.
 
-use tailback_proto::nic::Sent;
+use tailback_proto::nic::{Sent, Standing};
 use tailback_proto::units::Time;
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
@@ -33,7 +33,7 @@ impl Nics {
         loop {
             let p = &fabric.ports[port];
             let nic = &self.nics[host];
-            let ready = if nic.data_ready <= fabric.run.now { nic.ready_classes } else { 0 };
+            let ready = if nic.data_ready <= fabric.run.now { nic.arbiter.ready_classes() } else { 0 };
             let eligible = (p.backlogged | ready) & !p.paused;
             if eligible == 0 {
                 break; // a wake-up follows where data has yet to be fetched
@@ -45,12 +45,7 @@ impl Nics {
                 fabric.send(port, packet);
                 break;
             }
-            let nic = &mut self.nics[host];
-            let ring = &mut nic.ready[class as usize];
-            let qp = ring.pop_front().expect("ready means not empty");
-            if ring.is_empty() {
-                nic.ready_classes &= !(1 << class);
-            }
+            let qp = self.nics[host].arbiter.take(class);
             if qp & ETHERNET != 0 {
                 ethernet.send(fabric, self, port, qp & !ETHERNET);
                 break;
@@ -63,29 +58,23 @@ impl Nics {
     }
 
     /// Sends the next packet of a queue pair whose turn it is. `false`: an ACK took its work away, a smaller window
-    /// closed, or a NAK came, while it waited.
+    /// closed, or a NAK came, while it stood in the ring.
     fn send_if_it_may(&mut self, fabric: &mut Fabric, port: usize, qp: u32) -> bool {
-        let s = &self.send_qps[qp as usize];
-        if s.half.next_at() > fabric.run.now {
-            // A NAK holds it up.
-            let next_at = s.half.next_at();
-            fabric.run.schedule(next_at, Event::PacingDue(qp));
-            return false;
+        let s = &mut self.send_qps[qp as usize];
+        let standing = s.half.standing(&self.writers[s.writer as usize].writes, fabric.run.now);
+        match standing {
+            Standing::Ready => self.send_data(fabric, port, qp),
+            Standing::Waits(until) => fabric.run.schedule(until, Event::PacingDue(qp)),
+            Standing::Idle => s.scheduled = false,
         }
-        let may = s.may_send(&self.writers);
-        if may {
-            self.send_data(fabric, port, qp);
-        } else {
-            self.send_qps[qp as usize].scheduled = false;
-        }
-        may
+        standing == Standing::Ready
     }
 
     /// A NIC's port looks again when it is free, if something waits for it.
     fn wake_if_ready(&mut self, fabric: &mut Fabric, port: usize, host: usize) {
         let p = &fabric.ports[port];
         let nic = &self.nics[host];
-        if (p.backlogged | nic.ready_classes) & !p.paused != 0 {
+        if (p.backlogged | nic.arbiter.ready_classes()) & !p.paused != 0 {
             let mut free_at = p.busy_until;
             if p.backlogged & !p.paused == 0 {
                 free_at = free_at.max(nic.data_ready);
@@ -101,23 +90,23 @@ impl Nics {
         let nic = &mut self.nics[host];
         if s.half.next_at() > fabric.run.now {
             // The rate may have risen, or a NAK holds it up.
-            let at = s.look_again(&self.models[nic.model as usize], fabric.run.now);
-            if at > fabric.run.now {
-                fabric.run.schedule(at, Event::PacingDue(qp));
+            let model = &self.models[nic.model as usize];
+            if let Standing::Waits(until) = s.look_again(model, fabric.run.now) {
+                fabric.run.schedule(until, Event::PacingDue(qp));
                 return;
             }
         }
         let port = nic.port as usize;
         let p = &mut fabric.ports[port];
-        if p.is_idle(fabric.run.now, class) && nic.ready_classes == 0 && nic.data_ready <= fabric.run.now {
+        let is_first = nic.arbiter.ready_classes() == 0 && nic.data_ready <= fabric.run.now;
+        if p.is_idle(fabric.run.now, class) && is_first {
             // It is its turn at once.
             p.last_class = class;
             self.send_if_it_may(fabric, port, qp);
             self.wake_if_ready(fabric, port, host);
             return;
         }
-        nic.ready[class as usize].push_back(qp);
-        nic.ready_classes |= 1 << class;
+        nic.arbiter.join(class, qp);
         self.kick(fabric, ethernet, host);
     }
 
@@ -145,7 +134,6 @@ impl Nics {
         s.packets_sent += 1;
         s.packets_retransmitted += is_retransmission as u64;
         nic.backlog_bytes[class as usize] -= writer.backlog_weight as i64;
-        let may_send = s.half.may_send(&writer.writes);
         let packet = Packet {
             arrival: Time::ZERO,
             qp,
@@ -169,15 +157,13 @@ impl Nics {
         queue.rx_packets += 1;
         queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
         fabric.send(port, packet);
-        s.scheduled = may_send;
-        if may_send {
-            if s.half.next_at() <= fabric.ports[port].busy_until {
-                nic.ready[class as usize].push_back(qp);
-                nic.ready_classes |= 1 << class;
-            } else {
-                let at = s.wait(common.congestion, now);
-                fabric.run.schedule(at, Event::PacingDue(qp));
+        match s.half.standing(&writer.writes, fabric.ports[port].busy_until) {
+            Standing::Ready => nic.arbiter.join(class, qp),
+            Standing::Waits(_) => {
+                let until = s.wait(common.congestion, now);
+                fabric.run.schedule(until, Event::PacingDue(qp));
             }
+            Standing::Idle => s.scheduled = false,
         }
         let has_timer = s.half.uses.timer;
         if fetches {

@@ -41,6 +41,20 @@ pub struct SwitchPlan {
     pub model: usize,
 }
 
+tailback_proto::choice! {
+    /// How a switch divides packets among ports that lie on equally short paths.
+    pub enum LoadBalancing {
+        /// By a hash of the connection.
+        Ecmp = "ecmp",
+        /// By chance, once a flowlet.
+        Flowlet = "flowlet",
+        /// By chance, each packet.
+        Spray = "spray",
+        /// To the emptiest queue, each packet.
+        Adaptive = "adaptive",
+    }
+}
+
 tailback_proto::parameters! {
     /// The switch: output queues behind one shared buffer.
     pub struct SwitchModelPlan {
@@ -56,6 +70,14 @@ tailback_proto::parameters! {
         /// A lossy egress queue may hold this many times the free buffer.
         egress_alpha: f64 = 2.0, in ALPHAS,
             source "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2";
+        /// Which of several equally short ways data takes. ecmp: a hash of the connection; flowlet: one drawn whenever the
+        /// connection was silent for flowlet_gap; spray: one drawn for each packet of RoCE; adaptive: for each packet of RoCE
+        /// the port with the shortest queue. ACKs, NAKs and CNPs, and TCP but for flowlets, keep to the hash.
+        load_balancing: LoadBalancing = LoadBalancing::Ecmp, of LoadBalancing::ALL,
+            source "what switches do unless adaptive routing is switched on";
+        /// Silence after which data of a connection may take another way, with load_balancing: flowlet.
+        flowlet_gap: Time = Time::from_us(500), in DELAY,
+            source "Alizadeh et al., \"CONGA\", SIGCOMM 2014: its default, which LetFlow tests, too";
     }
     worked out {
         /// What all queues share of the buffer; it and the headroom of all lossless groups fit the buffer.

@@ -84,7 +84,7 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
     for (host, name) in plan.hosts.iter().map(|host| host.name.as_str()).enumerate() {
         rows.add(name, "", |bin, add| {
             (NIC.count)(bin, host, add);
-            (NIC_COUNTS.count)(&bin.world.nics[host].counters, 0, add);
+            (NIC_COUNTS.count)(&bin.world.nics[host].counters.rdma, 0, add);
             control[host].count(add);
             let path = bin.world.nics[host].host_path as usize;
             if path < bin.world.nics.host_paths.len() {

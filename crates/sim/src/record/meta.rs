@@ -276,7 +276,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
         if detail == Detail::Hosts && last == Some((src, dst, code_point)) {
             continue;
         }
-        let Some(hops) = world.route(src, dst, flow as u32) else { continue };
+        let Some(ways) = world.ways(src, dst, flow as u32) else { continue };
         last = Some((src, dst, code_point));
         let mut order = 0;
         let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
@@ -291,8 +291,7 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
                     .or_insert_with(|| queue(plan, world, kind, port, class, order));
             }
         };
-        let last = hops[hops.len() - 1];
-        let receive_port = world.fabric.ports[last].peer as usize;
+        let receive_port = world.fabric.ports[ways[ways.len() - 1][0]].peer as usize;
         match world.nics.host_paths.get(world.nics[dst as usize].host_path as usize) {
             Some(path) => {
                 let class = world.fabric.classes.of(dst as usize)[code_point as usize];
@@ -307,9 +306,9 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
             }
             None => add(&mut found, "receive", receive_port, order),
         }
-        for window in (1..hops.len()).rev() {
-            let (port, before) = (hops[window], hops[window - 1]);
-            let ingress = world.fabric.ports[before].peer as usize;
+        for hop in (1..ways.len()).rev() {
+            let ingress_of = |before: &usize| world.fabric.ports[*before].peer as usize;
+            let (port, ingress) = (ways[hop][0], ingress_of(&ways[hop - 1][0]));
             if world.fabric.is_bridge(port) {
                 for (kind, at) in [("tx-ring", port), ("qdisc", port), ("rx-ring", ingress)] {
                     order += 1;
@@ -321,11 +320,11 @@ fn queues(plan: &Plan, world: &World, detail: Detail) -> Vec<Queue> {
                 }
                 continue;
             }
-            add(&mut found, "egress", port, order + 1);
-            add(&mut found, "ingress", ingress, order + 2);
+            ways[hop].iter().for_each(|&port| add(&mut found, "egress", port, order + 1));
+            ways[hop - 1].iter().for_each(|before| add(&mut found, "ingress", ingress_of(before), order + 2));
             order += 2;
         }
-        add(&mut found, "send", hops[0], order + 1);
+        add(&mut found, "send", ways[0][0], order + 1);
     }
     let veths = super::veth::queues(plan, world).into_iter().filter(|queue| detail.lists(queue.kind));
     found.into_values().chain(veths).collect()

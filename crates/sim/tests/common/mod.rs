@@ -65,6 +65,8 @@ pub fn star(hosts: usize) -> Plan {
             ecn: vec![EcnPlan { k_max: Bytes(1_500_000), ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
+            load_balancing: LoadBalancing::Ecmp,
+            flowlet_gap: Time(500 * US),
             pfc: PfcParameters::default(),
             pause: PauseParameters { response_delay: Time(300_000), ..PauseParameters::default() },
             watchdog: None,
