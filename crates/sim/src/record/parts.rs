@@ -6,6 +6,9 @@ use crate::fabric::cut::Mail;
 use crate::plan::Plan;
 use crate::world::World;
 
+/// A reader, and its columns: each with its counter at the start of the bin, and its bins.
+type Read = (Reader, Vec<(Column, u64, Vec<f64>)>);
+
 impl Recorder {
     /// Before the run: keeps what is read at nodes of part 0, and gives the recorders of the others.
     pub fn cut(&mut self, parts: usize, part_of: impl Fn(usize) -> usize, world: &World) -> Vec<Recorder> {
@@ -48,7 +51,7 @@ impl Recorder {
     /// Takes in what the others read. `world`: that of all of them.
     pub fn join(&mut self, others: Vec<Recorder>, plan: &Plan, world: &World) {
         self.items = self.items.as_ref().and_then(|_| Items::new(plan, world));
-        let mut read: Vec<(Reader, Vec<(Column, u64, Vec<f64>)>)> = Vec::new();
+        let mut read: Vec<Read> = Vec::new();
         self.take_out(&mut read);
         others.into_iter().for_each(|mut other| other.take_out(&mut read));
         read.sort_by_key(|(reader, _)| reader.first);
@@ -62,7 +65,7 @@ impl Recorder {
         }
     }
 
-    fn take_out(&mut self, read: &mut Vec<(Reader, Vec<(Column, u64, Vec<f64>)>)>) {
+    fn take_out(&mut self, read: &mut Vec<Read>) {
         self.store_latest();
         self.latest = Vec::new();
         let columns = std::mem::take(&mut self.columns).into_iter();
