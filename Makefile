@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked failure-points \
+.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked fit-coverage failure-points \
 	settings docs wheel \
 	bench mutants lock clean help
 
@@ -116,6 +116,9 @@ RUNS ?= 5000
 
 soak: $(VENV)/.test ## drawn scenarios, 5,000 or RUNS of them from SEED, each run and checked
 	$(BIN)/python tests/soak.py --seed $(SEED) --runs $(RUNS)
+
+fit-coverage: $(VENV)/.test ## 50 fits of labs whose settings are hidden: how often do their intervals hold them? 15 minutes
+	$(BIN)/python tests/fit_coverage.py
 
 failure-points: $(VENV)/.test ## every call that writes fails, or the process ends there: what is left is looked at
 	$(BIN)/python tests/failure_points/enumerate.py

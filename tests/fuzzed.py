@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import hpcc_files
+import simai_files
 import tailback
 from tailback import explain
 from tailback.counters import STYLES, as_tool
 from tailback.hpcc.keys import KEYS
 from tailback.hpcc.quantities import RATE_UNITS, TIME_UNITS_FS
+from tailback.hpcc.tokens import InputError
 from tailback.plan import make_plan, plan_json
 from tailback.run_folder import read_run, reading
 from tailback.scenario import ScenarioError, json_schema, load, loads, show
@@ -29,6 +31,8 @@ from tailback.scenario.document import from_yaml
 from tailback.scenario.graph import NetworkError, from_file
 from tailback.scenario.topology import Link, Star
 from tailback.scenario.traffic import Flows
+from tailback.simai.topology import read_servers
+from tailback.simai.workload import KINDS, LISTS, NUMBERS, SUFFIXES, Workload, read_workload
 from tailback.workload.graphs import read_graph
 from tailback.workload.lists import ListError, from_item
 from tailback.workload.sizes import parse
@@ -179,6 +183,22 @@ def _read(broken: Path) -> bool:
     return True
 
 
+def simai(data: bytes) -> bool:
+    """A file of SimAI's: the first byte says whether it is a workload or a topology."""
+    reader = read_workload if data[:1] < b"b" else read_servers
+    try:
+        found = reader("simai.txt", data[1:])
+    except InputError as error:
+        return clean(*map(str, error.problems))
+    tokens = len(data.split())
+    if isinstance(found, Workload):
+        assert len(found.layers) * 12 + 2 <= tokens
+    else:
+        assert 1 <= found.gpus_per_server <= found.gpus
+        assert len(found.topology.links) * 5 <= tokens
+    return True
+
+
 def _hpcc(reader: str) -> Callable[[bytes], bool]:
     return lambda data: hpcc_files.answer(reader, data)
 
@@ -191,6 +211,7 @@ TARGETS: dict[str, Callable[[bytes], bool]] = {
     "flows": flows,
     "graph": graph,
     "sizes": sizes,
+    "simai": simai,
     "folder": folder,
 }
 
@@ -200,6 +221,9 @@ def seeds(target: str) -> dict[str, bytes]:
     found = {file.name: file.read_bytes() for file in sorted((CORPUS / target).glob("*"))}
     if target in hpcc_files.READERS:
         found["whole"] = hpcc_files.TEXTS[f"{target}.txt"].encode()
+    if target == "simai":
+        found["workload"] = b"a" + simai_files.workload(*simai_files.LAYERS).encode()
+        found["topology"] = b"b" + simai_files.topology(2, 2).encode()
     if target == "scenario":
         from tailback import library
 
@@ -217,6 +241,8 @@ def words(target: str) -> list[str]:
     numbers = ["4294967295", "4294967296", "1000000000000", "1e999", "nan", "-1", "0", "1e-320", "65536"]
     if target in hpcc_files.READERS:
         return [*KEYS, *RATE_UNITS, *TIME_UNITS_FS, *numbers]
+    if target == "simai":
+        return [*NUMBERS, *LISTS, *(f"{kind}{suffix}" for kind in KINDS for suffix in SUFFIXES), *numbers]
     if target == "graph":
         keys = (
             "num_ranks rank { } calc send recv requires tag Nodes -> trigger oneshot barrier count start size"

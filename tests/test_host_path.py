@@ -75,6 +75,8 @@ def test_three_lines_are_a_whole_path() -> None:
                     "write_queue": 64,
                     "write_wait": 7.0,
                     "read_spread": 0.0,
+                    "refresh_interval": 7_800_000,
+                    "refresh_time": 0,
                     "cpu_latency": 90_000,
                 },
                 "ddio": {"capacity": 4_000_000, "cpu_share": 0.181818, "working_set": None},

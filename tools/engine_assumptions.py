@@ -96,15 +96,15 @@ CONSTANTS = (
     ),
     Constant(
         "First bin of a time series",
-        "sim/src/record/series.rs",
+        "sim/src/record/bins.rs",
         r"FIRST_BIN: Time = Time::from_us\((\d+)\)",
         "{} us",
         "Shorter than a round trip through one switch (3.4 us at the defaults): no signal acts faster.",
     ),
     Constant(
         "Bins are merged by",
-        "sim/src/record/series.rs",
-        r"let factor = if self\.merge_by_five \{ (\d) \} else \{ (\d) \}",
+        "sim/src/record/bins.rs",
+        r"let factor = match self\.merge_by_two \{\s+false => (\d),\s+true => (\d),",
         "{} and {} in turn",
         "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
     ),

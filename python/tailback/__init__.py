@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tailback.running import Interrupted, run
     from tailback.scenario import Scenario, ScenarioError
     from tailback.scenario.load import load
+    from tailback.simai.inputs import SimaiOptions
+    from tailback.simai.run import run_simai
     from tailback.sweeps import sweep
     from tailback.tuning import tune
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "AstraOptions": "astra.inputs",
+    "SimaiOptions": "simai.inputs",
     "Controller": "controller",
     "Interrupted": "running",
     "Link": "controller",
@@ -44,6 +47,7 @@ _PLACES = {
     "load": "scenario.load",
     "run": "running",
     "run_astra": "astra.run",
+    "run_simai": "simai.run",
     "run_hpcc": "hpcc.run",
     "sweep": "sweeps",
     "tune": "tuning",
@@ -58,6 +62,7 @@ __all__ = [
     "Result",
     "Scenario",
     "ScenarioError",
+    "SimaiOptions",
     "__version__",
     "compare",
     "fit",
@@ -65,6 +70,7 @@ __all__ = [
     "run",
     "run_astra",
     "run_hpcc",
+    "run_simai",
     "sweep",
     "tune",
 ]

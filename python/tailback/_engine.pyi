@@ -135,6 +135,15 @@ class HpccSimulation:
 
         ValueError with one line where a plan or a trace is impossible.
         """
+    @staticmethod
+    def of_simai(plan_json: str, simai_json: str) -> HpccSimulation:
+        """A run whose messages are sent by SimAI's front end. ValueError where a plan is impossible."""
+    def layers(self, known: int) -> list[tuple[int, int, int, int, int]]:
+        """What the first rank has done of a workload's layers, after the first `known`.
+
+        Each is layer, what of it (0 forward, 1 input gradient, 2 weight gradient), when it was asked for,
+        when its layer knew that it was over, and how long the rank waited for it, in ns.
+        """
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events, without the interpreter's lock.
 
@@ -154,6 +163,15 @@ class Simulation:
         """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
 
         ValueError with one line where a plan or a trace is impossible.
+        """
+    @staticmethod
+    def of_simai(plan_json: str, simai_json: str) -> Simulation:
+        """A run whose messages are sent by SimAI's front end. ValueError where a plan is impossible."""
+    def layers(self, known: int) -> list[tuple[int, int, int, int, int]]:
+        """What the first rank has done of a workload's layers, after the first `known`.
+
+        Each is layer, what of it (0 forward, 1 input gradient, 2 weight gradient), when it was asked for,
+        when its layer knew that it was over, and how long the rank waited for it, in ns.
         """
     def ranks_finished(self) -> list[tuple[int, int, int]]:
         """Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns."""

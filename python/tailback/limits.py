@@ -47,6 +47,9 @@ ASTRA_TRACE_BYTES = _limit(
 ASTRA_JSON_BYTES = _limit(
     _FILES, "ASTRA-sim's JSON files", 16 << 20, "bytes", "groups of 65,536 ranks take some megabytes"
 )
+SIMAI_WORKLOAD_BYTES = _limit(
+    _FILES, "SimAI's workload", 64 << 20, "bytes", "half a million layers of a hundred bytes"
+)
 RESULT_BYTES = _limit(
     _FILES,
     "A file in the folder of a run, as it is and unpacked",
@@ -92,6 +95,7 @@ ASTRA_CHUNKS = _limit(
     "chunks",
     "64 is many; each is held",
 )
+SIMAI_LAYERS = _limit(_NETWORK, "Layers of SimAI's workload", 1 << 20, "layers", "models have hundreds")
 ASTRA_QUEUES = _limit(_NETWORK, "Queues of a dimension (--num-queues-per-dim)", 1024, "queues", "4 is many")
 HPCC_RATES = _limit(
     _NETWORK, "Different rates in a topology.txt", 256, "rates", "the engine has a table of times for each"

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 LEVEL = 0.95
 """Of all intervals. A difference whose p, adjusted, is at least 1 - LEVEL is called noise."""
+_ROUNDING = 1e-12
+"""By what share of them values differ that are the same."""
 
 
 class Interval(NamedTuple):
@@ -89,8 +91,8 @@ def is_noise(adjusted_p: float) -> bool:
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and its standard error. Equal values have none, whatever rounding would make of it."""
-    if min(values) == max(values):
+    """The mean, and its standard error. Equal values have none, whatever rounding makes of it or of them."""
+    if max(values) - min(values) <= _ROUNDING * max(map(abs, values)):
         return values[0], 0.0
     mean = math.fsum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values)

@@ -29,6 +29,8 @@ from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.show import INPUTS
+from tailback.simai.setup import FILES as SIMAI_FILES
+from tailback.simai.setup import SimaiSetup
 from tailback.summary import summarise
 from tailback.version import __version__
 
@@ -189,6 +191,7 @@ def _read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:
     """
     forms: list[tuple[tuple[str, ...], Callable[[Path, Mapping[str, Any]], Setup]]] = [
         (ASTRA_FILES, AstraSetup.read),
+        (SIMAI_FILES, SimaiSetup.read),
         (HPCC_FILES, HpccSetup.read),
         (("scenario.yaml", "plan.json"), ScenarioSetup.read),
     ]

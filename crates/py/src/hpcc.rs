@@ -9,8 +9,9 @@ use pyo3::pybacked::PyBackedBytes;
 use std::sync::Arc;
 use tailback_sim::compat::astra::Astra;
 use tailback_sim::compat::hpcc::{self, Fct, HpccPlan, PfcEvent};
+use tailback_sim::compat::simai::Simai;
 use tailback_sim::plan::PlanError;
-use tailback_sim::work::Finished;
+use tailback_sim::work::{Finished, LayerRecord};
 
 use crate::{failed, finished, tables, Progress, Recording};
 
@@ -19,6 +20,21 @@ pub fn astra(plan_json: &str, traces: &[PyBackedBytes]) -> Result<Astra, PlanErr
     let plan = serde_json::from_str(plan_json).map_err(|error| PlanError::Format(error.to_string()))?;
     let traces: Vec<&[u8]> = traces.iter().map(|trace| &**trace).collect();
     Astra::new(plan, &traces)
+}
+
+/// SimAI's front end with a workload.
+pub fn simai(plan_json: &str) -> Result<Simai, PlanError> {
+    Simai::new(serde_json::from_str(plan_json).map_err(|error| PlanError::Format(error.to_string()))?)
+}
+
+/// Layer, what of it, when it was asked for, when it was over, how long it was waited for, in ns.
+pub type LayerInNs = (u32, u8, u64, u64, u64);
+
+/// Those after the first `known`.
+pub fn layers_in_ns(layers: &[LayerRecord], known: usize) -> Vec<LayerInNs> {
+    let ns = |ps: u64| ps / 1000;
+    let new = layers.iter().skip(known);
+    new.map(|one| (one.0, one.1, ns(one.2), ns(one.3), ns(one.4))).collect()
 }
 
 /// Rank, ns, and how long it computed in ns.
@@ -93,6 +109,27 @@ impl HpccSimulation {
         py.detach(make)
             .map(|simulation| HpccSimulation(Some(simulation)))
             .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// A run whose messages are sent by SimAI's front end, from a workload.
+    ///
+    /// ValueError with one line where a plan is impossible.
+    #[staticmethod]
+    fn of_simai(py: Python<'_>, plan_json: &str, simai_json: &str) -> PyResult<Self> {
+        let make = || {
+            let plan = HpccPlan::from_json(plan_json)?;
+            hpcc::HpccSimulation::with_work(&plan, Box::new(simai(simai_json)?))
+        };
+        py.detach(make)
+            .map(|simulation| HpccSimulation(Some(simulation)))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// What the first rank has done of a workload's layers, after the first `known`: layer, what of it, when it was
+    /// asked for, when it was over, how long it was waited for, in ns.
+    fn layers(&self, known: usize) -> PyResult<Vec<LayerInNs>> {
+        let simulation = self.0.as_ref().ok_or_else(finished)?;
+        Ok(layers_in_ns(simulation.work().map_or(&[], |work| work.layers()), known))
     }
 
     /// Executes up to `max_events` events, without the interpreter's lock.

@@ -142,6 +142,26 @@ impl Simulation {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
+    /// A run whose messages are sent by SimAI's front end, from a workload.
+    ///
+    /// ValueError with one line where a plan is impossible.
+    #[staticmethod]
+    fn of_simai(py: Python<'_>, plan_json: &str, simai_json: &str) -> PyResult<Self> {
+        let make = || {
+            let plan = Plan::from_json(plan_json)?;
+            tailback_sim::Simulation::with_work(plan, Box::new(hpcc::simai(simai_json)?))
+        };
+        py.detach(make)
+            .map(|simulation| Simulation(Some(simulation), None))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// As of `HpccSimulation`.
+    fn layers(&self, known: usize) -> PyResult<Vec<hpcc::LayerInNs>> {
+        let simulation = self.0.as_ref().ok_or_else(finished)?;
+        Ok(hpcc::layers_in_ns(simulation.work().map_or(&[], |work| work.layers()), known))
+    }
+
     /// Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns.
     fn ranks_finished(&self) -> PyResult<Vec<(u32, u64, u64)>> {
         let simulation = self.0.as_ref().ok_or_else(finished)?;

@@ -72,6 +72,7 @@ fn web_search_on(tree: &FatTree, span_ps: u64) -> HpccPlan {
         name: "WebSearch".into(),
         nodes: ids.len() as u32,
         switches: (hosts..ids.len() as u32).collect(),
+        inner_switches: Vec::new(),
         links: links
             .map(|link| Link(ids[&link.a], ids[&link.b], link.rate.0, link.delay.0 / 1000, 0.0))
             .collect(),

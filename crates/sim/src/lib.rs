@@ -18,6 +18,7 @@ extern crate self as tailback_sim;
 
 pub mod capture;
 pub mod compat;
+mod cores;
 pub mod engine;
 mod event;
 mod fabric;

@@ -61,6 +61,8 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     fn begin(&mut self, network: &mut dyn Network);
     /// A time has come.
     fn on_timer(&mut self, timer: u32, network: &mut dyn Network);
+    /// A message is out of its sender's NIC; told by networks whose front end asks for it.
+    fn on_sent(&mut self, _message: u32, _network: &mut dyn Network) {}
     /// A message is acknowledged to its last byte.
     fn on_done(&mut self, _message: u32, _network: &mut dyn Network) {}
     /// A message is in its receiver's memory.
@@ -77,7 +79,16 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     fn jobs(&self) -> Vec<JobRecord> {
         Vec::new()
     }
+    /// What its first rank has done of the layers of a workload, as it goes.
+    fn layers(&self) -> &[LayerRecord] {
+        &[]
+    }
 }
+
+/// A collective of a layer at the first rank: layer, what of it (0 forward, 1 input gradient, 2 weight gradient), when it
+/// was asked for, when its layer knew that it was over, and how long the rank waited for it, ps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerRecord(pub u32, pub u8, pub u64, pub u64, pub u64);
 
 /// A job, and what became of it.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -21,6 +21,7 @@ fn star(hosts: u32, flows: Vec<Flow>) -> HpccPlan {
     HpccPlan {
         nodes: hosts + 1,
         switches: vec![0],
+        inner_switches: Vec::new(),
         links: (1..=hosts).map(|host| Link(0, host, 100_000_000_000, 1000, 0.0)).collect(),
         flows,
         cc: Cc::None {},
@@ -211,6 +212,7 @@ fn several_nics() {
     let plan = HpccPlan {
         nodes: 5,
         switches: vec![2, 3, 4],
+        inner_switches: Vec::new(),
         links: vec![link(0, 2, 1000), link(0, 3, 3000), link(2, 4, 1000), link(3, 4, 1000), link(4, 1, 1000)],
         flows: (0..8).map(|i| Flow(0, 1, 3, 100, 1000, START + i * 100_000)).collect(),
         ..star(2, Vec::new())

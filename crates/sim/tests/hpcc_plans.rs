@@ -73,6 +73,7 @@ prop_compose! {
         HpccPlan {
             nodes,
             switches,
+            inner_switches: Vec::new(),
             links: star.chain(links).collect(),
             flows,
             stop_ns: 300_000,

@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
     "astra": "Run ASTRA-sim's inputs as they are.",
+    "simai": "Run SimAI's inputs as they are.",
     "report": "Write the report of a run.",
     "trace": "Write what the ranks of a run did, for Perfetto.",
     "sweep": "Run a scenario at many points and seeds, and say what is noise.",

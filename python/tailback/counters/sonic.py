@@ -8,7 +8,7 @@ What the run did not count is N/A, as there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tailback.counters.style import Style, counted_at, ports_of, switches
@@ -44,15 +44,15 @@ def render(result: Recorded, switch: str) -> str:
     return "\n".join([_interfaces(result, switch, ports), *pfc, *groups, queues])
 
 
-def _interfaces(result: Recorded, switch: str, ports: Sequence[str]) -> str:
+def _interfaces(result: Recorded, switch: str, ports: Mapping[str, str]) -> str:
     """`show interfaces counters`. Rates are means over the run: a switch has those of its last seconds."""
     seconds = result.meta["end_ps"] / 1e12
     head = ["IFACE", "STATE"]
     for way in ("RX", "TX"):
         head += [f"{way}_{column}" for column in ("OK", "BPS", "UTIL", "ERR", "DRP", "OVR")]
     rows = []
-    for port, wire in zip(ports, result.setup.network.wires_of[switch], strict=True):
-        row = [_interface(port), _state(result, wire.name)]
+    for (port, interface), wire in zip(ports.items(), result.setup.network.wires_of[switch], strict=True):
+        row = [interface, _state(result, wire.name)]
         for way, dropped in (
             ("rx", f"{_GROUP}DROPPED_PACKETS:{{}}"),
             ("tx", f"{_QUEUE}DROPPED_PACKETS:{{}}"),
@@ -68,20 +68,20 @@ def _interfaces(result: Recorded, switch: str, ports: Sequence[str]) -> str:
 
 
 def _by_priority(
-    result: Recorded, ports: Sequence[str], first: str, column: str, counter: str, commas: bool = False
+    result: Recorded, ports: Mapping[str, str], first: str, column: str, counter: str, commas: bool = False
 ) -> str:
     rows = []
-    for port in ports:
+    for port, interface in ports.items():
         found = [counted_at(result, port, counter, priority) for priority in PRIORITIES]
-        rows.append([_interface(port), *(_number(value, commas) for value in found)])
+        rows.append([interface, *(_number(value, commas) for value in found)])
     return _table([first, *(f"{column}{priority}" for priority in PRIORITIES)], rows)
 
 
-def _queue_watermarks(result: Recorded, ports: Sequence[str]) -> str:
+def _queue_watermarks(result: Recorded, ports: Mapping[str, str]) -> str:
     """From the time series: a queue without one was empty, if all queues of switches were recorded."""
     rows = []
-    for port in ports:
-        row = [_interface(port)]
+    for port, interface in ports.items():
+        row = [interface]
         for priority in PRIORITIES:
             queue = f"{port}/tc{priority}"
             known = result.records_all or result.bins.has(queue, "queue_max_bytes")
@@ -106,11 +106,6 @@ def _state(result: Recorded, wire: str) -> str:
     events = [(at, up) for at, link, up in result.plan["link_events"] if link == number]
     last = max((event for event in events if event[0] <= result.meta["end_ps"]), default=(0, True))
     return "U" if last[1] else "D"
-
-
-def _interface(port: str) -> str:
-    """The port `sw0:h3` of the switch sw0 is its interface h3."""
-    return port.partition(":")[2]
 
 
 def _number(value: int | None, commas: bool = True) -> str:

@@ -64,10 +64,10 @@ def switches(result: Recorded) -> list[str]:
     return list(result.setup.network.switches)
 
 
-def ports_of(result: Recorded, switch: str) -> list[str]:
-    """The ports of a switch in their order, as `sw0:h3`."""
+def ports_of(result: Recorded, switch: str) -> dict[str, str]:
+    """The ports of a switch in their order, as `sw0:h3`, each with the node that it leads to."""
     wires = result.setup.network.wires_of[switch]
-    return [f"{switch}:{wire.b if wire.a == switch else wire.a}" for wire in wires]
+    return {f"{switch}:{peer}": peer for peer in (wire.b if wire.a == switch else wire.a for wire in wires)}
 
 
 def nic_of(result: Recorded, host: str) -> Mapping[str, Any]:

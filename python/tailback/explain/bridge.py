@@ -24,7 +24,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     shares = core_shares(seen, bridge)
     busiest = max(shares, key=lambda row: shares[row], default="")
     core = min(1.0, shares.get(busiest, 0.0))
-    ring_row, qdisc_row = f"{bridge}:{came[0]}/rx-ring", f"{bridge}:{goes[1]}/qdisc"
+    ring_row = f"{bridge}:{came[0]}/rx-ring"
     lost = seen.total(ring_row, "dropped")
     ring = seen.in_rings(bridge)
     core_figure = Figure(
@@ -39,7 +39,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     # What is forwarded to be dropped is work that need not be done.
     passed = sent / (sent + dropped) if sent else 1.0
     return [
-        _qdisc(seen, qdisc_row, wire, core_figure, ring if full else 0.0, held_by_core=full),
+        _qdisc(seen, goes, wire, core_figure, ring if full else 0.0, held_by_core=full),
         Stage(
             "softirq",
             bridge,
@@ -63,18 +63,21 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     ]
 
 
-def _qdisc(seen: Observed, row: str, wire: Stage, core: Figure, ring: float, *, held_by_core: bool) -> Stage:
-    """A discipline that holds packets back though its wire and its core have time: it shapes, marks or drops.
-    `ring`: what waits before a core that is full.
+def _qdisc(
+    seen: Observed, port: Port, wire: Stage, core: Figure, ring: float, *, held_by_core: bool
+) -> Stage:
+    """The discipline of a port that holds packets back though its wire and its core have time: it shapes,
+    marks or drops. `ring`: what waits before a core that is full.
     """
+    bridge, peer = port
+    row = f"{bridge}:{peer}/qdisc"
     mean = seen.mean(row, "queue_mean_bytes")
     marked, dropped = seen.total(row, "ecn_marked"), seen.total(row, "dropped")
     use = seen.share_above(row, "queue_mean_bytes", 0.0)
-    bridge, _, peer = row.partition("/")[0].partition(":")
     need, shaped = 0.0, seen.shaper(bridge)
     if shaped is not None:
         # A token bucket is as full as its tokens are used.
-        slower = seen.link_rate((bridge, peer)) / shaped
+        slower = seen.link_rate(port) / shaped
         use, need = min(1.0, wire.use * slower), min(1.0, wire.need * slower)
     figures = [Figure(f"{row} queue_mean_bytes", text.size(mean), "0: packets go to the ring at once")]
     if marked:

@@ -258,6 +258,7 @@ def read_fit(measured: Measured, more: Mapping[str, Any]) -> Fit:
     given = from_python(dict(more))
     document.data |= given.data
     document.origins = {at: o for at, o in document.origins.items() if not at or at[0] not in given.data}
+    document.origins |= {at: origin for at, origin in given.origins.items() if at}
     read = Asked(document, read.folder)
     asked = read.as_a(Fit)
     with read.placing():
@@ -286,7 +287,7 @@ def _rows(path: Path, content: bytes) -> Document:
         raise ScenarioError([Problem(str(path), (), text)]) from None
     names = [name for name in Observation.model_fields if name != "set"]
     observations: list[dict[str, Any]] = []
-    origins: dict[tuple[str | int, ...], str] = {(): str(path)}
+    origins: dict[tuple[str | int, ...], str] = {(): str(path), ("observations",): str(path)}
     for line, row in rows:
         one: dict[str, Any] = {}
         for name, value in row.items():
@@ -297,6 +298,7 @@ def _rows(path: Path, content: bytes) -> Document:
                 raise ScenarioError([Problem(f"{path}:{line}", (), text)])
             if value and value.strip():
                 (one.setdefault("set", {}) if "." in name else one)[name] = value.strip()
+                origins[("observations", len(observations), name)] = f"{path}:{line}"
         origins[("observations", len(observations))] = f"{path}:{line}"
         observations.append(one)
     return Document({"observations": observations}, origins)

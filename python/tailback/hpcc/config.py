@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailback.hpcc.keys import ASTRA_SIM, KEYS, Key
+from tailback.hpcc.keys import ASTRA_SIM, KEYS, SIMAI, Key
 from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
 from tailback.hpcc.tokens import U32_MAX, U64_MAX, InputError, Tokens
 from tailback.scenario.errors import nearest, plain
 
+_NO_SAMPLES = {
+    ASTRA_SIM: "no qlen.txt is written for astra-sim, whose samples never end",
+    SIMAI: "no qlen.txt is written: SimAI takes no samples",
+}
 MOST_WARNINGS = 20
 DCQCN, HPCC, TIMELY, DCTCP, PINT = CONTROLLERS = (1, 3, 7, 8, 10)
 """Values of CC_MODE."""
@@ -57,8 +61,8 @@ class Config:
             idle = value == key.off or (key.only_if and self[key.only_if[0]] != key.only_if[1])
             if key.effect == "not honoured" and not idle:
                 found[name] = key.note
-        if self["TAILBACK_VARIANT"] == ASTRA_SIM and "QLEN_MON_FILE" in self:
-            found["QLEN_MON_FILE"] = "no qlen.txt is written for astra-sim, whose samples never end"
+        if "QLEN_MON_FILE" in self and (why := _NO_SAMPLES.get(self["TAILBACK_VARIANT"])):
+            found["QLEN_MON_FILE"] = why
         return found
 
 

@@ -53,10 +53,11 @@ def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as th
     return Key(name, kind, default, effect, note, **more)
 
 
-HPCC_VARIANT, ASTRA_SIM = b"hpcc", b"astra-sim"
+HPCC_VARIANT, ASTRA_SIM, SIMAI = b"hpcc", b"astra-sim", b"simai"
 """Values of TAILBACK_VARIANT."""
 _NO_TRACE = "no packet trace is written"
 _TRACED = ("ENABLE_TRACE", 1)
+_SIMAI = "a key of SimAI's, which reads it and does nothing with it"
 _OWN_NAME = "the file is always {} in the output folder"
 
 _ALL = (
@@ -118,10 +119,16 @@ _ALL = (
          "whole tenths of a second", high=2**64 - 1),
     _key("USE_DYNAMIC_PFC_THRESHOLD", "flag", 1, "the threshold is always dynamic", "none there either"),
     _key("PAUSE_TIME", "us", 5, "written into PFC frames; a pause lasts until its resume, 0 is a resume"),
-    _key("TAILBACK_VARIANT", "word", HPCC_VARIANT, "whose figures the network has: hpcc, or astra-sim for "
-         "the fork that ASTRA-sim and SimAI carry; that simulator skips the key"),
+    _key("TAILBACK_VARIANT", "word", HPCC_VARIANT, "whose figures the network has: hpcc, or astra-sim or "
+         "simai for the forks that ASTRA-sim and SimAI carry; that simulator skips the key"),
     _key("HEADROOM_FACTOR", "count", 3, "headroom of a port, in what its link holds in flight one way; only "
          "astra-sim has this key", "not honoured", off=3, only_if=("TAILBACK_VARIANT", HPCC_VARIANT)),
+    _key("NIC_TOTAL_PAUSE_TIME", "count", 0, "a key of SimAI's: pauses of a NIC for its PCIe", "not honoured",
+         off=0),
+    *(_key(name, "path", b"", _SIMAI, "none there either")
+      for name in ("BW_MON_FILE", "RATE_MON_FILE", "CNP_MON_FILE")),
+    *(_key(name, "count64", 0, _SIMAI, "none there either", high=2**64 - 1)
+      for name in ("MON_START", "MON_END", "QP_MON_INTERVAL", "BW_MON_INTERVAL", "QLEN_MON_INTERVAL")),
     _key("DATA_RATE", "word", b"", "read and not used", "none there either"),
     _key("LINK_DELAY", "word", b"", "read and not used", "none there either"),
 )  # fmt: skip

@@ -98,23 +98,22 @@ def _host_rates(inputs: HpccInputs) -> dict[int, int]:
 def _nic(inputs: HpccInputs, code_points: list[int]) -> dict[str, Any]:
     config = inputs.config
     payload = config["PACKET_PAYLOAD_SIZE"]
-    return {
+    return declared.Nic().plan(
         # The nearest path MTU of RoCE.
-        "mtu": min(MTUS, key=lambda mtu: abs(mtu - payload)),
-        "rx_latency": 0,
-        "class_of": code_points,
-        "ect": True,
-        "cnp_code_point": code_points.index(CNP_PRIORITY),
-        "strict": [CNP_PRIORITY],
-        "weights": None,
-        "transport": declared.Transport().plan(ack_every=1),
-        "congestion": [_congestion(inputs)],
-        "rhcc": None,
-        "hostcc": None,
-        "host_path": None,
-        "tcp": None,
-        "cpu": None,
-    }
+        mtu=min(MTUS, key=lambda mtu: abs(mtu - payload)),
+        rx_latency=0,
+        class_of=code_points,
+        cnp_code_point=code_points.index(CNP_PRIORITY),
+        strict=[CNP_PRIORITY],
+        weights=None,
+        transport=declared.Transport().plan(ack_every=1),
+        congestion=[_congestion(inputs)],
+        rhcc=None,
+        hostcc=None,
+        host_path=None,
+        tcp=None,
+        cpu=None,
+    )
 
 
 def _congestion(inputs: HpccInputs) -> Any:
@@ -182,22 +181,22 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], code_points: l
     buffer = config["BUFFER_SIZE"] << 20
     lossless = [priority for priority in priorities if priority > 0]
     kept = sum(_headroom(link.rate_bps, link.delay_ns) for link in ports) * max(1, len(lossless))
-    return {
-        "buffer": buffer,
-        "shared_bytes": max(1, buffer - kept - RESERVE_BYTES * len(ports)),
-        "latency": 0,
-        "class_of": code_points,
-        "lossless": lossless,
-        "strict": [CNP_PRIORITY],
-        "weights": None,
-        "pools": None,
-        "ecn": _ecn(config, sorted({link.rate_bps for link in ports})),
-        "ingress_alpha": 1 / 8,
-        "egress_alpha": 1024.0,
-        "pfc": declared.Pfc().plan(),
-        "pause": declared.Pause(response_delay=0).plan(),
-        "watchdog": None,
-    }
+    return declared.Switch().plan(
+        buffer=buffer,
+        shared_bytes=max(1, buffer - kept - RESERVE_BYTES * len(ports)),
+        latency=0,
+        class_of=code_points,
+        lossless=lossless,
+        strict=[CNP_PRIORITY],
+        weights=None,
+        pools=None,
+        ecn=_ecn(config, sorted({link.rate_bps for link in ports})),
+        ingress_alpha=1 / 8,
+        egress_alpha=1024.0,
+        pfc=declared.Pfc().plan(),
+        pause=declared.Pause(response_delay=0).plan(),
+        watchdog=None,
+    )
 
 
 def _link_events(inputs: HpccInputs, first_ns: int) -> list[list[Any]]:

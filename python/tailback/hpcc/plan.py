@@ -8,7 +8,7 @@ from typing import Any
 
 from tailback.hpcc.config import CONTROLLERS, DCQCN, DCTCP, HPCC, PINT, TIMELY, Config
 from tailback.hpcc.inputs import HpccInputs
-from tailback.hpcc.keys import ASTRA_SIM, HPCC_VARIANT
+from tailback.hpcc.keys import ASTRA_SIM, HPCC_VARIANT, SIMAI
 from tailback.hpcc.quantities import nanoseconds
 from tailback.hpcc.topology import Topology
 from tailback.scenario import declared
@@ -39,6 +39,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
         "variant": _variant(config).decode(),
         "nodes": topology.nodes,
         "switches": topology.switches,
+        "inner_switches": sorted(topology.inner),
         "links": [[link.a, link.b, link.rate_bps, link.delay_ns, link.error_rate] for link in topology.links],
         "flows": inputs.flows,
         "stop_ns": span_ps(inputs)[1] // 1000,
@@ -76,14 +77,14 @@ def span_ps(inputs: HpccInputs) -> tuple[int, int]:
 
 def _variant(config: Config) -> bytes:
     variant: bytes = config["TAILBACK_VARIANT"]
-    if variant not in (HPCC_VARIANT, ASTRA_SIM):
-        raise config.refuse("TAILBACK_VARIANT", "expected hpcc or astra-sim")
+    if variant not in (HPCC_VARIANT, ASTRA_SIM, SIMAI):
+        raise config.refuse("TAILBACK_VARIANT", "expected hpcc, astra-sim or simai")
     return variant
 
 
 def header_bytes(config: Config) -> int:
-    """Header bytes of a data packet, without telemetry: the fork has a link header of 2 B in place of 14."""
-    return 36 if _variant(config) == ASTRA_SIM else 48
+    """Header bytes of a data packet, without telemetry: forks have a shorter header or longer numbers."""
+    return {HPCC_VARIANT: 48, ASTRA_SIM: 36, SIMAI: 52}[_variant(config)]
 
 
 def headroom_factor(config: Config) -> int:
@@ -148,7 +149,7 @@ def _thresholds(config: Config, topology: Topology) -> list[list[float]]:
     kmin, kmax, pmax = (config[name] for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP"))
     used: dict[int, int] = {}
     for number, link in enumerate(topology.links):
-        if not (topology.is_host[link.a] and topology.is_host[link.b]):
+        if any(not topology.is_host[node] and node not in topology.inner for node in (link.a, link.b)):
             used.setdefault(link.rate_bps, number)
     for rate, number in used.items():
         for name, known in (("KMIN_MAP", kmin), ("KMAX_MAP", kmax), ("PMAX_MAP", pmax)):
@@ -171,8 +172,8 @@ def _link_down(config: Config, topology: Topology) -> list[int] | None:
 
 
 def _queue_monitor(config: Config) -> list[int] | None:
-    """`[start_ns, end_ns]` of the samples: none without a file, or in the fork, where they never end."""
-    if not config["QLEN_MON_FILE"] or _variant(config) == ASTRA_SIM:
+    """`[start_ns, end_ns]` of the samples: none without a file, or in a fork."""
+    if not config["QLEN_MON_FILE"] or _variant(config) != HPCC_VARIANT:
         return None
     return [config["QLEN_MON_START"], config["QLEN_MON_END"]]
 

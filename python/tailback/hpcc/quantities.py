@@ -29,15 +29,15 @@ RATE_IN_WORDS = "a rate, such as 100Gbps or 25Gb/s"
 TIME_IN_WORDS = "a time, such as 1000ns, 0.001ms or 1us"
 
 
-def nanoseconds(value: float, unit_ns: int = 10**9) -> int:
+def nanoseconds(value: float, unit_ns: int = 10**9, nearest: bool = False) -> int:
     """`value` units as ns-3 holds them: whole nanoseconds, rounded down from the exact binary value.
 
     Between the two is ns-3's fixed-point number with 64 bits behind the point. `unit_ns` is the length of
-    the unit; `value` is not negative.
+    the unit; `value` is not negative. Later versions round to the `nearest`.
     """
     numerator, denominator = value.as_integer_ratio()
     fixed = (numerator << 64) // denominator
-    return (fixed * unit_ns) >> 64
+    return (fixed * unit_ns + (nearest << 63)) >> 64
 
 
 def rate_bps(text: bytes) -> int | None:
@@ -52,8 +52,11 @@ def rate_bps(text: bytes) -> int | None:
     return int(product) if 1 <= product <= U64_MAX else None
 
 
-def time_ns(text: bytes) -> int | None:
-    """A `Time` in whole nanoseconds, rounded down; without a unit it is in seconds. None if it is no time."""
+def time_ns(text: bytes, nearest: bool = False) -> int | None:
+    """A `Time` in whole nanoseconds, rounded as `nanoseconds` does; without a unit it is in seconds.
+
+    None if it is no time.
+    """
     match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or match[1] in (b"", b"."):
         return None
@@ -63,7 +66,7 @@ def time_ns(text: bytes) -> int | None:
     value = float(match[1])
     # Units below the nanosecond are divided, not multiplied, there.
     found = (
-        nanoseconds(value, femtoseconds // 10**6)
+        nanoseconds(value, femtoseconds // 10**6, nearest)
         if femtoseconds >= 10**6
         else int(value * femtoseconds) // 10**6
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from tailback.hpcc.quantities import RATE_IN_WORDS, TIME_IN_WORDS, rate_bps, time_ns
 from tailback.hpcc.tokens import U32_MAX, Tokens
@@ -25,12 +26,13 @@ class Link:
 
 @dataclass
 class Topology:
-    """`is_host` by node id; `links` in the order of the file."""
+    """`is_host` by node id; `links` in the order of the file; `inner` are switches inside of servers."""
 
     nodes: int
     switches: list[int]
     links: list[Link]
     is_host: list[bool]
+    inner: frozenset[int] = frozenset()
     _zones: list[set[int]] = field(default_factory=list)
 
     def connected(self, a: int, b: int) -> bool:
@@ -76,23 +78,50 @@ def read_topology(file: str, data: bytes) -> Topology:
     nodes = tokens.integer("the number of nodes", 1, HPCC_NODES)
     switch_count = tokens.integer("the number of switches", 0, nodes)
     link_count = tokens.integer("the number of links", 0, U32_MAX)
-    # Checked against the file before anything is made of the counts.
-    there = len(tokens.words) - 3 - switch_count
+    check_links_fit(tokens, 2, switch_count, link_count)
+    is_host = [True] * nodes
+    switches = read_switches(tokens, is_host, switch_count)
+    return Topology(nodes, switches, read_links(tokens, nodes, link_count), is_host)
+
+
+def check_links_fit(tokens: Tokens, at: int, switch_count: int, link_count: int) -> None:
+    """Checks counts against the file before anything is made of them; `at` is the number of links.
+
+    Raises:
+        InputError: the file is shorter.
+    """
+    there = len(tokens.words) - tokens.at - switch_count
     if there < link_count * PER_LINK:
         fit = max(0, there) // PER_LINK
-        raise tokens.refuse(2, f"the number of links: {fit} of {PER_LINK} tokens each follow the switches")
-    is_host = [True] * nodes
+        raise tokens.refuse(at, f"the number of links: {fit} of {PER_LINK} tokens each follow the switches")
+
+
+def read_switches(tokens: Tokens, is_host: list[bool], count: int) -> list[int]:
+    """The ids of switches, which are no hosts from then on.
+
+    Raises:
+        InputError: a token is not what belongs there.
+    """
     switches = []
-    for _ in range(switch_count):
-        switch = tokens.integer("the id of a switch", 0, nodes - 1)
+    for _ in range(count):
+        switch = tokens.integer("the id of a switch", 0, len(is_host) - 1)
         if not is_host[switch]:
             raise tokens.refuse(tokens.at - 1, "a switch that is not yet listed")
         is_host[switch] = False
         switches.append(switch)
+    return switches
+
+
+def read_links(tokens: Tokens, nodes: int, count: int, nearest: bool = False) -> list[Link]:
+    """`a b rate delay error_rate` of each link; delays are rounded as `quantities.nanoseconds` does.
+
+    Raises:
+        InputError: a token is not what belongs there.
+    """
     rates: dict[bytes, int | None] = {}
     delays: dict[bytes, int | None] = {}
     links = []
-    for _ in range(link_count):
+    for _ in range(count):
         a = tokens.integer("the id of a node", 0, nodes - 1)
         b = tokens.integer("the id of a node", 0, nodes - 1)
         if a == b:
@@ -103,8 +132,8 @@ def read_topology(file: str, data: bytes) -> Topology:
         if len(rates) > HPCC_RATES:
             text = f"one of the rates above: there are {HPCC_RATES} different ones, the most there may be"
             raise tokens.refuse(tokens.at - 1, text)
-        delay = _cached(delays, tokens.take(TIME_IN_WORDS), time_ns)
+        delay = _cached(delays, tokens.take(TIME_IN_WORDS), partial(time_ns, nearest=nearest))
         if delay is None:
             raise tokens.refuse(tokens.at - 1, TIME_IN_WORDS)
         links.append(Link(a, b, rate, delay, tokens.real("an error rate", 0.0, 1.0)))
-    return Topology(nodes, switches, links, is_host)
+    return links

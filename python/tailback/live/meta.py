@@ -127,20 +127,19 @@ def _drops(live: Plan, told: Told) -> Iterator[dict[str, Any]]:
                 "bytes": lane["dropped_bytes"],
             }
     lost = [
-        (host["name"], one["counters"]["rx_lost"])
+        (host["name"], "", one["counters"]["rx_lost"])
         for host, one in zip(live["hosts"], told["hosts"], strict=True)
         if one
     ]
     lost += [
-        (f"{switch['name']}:{port['peer']}", port["lost"])
+        (switch["name"], port["peer"], port["lost"])
         for switch, ports in zip(live["switches"], told["switches"], strict=True)
         for port in ports
     ]
-    for where, packets in lost:
+    for node, peer, packets in lost:
         if packets:
-            node, _, peer = where.partition(":")
             yield {
-                "where": where,
+                "where": f"{node}:{peer}" if peer else node,
                 "node": node,
                 "peer": peer,
                 "reason": "lost on the link",

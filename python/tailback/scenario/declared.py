@@ -448,6 +448,16 @@ class Memory(Declared):
         le=1.0,
         allow_inf_nan=False,
     )
+    refresh_interval: Annotated[int, DURATION.between("1us", maximum="1s")] = setting(
+        DURATION.parse("7.8us"),
+        "Every so often a bank is refreshed, and serves neither reads nor writes.",
+        "JEDEC JESD79-4, tREFI: 7.8 us of DDR4; DDR5 has 3.9 us",
+    )
+    refresh_time: Annotated[int, DURATION.between(maximum="900ns")] = setting(
+        DURATION.parse("0s"),
+        "How long that takes, of all channels at once; 0s: there is no refresh. bandwidth, which is measured, has it in it.",
+        "assumption: a fluid; JEDEC JESD79-4, tRFC1, has 350 ns of chips of 8 Gbit and 550 ns of 16 Gbit, but all channels at once is too harsh: the sender's half of Wan et al. (RHCC), APNet 2024 would keep 3 of 38 Gbit/s",
+    )
     cpu_latency: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
         DURATION.parse("90ns"),
         "A read of a core, with nothing in its way.",

@@ -14,13 +14,14 @@ from tailback import signals
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.running import claimed
 from tailback.scenario import Problem, ScenarioError
+from tailback.sweeps.journal import NAME as JOURNAL
 from tailback.sweeps.journal import Journal
 from tailback.sweeps.runs import Runs
 from tailback.tuning.design import TuneDesign, canonical, read_tune
 from tailback.tuning.judged import judge
 from tailback.tuning.looks import Looks
 from tailback.tuning.result import TuneResult
-from tailback.tuning.trials import Trial, best, front, search
+from tailback.tuning.trials import STUDY, Trial, best, front, search
 
 DESIGN = "tune.json"
 _MOST_JUDGED = 6
@@ -102,7 +103,14 @@ def tune(
         runs = stack.enter_context(Runs[str](executor, jobs, journal, progress.share))
         looks = Looks(asked, runs)
         progress.begun(asked)
-        found = search(asked, looks, folder, progress.tried)
+        try:
+            found = search(asked, looks, folder, progress.tried)
+        except ScenarioError:
+            # Nothing was tried. What is empty then goes with the claim.
+            if folder is not None and not resume:
+                for name in (DESIGN, JOURNAL, STUDY):
+                    (folder / name).unlink(missing_ok=True)
+            raise
         chosen = _chosen(asked, found.trials)
         judged, interrupted = [], found.interrupted
         if chosen and not interrupted:

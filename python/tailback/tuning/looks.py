@@ -126,7 +126,8 @@ def nothing_to_better(design: TuneDesign, base: Seen) -> None:
             mean = _mean(base.values(number, shown))
             if not math.isfinite(mean) or mean == 0:
                 what = "0" if mean == 0 else "no value"
-                text = f"found {what} of {workload.title} as it is, expected a measure that can be bettered"
+                where = f"{shown.label} of {workload.title} as it is"
+                text = f"found {what} for {where}, expected a measure that can be bettered"
                 raise ScenarioError([Problem("", ("objectives", index, "measure"), text)])
 
 

@@ -21,6 +21,8 @@ from tailback.tuning.looks import Look, Looks, Seen, changes, nothing_to_better
 if TYPE_CHECKING:
     import optuna
 
+STUDY = "optuna.log"
+"""Optuna's journal."""
 BATCH = 4
 """Trials that are asked for together. A constant, since results would depend on it."""
 _STARTUP = 10
@@ -188,8 +190,8 @@ def _study(design: TuneDesign, folder: Path | None) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage: Any = design.storage or None
     if folder is not None and not design.storage:
-        (folder / "optuna.log").unlink(missing_ok=True)
-        storage = JournalStorage(JournalFileBackend(str(folder / "optuna.log")))
+        (folder / STUDY).unlink(missing_ok=True)
+        storage = JournalStorage(JournalFileBackend(str(folder / STUDY)))
     sampler = optuna.samplers.TPESampler(
         seed=design.sampler_seed,
         n_startup_trials=_STARTUP,

@@ -213,7 +213,7 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
     if not numbers:
         raise ListError(f"{name}: found no hosts h0, h1, ... in the network, which such a file numbers")
     nodes = max(numbers) + 1
-    known = Topology(nodes, [], [], [node in numbers for node in range(nodes)], [{0}] * nodes)
+    known = Topology(nodes, [], [], [node in numbers for node in range(nodes)], _zones=[{0}] * nodes)
     try:
         rows = read_flows(name, content, known)
     except ScenarioError as error:

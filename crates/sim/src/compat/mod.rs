@@ -2,3 +2,5 @@
 
 pub mod astra;
 pub mod hpcc;
+pub mod simai;
+mod timers;

@@ -1,5 +1,7 @@
-//! The event engine: a queue of events in order of (time, place at that time), and one random stream for each entity.
+//! The event engine: a queue of events in order of (time, place at that time), packets by number, and one random stream for
+//! each entity.
 
+mod arena;
 mod barrier;
 mod heap;
 mod prefetch;
@@ -7,6 +9,7 @@ mod queue;
 mod random;
 mod turns;
 
+pub(crate) use arena::{Arena, Fifo, Linked, NONE};
 pub use barrier::Barrier;
 pub(crate) use prefetch::prefetch;
 pub use queue::{EventQueue, Place};

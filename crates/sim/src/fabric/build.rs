@@ -9,14 +9,14 @@ use super::classes::Classes;
 use super::cut::Cut;
 use super::drops::DropsByLane;
 use super::lanes::{Lanes, CLASSES};
-use super::packet::{Arena, DataTally, Fifo, KINDS};
+use super::packet::{DataTally, KINDS};
 use super::pause::{PauseFrames, Pausing};
 use super::port::{byte_time, ClassQueue, Link, Port, LOSSY, RECLASSIFIES, WEIGHTED};
 use super::routing::Routes;
 use super::switch::{IngressGroup, Marking, Switch};
 use super::telemetry::Telemetry;
 use super::Fabric;
-use crate::engine::stream;
+use crate::engine::{stream, Arena, Fifo};
 use crate::plan::EcnPlan;
 use crate::run::Run;
 
@@ -116,7 +116,7 @@ impl Fabric {
         }
         let mut fabric = Fabric {
             run: Run::new(count),
-            packets: Arena::new(),
+            packets: Arena::default(),
             telemetry,
             cut: Cut::default(),
             taps: Vec::new(),

@@ -6,11 +6,12 @@
 use tailback_proto::units::Time;
 
 use super::lanes::{lane, CLASSES};
-use super::packet::{Fifo, Packet};
+use super::packet::Packet;
 use super::pause::PauseFrame;
 use super::port::{CUT, LOSSY};
 use super::telemetry::Entry;
 use super::Fabric;
+use crate::engine::Fifo;
 use crate::event::Event;
 
 /// What crossed from one part to another in a window.

@@ -35,13 +35,13 @@ use tailback_proto::flow_control::watchdog::Watchdog;
 use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::units::Time;
 
-use crate::engine::Stream;
+use crate::engine::{Arena, Stream};
 use crate::run::Run;
 use classes::Classes;
 use cut::Cut;
 use drops::DropsByLane;
 use lanes::Lanes;
-use packet::{Arena, DataTally, KINDS};
+use packet::{DataTally, Packet, KINDS};
 use pause::{PauseFrames, PauseLogs, Pausing};
 use port::{ClassQueue, Link, Port};
 use routing::Routes;
@@ -53,7 +53,7 @@ use telemetry::Telemetry;
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub run: Run,
-    pub packets: Arena,
+    pub packets: Arena<Packet>,
     pub telemetry: Telemetry,
     /// Where it is cut in parts that have a core each.
     pub cut: Cut,

@@ -1,10 +1,10 @@
-//! Packets and the arena that they live in. A packet is 32 bytes: two share a cache line.
+//! Packets. A packet is 32 bytes: two share a cache line.
 
 use tailback_proto::units::Time;
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
-/// Index of no packet.
-pub(crate) const NONE: u32 = u32::MAX;
+use crate::engine::Linked;
+pub(crate) use crate::engine::NONE;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,97 +150,15 @@ impl DataTally {
     }
 }
 
-/// All packets that exist. Freed places are used again, so nothing is allocated once the run is warm.
-#[derive(Debug)]
-pub(crate) struct Arena {
-    packets: Vec<Packet>,
-    free: u32,
-}
-
-impl Arena {
-    pub fn new() -> Self {
-        Arena { packets: Vec::new(), free: NONE }
-    }
-
-    pub fn add(&mut self, packet: Packet) -> u32 {
-        if self.free == NONE {
-            self.packets.push(packet);
-            return self.packets.len() as u32 - 1;
-        }
-        let index = self.free;
-        self.free = self.packets[index as usize].next;
-        self.packets[index as usize] = packet;
-        index
-    }
-
-    /// Asks for a packet's memory.
+impl Linked for Packet {
     #[inline]
-    pub fn prefetch(&self, index: Option<u32>) {
-        if let Some(index) = index {
-            crate::engine::prefetch(&self.packets, index as usize);
-        }
+    fn next(&self) -> u32 {
+        self.next
     }
 
-    pub fn remove(&mut self, index: u32) {
-        self.packets[index as usize].next = self.free;
-        self.free = index;
-    }
-}
-
-impl std::ops::Index<u32> for Arena {
-    type Output = Packet;
-    fn index(&self, index: u32) -> &Packet {
-        &self.packets[index as usize]
-    }
-}
-
-impl std::ops::IndexMut<u32> for Arena {
-    fn index_mut(&mut self, index: u32) -> &mut Packet {
-        &mut self.packets[index as usize]
-    }
-}
-
-/// A first-in first-out list of packets, linked through [`Packet::next`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fifo {
-    head: u32,
-    tail: u32,
-}
-
-impl Fifo {
-    pub const EMPTY: Fifo = Fifo { head: NONE, tail: NONE };
-
-    pub fn is_empty(&self) -> bool {
-        self.head == NONE
-    }
-
-    pub fn head(&self) -> Option<u32> {
-        (self.head != NONE).then_some(self.head)
-    }
-
-    pub fn push(&mut self, arena: &mut Arena, index: u32) {
-        arena[index].next = NONE;
-        if self.head == NONE {
-            self.head = index;
-        } else {
-            arena[self.tail].next = index;
-        }
-        self.tail = index;
-    }
-
-    pub fn pop(&mut self, arena: &Arena) -> Option<u32> {
-        let index = self.head()?;
-        self.head = arena[index].next;
-        Some(index)
-    }
-
-    pub fn iter<'a>(&self, arena: &'a Arena) -> impl Iterator<Item = &'a Packet> {
-        let mut next = self.head;
-        std::iter::from_fn(move || {
-            let packet = (next != NONE).then(|| &arena[next])?;
-            next = packet.next;
-            Some(packet)
-        })
+    #[inline]
+    fn set_next(&mut self, next: u32) {
+        self.next = next;
     }
 }
 

@@ -8,7 +8,7 @@
 
 use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
-use super::packet::Fifo;
+use crate::engine::Fifo;
 
 /// The hot part of a port: one cache line.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! What the cores of a host do: they take packets from the wire, are interrupted, poll, and serve what waits for them. The
 //! rules are in `cpu.rs`.
 
-use super::cpu::{Batch, Purpose};
+use super::cpu::Batch;
 use super::Tcp;
+use crate::cores::{Purpose, Share, PURPOSES};
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::Fabric;
@@ -49,7 +50,7 @@ impl Tcp {
         c.interrupts += 1;
         c.polling = true;
         c.interrupted = true;
-        if !c.running {
+        if c.core.is_free() {
             self.run_core(fabric, nics, core);
         }
     }
@@ -58,12 +59,10 @@ impl Tcp {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub fn on_core(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32) {
         let c = &mut self.cpus.cores[core as usize];
-        if c.running && c.busy_until == fabric.run.now {
-            c.running = false;
-        }
+        c.core.end(fabric.run.now);
         if c.interrupt_at == fabric.run.now {
             self.interrupt(fabric, nics, core);
-        } else if !c.running {
+        } else if c.core.is_free() {
             self.run_core(fabric, nics, core);
         }
     }
@@ -72,14 +71,14 @@ impl Tcp {
     pub fn raise_softirq(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32, work: u32) {
         let c = &mut self.cpus.cores[core as usize];
         c.softirqs.push_back(work);
-        if !c.running {
+        if c.core.is_free() {
             self.run_core(fabric, nics, core);
         }
     }
 
     /// A thread has something to do on a core, which has a batch under way.
     pub fn wake_thread(&mut self, core: u32, work: u32) {
-        self.cpus.cores[core as usize].threads.push_back(work);
+        self.cpus.cores[core as usize].core.threads.push_back(work);
     }
 
     /// An idle core begins the next batch, if there is work.
@@ -89,18 +88,15 @@ impl Tcp {
             c.polling = false;
         }
         let softirq = c.polling || !c.softirqs.is_empty();
-        let thread = !c.threads.is_empty();
-        if !(softirq && thread) {
-            c.lead = 0;
-            if !softirq && !thread {
-                return;
-            }
+        let thread = !c.core.threads.is_empty();
+        let takes_softirq = c.core.softirqs_are_next(softirq, softirq && thread);
+        if !softirq && !thread {
+            return;
         }
-        c.running = true;
-        let takes_softirq = softirq && (!thread || c.lead <= 0);
-        let mut batch = Batch { core, start: fabric.run.now, cycles: [0.0; 3] };
+        c.core.enter();
+        let mut batch = Batch { core, start: fabric.run.now, cycles: [0.0; PURPOSES] };
         if !takes_softirq {
-            let work = self.cpus.cores[core as usize].threads.pop_front().expect("a thread waits");
+            let work = c.core.threads.pop_front().expect("a thread waits");
             self.run_thread(fabric, nics, work, &mut batch);
         } else if self.cpus.cores[core as usize].polling {
             self.poll(fabric, nics, &mut batch);
@@ -112,18 +108,12 @@ impl Tcp {
             }
         }
         let cpu = self.cpus.of(core);
-        let end = batch.now(&cpu.model);
-        let parts = batch.times(&cpu.model);
-        let c = &mut self.cpus.cores[core as usize];
-        let spent = end - fabric.run.now;
-        c.batch = parts;
-        for (sum, part) in c.spent.iter_mut().zip(parts) {
-            *sum += part;
+        let (start, takes) = (batch.start, batch.times(&cpu.model));
+        let c = &mut self.cpus.cores[core as usize].core;
+        c.begin(start, (), if takes_softirq { Share::Softirqs } else { Share::Threads }, takes);
+        if let Some(end) = c.leave() {
+            fabric.run.schedule(end, Event::Core(core));
         }
-        c.busy += spent;
-        c.lead += if takes_softirq { spent.0 as i64 } else { -(spent.0 as i64) };
-        c.busy_until = end;
-        fabric.run.schedule(end, Event::Core(core));
     }
 
     /// Takes up to the budget of packets from a core's ring. Softirq work that waits besides goes along.
@@ -133,7 +123,7 @@ impl Tcp {
         let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
         let c = &mut self.cpus.cores[core as usize];
         if std::mem::take(&mut c.interrupted) {
-            batch.spend(Purpose::Interrupt, cpu.model.cycles_per_interrupt);
+            batch.spend(Purpose::Irq, cpu.model.cycles_per_interrupt);
         }
         let mut polled = std::mem::take(&mut self.cpus.polled);
         let mut bytes = 0;
@@ -145,7 +135,7 @@ impl Tcp {
         c.ring_packets -= polled.len() as u32;
         c.polled_packets += polled.len() as u64;
         cpu.backlog.change(fabric.run.now, -bytes);
-        batch.spend(Purpose::Softirq, polled.len() as f64 * cpu.model.cycles_per_packet);
+        batch.spend(Purpose::Soft, polled.len() as f64 * cpu.model.cycles_per_packet);
         self.receive_polled(fabric, nics, &polled, batch);
         polled.clear();
         self.cpus.polled = polled;

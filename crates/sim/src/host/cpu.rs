@@ -19,8 +19,8 @@ use tailback_proto::transport::tcp::settings::BURST;
 use tailback_proto::units::{Bytes, Hertz, Time};
 
 use super::gauge::Gauge;
-use crate::engine::{stream, uniform};
-use crate::fabric::packet::Fifo;
+use crate::cores::{Core, Purpose, PURPOSES};
+use crate::engine::{stream, uniform, Fifo};
 
 tailback_proto::parameters! {
     /// The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp.
@@ -104,21 +104,12 @@ impl CpuModel {
     }
 }
 
-/// What a core does, as `mpstat` tells it: %irq, %soft, %sys.
-#[derive(Clone, Copy, Debug)]
-#[repr(u8)]
-pub(crate) enum Purpose {
-    Interrupt,
-    Softirq,
-    Syscall,
-}
-
 /// A batch of work: cycles by purpose so far.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub core: u32,
     pub(super) start: Time,
-    pub(super) cycles: [f64; 3],
+    pub(super) cycles: [f64; PURPOSES],
 }
 
 impl Batch {
@@ -132,26 +123,22 @@ impl Batch {
     }
 
     /// What it took by purpose: whole picoseconds, which add up.
-    pub(super) fn times(&self, model: &CpuModel) -> [Time; 3] {
-        let [irq, softirq, system] = self.cycles;
-        let until = [irq, irq + softirq, irq + softirq + system].map(|cycles| model.time(cycles));
-        [until[0], until[1] - until[0], until[2] - until[1]]
+    pub(super) fn times(&self, model: &CpuModel) -> [Time; PURPOSES] {
+        let (mut sum, mut before) = (0.0, Time::ZERO);
+        self.cycles.map(|cycles| {
+            sum += cycles;
+            let until = model.time(sum);
+            until - std::mem::replace(&mut before, until)
+        })
     }
 }
 
-/// A core.
+/// A core with its receive ring.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct HostCore {
     pub host: u16,
-    /// Whether a batch is under way, and when it ends.
-    pub(super) running: bool,
-    pub(super) busy_until: Time,
-    /// Time busy, the whole batch under way included.
-    pub(super) busy: Time,
-    /// Of it, by [`Purpose`].
-    pub(super) spent: [Time; 3],
-    /// The latest batch, by [`Purpose`].
-    pub(super) batch: [Time; 3],
+    /// Its work is a batch.
+    pub core: Core<()>,
     /// Receive ring.
     pub ring: Fifo,
     pub ring_packets: u32,
@@ -163,11 +150,8 @@ pub(crate) struct Core {
     pub(super) polling: bool,
     /// The next poll pays for an interrupt.
     pub(super) interrupted: bool,
-    /// What waits for softirq time besides the ring, and the threads that wait for the core.
+    /// What waits for softirq time besides the ring.
     pub(super) softirqs: VecDeque<u32>,
-    pub(super) threads: VecDeque<u32>,
-    /// Time of softirqs beyond that of threads since both want the core, picoseconds.
-    pub(super) lead: i64,
     pub rx_packets: u64,
     pub rx_bytes: u64,
     pub polled_packets: u64,
@@ -188,7 +172,7 @@ pub(crate) struct HostCpu {
 pub(crate) struct Cpus {
     /// By host; none where no packet needs one.
     pub hosts: Vec<Option<HostCpu>>,
-    pub cores: Vec<Core>,
+    pub cores: Vec<HostCore>,
     /// Packets of the poll under way.
     pub(super) polled: Vec<u32>,
 }
@@ -204,7 +188,7 @@ impl Cpus {
         }
         let model = CpuModel::new(plan);
         let first_core = self.cores.len() as u32;
-        self.cores.extend((0..model.cores).map(|_| Core::new(host as u16)));
+        self.cores.extend((0..model.cores).map(|_| HostCore::new(host as u16)));
         self.hosts[host] = Some(HostCpu { model, first_core, backlog: Gauge::default() });
     }
 
@@ -227,7 +211,7 @@ impl Cpus {
     }
 
     /// The cores of a host.
-    pub fn cores_of(&self, host: usize) -> &[Core] {
+    pub fn cores_of(&self, host: usize) -> &[HostCore] {
         match self.hosts.get(host) {
             Some(Some(cpu)) => {
                 let first = cpu.first_core as usize;
@@ -238,15 +222,11 @@ impl Cpus {
     }
 }
 
-impl Core {
+impl HostCore {
     fn new(host: u16) -> Self {
-        Core {
+        HostCore {
             host,
-            running: false,
-            busy_until: Time::ZERO,
-            busy: Time::ZERO,
-            spent: [Time::ZERO; 3],
-            batch: [Time::ZERO; 3],
+            core: Core::default(),
             ring: Fifo::EMPTY,
             ring_packets: 0,
             unannounced: 0,
@@ -254,28 +234,11 @@ impl Core {
             polling: false,
             interrupted: false,
             softirqs: VecDeque::new(),
-            threads: VecDeque::new(),
-            lead: 0,
             rx_packets: 0,
             rx_bytes: 0,
             polled_packets: 0,
             rx_out_of_buffer: 0,
             interrupts: 0,
         }
-    }
-
-    /// Time busy up to `now`, whatever for.
-    pub fn busy_until_now(&self, now: Time) -> Time {
-        self.busy - self.busy_until.saturating_sub(now)
-    }
-
-    /// Shares of the time up to `now`, by [`Purpose`].
-    pub fn shares(&self, now: Time) -> [f64; 3] {
-        let length = self.batch.iter().map(|time| time.0).sum::<u64>().max(1);
-        let left = self.busy_until.saturating_sub(now).0 as f64 / length as f64;
-        std::array::from_fn(|purpose| {
-            let ahead = self.batch[purpose].0 as f64 * left;
-            (self.spent[purpose].0 as f64 - ahead) / (now.0 as f64).max(1.0)
-        })
     }
 }

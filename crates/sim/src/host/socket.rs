@@ -16,9 +16,10 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::{tcp_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
 use super::connection::{Item, RECEIVER, SENDER};
-use super::cpu::{Batch, Purpose};
+use super::cpu::Batch;
 use super::rings::{Descriptor, TxBurst, Work};
 use super::Tcp;
+use crate::cores::Purpose;
 use crate::event::Event;
 use crate::fabric::packet::{Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
 use crate::fabric::Fabric;
@@ -103,7 +104,7 @@ impl Tcp {
         batch: &mut Batch,
     ) {
         let model = &self.cpus.of(batch.core).model;
-        batch.spend(Purpose::Softirq, model.cycles_per_segment);
+        batch.spend(Purpose::Soft, model.cycles_per_segment);
         let now = batch.now(model);
         let c = &mut self.sockets.connections[connection as usize];
         let p = &self.sockets.stacks[c.receiver_stack as usize].parameters;
@@ -121,10 +122,10 @@ impl Tcp {
             self.wake_thread(batch.core, connection);
         }
         if let Some(first) = verdict.first {
-            self.send_ack(fabric, nics, connection, &first, Purpose::Softirq, batch);
+            self.send_ack(fabric, nics, connection, &first, Purpose::Soft, batch);
         }
         if verdict.ack {
-            self.acknowledge(fabric, nics, connection, Purpose::Softirq, batch);
+            self.acknowledge(fabric, nics, connection, Purpose::Soft, batch);
         }
         self.arm(fabric, connection, RECEIVER);
     }
@@ -138,7 +139,7 @@ impl Tcp {
         batch: &mut Batch,
     ) {
         let model = &self.cpus.of(batch.core).model;
-        batch.spend(Purpose::Softirq, model.cycles_per_segment);
+        batch.spend(Purpose::Soft, model.cycles_per_segment);
         let now = batch.now(model);
         let c = &mut self.sockets.connections[connection as usize];
         if c.state != QpState::Running {
@@ -165,9 +166,9 @@ impl Tcp {
             }
             let now = batch.now(model);
             let Some(burst) = c.sender.poll_transmit(&stack.parameters, now, u32::MAX) else { break };
-            batch.spend(Purpose::Softirq, model.cycles_per_segment);
+            batch.spend(Purpose::Soft, model.cycles_per_segment);
             if !burst.retransmission {
-                batch.spend(Purpose::Syscall, burst.bytes as f64 * model.cycles_per_byte);
+                batch.spend(Purpose::Sys, burst.bytes as f64 * model.cycles_per_byte);
             }
             c.queued += burst.bytes;
             let work = Work::Burst(TxBurst {
@@ -289,7 +290,7 @@ impl Tcp {
             }
             Softirq::ReceiverTimeout => {
                 if c.receiver.on_timeout(now) {
-                    self.acknowledge(fabric, nics, connection, Purpose::Softirq, batch);
+                    self.acknowledge(fabric, nics, connection, Purpose::Soft, batch);
                 }
                 self.arm(fabric, connection, RECEIVER);
             }
@@ -301,7 +302,7 @@ impl Tcp {
         let model = &self.cpus.of(batch.core).model;
         let c = &mut self.sockets.connections[connection as usize];
         let bytes = c.receiver.unread().min(BLOCK_BYTES);
-        batch.spend(Purpose::Syscall, bytes as f64 * model.cycles_per_byte);
+        batch.spend(Purpose::Sys, bytes as f64 * model.cycles_per_byte);
         let p = &self.sockets.stacks[c.receiver_stack as usize].parameters;
         let ack = c.receiver.on_read(p, bytes);
         c.bytes_read += bytes;
@@ -313,7 +314,7 @@ impl Tcp {
             self.wake_thread(batch.core, connection);
         }
         if ack {
-            self.acknowledge(fabric, nics, connection, Purpose::Syscall, batch);
+            self.acknowledge(fabric, nics, connection, Purpose::Sys, batch);
         }
         self.arm(fabric, connection, RECEIVER);
         self.end_connection_if_done(fabric, connection);

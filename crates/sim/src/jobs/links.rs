@@ -10,7 +10,7 @@ use crate::plan::DomainPlan;
 
 /// Until when the links of each host are taken: sending, and receiving.
 #[derive(Debug, Default)]
-pub(super) struct Links(HashMap<u32, (Time, Time)>);
+pub(crate) struct Links(HashMap<u32, (Time, Time)>);
 
 impl Links {
     /// A message is sent, behind those before it: when its first bit arrives.

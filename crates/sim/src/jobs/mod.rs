@@ -10,7 +10,7 @@
 
 mod collective;
 mod graph;
-mod links;
+pub(crate) mod links;
 mod own;
 mod part;
 mod phases;

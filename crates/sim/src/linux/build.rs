@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::bridge::{Bridge, BridgePort, SendCosts};
 use super::channel::{Channel, Costs, TxQueue};
-use super::core::{Core, CoreModel};
+use super::core::{CoreModel, LinuxCore};
 use super::egress::Egress;
 use super::moderation::{Mode, Moderation};
 use super::napi::{Napi, Output, Thread};
@@ -59,7 +59,7 @@ impl Linux {
             poll: model.host.poll,
         };
         for (core, plan) in (first_core..).zip(&model.cores) {
-            self.cores.push(Core::new(costs));
+            self.cores.push(LinuxCore::new(costs));
             if plan.guest {
                 self.threads.push(Thread::Guest);
                 self.wake_linux_thread(fabric, core, self.threads.len() as u32 - 1);

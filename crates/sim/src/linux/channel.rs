@@ -15,7 +15,7 @@ use tailback_proto::flow_control::dql::Dql;
 use tailback_proto::units::Time;
 
 use super::moderation::Moderation;
-use crate::fabric::packet::Fifo;
+use crate::engine::Fifo;
 
 /// What a core is doing with a channel.
 #[derive(Clone, Copy, Debug)]

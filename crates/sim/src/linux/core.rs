@@ -1,4 +1,4 @@
-//! A CPU core of a Linux host: hard interrupts, softirqs and threads, one after the other.
+//! What a CPU core of a Linux host does: hard interrupts, softirqs and threads, one after the other.
 //!
 //! Sources: Linux `kernel/softirq.c` (`__do_softirq`: pending vectors in turn, again while more are raised, for 2 ms and
 //! 10 rounds at most, then `ksoftirqd`), `net/core/dev.c` (`net_rx_action`: each NAPI instance of the list once, up to
@@ -19,21 +19,10 @@
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
+use crate::cores::{Core, Purpose, Share, PURPOSES};
+
 /// Most packets of one poll of a NAPI instance (`NAPI_POLL_WEIGHT`).
 pub(crate) const NAPI_WEIGHT: u32 = 64;
-
-/// What a core does, as `mpstat` tells it: %irq, %soft, %sys, %guest. The rest is %idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Purpose {
-    Irq,
-    Soft,
-    Sys,
-    Guest,
-}
-
-/// Kinds of [`Purpose`].
-pub(crate) const PURPOSES: usize = 4;
 
 /// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +47,7 @@ pub(crate) struct CoreModel {
 
 /// What a core is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Sleeping, or between two units.
-    Nothing,
+pub(crate) enum Work {
     /// The hard interrupt of a NAPI instance.
     Interrupt(u32),
     /// The start of a poll.
@@ -71,6 +58,8 @@ pub(super) enum Work {
     Output(u32),
     /// A unit of a thread.
     Thread(u32),
+    /// The same of a virtual CPU, which an interrupt cuts short.
+    Guest(u32),
 }
 
 /// A call of `__do_softirq` under way. What is raised during a round is for the next one.
@@ -92,21 +81,14 @@ pub(super) struct RxAction {
     pub(super) polled: Option<(u32, u32)>,
 }
 
-/// A core.
+/// A core of a Linux host.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct LinuxCore {
     pub(super) model: CoreModel,
-    pub(super) work: Work,
-    /// The core's own code is running and will look for work itself.
-    pub(super) entered: bool,
+    /// Its work is a unit.
+    pub core: Core<Work>,
     /// It has woken but not started: the wake-up cost still to pay.
     pub(super) waking: Time,
-    /// The current unit: its end, its cost and its purpose.
-    pub(super) busy_until: Time,
-    pub(super) cost: Time,
-    pub(super) purpose: Purpose,
-    /// Time by [`Purpose`], the unit under way included.
-    pub(super) spent: [Time; PURPOSES],
     /// NAPI instances with a pending hard interrupt.
     pub(super) interrupts: VecDeque<u32>,
     /// NAPI instances to poll; those left for the current `net_rx_action`; and those it puts off
@@ -121,26 +103,17 @@ pub(crate) struct Core {
     pub(super) rx_action: Option<RxAction>,
     /// `ksoftirqd` is runnable.
     pub(super) ksoftirqd: bool,
-    /// Threads that want the core.
-    pub(super) threads: VecDeque<u32>,
-    /// By how much softirqs have had more time than threads since both want the core, picoseconds.
-    pub(super) lead: i64,
     /// Hard interrupts, polls.
     pub interrupts_taken: u64,
     pub polls: u64,
 }
 
-impl Core {
+impl LinuxCore {
     pub fn new(model: CoreModel) -> Self {
-        Core {
+        LinuxCore {
             model,
-            work: Work::Nothing,
-            entered: false,
+            core: Core::default(),
             waking: Time::ZERO,
-            busy_until: Time::ZERO,
-            cost: Time::ZERO,
-            purpose: Purpose::Sys,
-            spent: [Time::ZERO; PURPOSES],
             interrupts: VecDeque::new(),
             poll_list: VecDeque::new(),
             list: VecDeque::new(),
@@ -150,17 +123,9 @@ impl Core {
             softirq: None,
             rx_action: None,
             ksoftirqd: false,
-            threads: VecDeque::new(),
-            lead: 0,
             interrupts_taken: 0,
             polls: 0,
         }
-    }
-
-    /// Time spent for a purpose up to `now`.
-    pub fn spent(&self, purpose: Purpose, now: Time) -> Time {
-        let left = self.busy_until.saturating_sub(now).min(self.cost);
-        self.spent[purpose as usize] - if self.purpose == purpose { left } else { Time::ZERO }
     }
 
     pub(super) fn softirq_pending(&self) -> bool {
@@ -172,27 +137,25 @@ impl Core {
         self.softirq = Some(Softirq { since, rounds_left, outputs, receives });
     }
 
-    pub(super) fn begin(&mut self, now: Time, work: Work, purpose: Purpose, cost: Time) {
-        debug_assert!(self.work == Work::Nothing);
-        self.work = work;
-        self.purpose = purpose;
-        self.cost = cost;
-        self.busy_until = now + std::mem::take(&mut self.waking) + cost;
-        self.spent[purpose as usize] += cost;
+    fn begin(&mut self, now: Time, work: Work, share: Share, purpose: Purpose, cost: Time) {
+        let mut takes = [Time::ZERO; PURPOSES];
+        takes[purpose as usize] = cost;
+        self.core.begin(now + std::mem::take(&mut self.waking), work, share, takes);
     }
 
-    /// Cuts the current unit of a thread short. The thread gets the core back after the interruption.
-    pub(super) fn interrupt_thread(&mut self, now: Time, thread: u32) {
-        let left = self.busy_until.saturating_sub(now).min(self.cost);
-        let spent = &mut self.spent[self.purpose as usize];
-        *spent = *spent - left;
-        self.lead += left.0 as i64;
-        (self.work, self.busy_until, self.cost) = (Work::Nothing, now, Time::ZERO);
-        self.threads.push_front(thread);
+    pub(super) fn begin_interrupt(&mut self, now: Time, napi: u32) {
+        self.begin(now, Work::Interrupt(napi), Share::Nobodys, Purpose::Irq, self.model.interrupt);
     }
 
     pub(super) fn begin_softirq(&mut self, now: Time, work: Work, cost: Time) {
-        self.lead += cost.0 as i64;
-        self.begin(now, work, Purpose::Soft, cost);
+        self.begin(now, work, Share::Softirqs, Purpose::Soft, cost);
+    }
+
+    pub(super) fn begin_thread(&mut self, now: Time, thread: u32, unit: Unit) {
+        let work = match unit.purpose {
+            Purpose::Guest => Work::Guest(thread),
+            _ => Work::Thread(thread),
+        };
+        self.begin(now, work, Share::Threads, unit.purpose, unit.cost);
     }
 }

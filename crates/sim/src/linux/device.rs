@@ -4,8 +4,9 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::FCS_BYTES;
 
 use super::channel::Doing;
-use super::core::{Purpose, Unit, NAPI_WEIGHT};
+use super::core::{Unit, NAPI_WEIGHT};
 use super::Linux;
+use crate::cores::Purpose;
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::Fabric;

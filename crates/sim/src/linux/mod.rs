@@ -27,7 +27,7 @@ use tailback_proto::aqm::skb::{DropReason, Skb};
 /// All Linux hosts of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Linux {
-    pub cores: Vec<core::Core>,
+    pub cores: Vec<core::LinuxCore>,
     pub napis: Vec<Napi>,
     pub outputs: Vec<Output>,
     pub threads: Vec<Thread>,

@@ -6,8 +6,9 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::FCS_BYTES;
 
 use super::bridge::flow_hash;
-use super::core::{Purpose, Unit};
+use super::core::Unit;
 use super::Linux;
+use crate::cores::Purpose;
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::{CE, ECT};

@@ -2,7 +2,7 @@
 
 use tailback_proto::units::Time;
 
-use super::core::{Purpose, RxAction, Softirq, Work};
+use super::core::{RxAction, Softirq, Work};
 use super::Linux;
 use crate::event::Event;
 use crate::fabric::Fabric;
@@ -38,7 +38,7 @@ impl Linux {
 
     /// A thread wants a core. It must not want one already, nor be running.
     pub(crate) fn wake_linux_thread(&mut self, fabric: &mut Fabric, core: u32, thread: u32) {
-        self.cores[core as usize].threads.push_back(thread);
+        self.cores[core as usize].core.threads.push_back(thread);
         self.kick_core(fabric, core);
     }
 
@@ -46,10 +46,9 @@ impl Linux {
     fn kick_core(&mut self, fabric: &mut Fabric, core: u32) {
         let now = fabric.run.now;
         let c = &mut self.cores[core as usize];
-        match c.work {
-            _ if c.entered => return,
-            Work::Nothing => c.waking = c.model.idle_exit,
-            Work::Thread(thread) if c.purpose == Purpose::Guest => c.interrupt_thread(now, thread),
+        match c.core.work() {
+            None if c.core.is_free() => c.waking = c.model.idle_exit,
+            Some(Work::Guest(thread)) => c.core.interrupt_thread(now, thread),
             _ => return,
         }
         self.next_unit(fabric, core);
@@ -59,12 +58,11 @@ impl Linux {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(crate) fn on_linux_core(&mut self, fabric: &mut Fabric, core: u32) {
         let c = &mut self.cores[core as usize];
-        if c.work == Work::Nothing || c.busy_until != fabric.run.now {
+        let Some(work) = c.core.end(fabric.run.now) else {
             return; // stale: an interrupt ended that unit
-        }
-        c.entered = true;
-        match std::mem::replace(&mut c.work, Work::Nothing) {
-            Work::Nothing => unreachable!("it was looked at"),
+        };
+        c.core.enter();
+        match work {
             Work::Interrupt(napi) => {
                 c.interrupts_taken += 1;
                 c.poll_list.push_back(napi);
@@ -72,9 +70,9 @@ impl Linux {
             Work::PollStart => {}
             Work::Poll(napi) => self.napi_unit_ends(fabric, core, napi),
             Work::Output(queue) => self.output_unit_ends(fabric, core, queue),
-            Work::Thread(thread) => {
+            Work::Thread(thread) | Work::Guest(thread) => {
                 if self.thread_unit_ends(fabric, core, thread) {
-                    self.cores[core as usize].threads.push_back(thread);
+                    self.cores[core as usize].core.threads.push_back(thread);
                 }
             }
         }
@@ -84,12 +82,9 @@ impl Linux {
     /// Begins the next unit of a core, if there is work.
     fn next_unit(&mut self, fabric: &mut Fabric, core: u32) {
         let index = core as usize;
-        self.cores[index].entered = true;
+        self.cores[index].core.enter();
         while !self.begin_unit(fabric, core) {}
-        let c = &mut self.cores[index];
-        c.entered = false;
-        if c.work != Work::Nothing {
-            let end = c.busy_until;
+        if let Some(end) = self.cores[index].core.leave() {
             fabric.run.schedule(end, Event::LinuxCore(core));
         }
     }
@@ -99,7 +94,7 @@ impl Linux {
         let now = fabric.run.now;
         let c = &mut self.cores[core as usize];
         if let Some(napi) = c.interrupts.pop_front() {
-            c.begin(now, Work::Interrupt(napi), Purpose::Irq, c.model.interrupt);
+            c.begin_interrupt(now, napi);
             return true;
         }
         if c.softirq.is_some() {
@@ -107,19 +102,14 @@ impl Linux {
         }
         let pending = c.softirq_pending();
         c.ksoftirqd &= pending;
-        let shared = c.ksoftirqd && !c.threads.is_empty();
-        if !shared {
-            c.lead = 0;
-        }
-        if pending && c.lead <= 0 {
+        let shared = c.ksoftirqd && !c.core.threads.is_empty();
+        if c.core.softirqs_are_next(pending, shared) {
             c.begin_round(now, MAX_ROUNDS);
             return false;
         }
-        let Some(thread) = c.threads.pop_front() else { return true };
+        let Some(thread) = c.core.threads.pop_front() else { return true };
         let Some(unit) = self.thread_unit(fabric, core, thread) else { return false };
-        let c = &mut self.cores[core as usize];
-        c.lead -= unit.cost.0 as i64;
-        c.begin(now, Work::Thread(thread), unit.purpose, unit.cost);
+        self.cores[core as usize].begin_thread(now, thread, unit);
         true
     }
 

@@ -2,9 +2,10 @@
 
 use tailback_proto::units::Time;
 
-use super::core::{Purpose, Unit};
+use super::core::Unit;
 use super::napi::{Napi, Output, Thread};
 use super::{Linux, Timer};
+use crate::cores::Purpose;
 use crate::fabric::Fabric;
 
 /// A virtual CPU runs until the scheduler's tick, at 1000 Hz.

@@ -3,11 +3,11 @@
 use super::entity::{at_port, peer_name, Entity};
 use super::quantity::{counters, quantities, Table};
 use super::recording::{BridgeCore, Queue};
+use crate::cores::Purpose;
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Packet;
 use crate::fabric::{lane, CLASSES};
 use crate::linux::channel::Channel;
-use crate::linux::core::Purpose;
 use crate::plan::{Plan, QdiscPlan};
 use crate::world::World;
 
@@ -52,11 +52,11 @@ quantities! {
     /// A core of a bridge.
     CORE of ["core"] always, |bin, core| {
         "irq_share": Share, "share", "time that it spent on hard interrupts"
-            = bin.world.linux.cores[core].spent(Purpose::Irq, bin.now).0;
+            = bin.world.linux.cores[core].core.spent(Purpose::Irq, bin.now).0;
         "softirq_share": Share, "share", "time that it spent on softirqs, ksoftirqd included"
-            = bin.world.linux.cores[core].spent(Purpose::Soft, bin.now).0;
+            = bin.world.linux.cores[core].core.spent(Purpose::Soft, bin.now).0;
         "guest_share": Share, "share", "time that it spent on virtual CPUs"
-            = bin.world.linux.cores[core].spent(Purpose::Guest, bin.now).0;
+            = bin.world.linux.cores[core].core.spent(Purpose::Guest, bin.now).0;
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
     let row = |(core, bridge, number): (usize, &str, u32)| {
         let core = &world.linux.cores[core];
         let share = |purpose| {
-            core.spent(purpose, world.fabric.run.now).0 as f64 / world.fabric.run.now.0.max(1) as f64
+            core.core.spent(purpose, world.fabric.run.now).0 as f64 / world.fabric.run.now.0.max(1) as f64
         };
         BridgeCore {
             bridge: bridge.to_owned(),

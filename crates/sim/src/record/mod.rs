@@ -1,6 +1,7 @@
 //! What a run leaves behind: time series, one row for each queue pair and TCP connection, counters, and the books.
 
 mod audit;
+pub(crate) mod bins;
 mod bridges;
 mod columns;
 mod counters;
@@ -17,7 +18,7 @@ pub(crate) mod quantity;
 mod queue_pairs;
 mod recording;
 mod reference;
-pub(crate) mod series;
+mod series;
 mod settings;
 mod tcp;
 mod veth;
@@ -45,7 +46,7 @@ pub(crate) fn recording(
 ) -> Recording {
     world.fabric.close_pauses();
     let detail = recorder.detail;
-    let series = recorder.into_series(world.fabric.run.now);
+    let series = recorder.into_series();
     let mut flows = flows::flows(plan, world);
     flows.extend(tcp::flows(plan, world));
     let counters = counters::counters(plan, world);

@@ -24,12 +24,12 @@ impl Recorder {
             let to = |qp: usize| part_of(world.nics.send_qps[qp].dst as usize);
             part.items.iter_mut().for_each(|items| items.keep(|qp| to(qp) == number));
             part.before = vec![0; part.columns.len()];
-            part.values = vec![Vec::new(); part.columns.len()];
+            part.bins = self.bins.of(part.columns.iter().map(|column| column.kind).collect());
         }
         let mut cut = cut.into_iter();
         if let Some(first) = cut.next() {
-            (self.readers, self.columns, self.before, self.values, self.items) =
-                (first.readers, first.columns, first.before, first.values, first.items);
+            (self.readers, self.columns, self.before, self.bins, self.items) =
+                (first.readers, first.columns, first.before, first.bins, first.items);
         }
         cut.collect()
     }
@@ -55,22 +55,23 @@ impl Recorder {
         self.take_out(&mut read);
         others.into_iter().for_each(|mut other| other.take_out(&mut read));
         read.sort_by_key(|(reader, _)| reader.first);
+        let (mut kinds, mut bins) = (Vec::new(), Vec::new());
         for (reader, columns) in read {
             self.readers.push(reader);
             for (column, before, values) in columns {
+                kinds.push(column.kind);
                 self.columns.push(column);
                 self.before.push(before);
-                self.values.push(values);
+                bins.push(values);
             }
         }
+        self.bins.join(kinds, bins);
     }
 
     fn take_out(&mut self, read: &mut Vec<Read>) {
-        self.store_latest();
-        self.latest = Vec::new();
         let columns = std::mem::take(&mut self.columns).into_iter();
         let before = std::mem::take(&mut self.before);
-        let mut columns = columns.zip(before).zip(std::mem::take(&mut self.values));
+        let mut columns = columns.zip(before).zip(self.bins.take_columns());
         for reader in std::mem::take(&mut self.readers) {
             let own = columns.by_ref().take(reader.columns);
             let own = own.map(|((column, before), values)| (column, before, values)).collect();

@@ -1,14 +1,13 @@
-//! Time series with a bounded number of bins.
+//! Time series: which there are, and what is read for them at the end of each bin.
 //!
-//! Bins start at 1 us (10 us where there are thousands of series). When the most that a series may have are full, bins are merged, by 5 and by 2 in turn (1, 5,
-//! 10, 50, 100 us, ...), so that a recording holds between a fifth and all of its bins however long the run. Counts
-//! add up, means are averaged, maxima stay maxima. Counters are read at the end of a bin; nothing is done per packet
-//! but what the counters and the queues' integrals over time cost anyway.
+//! Bins start at 1 us, or 10 us where there are thousands of series. Nothing is done per packet but what the counters and the
+//! queues' integrals over time cost anyway.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use tailback_proto::units::Time;
 
+use super::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
 use super::entity::{at_port, Entity};
 use super::hosts::{AGENT, NIC};
 use super::items::{self, Items};
@@ -16,28 +15,18 @@ use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
 use super::quantity::{Bin, Kind, Table};
 use super::queue_pairs::{self, Signal};
 use super::recording::Series;
-use super::settings::MIN_BINS;
 use super::tcp::{self, CONNECTION, CPU, RINGS};
 use super::{bridges, host_paths, veth};
 use crate::fabric::lane;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// Length of a bin at the start of a run.
-pub(crate) const FIRST_BIN: Time = Time::from_us(1);
-/// The same where there are more than [`MANY_COLUMNS`], so that reading them all takes a small part of the run.
+/// Length of a bin at the start of a run where there are more than [`MANY_COLUMNS`], so that reading them all takes a small
+/// part of the run.
 const FIRST_BIN_OF_MANY: Time = Time::from_us(10);
 const MANY_COLUMNS: usize = 2_000;
-/// Most values that a recording holds (32 MB): many series have fewer bins each.
-pub(crate) const MAX_VALUES: usize = 4 << 20;
-/// Fewer bins than this show little: then less is recorded of each port.
-pub(crate) const FEW_BINS: usize = 100;
-
 /// In place of a node: what is added up over all of them.
 pub(super) const NOWHERE: usize = usize::MAX;
-
-/// Values in [`Recorder::latest`]: 512 KB, which the second-level cache holds.
-const LATEST_VALUES: usize = 1 << 16;
 
 /// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +79,7 @@ impl<'a> Chosen<'a> {
 pub(super) struct Column {
     entity: u32,
     metric: Cow<'static, str>,
-    kind: Kind,
+    pub(super) kind: Kind,
     /// Whether a value above 0 is a reason to keep the entity.
     keeps: bool,
 }
@@ -115,24 +104,13 @@ pub(crate) struct Recorder {
     pub(super) columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
     pub(super) before: Vec<u64>,
-    /// By column: the bins.
-    pub(super) values: Vec<Vec<f64>>,
-    /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
-    /// each of them lies in a line of memory of its own that no cache holds.
-    pub(super) latest: Vec<f64>,
-    /// How many of them are not added yet; what is behind them is from before.
-    latest_bins: usize,
     pub(super) entities: Vec<Entity>,
     /// By entity: whether it is kept even where nothing ever happened.
     pub(super) always: Vec<bool>,
     pub(super) items: Option<Items>,
     /// The node that is read next.
     node: usize,
-    bin: Time,
-    bin_start: Time,
-    bins: usize,
-    max_bins: usize,
-    merge_by_five: bool,
+    pub(super) bins: Bins,
 }
 
 impl Recorder {
@@ -146,14 +124,10 @@ impl Recorder {
             recorders.by_ref().find(fits).unwrap_or_else(|| Recorder::of_detail(plan, world, Detail::Hosts));
         recorder.items = Items::new(plan, world);
         recorder.add_items(plan);
-        // Merging by 5 and by 2 needs a multiple of 10.
-        let bins = most.min(MAX_VALUES / recorder.columns.len().max(1)).max(MIN_BINS as usize);
-        recorder.max_bins = bins / 10 * 10;
-        recorder.values = vec![Vec::new(); recorder.columns.len()];
-        recorder.before = vec![0; recorder.columns.len()];
-        if recorder.columns.len() > MANY_COLUMNS {
-            recorder.bin = FIRST_BIN_OF_MANY;
-        }
+        let kinds: Vec<Kind> = recorder.columns.iter().map(|column| column.kind).collect();
+        let first_bin = if kinds.len() > MANY_COLUMNS { FIRST_BIN_OF_MANY } else { FIRST_BIN };
+        recorder.before = vec![0; kinds.len()];
+        recorder.bins = Bins::new(kinds, Time::ZERO, first_bin, most);
         recorder
     }
 
@@ -164,32 +138,17 @@ impl Recorder {
             readers: Vec::new(),
             columns: Vec::new(),
             before: Vec::new(),
-            values: Vec::new(),
-            latest: Vec::new(),
-            latest_bins: 0,
             entities: Vec::new(),
             always: Vec::new(),
             items: None,
             node: 0,
-            bin: FIRST_BIN,
-            bin_start: Time::ZERO,
-            bins: 0,
-            max_bins: 0,
-            merge_by_five: true,
+            bins: Bins::default(),
         }
     }
 
-    /// Another one that has yet to be given what it reads, with the same bins.
+    /// Another one that has yet to be given what it reads.
     pub(super) fn beside(&self) -> Self {
-        let Recorder { bin, bin_start, bins, max_bins, merge_by_five, .. } = *self;
-        Recorder {
-            bin,
-            bin_start,
-            bins,
-            max_bins,
-            merge_by_five,
-            ..Recorder::empty(self.detail, self.chosen)
-        }
+        Recorder::empty(self.detail, self.chosen)
     }
 
     fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
@@ -325,92 +284,51 @@ impl Recorder {
 
     /// When the bin that is open ends.
     pub fn next_sample(&self) -> Time {
-        self.bin_start + self.bin
+        self.bins.next()
     }
 
     /// Closes the bin that ends now.
     pub fn sample(&mut self, world: &mut World) {
         self.close_bin(world);
-        if self.bins == self.max_bins {
-            self.merge();
-        }
+        self.bins.merge_if_full();
     }
 
     /// Closes the last bin, which may be shorter and so is never merged.
     pub fn close(&mut self, world: &mut World) {
-        if world.fabric.run.now > self.bin_start {
+        if self.bins.span(world.fabric.run.now) > Time::ZERO {
             self.close_bin(world);
         }
     }
 
     fn close_bin(&mut self, world: &mut World) {
-        let span = world.fabric.run.now - self.bin_start;
+        let now = world.fabric.run.now;
+        let span = self.bins.span(now);
         if let Some(items) = &mut self.items {
             items.update(world);
         }
-        let columns = self.columns.len();
-        let first = self.latest_bins * columns;
-        if self.latest.len() == first {
-            self.latest.resize(first + columns, 0.0);
-        }
-        let mut bin = Bin { now: world.fabric.run.now, span, items: self.items.as_ref(), world };
-        let (mut before, mut values) = (&mut self.before[..], &mut self.latest[first..first + columns]);
+        let mut bin = Bin { now, span, items: self.items.as_ref(), world };
+        let (mut before, mut values) = (&mut self.before[..], self.bins.close(now));
         for reader in &self.readers {
             (reader.read)(&mut bin, reader.at, before, values);
             (before, values) = (&mut before[reader.columns..], &mut values[reader.columns..]);
         }
-        self.bins += 1;
-        self.bin_start = world.fabric.run.now;
-        self.latest_bins += 1;
-        if (self.latest_bins + 1) * columns > LATEST_VALUES {
-            self.store_latest();
-        }
-    }
-
-    /// Adds the latest bins to their columns.
-    pub(super) fn store_latest(&mut self) {
-        let width = self.columns.len().max(1);
-        for (at, values) in self.values.iter_mut().enumerate() {
-            let bins = self.latest.chunks_exact(width).take(self.latest_bins);
-            values.extend(bins.map(|bin| bin[at]));
-        }
-        self.latest_bins = 0;
-    }
-
-    fn merge(&mut self) {
-        let factor = if self.merge_by_five { 5 } else { 2 };
-        self.merge_by_five = !self.merge_by_five;
-        self.store_latest();
-        for (column, values) in self.columns.iter().zip(&mut self.values) {
-            column.kind.merge(values, factor);
-        }
-        self.bins /= factor;
-        self.bin = Time(self.bin.0 * factor as u64);
     }
 
     /// Gives out what was recorded. Queues that stayed empty are left out.
-    pub fn into_series(mut self, now: Time) -> Series {
-        self.store_latest();
+    pub fn into_series(self) -> Series {
+        let (bin, bins, values) = self.bins.into_columns();
         let mut used = self.always;
-        for (column, values) in self.columns.iter().zip(&self.values).filter(|(column, _)| column.keeps) {
+        for (column, values) in self.columns.iter().zip(&values).filter(|(column, _)| column.keeps) {
             used[column.entity as usize] |= values.iter().any(|&value| value > 0.0);
         }
-        // A run that ends on a merge has a bin length that no bin has yet.
-        let bin = if self.bins == 0 { now } else { self.bin };
         let columns = self
             .columns
             .into_iter()
-            .zip(self.values)
+            .zip(values)
             .filter(|(column, _)| used[column.entity as usize])
             .map(|(column, values)| (column.entity as usize, column.metric, values))
             .collect();
-        Series {
-            entities: self.entities,
-            columns,
-            bin,
-            bins: self.bins,
-            detail: self.detail.text(self.chosen),
-        }
+        Series { entities: self.entities, columns, bin, bins, detail: self.detail.text(self.chosen) }
     }
 }
 

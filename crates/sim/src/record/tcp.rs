@@ -3,6 +3,7 @@
 use super::entity::Entity;
 use super::quantity::{bits_per_second, counters, quantities};
 use super::recording::{CoreShares, Cpu, Flow};
+use crate::cores::Purpose;
 use crate::fabric::packet::Kind;
 use crate::host::cpu::Cpus;
 use crate::nic::qp::QpState;
@@ -14,7 +15,7 @@ quantities! {
     CPU of ["host"], |bin, host| {
         "cpu_share": Share, "share", "time for which its cores were busy, all together" = {
             let cores = bin.world.tcp.cpus.cores_of(host);
-            cores.iter().map(|core| core.busy_until_now(bin.now).0).sum::<u64>() / cores.len() as u64
+            cores.iter().map(|core| core.core.busy(bin.now).0).sum::<u64>() / cores.len() as u64
         };
     }
 }
@@ -66,7 +67,8 @@ pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
             continue;
         }
         let cores = world.tcp.cpus.cores_of(host).iter().map(|core| {
-            let [irq, softirq, system] = core.shares(world.fabric.run.now);
+            let [irq, softirq, system] = [Purpose::Irq, Purpose::Soft, Purpose::Sys]
+                .map(|purpose| core.core.share(purpose, world.fabric.run.now));
             CoreShares { irq, softirq, system }
         });
         rows.push(Cpu { host: plan.hosts[host].name.clone(), cores: cores.collect() });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::entity::Entity;
 use super::quantity::{counters, quantities, Table};
 use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
-use crate::linux::core::Purpose;
+use crate::cores::Purpose;
 use crate::linux::veth::End;
 use crate::plan::{Plan, VethNetworkPlan};
 use crate::world::World;
@@ -37,7 +37,7 @@ quantities! {
     THREAD of ["veth-napi"], |bin, end| {
         "core_share": Share, "share", "time for which the core of the NAPI thread that polls it was busy" = {
             let core = &bin.world.linux.cores[bin.world.linux.veths.ends[end].poll_core as usize];
-            [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.spent(purpose, bin.now).0).iter().sum()
+            [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.core.spent(purpose, bin.now).0).iter().sum()
         };
     }
 }

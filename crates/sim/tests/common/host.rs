@@ -27,6 +27,8 @@ fn memory(gigabytes_per_second: u64, write_wait: f64) -> MemoryParameters {
         write_wait,
         read_spread: 0.0,
         cpu_latency: Time(90_000),
+        refresh_interval: Time(7_800_000),
+        refresh_time: Time(350_000),
     }
 }
 

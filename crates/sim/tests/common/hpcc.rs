@@ -133,6 +133,7 @@ pub fn plan(case: &str) -> HpccPlan {
         variant: Variant::Hpcc,
         nodes,
         switches,
+        inner_switches: Vec::new(),
         links,
         flows,
         stop_ns: floor_ns(value("SIMULATOR_STOP_TIME")),

@@ -1,10 +1,11 @@
 //! What a rank and its algorithms do with the rest of the world: send, expect, wait.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use super::matching::{Matching, Receiver};
 use super::plan::AstraPlan;
+use crate::compat::timers::Timers;
 use crate::work::{Message, Network};
 
 /// Tags of a trace's own messages are below this; those of collectives begin here.
@@ -78,31 +79,6 @@ pub(super) enum Timer {
     Memory { stream: u32, reduces: Option<u64> },
 }
 
-/// By instant, what a rank is to be told, in order.
-#[derive(Debug, Default)]
-pub(super) struct Timers(BTreeMap<Time, Vec<Timer>>);
-
-impl Timers {
-    /// Notes a timer; the first one of an instant is an event of the network.
-    pub fn add(&mut self, rank: u32, delay: u64, timer: Timer, context: &mut Context) {
-        let delay = time(delay);
-        let list = self.0.entry(Time(context.now().0.saturating_add(delay.0))).or_default();
-        list.push(timer);
-        if list.len() == 1 {
-            context.network.call_after(delay, rank);
-        }
-    }
-
-    /// The timer in this place of an instant. The list may grow while it is read.
-    pub fn get(&self, now: Time, place: usize) -> Option<Timer> {
-        self.0.get(&now)?.get(place).copied()
-    }
-
-    pub fn remove(&mut self, now: Time) {
-        self.0.remove(&now);
-    }
-}
-
 /// A stream's place among the rest, while its algorithm acts.
 pub(super) struct Desk<'a, 'b> {
     pub rank: u32,
@@ -110,7 +86,7 @@ pub(super) struct Desk<'a, 'b> {
     pub tag: i32,
     /// A group of a part of the ranks: its memory takes a time of its own.
     pub local: bool,
-    pub timers: &'a mut Timers,
+    pub timers: &'a mut Timers<Timer>,
     pub context: &'a mut Context<'b>,
 }
 
@@ -133,6 +109,6 @@ impl Desk<'_, '_> {
     pub fn wait(&mut self, reduces: Option<u64>) {
         let delay = if self.local { LOCAL_DELAY } else { self.context.plan.endpoint_delay };
         let timer = Timer::Memory { stream: self.stream, reduces };
-        self.timers.add(self.rank, delay, timer, self.context);
+        self.timers.add(self.rank, time(delay), timer, self.context.network);
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::desk::{own_tag, stream_tag, time, Context, Desk, Sent, Timer, Timers};
+use super::desk::{own_tag, stream_tag, time, Context, Desk, Sent, Timer};
 use super::matching::Receiver;
 use super::phases::{Collectives, Machine};
 use super::plan::{AstraPlan, Policy};
 use super::streams::{Stream, Streams};
 use super::trace::{Need, Node, Task};
+use crate::compat::timers::Timers;
 use crate::work::Finished;
 
 /// A rank.
@@ -23,7 +24,7 @@ pub(super) struct Rank {
     busy: Busy,
     /// Time of all compute nodes begun, ns.
     computed: u64,
-    timers: Timers,
+    timers: Timers<Timer>,
     collectives: Collectives,
     streams: Streams,
     /// By place of a collective's node: streams that have not finished.
@@ -104,7 +105,8 @@ impl Rank {
                 Timer::Node(node) => self.on_node_done(node, context),
                 Timer::Memory { stream, reduces: Some(bytes) } => {
                     let timer = Timer::Memory { stream, reduces: None };
-                    self.timers.add(self.rank, context.plan.reduction(bytes), timer, context);
+                    let delay = time(context.plan.reduction(bytes));
+                    self.timers.add(self.rank, delay, timer, context.network);
                 }
                 Timer::Memory { stream, reduces: None } => {
                     self.act(stream, context, |machine, desk| match machine {
@@ -187,7 +189,7 @@ impl Rank {
                 if matches!(node.task, Task::Compute { .. }) && node.need != Need::Cpu {
                     self.computed = self.computed.wrapping_add(ns);
                 }
-                self.timers.add(rank, ns, Timer::Node(place), context);
+                self.timers.add(rank, time(ns), Timer::Node(place), context.network);
             }
             &Task::Send { to, bytes, tag } => {
                 context.send(Sent { tag: own_tag(tag), from: rank, to, bytes, node: Some(place) });

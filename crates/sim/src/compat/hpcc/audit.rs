@@ -1,8 +1,9 @@
 //! The books: every queue and every switch holds what it says, and every data packet is somewhere.
 
-use super::packet::{Fifo, Kind};
+use super::packet::Kind;
 use super::port::LANES;
 use super::world::World;
+use crate::engine::Fifo;
 use crate::record::{Conservation, DataPackets};
 
 /// The result, and what did not add up: place and text.

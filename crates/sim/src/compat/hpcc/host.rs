@@ -7,7 +7,6 @@ use super::packet::{Kind, Packet, CNP, NONE};
 use super::plan::Flow;
 use super::qp::{RecvQp, SendQp};
 use super::routing::{murmur3, NIC_SEED};
-use super::variant::Variant;
 use super::world::{Event, Fct, World};
 
 /// First source port of a pair of hosts.
@@ -248,9 +247,13 @@ impl World {
         qp.furthest = qp.furthest.max(qp.snd_nxt);
         qp.packets_sent += 1;
         qp.last_wire = wire;
+        let is_last = qp.bytes_left() == 0;
         let packet = self.packets.add(packet);
         if let Some(acks) = &mut self.acks {
             acks.depart(packet, self.now / 1000);
+        }
+        if is_last && self.plan.variant.tells_sent() {
+            self.schedule(self.now + self.serialization(port, wire as u16), Event::WorkSent, flow);
         }
         self.start(port, packet);
         let qp = &mut self.send[flow as usize];
@@ -379,13 +382,13 @@ impl World {
         self.let_work(|work, world| work.on_done(flow, world));
     }
 
-    /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted, the headers those of
-    /// the HPCC simulator in any variant.
+    /// What a flow takes by formula in an empty network; sizes in 32 bits, telemetry not counted, the link's header
+    /// that of the HPCC simulator in any variant.
     pub fn standalone_ns(&self, flow: usize) -> u64 {
         let pair = self.pairs[flow];
         let size = self.plan.flows[flow].4 as u32;
         let packets = (size - 1) / self.plan.payload_bytes + 1;
-        let total = size.wrapping_add(packets.wrapping_mul(Variant::Hpcc.data_header_bytes())) as u64;
+        let total = size.wrapping_add(packets.wrapping_mul(self.plan.variant.formula_header_bytes())) as u64;
         pair.rtt_ns + total.wrapping_mul(8_000_000_000) / pair.rate.max(1)
     }
 

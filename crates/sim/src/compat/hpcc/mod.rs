@@ -170,6 +170,7 @@ impl HpccSimulation {
             }
             Event::Sample => self.on_sample(),
             Event::Work => world.on_work(index),
+            Event::WorkSent => world.let_work(|work, world| work.on_sent(index, world)),
             Event::Stop => world.done = true,
         }
     }
@@ -184,6 +185,11 @@ impl HpccSimulation {
     /// Why the work cannot go on: one line.
     pub fn problem(&self) -> Option<&str> {
         self.world.work.as_ref().and_then(|work| work.problem())
+    }
+
+    /// What sends messages during the run.
+    pub fn work(&self) -> Option<&dyn Work> {
+        self.world.work.as_deref()
     }
 
     /// How far the run is.

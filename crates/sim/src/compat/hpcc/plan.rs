@@ -30,6 +30,9 @@ pub struct HpccPlan {
     pub nodes: u32,
     /// Nodes that are switches.
     pub switches: Vec<u32>,
+    /// Switches of them that are inside of servers: hosts prefer them among equal ways; they neither mark nor pause.
+    #[serde(default)]
+    pub inner_switches: Vec<u32>,
     /// Links; their order numbers the ports of a node.
     pub links: Vec<Link>,
     /// Messages, each on a queue pair of its own, in order of start.
@@ -316,6 +319,9 @@ impl HpccPlan {
             require(switches.insert(id), "switches", format!("{id} is there twice"))?;
         }
         require(switches.len() < self.nodes as usize, "switches", "there is no host")?;
+        for id in &self.inner_switches {
+            require(switches.contains(id), "inner_switches", format!("{id} is not one of the switches"))?;
+        }
         self.check_packets()?;
         self.check_links(&switches)?;
         self.check_cc()?;
@@ -390,7 +396,8 @@ impl HpccPlan {
             require(delay <= 1_000_000_000_000, place(), "the delay is above 1000 s")?;
             require(probability(error), place(), "the error rate is not in 0 to 1")?;
             let known = self.ecn.thresholds.iter().any(|t| t.0 == rate);
-            let to_switch = switches.contains(&a) || switches.contains(&b);
+            let marks = |node| switches.contains(node) && !self.inner_switches.contains(node);
+            let to_switch = marks(&a) || marks(&b);
             require(
                 known || !to_switch || !self.ecn.enabled,
                 "ecn",

@@ -1,7 +1,6 @@
 //! Ports with their queues, switches' buffers, hosts' NICs: the state, without what happens to it.
 
-use super::packet::Fifo;
-use crate::engine::Place;
+use crate::engine::{Fifo, Place};
 
 /// Priorities of a port.
 pub(super) const LANES: usize = 8;
@@ -103,6 +102,8 @@ pub(super) struct Heard {
 /// A switch's shared buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Switch {
+    /// It is inside of a server: it neither marks nor pauses.
+    pub inner: bool,
     /// Buffer less all headroom and reserve, in 32 bits as there.
     pub shareable: u32,
     pub shared_used: u32,

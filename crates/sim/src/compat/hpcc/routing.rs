@@ -91,6 +91,8 @@ pub(super) struct Routes {
     /// Number of a node among the hosts or among the switches.
     number: Vec<u32>,
     is_switch: Vec<bool>,
+    /// By node: a switch inside of a server, which hosts prefer.
+    is_inner: Vec<bool>,
     neighbours: Vec<Vec<Neighbour>>,
     /// By host: hosts with the same links to the same switches are of one kind.
     kinds: Vec<u32>,
@@ -124,11 +126,14 @@ impl Routes {
             *known.entry(links).or_insert(next)
         });
         let kinds = kinds.collect();
+        let mut is_inner = vec![false; nodes];
+        plan.inner_switches.iter().for_each(|&id| is_inner[id as usize] = true);
         Routes {
             payload_bytes: plan.payload_bytes as u64,
             hosts,
             number,
             is_switch,
+            is_inner,
             neighbours,
             kinds,
             trees: vec![Tree::default(); known.len()],
@@ -229,7 +234,15 @@ impl Routes {
             let at = |link: &Neighbour| self.reached(tree, link);
             let least = links.iter().filter_map(at).map(|at| at.distance).min();
             let mut found = Vec::new();
-            in_turn(&mut found, links, |link| at(link).filter(|at| Some(at.distance) == least));
+            let mut nearest = |inner: bool| {
+                let may = |link: &Neighbour| !inner || self.is_inner[link.node as usize];
+                let at = |link: &Neighbour| at(link).filter(|at| Some(at.distance) == least && may(link));
+                in_turn(&mut found, links, at);
+                found.is_empty()
+            };
+            if nearest(true) {
+                nearest(false);
+            }
             self.ports.extend(found.iter().map(|&(_, port)| port));
         }
         &self.ports

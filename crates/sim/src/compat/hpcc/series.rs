@@ -6,8 +6,8 @@ use tailback_proto::units::Time;
 
 use super::port::LANES;
 use super::world::World;
+use crate::record::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
 use crate::record::quantity::Kind;
-use crate::record::series::{FEW_BINS, FIRST_BIN, MAX_VALUES};
 use crate::record::{Entity, Series};
 
 /// Where a value comes from: a host, a port, a lane, a flow.
@@ -35,7 +35,6 @@ struct Column {
     kind: Kind,
     metric: &'static str,
     before: u64,
-    values: Vec<f64>,
 }
 
 /// Reads the counters at the end of each bin.
@@ -43,11 +42,7 @@ pub(super) struct Recorder {
     columns: Vec<Column>,
     entities: Vec<Entity>,
     detail: &'static str,
-    bin: u64,
-    bin_start: u64,
-    bins: usize,
-    max_bins: usize,
-    merge_by_five: bool,
+    bins: Bins,
 }
 
 impl Recorder {
@@ -56,11 +51,7 @@ impl Recorder {
             columns: Vec::new(),
             entities: Vec::new(),
             detail: "hosts, queue pairs and egress queues",
-            bin: FIRST_BIN.0,
-            bin_start: world.origin,
-            bins: 0,
-            max_bins: 0,
-            merge_by_five: true,
+            bins: Bins::default(),
         };
         recorder.add_hosts(world);
         let hosts = (recorder.columns.len(), recorder.entities.len());
@@ -83,9 +74,9 @@ impl Recorder {
                 ],
             );
         }
-        let most = MAX_VALUES / recorder.columns.len().max(1);
-        // Merging by 5 and by 2 needs a multiple of 10.
-        recorder.max_bins = (world.plan.record.max_bins as usize).min(most).max(10) / 10 * 10;
+        let kinds = recorder.columns.iter().map(|column| column.kind).collect();
+        let most = world.plan.record.max_bins as usize;
+        recorder.bins = Bins::new(kinds, Time(world.origin), FIRST_BIN, most);
         recorder
     }
 
@@ -151,61 +142,49 @@ impl Recorder {
     }
 
     fn add_to(&mut self, entity: usize, (source, kind, metric): (Source, Kind, &'static str)) {
-        self.columns.push(Column { entity, source, kind, metric, before: 0, values: Vec::new() });
+        self.columns.push(Column { entity, source, kind, metric, before: 0 });
     }
 
     /// When the bin that is open ends.
     pub fn next_sample(&self) -> u64 {
-        self.bin_start + self.bin
+        self.bins.next().0
     }
 
     /// Closes the bin that ends now.
     pub fn sample(&mut self, world: &mut World) {
         self.close_bin(world);
-        if self.bins == self.max_bins {
-            let factor = if self.merge_by_five { 5 } else { 2 };
-            self.merge_by_five = !self.merge_by_five;
-            for column in &mut self.columns {
-                column.kind.merge(&mut column.values, factor);
-            }
-            self.bins /= factor;
-            self.bin *= factor as u64;
-        }
+        self.bins.merge_if_full();
     }
 
     fn close_bin(&mut self, world: &mut World) {
-        let span = Time(world.now - self.bin_start);
-        for column in &mut self.columns {
-            let value = read(world, column, span);
-            column.values.push(value);
+        let now = Time(world.now);
+        let span = self.bins.span(now);
+        for (column, value) in self.columns.iter_mut().zip(self.bins.close(now)) {
+            *value = read(world, column, span);
         }
-        self.bins += 1;
-        self.bin_start = world.now;
     }
 
     /// Closes the last bin, which may be shorter, and gives out what was recorded. Queues that stayed empty are left
     /// out.
     pub fn into_series(mut self, world: &mut World) -> Series {
-        if world.now > self.bin_start {
+        if self.bins.span(Time(world.now)) > Time::ZERO {
             self.close_bin(world);
         }
+        let (bin, bins, values) = self.bins.into_columns();
         let mut used = vec![false; self.entities.len()];
-        for column in &self.columns {
+        for (column, values) in self.columns.iter().zip(&values) {
             used[column.entity] |= match column.source {
                 Source::GoodputTx(_) | Source::QpRate(_) => true,
-                Source::QueueMax(_) | Source::PausedShare(_) => {
-                    column.values.iter().any(|&value| value > 0.0)
-                }
+                Source::QueueMax(_) | Source::PausedShare(_) => values.iter().any(|&value| value > 0.0),
                 _ => false,
             };
         }
-        let bin = if self.bins == 0 { world.now.saturating_sub(world.origin) } else { self.bin };
-        let columns = self.columns.into_iter().filter(|column| used[column.entity]);
+        let columns = self.columns.iter().zip(values).filter(|(column, _)| used[column.entity]);
         Series {
-            columns: columns.map(|column| (column.entity, column.metric.into(), column.values)).collect(),
+            columns: columns.map(|(column, values)| (column.entity, column.metric.into(), values)).collect(),
             entities: self.entities,
-            bin: Time(bin),
-            bins: self.bins,
+            bin,
+            bins,
             detail: self.detail,
         }
     }

@@ -69,7 +69,9 @@ impl World {
             queue.max_egress = queue.max_egress.max(queue.egress);
             // Pause before the packet is queued: the frame may leave at once.
             let lane = &self.lanes[from];
-            if !lane.pausing && (lane.headroom > 0 || self.shared(from) >= self.threshold(ingress)) {
+            let inner = self.switches[self.ports[ingress as usize].owner as usize].inner;
+            if !inner && !lane.pausing && (lane.headroom > 0 || self.shared(from) >= self.threshold(ingress))
+            {
                 self.send_pfc(ingress, priority, true);
                 self.lanes[from].pausing = true;
             }
@@ -177,11 +179,12 @@ impl World {
         lane.ingress = lane.ingress.wrapping_sub(size - from_headroom);
         let switch = &mut self.switches[self.ports[ingress as usize].owner as usize];
         switch.shared_used = switch.shared_used.wrapping_sub(from_shared);
+        let marks = self.plan.ecn.enabled && !switch.inner;
         let queue = &mut self.lanes[to];
         queue.integrate(self.now);
         queue.egress = queue.egress.wrapping_sub(size);
         let left = queue.egress;
-        if self.plan.ecn.enabled && self.should_mark(port, left) {
+        if marks && self.should_mark(port, left) {
             self.packets[packet].flags |= CE;
             self.lane_counters[to].marked += 1;
         }

@@ -9,8 +9,10 @@ pub enum Variant {
     /// The HPCC simulator itself, on ns-3.18 (commit 9f4be2a).
     #[default]
     Hpcc,
-    /// What ASTRA-sim and SimAI carry, on ns-3.42 (astra-network-ns3, commit f764bed).
+    /// What ASTRA-sim carries, on ns-3.42 (astra-network-ns3, commit f764bed).
     AstraSim,
+    /// What SimAI carries, on ns-3.36 (ns-3-alibabacloud, commit c2bfbf4).
+    Simai,
 }
 
 /// IPv4, UDP, sequence number and priority of a data packet.
@@ -26,19 +28,32 @@ impl Variant {
     /// The link's header: an Ethernet one, or PPP's.
     fn link_header_bytes(self) -> u32 {
         match self {
-            Variant::Hpcc => 14,
+            Variant::Hpcc | Variant::Simai => 14,
             Variant::AstraSim => 2,
         }
     }
 
+    /// What its sequence numbers take beyond 32 bits.
+    fn wider_bytes(self) -> u32 {
+        match self {
+            Variant::Hpcc | Variant::AstraSim => 0,
+            Variant::Simai => 4,
+        }
+    }
+
+    /// Header bytes of a data packet by that simulator's formula of an empty network.
+    pub(super) fn formula_header_bytes(self) -> u32 {
+        Variant::Hpcc.data_header_bytes() + self.wider_bytes()
+    }
+
     /// Header bytes of a data packet on the wire, without telemetry.
     pub(super) fn data_header_bytes(self) -> u32 {
-        self.link_header_bytes() + DATA_HEADER_BYTES
+        self.link_header_bytes() + DATA_HEADER_BYTES + self.wider_bytes()
     }
 
     /// Bytes of an ACK on the wire.
     pub(super) fn ack_bytes(self, telemetry: u32) -> u32 {
-        self.link_header_bytes() + (ACK_HEADER_BYTES + telemetry).max(MIN_BYTES)
+        self.link_header_bytes() + (ACK_HEADER_BYTES + self.wider_bytes() + telemetry).max(MIN_BYTES)
     }
 
     /// Bytes of a PFC frame on the wire.
@@ -51,12 +66,18 @@ impl Variant {
         self == Variant::AstraSim
     }
 
+    /// Whether the work is told when a message is out of its sender's NIC.
+    pub(super) fn tells_sent(self) -> bool {
+        self == Variant::Simai
+    }
+
     /// Random streams that building a network takes for each node.
     pub(super) fn streams_per_node(self) -> u64 {
         match self {
             // One in its global routing and five in its IPv6 extensions: hop-by-hop, destination, fragment, routing,
             // loose routing.
             Variant::Hpcc => 6,
+            Variant::Simai => 8,
             Variant::AstraSim => 9,
         }
     }

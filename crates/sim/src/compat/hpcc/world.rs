@@ -5,14 +5,14 @@ use tailback_proto::units::Time;
 use super::cc::{dcqcn, AckControl};
 use super::clock::{serialization, Rounding};
 use super::hash_order::HashOrder;
-use super::packet::{Fifo, Kind, Packet, Packets, NONE};
+use super::packet::{Kind, Packet, NONE};
 use super::plan::{Cc, Flow, HpccPlan, Link};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::routing::{Pair, Routes};
-use crate::engine::{prefetch, EventQueue, Place};
+use crate::engine::{prefetch, Arena, EventQueue, Fifo, Place};
 use crate::fabric::pause::PauseLogs;
 use crate::work::Work;
 
@@ -51,11 +51,13 @@ pub(super) enum Event {
     QueueSample,
     /// A time that the work waits for has come.
     Work,
+    /// A message is out of its sender's NIC.
+    WorkSent,
     /// The run ends.
     Stop,
 }
 
-const EVENTS: [Event; 14] = [
+const EVENTS: [Event; 15] = [
     Event::Sent,
     Event::Arrival,
     Event::Wake,
@@ -69,6 +71,7 @@ const EVENTS: [Event; 14] = [
     Event::Sample,
     Event::QueueSample,
     Event::Work,
+    Event::WorkSent,
     Event::Stop,
 ];
 const INDEX_BITS: u32 = 28;
@@ -120,7 +123,7 @@ pub(super) struct World {
     pub now: u64,
     pub stop: u64,
     pub events: EventQueue,
-    pub packets: Packets,
+    pub packets: Arena<Packet>,
     pub ports: Vec<Port>,
     /// By node: its port of the first link.
     first_ports: Vec<u32>,
@@ -208,13 +211,15 @@ impl World {
             now: 0,
             stop: plan.stop_ns * 1000,
             events: EventQueue::for_ports(plan.links.len() * 2),
-            packets: Packets::default(),
+            packets: Arena::default(),
             ports: Vec::with_capacity(plan.links.len() * 2),
             first_ports: vec![NONE; plan.nodes as usize],
             lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
             lane_counters: vec![LaneCounters::default(); plan.links.len() * 2 * LANES],
             heard: vec![Heard::default(); plan.links.len() * 2 * LANES],
-            switches: vec![Switch::default(); plan.switches.len()],
+            switches: (plan.switches.iter())
+                .map(|id| Switch { inner: plan.inner_switches.contains(id), ..Switch::default() })
+                .collect(),
             nics: Vec::new(),
             host_counters: vec![HostCounters::default(); hosts.len()],
             hosts,
@@ -307,7 +312,7 @@ impl World {
                     node,
                     owner,
                     times,
-                    flight: Fifo::default(),
+                    flight: Fifo::EMPTY,
                     delay: delay_ns * 1000,
                     headroom: ((rate as u128 * delay_ns as u128 / 8 / 1_000_000_000) as u32)
                         .wrapping_mul(plan.headroom_factor),
@@ -393,7 +398,7 @@ impl World {
         }
         if let Some((Event::Arrival, port)) = self.events.upcoming(1).map(Event::decode) {
             let peer = self.ports[port as usize].peer;
-            self.packets.prefetch(self.ports[peer as usize].flight.first());
+            self.packets.prefetch(self.ports[peer as usize].flight.head());
         }
     }
 

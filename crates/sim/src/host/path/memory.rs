@@ -11,14 +11,14 @@
 //! cache line. Writes that miss the cache go through the queue of pending writes ([`WriteQueue`]): they stay there
 //! `write_wait` times as long as a read waits, because the controller serves reads first.
 //!
-//! Leaves out: channels, banks and rows one by one, refresh, the turnaround of the bus as a function of the mix, and
+//! Leaves out: channels, banks and rows one by one, what refresh does to reads, the turnaround of the bus as a function of the mix, and
 //! other sockets; and the cores' own writes in the queue of pending writes, which are part of their closed loop.
 
 use tailback_proto::units::Time;
 
 use super::ddio::{Ddio, LINE_BYTES};
 use super::level::Level;
-use super::write_queue::WriteQueue;
+use super::write_queue::{Refresh, WriteQueue};
 use crate::engine::{uniform, Stream};
 use crate::fabric::port::TICK;
 use crate::plan::MemoryPlan;
@@ -91,8 +91,12 @@ fn seconds(ps: u64) -> f64 {
 }
 
 impl Memory {
-    pub fn new(plan: &MemoryPlan, iio_latency: Time, stream: Stream) -> Self {
+    pub fn new(plan: &MemoryPlan, iio_latency: Time, mut stream: Stream) -> Self {
         let own = &plan.own;
+        let interval = own.refresh_interval;
+        // Machines do not refresh in step.
+        let phase = Time((uniform(&mut stream) * interval.0 as f64) as u64);
+        let refresh = Refresh { interval, time: own.refresh_time, phase };
         let mut memory = Memory {
             bandwidth: own.bandwidth.0 as f64 / 8.0,
             service: seconds(own.service.0),
@@ -115,6 +119,7 @@ impl Memory {
             writes: WriteQueue::new(
                 own.write_queue as u64,
                 LINE_BYTES as f64 * 8e12 / own.bandwidth.0 as f64,
+                refresh,
             ),
             reads_ps: 0.0,
             read_spread: own.read_spread,
@@ -253,6 +258,8 @@ mod tests {
             write_wait: 8.0,
             read_spread: 0.0,
             cpu_latency: Time(90_000),
+            refresh_interval: Time(7_800_000),
+            refresh_time: Time::ZERO,
         };
         let plan = MemoryPlan { own, ddio };
         Memory::new(&plan, Time(110_000), crate::engine::stream(1, "memory", 0))

@@ -11,8 +11,8 @@
 
 use super::level::Level;
 use super::settings::ReceiveBufferParameters;
+use crate::engine::Fifo;
 use crate::fabric::lanes::CLASSES;
-use crate::fabric::packet::Fifo;
 use crate::plan::ReceiveBufferPlan;
 
 /// One part of the buffer.

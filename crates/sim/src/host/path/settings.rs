@@ -70,6 +70,12 @@ tailback_proto::parameters! {
         /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
         /// down.
         read_spread: f64 = 0.0, in 0.0..=1.0, source "assumption: a fluid; the real distribution is not known";
+        /// Every so often a bank is refreshed, and serves neither reads nor writes.
+        refresh_interval: Time = Time::from_ns(7800), in Time::from_ns(1000)..=Time::from_ms(1000),
+            source "JEDEC JESD79-4, tREFI: 7.8 us of DDR4; DDR5 has 3.9 us";
+        /// How long that takes, of all channels at once; 0s: there is no refresh. bandwidth, which is measured, has it in it.
+        refresh_time: Time = Time::ZERO, in Time::ZERO..=Time::from_ns(900),
+            source format!("assumption: a fluid; JEDEC JESD79-4, tRFC1, has 350 ns of chips of 8 Gbit and 550 ns of 16 Gbit, but all channels at once is too harsh: the sender's half of {WAN} would keep 3 of 38 Gbit/s");
         /// A read of a core, with nothing in its way.
         cpu_latency: Time = Time::from_ns(90), in SPAN,
             source "assumption: what Intel MLC shows of a local DRAM read on Xeon servers";

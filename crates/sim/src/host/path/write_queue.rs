@@ -17,7 +17,13 @@
 //! drained. Batch j is drained when batch j - 1 is, or its own last line came, plus the reads before it, plus its time
 //! on the bus.
 //!
-//! Leaves out: what the cores' writes take of the entries. A full queue of one channel while others have room.
+//! Every refresh interval nothing is drained for the time of a refresh (JEDEC JESD79-4, section on refresh: tREFI, tRFC). The
+//! time between is that much shorter for the same work, so that on average as much is drained as without: the bandwidth
+//! is what is measured, with refresh in it. All channels are refreshed at once (assumption: writes end in order, so that one
+//! channel that stands holds up as many lines for each of its entries as all that stand together).
+//!
+//! Leaves out: what the cores' writes take of the entries. A full queue of one channel while others have room. Ranks, of
+//! which one may be refreshed while another is written.
 
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
@@ -26,6 +32,33 @@ use tailback_proto::units::Time;
 /// one after the other, as addresses are spread over them).
 const BATCH_LINES: u64 = 16;
 
+/// Times in which the memory serves nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refresh {
+    /// From the beginning of one to that of the next; longer than `time`.
+    pub interval: Time,
+    pub time: Time,
+    /// How far before time 0 one began; less than `interval`.
+    pub phase: Time,
+}
+
+impl Refresh {
+    /// When work that takes so long with refresh in it, on average, has been done.
+    fn end(&self, start: Time, work: Time) -> Time {
+        let Refresh { interval, time, phase } = *self;
+        if time == Time::ZERO {
+            return start + work;
+        }
+        let free = interval - time;
+        let work = Time((work.0 as f64 * (free.0 as f64 / interval.0 as f64)) as u64);
+        let within = (start + phase).0 % interval.0;
+        let served = within.saturating_sub(time.0) + work.0;
+        let under_way = time.0.saturating_sub(within);
+        let more = served.saturating_sub(1) / free.0 * time.0;
+        start + work + Time(under_way + more)
+    }
+}
+
 /// The queue of writes that no DRAM page has taken yet.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
@@ -33,6 +66,7 @@ pub(crate) struct WriteQueue {
     batch: u64,
     /// A batch on the bus.
     span: Time,
+    refresh: Refresh,
     /// Lines that entered so far.
     entered: u64,
     /// When the batches before the one that fills were drained, as many as the queue has room for, oldest first.
@@ -41,11 +75,12 @@ pub(crate) struct WriteQueue {
 
 impl WriteQueue {
     /// Of `lines` entries, where a line takes `line_ps` on the bus.
-    pub fn new(lines: u64, line_ps: f64) -> Self {
+    pub fn new(lines: u64, line_ps: f64, refresh: Refresh) -> Self {
         let batch = BATCH_LINES.min(lines);
         WriteQueue {
             batch,
             span: Time((batch as f64 * line_ps) as u64),
+            refresh,
             entered: 0,
             drained: VecDeque::from(vec![Time::ZERO; (lines / batch) as usize]),
         }
@@ -83,7 +118,7 @@ impl WriteQueue {
             if self.entered.is_multiple_of(self.batch) {
                 let before = self.drained[self.drained.len() - 1];
                 self.drained.pop_front();
-                self.drained.push_back(before.max(last) + reads() + self.span);
+                self.drained.push_back(self.refresh.end(before.max(last), reads() + self.span));
             }
         }
         (first, last)
@@ -108,8 +143,60 @@ mod tests {
 
     const LINE: Time = Time::from_ns(2);
 
+    const NO_REFRESH: Refresh =
+        Refresh { interval: Time::from_ns(7800), time: Time::ZERO, phase: Time::ZERO };
+
     fn queue() -> WriteQueue {
-        WriteQueue::new(64, LINE.0 as f64)
+        WriteQueue::new(64, LINE.0 as f64, NO_REFRESH)
+    }
+
+    /// In steps of a ns: what is done in each, and when all of it is.
+    #[test]
+    fn work_ends_as_it_does_step_by_step() {
+        for phase in [0, 1, 349, 350, 5000, 7799] {
+            let refresh = Refresh {
+                interval: Time::from_ns(7800),
+                time: Time::from_ns(350),
+                phase: Time::from_ns(phase),
+            };
+            for start in [0, 1, 2449, 7449, 7450, 7799, 12_345] {
+                for shares in [1, 2, 50, 100, 170] {
+                    // Work with refresh in it, of which 149 in 156 are without.
+                    let (work, mut left) = (156 * shares, 149 * shares);
+                    let mut at = start;
+                    while left > 0 {
+                        left -= u64::from((at + phase) % 7800 >= 350);
+                        at += 1;
+                    }
+                    let end = refresh.end(Time::from_ns(start), Time::from_ns(work));
+                    assert!(end.0.abs_diff(at * 1000) <= 1, "{phase} {start} {work}: {end:?}, {at} ns");
+                }
+            }
+        }
+    }
+
+    /// A queue that is always full drains as much as without refresh.
+    #[test]
+    fn refresh_is_in_the_bandwidth() {
+        let refresh = Refresh { interval: Time::from_ns(7800), time: Time::from_ns(350), phase: Time::ZERO };
+        let mut queue = WriteQueue::new(64, LINE.0 as f64, refresh);
+        let mut at = Time::ZERO;
+        for _ in 0..100_000 {
+            at = queue.enter(20, at, at, || Time::ZERO).1;
+        }
+        let per_line = at.0 as f64 / 2_000_000.0;
+        assert!((per_line / LINE.0 as f64 - 1.0).abs() < 1e-3, "{per_line} ps");
+    }
+
+    /// 64 lines hold what comes in 128 ns at a line each 2 ns: of the 350 ns of a refresh the rest is waited.
+    #[test]
+    fn a_refresh_fills_the_queue() {
+        let refresh = Refresh { interval: Time::from_ns(7800), time: Time::from_ns(350), phase: Time::ZERO };
+        let mut queue = WriteQueue::new(64, LINE.0 as f64, refresh);
+        let (_, entered) = queue.enter(80, Time::ZERO, Time::from_ns(160), || Time::ZERO);
+        assert!(entered > Time::from_ns(350) && entered < Time::from_ns(400), "{entered:?}");
+        let (_, entered) = queue.enter(80, Time::from_ns(1000), Time::from_ns(1160), || Time::ZERO);
+        assert_eq!(entered, Time::from_ns(1160));
     }
 
     #[test]
@@ -158,7 +245,7 @@ mod tests {
             bursts in prop::collection::vec((1u64..200, 0u64..2000, 0u64..500, 0u64..3000), 1..100),
             entries in 2u64..200,
         ) {
-            let mut queue = WriteQueue::new(entries, LINE.0 as f64);
+            let mut queue = WriteQueue::new(entries, LINE.0 as f64, NO_REFRESH);
             let (mut at, mut last) = (Time::ZERO, Time::ZERO);
             for (lines, gap, span, reads) in bursts {
                 // A burst begins where the one before has ended, or later: two that overlap are not in order.

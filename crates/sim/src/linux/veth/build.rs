@@ -7,14 +7,14 @@ use super::settings::Polling;
 use super::sources::{Flood, Frames, Ping, State};
 use super::{End, Namespace};
 use crate::engine::stream;
-use crate::linux::core::{Core, CoreModel};
+use crate::linux::core::{CoreModel, LinuxCore};
 use crate::linux::napi::{Napi, Output, Thread};
 use crate::linux::{Linux, Timer};
 use crate::plan::{PlanError, VethNetworkPlan};
 
 impl Linux {
     fn add_core(&mut self, wakeup: Time) -> u32 {
-        self.cores.push(Core::new(CoreModel { idle_exit: wakeup, ..CoreModel::default() }));
+        self.cores.push(LinuxCore::new(CoreModel { idle_exit: wakeup, ..CoreModel::default() }));
         self.cores.len() as u32 - 1
     }
 

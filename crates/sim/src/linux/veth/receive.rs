@@ -3,9 +3,10 @@
 use tailback_proto::units::Time;
 
 use super::{Datagram, Kind};
+use crate::cores::Purpose;
 use crate::engine::uniform;
 use crate::fabric::Fabric;
-use crate::linux::core::{Purpose, Unit, NAPI_WEIGHT};
+use crate::linux::core::{Unit, NAPI_WEIGHT};
 use crate::linux::Linux;
 
 impl Linux {

@@ -4,10 +4,11 @@ use tailback_proto::units::Time;
 
 use super::sources::{Sample, State};
 use super::Kind;
+use crate::cores::Purpose;
 use crate::engine::uniform;
 use crate::event::Event;
 use crate::fabric::Fabric;
-use crate::linux::core::{Purpose, Unit};
+use crate::linux::core::Unit;
 use crate::linux::Linux;
 use crate::plan::VethNetworkPlan;
 use crate::run::Run;

@@ -6,10 +6,11 @@ use tailback_proto::flow_control::veth_queue::Transmit;
 use tailback_proto::units::Time;
 
 use super::{Datagram, Kind, NONE};
+use crate::cores::Purpose;
 use crate::engine::splitmix64;
 use crate::event::Event;
 use crate::fabric::Fabric;
-use crate::linux::core::{Purpose, Unit};
+use crate::linux::core::Unit;
 use crate::linux::Linux;
 
 /// Hash of the flow that a packet belongs to, well mixed as `skb_get_hash` is.
@@ -258,7 +259,7 @@ impl Linux {
 
 #[cfg(test)]
 mod tests {
-    use crate::linux::core::Purpose;
+    use crate::cores::Purpose;
     use crate::plan::Plan;
     use crate::Simulation;
     use tailback_proto::units::Time;
@@ -275,7 +276,7 @@ mod tests {
         let world = simulation.world_mut();
         let end = &world.linux.veths.ends[0];
         assert_eq!((end.queue.timeouts, end.poll_core), (1, 1));
-        let spent = |core: usize| world.linux.cores[core].spent(Purpose::Soft, world.fabric.run.now);
+        let spent = |core: usize| world.linux.cores[core].core.spent(Purpose::Soft, world.fabric.run.now);
         assert!(spent(1) > Time::from_ms(16_000));
         assert_eq!(spent(0), Time::ZERO);
     }

@@ -142,3 +142,15 @@ fn lone_nodes() {
     assert_eq!(routes.largest(), (2080, 26_000));
     assert_eq!(routes.trees.len(), 1);
 }
+
+#[test]
+fn among_equal_ways_a_host_prefers_that_through_a_switch_of_its_server() {
+    // Hosts 0 and 1 are at switch 3, which is in their server, and at switch 4, where host 2 is, too.
+    let links = [(0, 3), (1, 3), (0, 4), (1, 4), (2, 4)].map(|(a, b)| Link(a, b, 1_000_000_000, 1000, 0.0));
+    let mut plan = network(5, vec![3, 4], links.to_vec());
+    assert_eq!(Routes::new(&plan, None).next_ports(0, 1).len(), 2);
+    plan.inner_switches = vec![3];
+    let mut routes = Routes::new(&plan, None);
+    assert_eq!(routes.next_ports(0, 1), [0]);
+    assert_eq!(routes.next_ports(0, 2), [4]);
+}

@@ -1,0 +1,223 @@
+//! SimAI's front end (aliyun/SimAI, commit b5ff47c): a workload of layers on GPUs, and what becomes of its collectives.
+//!
+//! Each GPU goes through the layers ([`rank`]). Tensor, data and expert parallelism cut the GPUs into groups, and rings go
+//! through a group's servers ([`groups`]); a collective is a graph of messages on these rings, or from each to each
+//! ([`exchange`]). Each message is a queue pair of its own, which begins a fixed time after it was asked for.
+//!
+//! Leaves out: NVLS, whose switches add up on the way; pipeline parallelism, of which that simulator sends nothing either;
+//! what NVSwitches do as nodes of the logical topology, which is to wait for ever.
+
+mod exchange;
+mod groups;
+pub mod plan;
+mod rank;
+
+use std::collections::{HashMap, VecDeque};
+use tailback_proto::units::Time;
+
+use crate::jobs::links::Links;
+use crate::plan::PlanError;
+use crate::work::{Finished, LayerRecord, Message, Network, Work};
+use groups::Members;
+use plan::{Part, SimaiPlan};
+use rank::{Context, Outgoing, Rank};
+
+/// The largest message: sizes are 32 bits in the network.
+const MOST_BYTES: u64 = u32::MAX as u64;
+
+/// A run's GPUs, and what is under way between them.
+#[derive(Debug)]
+pub struct Simai {
+    plan: SimaiPlan,
+    ranks: Vec<Rank>,
+    /// Messages whose queue pairs have not begun, in the order in which they will.
+    latent: VecDeque<Outgoing>,
+    /// Messages inside of servers that the network does not carry: those that have not come to their receiver's link, and
+    /// those that are on it. Both in the order of their times.
+    inside: [Vec<(Time, Outgoing)>; 2],
+    links: Links,
+    /// Messages in the network, and whether they are out of their NICs.
+    sent: HashMap<u32, (Outgoing, bool)>,
+    outgoing: Vec<Outgoing>,
+    finished: Vec<Finished>,
+    layers: Vec<LayerRecord>,
+    problem: Option<String>,
+}
+
+/// Timers beyond those of the ranks: a queue pair begins; a message inside of a server has come to its receiver's link, or
+/// is there.
+#[derive(Clone, Copy)]
+enum Extra {
+    Begin,
+    Comes,
+    IsThere,
+}
+
+impl Simai {
+    /// Checks a plan.
+    ///
+    /// # Errors
+    /// One line, where it is impossible.
+    pub fn new(plan: SimaiPlan) -> Result<Self, PlanError> {
+        plan.check()?;
+        for (number, layer) in plan.layers.iter().enumerate() {
+            for part in [Part::Forward, Part::Input, Part::Weight] {
+                let asked = layer.parts[part as usize].collective;
+                let (Some(asked), Some(_)) = (asked, plan.dimension(part)) else { continue };
+                let lacks = |&rank: &u32| Members::of(&plan, asked.group, rank).is_none();
+                if (0..plan.gpus).find(lacks).is_some() {
+                    let place = format!("{}: layer {number} ({}), {}", plan.file, layer.name, part.name());
+                    let problem =
+                        "expected a group of two or more ranks, as many in each of its servers".into();
+                    return Err(PlanError::Impossible { place, problem });
+                }
+            }
+        }
+        Ok(Simai {
+            ranks: (0..plan.gpus).map(Rank::new).collect(),
+            plan,
+            latent: VecDeque::new(),
+            inside: Default::default(),
+            links: Links::default(),
+            sent: HashMap::new(),
+            outgoing: Vec::new(),
+            finished: Vec::new(),
+            layers: Vec::new(),
+            problem: None,
+        })
+    }
+
+    /// Lets a rank act, and sends what it asks for.
+    fn with(&mut self, rank: u32, network: &mut dyn Network, act: impl FnOnce(&mut Rank, &mut Context)) {
+        if self.is_over() {
+            return;
+        }
+        let records = (rank == 0).then_some(&mut self.layers);
+        let one = &mut self.ranks[rank as usize];
+        let was_finished = one.is_finished();
+        act(one, &mut Context { plan: &self.plan, network, outgoing: &mut self.outgoing, records });
+        if one.is_finished() && !was_finished {
+            let computed = Time(one.computed_ns.saturating_mul(1000));
+            self.finished.push(Finished { rank, at: network.now(), computed });
+        }
+        let outgoing = std::mem::take(&mut self.outgoing);
+        for &message in &outgoing {
+            if self.plan.send_latency_ns == 0 {
+                self.send(message, network);
+            } else {
+                self.latent.push_back(message);
+                let latency = Time(self.plan.send_latency_ns.saturating_mul(1000));
+                network.call_after(latency, self.timer(Extra::Begin));
+            }
+        }
+        self.outgoing = outgoing;
+        self.outgoing.clear();
+    }
+
+    fn timer(&self, extra: Extra) -> u32 {
+        self.plan.gpus + extra as u32
+    }
+
+    fn send(&mut self, message: Outgoing, network: &mut dyn Network) {
+        let Outgoing { from, to, bytes, .. } = message;
+        if bytes > MOST_BYTES {
+            let problem =
+                format!("rank {from} sends {bytes} B to {to}: expected at most {MOST_BYTES} B in a message");
+            self.problem.get_or_insert(problem);
+            return;
+        }
+        let server = |rank: u32| rank / self.plan.gpus_per_server;
+        if let Some(domain) = self.plan.inside.filter(|_| server(from) == server(to)) {
+            let at = self.links.send(&domain, network.now(), from, bytes);
+            self.note(Extra::Comes, at, message, network);
+            return;
+        }
+        let number = network.send(&Message { from, to, bytes, item: 0, code_point: 0, channel: None });
+        self.sent.insert(number, (message, false));
+    }
+
+    /// Notes what becomes of a message inside of a server, and when.
+    fn note(&mut self, extra: Extra, at: Time, message: Outgoing, network: &mut dyn Network) {
+        network.call_after(Time(at.0 - network.now().0), self.timer(extra));
+        let list = &mut self.inside[extra as usize - 1];
+        let place = list.partition_point(|(time, _)| *time > at);
+        // The next one is last, and of one time the first.
+        list.insert(place, (at, message));
+    }
+
+    fn tell_sent(&mut self, number: u32, network: &mut dyn Network) {
+        if let Some((message, is_sent @ false)) = self.sent.get_mut(&number) {
+            *is_sent = true;
+            let Outgoing { from, stream, .. } = *message;
+            self.with(from, network, |rank, context| rank.on_sent(stream, context));
+        }
+    }
+
+    fn tell_received(&mut self, message: Outgoing, network: &mut dyn Network) {
+        let Outgoing { to, stream, label, .. } = message;
+        self.with(to, network, |rank, context| rank.on_received(stream, label, context));
+    }
+}
+
+impl Work for Simai {
+    fn begin(&mut self, network: &mut dyn Network) {
+        for rank in 0..self.plan.gpus {
+            self.with(rank, network, |rank, context| rank.step(context));
+        }
+    }
+
+    fn on_timer(&mut self, timer: u32, network: &mut dyn Network) {
+        match timer.checked_sub(self.plan.gpus) {
+            None => self.with(timer, network, |rank, context| rank.on_timers(context)),
+            Some(extra) if extra == Extra::Begin as u32 => {
+                if let Some(message) = self.latent.pop_front() {
+                    self.send(message, network);
+                }
+            }
+            Some(extra) if extra == Extra::Comes as u32 => {
+                let (Some((now, message)), Some(domain)) = (self.inside[0].pop(), self.plan.inside) else {
+                    return;
+                };
+                let at = self.links.receive(&domain, now, message.to, message.bytes);
+                self.note(Extra::IsThere, at, message, network);
+            }
+            Some(_) => {
+                let Some((_, message)) = self.inside[1].pop() else { return };
+                let Outgoing { from, stream, .. } = message;
+                self.with(from, network, |rank, context| rank.on_sent(stream, context));
+                self.tell_received(message, network);
+            }
+        }
+    }
+
+    fn on_sent(&mut self, message: u32, network: &mut dyn Network) {
+        self.tell_sent(message, network);
+    }
+
+    fn on_done(&mut self, message: u32, network: &mut dyn Network) {
+        self.tell_sent(message, network);
+        if let Some((message, _)) = self.sent.remove(&message) {
+            self.tell_received(message, network);
+        }
+    }
+
+    fn finished(&self) -> &[Finished] {
+        &self.finished
+    }
+
+    fn is_over(&self) -> bool {
+        self.problem.is_some() || self.finished.len() == self.ranks.len()
+    }
+
+    fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    fn waiting(&self) -> Vec<(u32, String)> {
+        (0..).zip(&self.ranks).filter_map(|(host, rank)| Some((host, rank.waiting(&self.plan)?))).collect()
+    }
+
+    fn layers(&self) -> &[LayerRecord] {
+        &self.layers
+    }
+}

@@ -1,0 +1,340 @@
+//! A rank at work: layer by layer forward, and back again, each with computing and then a collective. The weight
+//! gradient's is not waited for; those take turns, the latest first.
+
+use std::collections::HashMap;
+use tailback_proto::units::Time;
+
+use super::exchange::{Action, Exchange, Label, Piece, TO_MEMORY_NS};
+use super::groups::Members;
+use super::plan::{Part, SimaiPlan};
+use crate::compat::timers::Timers;
+use crate::work::{LayerRecord, Network};
+
+/// Time from one step to the next, ns.
+const STEP_NS: u64 = 1;
+
+/// What a rank is to be told.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timer {
+    /// It goes on with the next step.
+    Step,
+    /// The memory has a piece; it takes so long for it, ns.
+    Memory(u32, Piece, u64),
+    /// A layer knows that its collective is over.
+    Layer(Part, u32, Time),
+}
+
+/// What it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Pass(Part),
+    /// Forward once more, before an input gradient.
+    Again,
+    /// All steps are done; collectives may still run.
+    Rest,
+}
+
+/// A collective that it takes part in.
+#[derive(Debug)]
+struct Stream {
+    layer: u32,
+    part: Part,
+    begin: Time,
+    exchange: Exchange,
+}
+
+/// A message that a rank sends in one of its collectives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    pub stream: u32,
+    pub from: u32,
+    pub to: u32,
+    pub bytes: u64,
+    pub label: Label,
+}
+
+/// What is around a rank while it acts.
+pub(super) struct Context<'a> {
+    pub plan: &'a SimaiPlan,
+    pub network: &'a mut dyn Network,
+    pub outgoing: &'a mut Vec<Outgoing>,
+    pub records: Option<&'a mut Vec<LayerRecord>>,
+}
+
+/// A rank.
+#[derive(Debug)]
+pub(super) struct Rank {
+    rank: u32,
+    state: State,
+    layer: u32,
+    computed: bool,
+    issued: bool,
+    went_back: bool,
+    passed: bool,
+    /// Time of all computing begun, ns.
+    pub computed_ns: u64,
+    timers: Timers<Timer>,
+    /// Collectives by their number, which is the same at all ranks.
+    streams: HashMap<u32, Stream>,
+    next_stream: u32,
+    /// Messages of collectives that this rank has not begun.
+    early: HashMap<u32, Vec<Label>>,
+    /// Those that wait for their turn, the next one last: within groups of tensor parallelism, and among them.
+    waiting: [Vec<u32>; 2],
+    running: [Option<u32>; 2],
+    /// By layer: weight gradients that are not over, and since when they are waited for.
+    weights: HashMap<u32, u32>,
+    waits_since: HashMap<u32, Time>,
+    ended: u32,
+    finished: bool,
+}
+
+impl Rank {
+    pub fn new(rank: u32) -> Rank {
+        Rank {
+            rank,
+            state: State::Pass(Part::Forward),
+            layer: 0,
+            computed: false,
+            issued: false,
+            went_back: false,
+            passed: false,
+            computed_ns: 0,
+            timers: Timers::default(),
+            streams: HashMap::new(),
+            next_stream: 0,
+            early: HashMap::new(),
+            waiting: Default::default(),
+            running: [None; 2],
+            weights: HashMap::new(),
+            waits_since: HashMap::new(),
+            ended: 0,
+            finished: false,
+        }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    fn after(&mut self, ns: u64, timer: Timer, context: &mut Context) {
+        self.timers.add(self.rank, Time(ns.saturating_mul(1000)), timer, context.network);
+    }
+
+    /// All that is to be told at this instant, in order; more may be noted meanwhile.
+    pub fn on_timers(&mut self, context: &mut Context) {
+        let now = context.network.now();
+        let mut place = 0;
+        while let Some(timer) = self.timers.get(now, place) {
+            place += 1;
+            match timer {
+                Timer::Step => self.step(context),
+                Timer::Memory(stream, piece, 0) => {
+                    self.act(stream, context, |exchange, actions| exchange.on_memory(piece, actions));
+                }
+                Timer::Memory(stream, piece, ns) => self.after(ns, Timer::Memory(stream, piece, 0), context),
+                Timer::Layer(part, layer, begin) => self.on_layer(part, layer, begin, context),
+            }
+        }
+        self.timers.remove(now);
+    }
+
+    /// Goes on with its steps as far as it gets.
+    pub fn step(&mut self, context: &mut Context) {
+        let layers = &context.plan.layers;
+        if self.passed {
+            self.state = State::Rest;
+            if self.ended == self.next_stream {
+                self.finished = true;
+            } else if self.weights.contains_key(&0) {
+                self.waits_since.entry(0).or_insert(context.network.now());
+            }
+            return;
+        }
+        let layer = &layers[self.layer as usize];
+        let part = match self.state {
+            State::Pass(part) => part,
+            State::Again => Part::Forward,
+            State::Rest => return,
+        };
+        if part == Part::Forward && self.weights.contains_key(&self.layer) {
+            self.waits_since.entry(self.layer).or_insert(context.network.now());
+            return;
+        }
+        if part == Part::Input && layer.initiates && !self.went_back {
+            let before = &layers[..self.layer as usize];
+            let checkpoint = before.iter().rposition(|layer| layer.is_checkpoint);
+            self.layer = checkpoint.expect("the plan was checked") as u32;
+            self.state = State::Again;
+            self.went_back = true;
+            self.after(STEP_NS, Timer::Step, context);
+            return;
+        }
+        if !self.computed {
+            self.computed = true;
+            let ns = layer.parts[part as usize].compute_ns;
+            self.computed_ns += ns;
+            if ns > 0 {
+                self.after(ns, Timer::Step, context);
+                return;
+            }
+        }
+        if !self.issued {
+            self.issued = true;
+            let is_issued = self.issue(part, context);
+            if is_issued && part != Part::Weight {
+                return;
+            }
+        }
+        (self.computed, self.issued) = (false, false);
+        let last = layers.len() as u32 - 1;
+        match self.state {
+            State::Pass(Part::Forward) if self.layer == last => self.state = State::Pass(Part::Input),
+            State::Pass(Part::Forward) => self.layer += 1,
+            State::Pass(Part::Input) => {
+                self.went_back = false;
+                self.state = State::Pass(Part::Weight);
+            }
+            State::Pass(Part::Weight) if self.layer == 0 => self.passed = true,
+            State::Pass(Part::Weight) => {
+                self.layer -= 1;
+                self.state = State::Pass(Part::Input);
+            }
+            State::Again => {
+                self.layer += 1;
+                if layers[self.layer as usize].initiates {
+                    self.state = State::Pass(Part::Input);
+                }
+            }
+            State::Rest => {}
+        }
+        self.after(STEP_NS, Timer::Step, context);
+    }
+
+    /// Begins the collective of a part of the layer, if there is one.
+    fn issue(&mut self, part: Part, context: &mut Context) -> bool {
+        let plan = context.plan;
+        let Some(asked) = plan.layers[self.layer as usize].parts[part as usize].collective else {
+            return false;
+        };
+        let Some(dimension) = plan.dimension(part) else { return false };
+        // Without a group it was refused before the run.
+        let Some(members) = Members::of(plan, asked.group, self.rank) else { return false };
+        let exchange = Exchange::new(asked.kind, members, self.rank, asked.bytes, dimension, plan.pxn);
+        let number = self.next_stream;
+        self.next_stream += 1;
+        let begin = context.network.now();
+        self.streams.insert(number, Stream { layer: self.layer, part, begin, exchange });
+        if part == Part::Weight {
+            *self.weights.entry(self.layer).or_default() += 1;
+        }
+        let queue = (part == Part::Weight) as usize;
+        self.waiting[queue].push(number);
+        self.begin_next(queue, context);
+        true
+    }
+
+    fn begin_next(&mut self, queue: usize, context: &mut Context) {
+        if self.running[queue].is_some() {
+            return;
+        }
+        let Some(number) = self.waiting[queue].pop() else { return };
+        self.running[queue] = Some(number);
+        let early = self.early.remove(&number).unwrap_or_default();
+        self.act(number, context, |exchange, actions| {
+            exchange.begin(actions);
+            for label in early {
+                exchange.on_received(label, actions);
+            }
+        });
+    }
+
+    /// Lets a collective act, and does what it asks for.
+    fn act(&mut self, number: u32, context: &mut Context, act: impl FnOnce(&mut Exchange, &mut Vec<Action>)) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let mut actions = Vec::new();
+        act(&mut stream.exchange, &mut actions);
+        let (bytes, is_over) = (stream.exchange.bytes, stream.exchange.is_over());
+        for action in actions {
+            match action {
+                Action::Wait(piece, ns) => {
+                    self.after(TO_MEMORY_NS, Timer::Memory(number, piece, ns), context);
+                }
+                Action::Send(to, label) => {
+                    context.outgoing.push(Outgoing { stream: number, from: self.rank, to, bytes, label });
+                }
+            }
+        }
+        if is_over {
+            self.end(number, context);
+        }
+    }
+
+    /// A collective is over: its layer is told, and then the next one begins.
+    fn end(&mut self, number: u32, context: &mut Context) {
+        let Some(Stream { layer, part, begin, .. }) = self.streams.remove(&number) else { return };
+        let update = context.plan.layers[layer as usize].update_ns;
+        self.after(update, Timer::Layer(part, layer, begin), context);
+        let queue = (part == Part::Weight) as usize;
+        self.running[queue] = None;
+        self.begin_next(queue, context);
+    }
+
+    /// A layer knows that its collective is over.
+    fn on_layer(&mut self, part: Part, layer: u32, begin: Time, context: &mut Context) {
+        let now = context.network.now();
+        let mut waited_since = Some(begin);
+        if part == Part::Weight {
+            let left = self.weights.entry(layer).or_default();
+            *left -= 1;
+            if *left == 0 {
+                self.weights.remove(&layer);
+            }
+            waited_since = self.waits_since.remove(&layer);
+        }
+        if let Some(records) = &mut context.records {
+            let waited = waited_since.map_or(0, |since| now.ps() - since.ps());
+            records.push(LayerRecord(layer, part as u8, begin.ps(), now.ps(), waited));
+        }
+        if waited_since.is_some() {
+            self.step(context);
+        }
+        self.ended += 1;
+        if self.state == State::Rest {
+            self.step(context);
+        }
+    }
+
+    /// A message for it is there.
+    pub fn on_received(&mut self, number: u32, label: Label, context: &mut Context) {
+        let has_begun = self.running.contains(&Some(number));
+        if has_begun {
+            self.act(number, context, |exchange, actions| exchange.on_received(label, actions));
+        } else {
+            self.early.entry(number).or_default().push(label);
+        }
+    }
+
+    /// A message of it is out of its NIC.
+    pub fn on_sent(&mut self, number: u32, context: &mut Context) {
+        self.act(number, context, |exchange, _| exchange.on_sent());
+    }
+
+    /// What it waits for, unless it has finished.
+    pub fn waiting(&self, plan: &SimaiPlan) -> Option<String> {
+        if self.finished {
+            return None;
+        }
+        let running = self.running.iter().flatten().min()?;
+        let stream = self.streams.get(running)?;
+        let (to_send, to_receive) = stream.exchange.left();
+        let name = &plan.layers[stream.layer as usize].name;
+        Some(format!(
+            "{}: rank {} waits in layer {} ({name}), {}: {to_send} messages are not sent, {to_receive} not received",
+            plan.file,
+            self.rank,
+            stream.layer,
+            stream.part.name(),
+        ))
+    }
+}

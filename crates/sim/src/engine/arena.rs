@@ -1,0 +1,124 @@
+//! Packets by number, and the lists they stand in.
+
+use super::prefetch;
+
+/// No packet.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What may stand in a list: it names the one behind it, or [`NONE`].
+pub(crate) trait Linked: Copy {
+    fn next(&self) -> u32;
+    fn set_next(&mut self, next: u32);
+}
+
+/// All packets that exist. Freed places are used again, so nothing is allocated once the run is warm.
+#[derive(Debug)]
+pub(crate) struct Arena<Packet> {
+    packets: Vec<Packet>,
+    free: u32,
+}
+
+impl<Packet> Default for Arena<Packet> {
+    fn default() -> Self {
+        Arena { packets: Vec::new(), free: NONE }
+    }
+}
+
+impl<Packet: Linked> Arena<Packet> {
+    #[inline]
+    pub fn add(&mut self, packet: Packet) -> u32 {
+        if self.free == NONE {
+            self.packets.push(packet);
+            return self.packets.len() as u32 - 1;
+        }
+        let index = self.free;
+        self.free = self[index].next();
+        self[index] = packet;
+        index
+    }
+
+    /// Asks for a packet's memory.
+    #[inline]
+    pub fn prefetch(&self, index: Option<u32>) {
+        if let Some(index) = index {
+            prefetch(&self.packets, index as usize);
+        }
+    }
+
+    #[inline]
+    pub fn remove(&mut self, index: u32) {
+        let free = self.free;
+        self[index].set_next(free);
+        self.free = index;
+    }
+}
+
+impl<Packet> std::ops::Index<u32> for Arena<Packet> {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, index: u32) -> &Packet {
+        &self.packets[index as usize]
+    }
+}
+
+impl<Packet> std::ops::IndexMut<u32> for Arena<Packet> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Packet {
+        &mut self.packets[index as usize]
+    }
+}
+
+/// A first-in first-out list of packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for Fifo {
+    fn default() -> Self {
+        Fifo::EMPTY
+    }
+}
+
+impl Fifo {
+    pub const EMPTY: Fifo = Fifo { head: NONE, tail: NONE };
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    #[inline]
+    pub fn head(&self) -> Option<u32> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    #[inline]
+    pub fn push<Packet: Linked>(&mut self, arena: &mut Arena<Packet>, index: u32) {
+        arena[index].set_next(NONE);
+        if self.head == NONE {
+            self.head = index;
+        } else {
+            arena[self.tail].set_next(index);
+        }
+        self.tail = index;
+    }
+
+    #[inline]
+    pub fn pop<Packet: Linked>(&mut self, arena: &Arena<Packet>) -> Option<u32> {
+        let index = self.head()?;
+        self.head = arena[index].next();
+        Some(index)
+    }
+
+    /// Its packets, first to last.
+    pub fn iter<'a, Packet: Linked>(&self, arena: &'a Arena<Packet>) -> impl Iterator<Item = &'a Packet> {
+        let mut next = self.head;
+        std::iter::from_fn(move || {
+            let packet = (next != NONE).then(|| &arena[next])?;
+            next = packet.next();
+            Some(packet)
+        })
+    }
+}

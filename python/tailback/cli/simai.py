@@ -1,0 +1,68 @@
+"""`tailback simai`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.outcome import conclude, even_in_part
+from tailback.cli.progress import of_time, progress_bar
+from tailback.hpcc.plan import LATEST_END_NS
+from tailback.simai.inputs import SEND_LAT, SimaiOptions, load_inputs
+from tailback.simai.outputs import Ended, line
+from tailback.simai.run import run_simai
+
+app = command_app()
+
+
+@app.command()
+def simai(
+    workload: Annotated[Path, typer.Option("-w", metavar="WORKLOAD.txt", help="Workload of AICB.")],
+    topology: Annotated[Path, typer.Option("-n", metavar="TOPOLOGY", help="Network topology.")],
+    config: Annotated[Path, typer.Option("-c", metavar="SimAI.conf", help="Network configuration.")],
+    threads: Annotated[int, typer.Option("-t", help="Threads; there is one.")] = 1,
+    send_lat: Annotated[
+        int,
+        typer.Option("--send-lat", envvar="AS_SEND_LAT", help="Microseconds before a message begins."),
+    ] = SEND_LAT,
+    pxn: Annotated[
+        bool, typer.Option("--pxn", envvar="AS_PXN_ENABLE", help="Leave a server from the receiver's rail.")
+    ] = False,
+    nvls: Annotated[
+        bool, typer.Option("--nvls", envvar="AS_NVLS_ENABLE", help="NVLS, which is not honoured.")
+    ] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="Tailback's own models of NICs and switches; no fct.txt.")
+    ] = False,
+    out: Out = None,
+    no_report: NoReport = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run SimAI's inputs as they are.
+
+    Its own options name workload, topology and SimAI.conf; the network is that of its ns-3. Prints what each
+    collective of a layer took as soon as it has ended. The folder gets ncclFlowModel_EndToEnd.csv, fct.txt
+    and pfc.txt in its format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C
+    ends the run early and keeps what was simulated.
+    """
+    with bad_input():
+        options = SimaiOptions(workload, topology, config, threads, send_lat, pxn, nvls, native)
+        inputs = load_inputs(options)
+        for warning in inputs.warnings:
+            typer.echo(warning, err=True)
+        name = inputs.network.name
+
+        def tell(ended: Ended) -> None:
+            if not quiet:
+                typer.echo(line(inputs, ended))
+
+        with result_folder(out, name) as folder, progress_bar(quiet) as bar:
+            steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
+            result = even_in_part(
+                lambda: run_simai(inputs, out=folder, progress=steps, on_layer=tell, report=not no_report)
+            )
+    raise typer.Exit(conclude(result, folder.given, quiet))

@@ -1,0 +1,1 @@
+"""SimAI's inputs (workload, topology, SimAI.conf), run as they are."""

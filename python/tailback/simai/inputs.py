@@ -1,0 +1,260 @@
+"""The files of one SimAI run, read and checked together; and as a folder that repeats the run."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailback.files.json import read_json
+from tailback.hpcc.config import read_config
+from tailback.hpcc.inputs import CONFIG, HpccInputs
+from tailback.hpcc.keys import SIMAI
+from tailback.hpcc.plan import LATEST_END_S, network_warnings
+from tailback.hpcc.tokens import InputError, named, read_bytes
+from tailback.limits import HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES, SIMAI_WORKLOAD_BYTES
+from tailback.simai.topology import Servers, read_servers
+from tailback.simai.workload import FORWARD, INPUT, PARTS, WEIGHT, Collective, Workload, read_workload
+
+SETTINGS, TOPOLOGY, WORKLOAD = "simai.json", "topology.txt", "workload.txt"
+SEND_LAT = 6000
+"""What that simulator takes where AS_SEND_LAT is not set."""
+MOST_SEND_LAT = 2_000_000
+
+
+@dataclass(frozen=True)
+class SimaiOptions:
+    """The files of SimAI's command line, and what it takes from its environment."""
+
+    workload: str | os.PathLike[str]
+    topology: str | os.PathLike[str]
+    config: str | os.PathLike[str]
+    threads: int = 1
+    send_lat: int = SEND_LAT
+    """AS_SEND_LAT: a message's queue pair begins so many microseconds after it was sent."""
+    pxn: bool = False
+    """AS_PXN_ENABLE."""
+    nvls: bool = False
+    """AS_NVLS_ENABLE, which is not honoured."""
+    native: bool = False
+    """Tailback's own models of NICs and switches, in place of that simulator's."""
+
+
+@dataclass(frozen=True)
+class SimaiInputs:
+    """What was read."""
+
+    network: HpccInputs
+    servers: Servers
+    workload: Workload
+    options: SimaiOptions
+    files: dict[str, bytes]
+
+    @property
+    def expert(self) -> int:
+        """Groups of tensor parallelism in one of expert parallelism."""
+        return self.workload.expert or 1
+
+    def ranks(self, group: str) -> int:
+        """Ranks in a group."""
+        tensor = self.workload.tensor
+        data = self.servers.gpus // tensor
+        sizes = {"tensor": tensor, "data": data, "expert": self.expert, "data-expert": data // self.expert}
+        return sizes[group]
+
+    def is_sent(self, part: int) -> bool:
+        """Whether a part has a dimension to communicate in, as that simulator cuts its nodes."""
+        nodes = self.servers.gpus + len(self.servers.topology.inner)
+        tensor = self.workload.tensor
+        return (nodes // tensor if part == WEIGHT else tensor) > 1
+
+    def steps(self, collective: Collective) -> int:
+        """Messages that a collective takes one behind the other."""
+        ranks = self.ranks(collective.group)
+        return {"all-reduce": 2 * (ranks - 1), "all-to-all": 1}.get(collective.kind, ranks - 1)
+
+    def plan(self) -> dict[str, Any]:
+        """What the engine takes."""
+        workload, servers, options = self.workload, self.servers, self.options
+        return {
+            "file": named(options.workload),
+            "gpus": servers.gpus,
+            "gpus_per_server": servers.gpus_per_server,
+            "nodes": servers.gpus + len(servers.topology.inner),
+            "tensor": workload.tensor,
+            "expert": self.expert,
+            "layers": [
+                {
+                    "name": layer.name,
+                    "parts": [
+                        {
+                            "compute_ns": layer.compute_ns[part],
+                            "collective": vars(one) if (one := layer.collectives[part]) else None,
+                        }
+                        for part in PARTS
+                    ],
+                    "update_ns": layer.update_ns,
+                    "is_checkpoint": number in workload.checkpoints,
+                    "initiates": number in workload.initiates,
+                }
+                for number, layer in enumerate(workload.layers)
+            ],
+            "send_latency_ns": options.send_lat * 1000,
+            "pxn": options.pxn,
+            "inside": _inside(servers) if options.native else None,
+        }
+
+    @property
+    def not_honoured(self) -> dict[str, str]:
+        """What is asked for and not done."""
+        found = {}
+        if self.options.nvls:
+            found["AS_NVLS_ENABLE"] = "NVLS: all-reduces within a server go round rings, too"
+        if self.workload.pipeline > 1:
+            found["pp:"] = (
+                f"pipeline parallelism ({self.workload.pipeline} stages): nothing is sent between stages, as "
+                "there; its GPUs count for data parallelism"
+            )
+        if self.options.threads != 1:
+            found["-t"] = "there is one thread"
+        return found
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know of a run that goes on all the same: a line each."""
+        return [*network_warnings(self.network), *self._of_workload(), *self._of_latency()]
+
+    def _of_workload(self) -> Iterator[str]:
+        workload, file = self.workload, named(self.options.workload)
+        if not workload.expert:
+            yield f"{file}:1: warning: ep: is not given: taken as 1"
+        if workload.all_gpus and workload.all_gpus != self.servers.gpus:
+            there = f"the topology has {self.servers.gpus}, and these count"
+            yield f"{file}:1: warning: all_gpus: is {workload.all_gpus}: {there}"
+        if workload.broadcasts:
+            yield f"{file}: warning: {workload.broadcasts} BROADCAST: nothing is sent for them, as there"
+        unsent = [
+            layer
+            for layer in workload.layers
+            if any(layer.collectives[part] and not self.is_sent(part) for part in PARTS)
+        ]
+        if unsent:
+            yield (
+                f"{file}:{unsent[0].line}: warning: {len(unsent)} layers have collectives in a dimension "
+                "of one rank: nothing is sent for them, as there"
+            )
+        short = [
+            layer
+            for layer in workload.layers
+            for part, one in enumerate(layer.collectives)
+            if one and self.is_sent(part) and one.bytes < self._least(one)
+        ]
+        if short:
+            yield (
+                f"{file}:{short[0].line}: warning: {len(short)} collectives have less than a byte for each "
+                "message: they end at once here, and never there"
+            )
+
+    def _least(self, collective: Collective) -> int:
+        """Bytes from which on each message has one."""
+        ranks = self.ranks(collective.group)
+        if collective.kind == "all-to-all":
+            return ranks
+        stride = {"tensor": 1, "data": self.workload.tensor, "expert": self.workload.tensor}.get(
+            collective.group, self.workload.tensor * self.expert
+        )
+        return ranks * max(1, min(ranks, self.servers.gpus_per_server // stride))
+
+    def _of_latency(self) -> Iterator[str]:
+        latency = self.options.send_lat
+        if not latency:
+            return
+        waited = sum(
+            self.steps(one)
+            for layer in self.workload.layers
+            for part in (FORWARD, INPUT)
+            if (one := layer.collectives[part]) and self.is_sent(part)
+        )
+        text = (
+            f"AS_SEND_LAT: warning: each message begins {latency} x 1000 ns = {_time(latency)} after it is "
+            f"sent, as there: {latency} is meant in ns, and multiplied by 1000 as if for ps, but time is "
+            "in ns"
+        )
+        if waited:
+            text += (
+                f"; the {waited:,} messages that ranks wait for one behind the other, forward and for input "
+                f"gradients, wait {waited:,} x {_time(latency)} = {_time(waited * latency)}, where "
+                f"{_time(waited * latency / 1000)} are meant"
+            )
+        if latency >= 1000:
+            text += f"; AS_SEND_LAT={latency // 1000} makes it {_time(latency // 1000)}"
+        yield text
+
+
+def _time(us: float) -> str:
+    """Microseconds in words."""
+    for unit, factor in (("s", 1e6), ("ms", 1e3)):
+        if us >= factor:
+            return f"{us / factor:.6g} {unit}"
+    return f"{us:.6g} us"
+
+
+def load_inputs(options: SimaiOptions) -> SimaiInputs:
+    """Reads the files of a run.
+
+    Raises:
+        InputError: a file is missing or not what it should be; one line says where.
+    """
+    places = {
+        WORKLOAD: (options.workload, SIMAI_WORKLOAD_BYTES),
+        TOPOLOGY: (options.topology, HPCC_TOPOLOGY_BYTES),
+        CONFIG: (options.config, HPCC_CONFIG_BYTES),
+    }
+    files = {name: read_bytes(Path(path), most, named(path)) for name, (path, most) in places.items()}
+    workload = read_workload(named(options.workload), files[WORKLOAD])
+    servers = read_servers(named(options.topology), files[TOPOLOGY])
+    config = read_config(named(options.config), files[CONFIG])
+    # A run there ends with the work, and not at a time; whatever GLOBAL_T says, it is set to 1.
+    config.values.update(TAILBACK_VARIANT=SIMAI, SIMULATOR_STOP_TIME=LATEST_END_S, GLOBAL_T=1)
+    _check(options, workload, servers)
+    settings = {key: getattr(options, key) for key in ("threads", "send_lat", "pxn", "nvls", "native")}
+    files[SETTINGS] = (json.dumps(settings) + "\n").encode()
+    network = HpccInputs(Path(options.workload).stem, config, servers.topology, [], files, config.warnings)
+    return SimaiInputs(network, servers, workload, options, files)
+
+
+def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
+    if not 0 <= options.send_lat <= MOST_SEND_LAT:
+        raise InputError("AS_SEND_LAT", f"expected 0 to {MOST_SEND_LAT}, found {options.send_lat}")
+    place = f"{named(options.workload)}:1"
+    if servers.gpus % workload.tensor:
+        text = f"expected a divisor of the topology's {servers.gpus} GPUs, found {workload.tensor}"
+        raise InputError(place, f"model_parallel_NPU_group: {text}")
+    data, expert = servers.gpus // workload.tensor, workload.expert or 1
+    if data % expert:
+        text = f"expected a divisor of {data}, the {servers.gpus} GPUs over model_parallel_NPU_group"
+        raise InputError(place, f"ep: {text}, found {expert}")
+    for gpu in range(1, servers.gpus):
+        if not servers.topology.connected(0, gpu):
+            text = f"expected a path from GPU 0 to GPU {gpu}, there is none"
+            raise InputError(named(options.topology), text)
+
+
+def _inside(servers: Servers) -> dict[str, int] | None:
+    """Rate and latency of a GPU's links to its NVSwitches, if it has any: bit/s, and ps there and back."""
+    links = [link for link in servers.topology.links if {link.a, link.b} & servers.topology.inner]
+    of_first = [link for link in links if 0 in (link.a, link.b)]
+    if not of_first:
+        return None
+    rate = sum(link.rate_bps for link in of_first)
+    return {"rate": rate, "latency": 2000 * math.ceil(max(link.delay_ns for link in of_first))}
+
+
+def options_of(folder: Path) -> SimaiOptions:
+    """The options that repeat the run in a folder."""
+    settings = read_json(folder / SETTINGS)
+    return SimaiOptions(folder / WORKLOAD, folder / TOPOLOGY, folder / CONFIG, **settings)
