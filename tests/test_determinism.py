@@ -106,3 +106,20 @@ def test_one_at_a_time_and_two(command: list[str], tmp_path: Path) -> None:
         found.append(list(of_files("seeds", out)))
     assert found[0] == found[1]
     assert len(found[0]) > 3 * 7
+
+
+@pytest.mark.parametrize("name", ["leaf-spine-websearch", "pfc-deadlock"])
+def test_one_core_and_several(name: str, tmp_path: Path) -> None:
+    """Where traffic goes on to its end, and where parts find a deadlock that lies across them."""
+
+    def found(threads: str) -> list[str]:
+        out = tmp_path / threads
+        command = [sys.executable, "-m", "tailback.cli", "run", name, "--no-report", "--quiet"]
+        command += ["--out", str(out), "--threads", threads]
+        if name == "leaf-spine-websearch":
+            command += ["--set", "run.duration=500us"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "stays on one core" not in done.stderr
+        return list(of_files(name, out))
+
+    assert found("1") == found("2") == found("3")

@@ -179,6 +179,10 @@ class Simulation:
         """Executes up to `max_events` events, without the interpreter's lock. OSError: of a capture."""
     def capture(self, path: str, links: Sequence[str], start_ps: int, stop_ps: int, snap_bytes: int) -> None:
         """Writes what links carry from now on to a new file. ValueError: no such link; OSError."""
+    def use_threads(self, wanted: int | None) -> tuple[int, str | None]:
+        """Has the run on so many cores, before it begins: how many it takes, and why not more. `None`: as
+        many as there are, where that is worth it.
+        """
     def end_capture(self) -> None:
         """Ends the capture, if there is one. OSError: it could not be written to its end."""
     def finish(self) -> Recording:

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 Recorded = TypeVar("Recorded", covariant=True)
 
 EVENTS_PER_STEP = 200_000
-"""Events between two looks at Ctrl-C and the progress bar: about 10 ms."""
+"""Events of a core between two looks at Ctrl-C and the progress bar: about 10 ms."""
+
+
+class Threads(NamedTuple):
+    """Cores for one run."""
+
+    wanted: int | None = 1
+    """How many; none: as many as there are, where that is worth it."""
+    one: Callable[[str], None] | None = None
+    """Is told why the run stays on one core."""
+
+
+ONE = Threads()
 
 
 class Interrupted(KeyboardInterrupt):
@@ -50,6 +62,7 @@ def run(
     controllers: Mapping[str, Factory | str] | None = None,
     report: bool = True,
     capture: Capture | None = None,
+    threads: int | None = 1,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -63,6 +76,8 @@ def run(
             subclasses of `tailback.Controller`. One alone that nothing names is host.congestion.
         report: Whether `out` gets a report.html.
         capture: Links whose frames `out` gets as capture.pcapng.
+        threads: Cores that the run has; `None`: as many as there are, where that is worth it. Results are the
+            same. A run that cannot be cut in parts stays on one.
 
     Raises:
         ScenarioError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
@@ -72,7 +87,7 @@ def run(
         OSError: `out` could not be written, such as when the disk is full; nothing of the result is there.
     """
     checked = load(scenario, sets=sets, seed=seed, controllers=controllers)
-    return run_checked(checked, out, progress, report, capture)
+    return run_checked(checked, out, progress, report, capture, Threads(threads))
 
 
 def run_checked(
@@ -81,6 +96,7 @@ def run_checked(
     progress: Callable[[Progress], None] | None = None,
     report: bool = True,
     capture: Capture | None = None,
+    threads: Threads = ONE,
 ) -> Result:
     """As `run`, of a scenario as `load` gave it: it is not checked again. `out` may be claimed already.
 
@@ -100,6 +116,7 @@ def run_checked(
             progress,
             report,
             capture,
+            threads,
         )
     except ControllerError as error:
         place, text = failure(error, own[error.args[0]].kind)
@@ -126,6 +143,13 @@ class Capturing(Protocol):
         """Ends that."""
 
 
+class Cut(Protocol):
+    """An engine that may have several cores."""
+
+    def use_threads(self, wanted: int | None) -> tuple[int, str | None]:
+        """How many it takes, and why not more."""
+
+
 class Took(NamedTuple):
     """What a run took, and whether it was cut short."""
 
@@ -141,6 +165,7 @@ def carry_out(
     progress: Callable[[Progress], None] | None,
     report: bool = True,
     capture: Capture | None = None,
+    threads: Threads = ONE,
 ) -> Result:
     """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`, with or without
     a report.
@@ -155,9 +180,12 @@ def carry_out(
     with nullcontext() if out is None else claimed(out) as folder, signals.noted() as seen:
         if capture is not None:
             _begin_capture(simulation, capture, folder)
-        wall, cpu, interrupted = time.perf_counter(), time.thread_time(), False
+        cores = _use(simulation, threads)
+        # Other runs may have other threads of this process, where each has one.
+        cpu_time = time.thread_time if cores == 1 else time.process_time
+        wall, cpu, interrupted = time.perf_counter(), cpu_time(), False
         try:
-            while not (state := simulation.advance(EVENTS_PER_STEP)).done and not seen:
+            while not (state := simulation.advance(cores * EVENTS_PER_STEP)).done and not seen:
                 if progress is not None:
                     progress(state)
             if progress is not None:
@@ -172,7 +200,7 @@ def carry_out(
         if capture is not None:
             _capturing(simulation).end_capture()
         recording = simulation.finish()
-        took = Took(time.perf_counter() - wall, time.thread_time() - cpu, interrupted)
+        took = Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted)
         result = make(recording, took)
         if folder is not None:
             result.write(folder, report)
@@ -191,6 +219,16 @@ def _begin_capture(simulation: object, capture: Capture, folder: OutFolder | Non
         )
     except ValueError as error:
         raise ScenarioError([Problem("--capture", (), str(error))]) from None
+
+
+def _use(simulation: object, threads: Threads) -> int:
+    """Gives a run its cores: how many it has."""
+    if threads.wanted == 1:
+        return 1
+    cores, why = cast(Cut, simulation).use_threads(threads.wanted)
+    if why is not None and threads.one is not None:
+        threads.one(why)
+    return cores
 
 
 def _capturing(simulation: object) -> Capturing:

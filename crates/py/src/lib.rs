@@ -185,6 +185,14 @@ impl Simulation {
             .map_err(PyValueError::new_err)
     }
 
+    /// Has the run on so many cores, before it begins: how many it takes, and why not more. `None`: as many as there
+    /// are, where that is worth it.
+    #[pyo3(signature = (wanted))]
+    fn use_threads(&mut self, py: Python<'_>, wanted: Option<usize>) -> PyResult<(usize, Option<String>)> {
+        let simulation = self.0.as_mut().ok_or_else(finished)?;
+        Ok(py.detach(|| simulation.use_threads(wanted)))
+    }
+
     /// Ends the capture, if there is one. OSError where it could not be written to its end.
     fn end_capture(&mut self, py: Python<'_>) -> PyResult<()> {
         let simulation = self.0.as_mut().ok_or_else(finished)?;

@@ -209,6 +209,21 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--case") {
         let (_, plan) = CASES.iter().find(|case| case.0 == arguments[at + 1]).expect("a case of this name");
+        if let Some(threads) = arguments.get(at + 2) {
+            let start = std::time::Instant::now();
+            let mut simulation = Simulation::new(plan()).expect("the plan is possible");
+            let (had, why) = simulation.use_threads(Some(threads.parse().expect("a number")));
+            let built = start.elapsed().as_secs_f64();
+            let start = std::time::Instant::now();
+            let progress = drive(&mut simulation);
+            let took = start.elapsed().as_secs_f64();
+            println!(
+                "{had} {why:?} built {built:.3} s, took {took:.3} s, {:.1} Mhops/s, {:.0} MiB",
+                progress.packet_hops as f64 / took / 1e6,
+                peak_mib()
+            );
+            return;
+        }
         let m = Measured::new(plan());
         let times = (m.seconds, m.setup_seconds, m.end_seconds);
         println!("{} {} {} {} {} {}", m.hops, m.events, times.0, times.1, times.2, m.peak_mib);

@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod by_node;
+mod cuts;
+mod threads;
 mod windows;
 mod work;
 
@@ -27,6 +29,10 @@ pub struct Simulation {
     work: Option<work::Carried>,
     /// Where nodes take turns.
     windows: Option<windows::Windows>,
+    /// Where it runs on several cores.
+    others: threads::Others,
+    /// There are controllers that are not built in, which may see the order of what happens at different nodes.
+    external: bool,
 }
 
 /// How far a run is.
@@ -65,8 +71,17 @@ impl Simulation {
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
-        let mut simulation =
-            Simulation { world, recorder, plan, events: 0, capture: None, work: None, windows: None };
+        let mut simulation = Simulation {
+            world,
+            recorder,
+            plan,
+            events: 0,
+            capture: None,
+            work: None,
+            windows: None,
+            others: threads::Others::default(),
+            external: false,
+        };
         simulation.carry_jobs()?;
         simulation.begin_windows(!controls.is_empty());
         Ok(simulation)
@@ -99,6 +114,10 @@ impl Simulation {
 
     /// Executes `max_events` events, or all that are left; where nodes take turns, the rest of the last turns, too.
     pub fn advance(&mut self, max_events: u64) -> Progress {
+        if self.is_cut() {
+            self.run_parts(max_events);
+            return self.progress();
+        }
         if self.windows.is_some() {
             return self.run_windows(max_events);
         }
@@ -136,73 +155,15 @@ impl Simulation {
     fn dispatch(&mut self, event: Event) {
         let world = &mut self.world;
         match event {
-            Event::Arrival(port) => {
-                let fabric = &mut world.fabric;
-                let Some(Arrived { node, port, packet }) = fabric.on_arrival(port as usize) else { return };
-                match node.checked_sub(fabric.hosts) {
-                    None => world.nics.receive(fabric, &mut world.tcp, node, packet),
-                    Some(switch) if switch < fabric.switches.len() => {
-                        fabric.switch_receive(switch, port, packet)
-                    }
-                    Some(_) => world.linux.receive(fabric, port, packet),
-                }
-            }
-            Event::PortWake(port) => {
-                if let Some(host) = world.fabric.on_port_wake(port as usize) {
-                    world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
-                }
-            }
-            Event::PacingDue(qp) => world.nics.on_pacing_due(&mut world.fabric, &mut world.tcp, qp),
-            Event::TransportTimer(qp) => world.nics.on_transport_timer(&mut world.fabric, &mut world.tcp, qp),
-            Event::PauseEffect(port) => {
-                let Some(frame) = world.fabric.on_pause_effect(port as usize) else { return };
-                for class in frame.classes() {
-                    if let Some(host) = world.fabric.take_pause(port as usize, class, frame) {
-                        world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
-                    }
-                }
-            }
-            Event::PauseExpiry(lane) => {
-                if let Some(host) = world.fabric.on_pause_expiry(lane as usize) {
-                    world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
-                }
-            }
-            Event::PauseRefresh(lane) => world.fabric.on_pause_refresh(lane as usize),
-            Event::Watchdog(lane) => world.fabric.on_watchdog(lane as usize),
-            Event::WriterStart(writer) => {
-                world.nics.on_writer_start(&mut world.fabric, &mut world.tcp, writer)
-            }
-            Event::WriterStop(writer) => world.nics.on_writer_stop(&mut world.fabric, writer),
-            Event::FlowStart(qp) => world.nics.on_flow_start(&mut world.fabric, &mut world.tcp, qp),
             Event::MessageDone(qp) => self.on_message_done(qp),
             Event::MessageArrived(qp) => self.on_message_arrived(qp),
             Event::Work(timer) => self.on_work(timer),
-            Event::LinkChange(change) => world.on_link_change(change),
-            Event::ControllerTimer(qp) => {
-                world.nics.on_controller_timer(&mut world.fabric, &mut world.tcp, qp)
-            }
-            Event::ProbeAnswer(packet) => {
-                world.nics.on_probe_answer(&mut world.fabric, &mut world.tcp, packet)
-            }
-            Event::DelayedNak(packet) => world.nics.on_delayed_nak(&mut world.fabric, &mut world.tcp, packet),
-            Event::AgentSample(agent) => {
-                world.agents[agent as usize].on_sample(&mut world.fabric.run, &mut world.nics, agent)
-            }
-            Event::PathDrain(path) => world.nics.on_path_drain(&mut world.fabric, &mut world.tcp, path),
-            Event::MemoryLoad(change) => world.nics.on_memory_load(world.fabric.run.now, change),
-            Event::Core(core) => world.tcp.on_core(&mut world.fabric, &mut world.nics, core),
-            Event::RingDue(ring) => world.tcp.on_ring_due(&mut world.fabric, &mut world.nics, ring),
-            Event::TcpTimer(timer) => world.tcp.on_tcp_timer(&mut world.fabric, &mut world.nics, timer),
-            Event::TcpStart(item) => world.tcp.on_tcp_start(&mut world.fabric, &mut world.nics, item),
-            Event::TcpStop(item) => world.tcp.on_tcp_stop(&mut world.fabric, item),
-            Event::LinuxCore(core) => world.linux.on_linux_core(&mut world.fabric, core),
-            Event::LinuxIrq(napi) => world.linux.on_linux_irq(&mut world.fabric, napi),
-            Event::LinuxTimer(timer) => world.linux.on_linux_timer(&mut world.fabric, timer),
             Event::Sample => {
                 self.recorder.sample(world);
                 world.fabric.run.schedule(self.recorder.next_sample(), Event::Sample);
                 world.fabric.run.finished |= world.deadlocks.look(&world.fabric);
             }
+            event => act(world, event),
         }
     }
 
@@ -213,10 +174,11 @@ impl Simulation {
 
     /// How far the run is.
     pub fn progress(&self) -> Progress {
+        let (packet_hops, events) = self.in_parts();
         Progress {
             time: self.world.fabric.run.now,
-            packet_hops: self.world.packet_hops(),
-            events: self.events,
+            packet_hops,
+            events,
             done: self.world.fabric.run.finished,
         }
     }
@@ -224,6 +186,7 @@ impl Simulation {
     /// Ends the run where it stands, checks the books and returns what was recorded.
     pub fn finish(mut self) -> Recording {
         let complete = self.world.fabric.run.finished && self.world.deadlocks.found.is_none();
+        self.join();
         self.recorder.close(&mut self.world);
         let mut recording =
             crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete);
@@ -233,5 +196,64 @@ impl Simulation {
             .extend(self.work.iter().filter(|_| complete).flat_map(|work| work.faults(&self.plan)));
         recording.meta.jobs = self.work.map_or(Vec::new(), |work| work.jobs());
         recording
+    }
+}
+
+/// Has the world act on an event that concerns it alone.
+#[inline(always)] // it is the event loop's
+fn act(world: &mut World, event: Event) {
+    match event {
+        Event::Arrival(port) => {
+            let fabric = &mut world.fabric;
+            let Some(Arrived { node, port, packet }) = fabric.on_arrival(port as usize) else { return };
+            match node.checked_sub(fabric.hosts) {
+                None => world.nics.receive(fabric, &mut world.tcp, node, packet),
+                Some(switch) if switch < fabric.switches.len() => fabric.switch_receive(switch, port, packet),
+                Some(_) => world.linux.receive(fabric, port, packet),
+            }
+        }
+        Event::PortWake(port) => {
+            if let Some(host) = world.fabric.on_port_wake(port as usize) {
+                world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
+            }
+        }
+        Event::PacingDue(qp) => world.nics.on_pacing_due(&mut world.fabric, &mut world.tcp, qp),
+        Event::TransportTimer(qp) => world.nics.on_transport_timer(&mut world.fabric, &mut world.tcp, qp),
+        Event::PauseEffect(port) => {
+            let Some(frame) = world.fabric.on_pause_effect(port as usize) else { return };
+            for class in frame.classes() {
+                if let Some(host) = world.fabric.take_pause(port as usize, class, frame) {
+                    world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
+                }
+            }
+        }
+        Event::PauseExpiry(lane) => {
+            if let Some(host) = world.fabric.on_pause_expiry(lane as usize) {
+                world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
+            }
+        }
+        Event::PauseRefresh(lane) => world.fabric.on_pause_refresh(lane as usize),
+        Event::Watchdog(lane) => world.fabric.on_watchdog(lane as usize),
+        Event::WriterStart(writer) => world.nics.on_writer_start(&mut world.fabric, &mut world.tcp, writer),
+        Event::WriterStop(writer) => world.nics.on_writer_stop(&mut world.fabric, writer),
+        Event::FlowStart(qp) => world.nics.on_flow_start(&mut world.fabric, &mut world.tcp, qp),
+        Event::LinkChange(change) => world.on_link_change(change),
+        Event::ControllerTimer(qp) => world.nics.on_controller_timer(&mut world.fabric, &mut world.tcp, qp),
+        Event::ProbeAnswer(packet) => world.nics.on_probe_answer(&mut world.fabric, &mut world.tcp, packet),
+        Event::DelayedNak(packet) => world.nics.on_delayed_nak(&mut world.fabric, &mut world.tcp, packet),
+        Event::AgentSample(agent) => {
+            world.agents[agent as usize].on_sample(&mut world.fabric.run, &mut world.nics, agent)
+        }
+        Event::PathDrain(path) => world.nics.on_path_drain(&mut world.fabric, &mut world.tcp, path),
+        Event::MemoryLoad(change) => world.nics.on_memory_load(world.fabric.run.now, change),
+        Event::Core(core) => world.tcp.on_core(&mut world.fabric, &mut world.nics, core),
+        Event::RingDue(ring) => world.tcp.on_ring_due(&mut world.fabric, &mut world.nics, ring),
+        Event::TcpTimer(timer) => world.tcp.on_tcp_timer(&mut world.fabric, &mut world.nics, timer),
+        Event::TcpStart(item) => world.tcp.on_tcp_start(&mut world.fabric, &mut world.nics, item),
+        Event::TcpStop(item) => world.tcp.on_tcp_stop(&mut world.fabric, item),
+        Event::LinuxCore(core) => world.linux.on_linux_core(&mut world.fabric, core),
+        Event::LinuxIrq(napi) => world.linux.on_linux_irq(&mut world.fabric, napi),
+        Event::LinuxTimer(timer) => world.linux.on_linux_timer(&mut world.fabric, timer),
+        event => unreachable!("{event:?} is not the world's"),
     }
 }

@@ -16,10 +16,10 @@ from tailback.astra.documents import (
     read_groups,
     read_system,
 )
+from tailback.astra.network import astra_network
 from tailback.files.json import read_json
-from tailback.hpcc.inputs import CONFIG, HpccInputs, load_network
-from tailback.hpcc.keys import ASTRA_SIM
-from tailback.hpcc.plan import LATEST_END_S, network_warnings
+from tailback.hpcc.inputs import CONFIG, HpccInputs
+from tailback.hpcc.plan import network_warnings
 from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.limits import ASTRA_JSON_BYTES, ASTRA_QUEUES, ASTRA_TRACE_BYTES
 from tailback.scenario.show import INPUTS
@@ -106,9 +106,7 @@ def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
     texts = {SYSTEM: _text(options.system), LOGICAL: _text(options.logical_topology)}
     system = read_system(named(options.system), texts[SYSTEM])
     dims = read_dims(named(options.logical_topology), texts[LOGICAL])
-    network = load_network(options.network, beside=beside)
-    # The fork that ASTRA-sim carries; a run there ends with the work.
-    network.config.values.update(TAILBACK_VARIANT=ASTRA_SIM, SIMULATOR_STOP_TIME=LATEST_END_S)
+    network = astra_network(options.network, beside=beside)
     ranks = 1
     for size in dims:
         ranks *= size

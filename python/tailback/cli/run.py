@@ -29,11 +29,13 @@ from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
 from tailback.controller import FORM, split
-from tailback.running import run_checked
+from tailback.running import Threads, run_checked
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.seeds import parse, run_seeds
 
 app = command_app()
+
+MOST_THREADS = 255
 
 
 @app.command()
@@ -74,6 +76,15 @@ def run(
         str | None,
         typer.Option("--capture-bytes", metavar="SIZE", help="Of each frame only so much, such as 128B."),
     ] = None,
+    threads: Annotated[
+        str,
+        typer.Option(
+            "--threads",
+            metavar="N",
+            help="Cores for one run of a large RoCE fabric; auto: as many as there are, where that is worth "
+            "it. Results are the same.",
+        ),
+    ] = "1",
     no_report: NoReport = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -92,15 +103,30 @@ def run(
     if captured and seeds is not None:
         raise typer.BadParameter("--capture and --seeds exclude each other")
     if seeds is not None:
+        if threads != "1":
+            raise typer.BadParameter("--threads and --seeds exclude each other; see --jobs")
         _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, as_json, own, not no_report)
     if jobs is not None:
         raise typer.BadParameter("--jobs needs --seeds")
     with bad_input():
+        cores = _threads(threads)
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
-            result = even_in_part(lambda: run_checked(scenario, folder, steps, not no_report, captured))
+            result = even_in_part(
+                lambda: run_checked(scenario, folder, steps, not no_report, captured, cores)
+            )
     raise typer.Exit(conclude(result, folder.given, quiet, as_json))
+
+
+def _threads(text: str) -> Threads:
+    """What --threads says."""
+    if text != "auto" and not (text.isdecimal() and 1 <= int(text) <= MOST_THREADS):
+        raise ScenarioError(
+            [Problem("--threads", (), f"found {text!r}, expected auto or a number from 1 to {MOST_THREADS}")]
+        )
+    wanted = None if text == "auto" else int(text)
+    return Threads(wanted, lambda why: typer.echo(f"The run stays on one core: {why}.", err=True))
 
 
 def _by_class(texts: list[str]) -> dict[str, str]:

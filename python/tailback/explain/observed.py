@@ -16,7 +16,7 @@ import numpy as np
 
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
-from tailback.measures.collectives import training_jobs
+from tailback.measures.collectives import collectives, training_jobs
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, link_changes
@@ -101,6 +101,12 @@ class Observed:
         if not known or not all(time for _, time in known):
             return 0.0
         return min(computed / time for computed, time in known if time)
+
+    @cached_property
+    def inside(self) -> bool:
+        """Whether collectives took place, and all of their messages inside of servers."""
+        done = collectives(self._result)
+        return bool(done) and not self._result.flows.num_rows and all(one.inside_s > 0 for one in done)
 
     @cached_property
     def span(self) -> tuple[float, float]:

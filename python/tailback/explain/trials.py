@@ -28,6 +28,7 @@ from tailback.explain.verdict import (
     ALONE_ENOUGH,
     DEADLOCK,
     FAILED,
+    INSIDE,
     NOTHING,
     WORTH_IT,
     Candidate,
@@ -170,7 +171,7 @@ def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], Non
     Raises:
         CannotTry: simulated again, with nothing doubled, it is another run.
     """
-    if verdict.key[0] == DEADLOCK or verdict.none == NOTHING:
+    if verdict.key[0] == DEADLOCK or verdict.none in (NOTHING, INSIDE):
         return verdict
     plan = dict(result.plan)
     observed = _observed(verdict)

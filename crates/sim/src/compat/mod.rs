@@ -2,5 +2,6 @@
 
 pub mod astra;
 pub mod hpcc;
+pub mod matching;
 pub mod simai;
 mod timers;

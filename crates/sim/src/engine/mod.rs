@@ -2,6 +2,7 @@
 //! each entity.
 
 mod arena;
+mod barrier;
 mod heap;
 mod prefetch;
 mod queue;
@@ -9,6 +10,7 @@ mod random;
 mod turns;
 
 pub(crate) use arena::{Arena, Fifo, Linked, NONE};
+pub use barrier::Barrier;
 pub(crate) use prefetch::prefetch;
 pub use queue::{EventQueue, Place};
 pub use random::{mix, splitmix64, stream, uniform, Stream};

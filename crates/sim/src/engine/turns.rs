@@ -71,6 +71,17 @@ impl Turns {
         !self.waiting.is_empty()
     }
 
+    /// Forgets what happens to nodes that are not to be kept.
+    pub fn keep(&mut self, keep: impl Fn(usize) -> bool) {
+        for node in (0..self.waiting.len()).filter(|&node| !keep(node)) {
+            self.waiting[node] = NodeQueue::default();
+            self.due[node] = Time::NEVER;
+        }
+        for (block, due) in self.due.chunks(BLOCK).enumerate() {
+            self.block_due[block] = due.iter().copied().min().unwrap_or(Time::NEVER);
+        }
+    }
+
     /// Schedules for the node whose turn it is.
     #[inline]
     pub fn push(&mut self, place: Place, payload: u32) {

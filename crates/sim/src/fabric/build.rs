@@ -6,6 +6,7 @@ use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::units::{Rate, Time};
 
 use super::classes::Classes;
+use super::cut::Cut;
 use super::drops::DropsByLane;
 use super::lanes::{Lanes, CLASSES};
 use super::packet::{DataTally, KINDS};
@@ -117,6 +118,7 @@ impl Fabric {
             run: Run::new(count),
             packets: Arena::default(),
             telemetry,
+            cut: Cut::default(),
             taps: Vec::new(),
             hosts,
             nodes,

@@ -36,22 +36,36 @@ impl Deadlocks {
 
     /// Whether there is a deadlock that no watchdog will end.
     pub fn look(&mut self, fabric: &Fabric) -> bool {
-        let now = fabric.run.now;
-        if now < self.next_look {
+        if !self.is_due(fabric.run.now) {
             return false;
         }
+        self.looked(fabric.run.now);
+        let stuck = self.stuck(fabric);
+        let Some(cycle) = fabric.cycle(&stuck) else { return false };
+        let since = cycle.iter().filter_map(|&lane| fabric.pauses[lane].paused_since()).max();
+        self.found = since.map(|since| (cycle, since));
+        true
+    }
+
+    /// Whether it is time to look.
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.next_look
+    }
+
+    /// There was none.
+    pub fn looked(&mut self, now: Time) {
         self.next_look = now + Time(self.standstill.0 / LOOKS);
-        let long_ago = now.saturating_sub(self.standstill);
+    }
+
+    /// The lanes that wait for long: without any there is no deadlock.
+    pub fn stuck(&self, fabric: &Fabric) -> Vec<usize> {
+        let long_ago = fabric.run.now.saturating_sub(self.standstill);
         let is_stuck = |lane: &usize| {
             !fabric.queues[*lane].fifo.is_empty()
                 && fabric.pauses[*lane].paused_since().is_some_and(|since| since <= long_ago)
                 && !fabric.is_watched(*lane)
         };
-        let stuck: Vec<usize> = (0..fabric.queues.len()).filter(is_stuck).collect();
-        let Some(cycle) = fabric.cycle(&stuck) else { return false };
-        let since = cycle.iter().filter_map(|&lane| fabric.pauses[lane].paused_since()).max();
-        self.found = since.map(|since| (cycle, since));
-        true
+        (0..fabric.queues.len()).filter(is_stuck).collect()
     }
 }
 

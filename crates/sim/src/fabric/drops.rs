@@ -103,6 +103,11 @@ pub(crate) struct DropsByLane(BTreeMap<usize, Drops>);
 static NO_DROPS: Drops = [Tally { packets: 0, bytes: 0 }; DropReason::ALL.len()];
 
 impl DropsByLane {
+    /// Takes in those of other lanes.
+    pub fn append(&mut self, other: &mut DropsByLane) {
+        self.0.append(&mut other.0);
+    }
+
     /// Of a lane, if it dropped anything.
     pub fn get(&self, lane: usize) -> Option<&Drops> {
         self.0.get(&lane)

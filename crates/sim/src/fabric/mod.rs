@@ -7,6 +7,7 @@ pub(crate) mod admit;
 pub(crate) mod balancing;
 pub(crate) mod build;
 pub(crate) mod classes;
+pub(crate) mod cut;
 pub(crate) mod deadlock;
 pub(crate) mod drops;
 pub(crate) mod lanes;
@@ -37,6 +38,7 @@ use tailback_proto::units::Time;
 use crate::engine::{Arena, Stream};
 use crate::run::Run;
 use classes::Classes;
+use cut::Cut;
 use drops::DropsByLane;
 use lanes::Lanes;
 use packet::{DataTally, Packet, KINDS};
@@ -53,6 +55,8 @@ pub(crate) struct Fabric {
     pub run: Run,
     pub packets: Arena<Packet>,
     pub telemetry: Telemetry,
+    /// Where it is cut in parts that have a core each.
+    pub cut: Cut,
     /// What ports that are captured did in this event.
     pub taps: Vec<Noted>,
     /// Hosts: the first nodes. Switches come next, then bridges.

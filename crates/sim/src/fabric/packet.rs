@@ -139,6 +139,17 @@ pub(crate) struct DataTally {
     pub dropped: u64,
 }
 
+impl DataTally {
+    /// Adds those of another part of the network.
+    pub fn add(&mut self, other: &DataTally) {
+        self.sent += other.sent;
+        self.delivered += other.delivered;
+        self.duplicate += other.duplicate;
+        self.out_of_sequence += other.out_of_sequence;
+        self.dropped += other.dropped;
+    }
+}
+
 impl Linked for Packet {
     #[inline]
     fn next(&self) -> u32 {

@@ -93,11 +93,16 @@ pub(crate) struct PauseFrames {
 
 impl PauseFrames {
     pub(super) fn send(&mut self, port: usize, frame: PauseFrame) {
+        self.put(port, frame);
+        self.sent += 1;
+    }
+
+    /// A frame is on a link.
+    pub(super) fn put(&mut self, port: usize, frame: PauseFrame) {
         if self.on_links.len() <= port {
             self.on_links.resize_with(port + 1, VecDeque::new);
         }
         self.on_links[port].push_back(frame);
-        self.sent += 1;
     }
 }
 

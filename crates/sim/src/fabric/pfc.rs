@@ -6,6 +6,7 @@ use tailback_proto::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use super::lanes::{lane, port_and_class, CLASSES};
 use super::pause::PauseFrame;
+use super::port::{Port, CUT};
 use super::Fabric;
 use crate::event::Event;
 
@@ -67,8 +68,12 @@ impl Fabric {
         self.note_pause(port, named, paused);
         self.ports[port].busy_until = left;
         self.ports[port].wire_bytes += wire_bytes as u64;
-        let peer_owner = self.ports[port].peer_owner;
-        self.run.schedule_across(peer_owner, takes_effect, Event::PauseEffect(port as u32));
+        let Port { peer_owner, flags, .. } = self.ports[port];
+        if flags & CUT != 0 {
+            self.note_paused_across(port, takes_effect);
+        } else {
+            self.run.schedule_across(peer_owner, takes_effect, Event::PauseEffect(port as u32));
+        }
         // What follows is found out when the frame has left.
         self.wake_port(port, left);
     }

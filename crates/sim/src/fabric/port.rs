@@ -42,8 +42,8 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; and who else is told of what it sends: [`WEIGHTED`],
-    /// [`TAPPED`].
+    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; who else is told of what it sends: [`WEIGHTED`],
+    /// [`TAPPED`]; and whether another core has the node behind it: [`CUT`].
     pub flags: u8,
     /// Whether the link behind it works.
     pub up: bool,
@@ -59,6 +59,8 @@ pub(crate) const RECLASSIFIES: u8 = 2;
 pub(crate) const WEIGHTED: u8 = 4;
 /// The port is captured: see [`super::taps`].
 pub(crate) const TAPPED: u8 = 8;
+/// Another part of the fabric has the node at the other end: see [`super::cut`].
+pub(crate) const CUT: u8 = 16;
 
 /// Time of a byte at a rate, by a clock that is `ppm` millionths fast, and by how many bits it is shifted; 0: it is no whole
 /// number of picoseconds, and the clock is exact.

@@ -83,6 +83,16 @@ impl Telemetry {
         self.entry(packet)
     }
 
+    /// A packet's entry, where it has one: for another part of the fabric.
+    pub fn carried(&self, packet: u32) -> Option<Entry> {
+        (!self.entries.is_empty()).then(|| self.entries.get(packet as usize).copied().unwrap_or(EMPTY))
+    }
+
+    /// The entry that a packet has there.
+    pub fn set(&mut self, packet: u32, entry: Entry) {
+        *self.entry(packet) = entry;
+    }
+
     fn entry(&mut self, packet: u32) -> &mut Entry {
         let index = packet as usize;
         if index >= self.entries.len() {

@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::drops::DropReason;
 use super::packet::Packet;
-use super::port::{LOSSY, RECLASSIFIES, TAPPED, WEIGHTED};
+use super::port::{CUT, LOSSY, RECLASSIFIES, TAPPED, WEIGHTED};
 use super::{lane, Arrived, Fabric};
 use crate::engine::uniform;
 use crate::event::Event;
@@ -122,7 +122,7 @@ impl Fabric {
         p.busy_until = busy_until;
         p.wire_bytes += wire_bytes as u64;
         let arrival = busy_until + p.arrival_delay;
-        let (first, told, peer_owner) = (p.in_flight.is_empty(), p.flags & (WEIGHTED | TAPPED), p.peer_owner);
+        let (first, flags, peer_owner) = (p.in_flight.is_empty(), p.flags, p.peer_owner);
         let packet = &mut self.packets[index];
         packet.arrival = arrival;
         let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
@@ -131,16 +131,20 @@ impl Fabric {
         queue.tx_packets += 1;
         queue.tx_bytes += frame_bytes as u64;
         self.transmissions[kind as usize] += 1;
-        if told != 0 {
-            if told & WEIGHTED != 0 {
+        if flags & (WEIGHTED | TAPPED) != 0 {
+            if flags & WEIGHTED != 0 {
                 self.ets[port].on_sent(class, wire_bytes);
             }
-            if told & TAPPED != 0 {
+            if flags & TAPPED != 0 {
                 self.note_sent(port, index, self.run.now);
             }
         }
         if first {
-            self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
+            if flags & CUT != 0 {
+                self.note_sent_across(port);
+            } else {
+                self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod buffer;
 mod host_path;
 mod latency;
 pub(crate) mod model;
+mod parts;
 mod post;
 mod probe;
 pub(crate) mod qp;

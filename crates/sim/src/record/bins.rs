@@ -104,6 +104,24 @@ impl Bins {
         self.length = Time(self.length.0 * factor as u64);
     }
 
+    /// The same bins of other columns, before the first one ends.
+    pub fn of(&self, kinds: Vec<Kind>) -> Self {
+        let Bins { length, start, count, most, merge_by_two, .. } = *self;
+        let values = vec![Vec::new(); kinds.len()];
+        Bins { kinds, values, length, start, count, most, merge_by_two, ..Bins::default() }
+    }
+
+    /// The values, by column, for [`Self::join`].
+    pub fn take_columns(&mut self) -> Vec<Vec<f64>> {
+        self.store_latest();
+        std::mem::take(&mut self.values)
+    }
+
+    /// Has columns of these kinds and values from now on.
+    pub fn join(&mut self, kinds: Vec<Kind>, values: Vec<Vec<f64>>) {
+        (self.kinds, self.values, self.latest) = (kinds, values, Vec::new());
+    }
+
     /// The length of a bin, of which the last may be shorter; how many there are; and the values, by column.
     pub fn into_columns(mut self) -> (Time, usize, Vec<Vec<f64>>) {
         self.store_latest();

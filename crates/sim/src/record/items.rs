@@ -10,6 +10,7 @@ use tailback_proto::units::Time;
 use super::quantity::quantities;
 use crate::nic::qp::QpState;
 use crate::plan::Plan;
+use crate::workload::Writer;
 use crate::world::World;
 
 quantities! {
@@ -36,7 +37,7 @@ pub(crate) struct ItemAtSender {
 }
 
 /// Payload delivered in order, by traffic item and sending host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Items {
     /// Names of the items, in the order of the plan.
     pub names: Vec<String>,
@@ -49,6 +50,9 @@ pub(crate) struct Items {
     running: Vec<(u32, u32)>,
     /// Bytes of those that are done, by item and sender.
     done: Vec<u64>,
+    /// Bytes that other parts of a network that is cut told of, by item and sender; and what was told to one.
+    elsewhere: Vec<u64>,
+    told: Vec<u64>,
     /// Bytes in all, by item and sender, as of the last update.
     delivered: Vec<u64>,
     /// The same by item.
@@ -102,6 +106,8 @@ impl Items {
             waiting,
             running: Vec::new(),
             done: none.clone(),
+            elsewhere: none.clone(),
+            told: none.clone(),
             delivered: none,
             delivered_of_item,
         })
@@ -112,22 +118,27 @@ impl Items {
         while self.waiting.last().is_some_and(|&(start, ..)| start <= world.fabric.run.now) {
             self.running.extend(self.waiting.pop().map(|(_, qp, place)| (qp, place)));
         }
-        self.delivered.copy_from_slice(&self.done);
+        let known = self.done.iter().zip(&self.elsewhere).map(|(done, elsewhere)| done + elsewhere);
+        self.delivered.clear();
+        self.delivered.extend(known);
         let (delivered, done) = (&mut self.delivered, &mut self.done);
         self.running.retain(|&(flow, place)| {
-            let (bytes, state) = match (flow as usize).checked_sub(world.nics.send_qps.len()) {
-                None => (
-                    world.nics.recv_qps[flow as usize].bytes_delivered,
-                    world.nics.send_qps[flow as usize].state,
-                ),
+            // What a failed one had on its way may still arrive.
+            let (bytes, ended) = match (flow as usize).checked_sub(world.nics.send_qps.len()) {
+                None => {
+                    let (s, r) = (&world.nics.send_qps[flow as usize], &world.nics.recv_qps[flow as usize]);
+                    let Writer { messages, writes, .. } = &world.nics.writers[s.writer as usize];
+                    let packets = messages.map(|messages| messages * writes.packets_per_message);
+                    // Where the sender is on another core its state is unknown.
+                    let ended = s.state == QpState::Done || packets == Some(r.half.responder.received());
+                    (r.bytes_delivered, ended)
+                }
                 Some(connection) => {
                     let c = &world.tcp.sockets.connections[connection];
-                    (c.bytes_read, c.state)
+                    (c.bytes_read, c.state == QpState::Done)
                 }
             };
             delivered[place as usize] += bytes;
-            // What a failed one had on its way may still arrive.
-            let ended = state == QpState::Done;
             if ended {
                 done[place as usize] += bytes;
             }
@@ -137,6 +148,24 @@ impl Items {
         for (one, bytes) in self.at_senders.iter().zip(&self.delivered) {
             self.delivered_of_item[one.item as usize] += bytes;
         }
+    }
+
+    /// Adds up only queue pairs that are to be kept, and tells another part.
+    pub fn keep(&mut self, keep: impl Fn(usize) -> bool) {
+        self.waiting.retain(|&(_, qp, _)| keep(qp as usize));
+    }
+
+    /// What has been delivered until now and was not told before, by item and sender.
+    pub fn tell(&mut self, world: &World) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.update(world);
+        let new = self.told.iter_mut().zip(&self.delivered);
+        let new = new.map(|(told, bytes)| bytes - std::mem::replace(told, *bytes));
+        (0..).zip(new).filter(|&(_, bytes)| bytes > 0)
+    }
+
+    /// Another part told of it.
+    pub fn hear(&mut self, (place, bytes): (u32, u64)) {
+        self.elsewhere[place as usize] += bytes;
     }
 
     /// Bytes of an item, of all hosts together.

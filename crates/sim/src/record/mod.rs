@@ -11,6 +11,7 @@ mod host_paths;
 mod hosts;
 mod items;
 mod meta;
+mod parts;
 mod ports;
 mod qdisc;
 pub(crate) mod quantity;

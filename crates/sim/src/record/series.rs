@@ -25,6 +25,8 @@ use crate::world::World;
 /// part of the run.
 const FIRST_BIN_OF_MANY: Time = Time::from_us(10);
 const MANY_COLUMNS: usize = 2_000;
+/// In place of a node: what is added up over all of them.
+pub(super) const NOWHERE: usize = usize::MAX;
 
 /// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,19 +76,23 @@ impl<'a> Chosen<'a> {
 }
 
 /// A series.
-struct Column {
+pub(super) struct Column {
     entity: u32,
     metric: Cow<'static, str>,
-    kind: Kind,
+    pub(super) kind: Kind,
     /// Whether a value above 0 is a reason to keep the entity.
     keeps: bool,
 }
 
 /// Columns that are read together, at one place.
-struct Reader {
+pub(super) struct Reader {
     read: fn(&mut Bin, usize, &mut [u64], &mut [f64]),
     at: usize,
-    columns: usize,
+    pub(super) columns: usize,
+    /// The first of them.
+    pub(super) first: usize,
+    /// The node that it reads the counters of.
+    pub(super) node: usize,
 }
 
 /// Reads the counters at the end of each bin.
@@ -94,15 +100,17 @@ pub(crate) struct Recorder {
     pub detail: Detail,
     /// Whether only some queues were to be recorded.
     chosen: bool,
-    readers: Vec<Reader>,
-    columns: Vec<Column>,
+    pub(super) readers: Vec<Reader>,
+    pub(super) columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
-    before: Vec<u64>,
-    entities: Vec<Entity>,
+    pub(super) before: Vec<u64>,
+    pub(super) entities: Vec<Entity>,
     /// By entity: whether it is kept even where nothing ever happened.
-    always: Vec<bool>,
-    items: Option<Items>,
-    bins: Bins,
+    pub(super) always: Vec<bool>,
+    pub(super) items: Option<Items>,
+    /// The node that is read next.
+    node: usize,
+    pub(super) bins: Bins,
 }
 
 impl Recorder {
@@ -123,18 +131,28 @@ impl Recorder {
         recorder
     }
 
-    fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
-        let mut recorder = Recorder {
+    fn empty(detail: Detail, chosen: bool) -> Self {
+        Recorder {
             detail,
-            chosen: plan.record.queues.is_some(),
+            chosen,
             readers: Vec::new(),
             columns: Vec::new(),
             before: Vec::new(),
             entities: Vec::new(),
             always: Vec::new(),
             items: None,
+            node: 0,
             bins: Bins::default(),
-        };
+        }
+    }
+
+    /// Another one that has yet to be given what it reads.
+    pub(super) fn beside(&self) -> Self {
+        Recorder::empty(self.detail, self.chosen)
+    }
+
+    fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
+        let mut recorder = Recorder::empty(detail, plan.record.queues.is_some());
         let classes = used_classes(plan);
         let agent_of: HashMap<u32, usize> =
             world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
@@ -147,6 +165,7 @@ impl Recorder {
         }
         for (host, host_plan) in plan.hosts.iter().enumerate() {
             let has_cpu = !world.tcp.cpus.cores_of(host).is_empty();
+            recorder.node = host;
             recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name));
             recorder.read(&NIC, host);
             if has_cpu {
@@ -176,6 +195,7 @@ impl Recorder {
         let chosen = Chosen::of(plan);
         for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
             let host = world.fabric.ports[port].owner as usize;
+            recorder.node = host;
             for &class in &classes {
                 let at = lane(port, class);
                 if host < world.nics.nics.len() {
@@ -200,10 +220,14 @@ impl Recorder {
         }
         for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
             let (own, beside) = queue_pairs::signals(world, qp);
+            let s = &world.nics.send_qps[qp];
             recorder.add(queue_pairs::entity(plan, world, qp));
+            recorder.node = s.src as usize;
             recorder.read(&queue_pairs::RATE, qp);
             own.into_iter().for_each(|signal| recorder.read_signal(signal));
+            recorder.node = s.dst as usize;
             recorder.read(&queue_pairs::DELIVERED, qp);
+            recorder.node = s.src as usize;
             beside.into_iter().for_each(|signal| recorder.read_signal(signal));
         }
         for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
@@ -227,7 +251,8 @@ impl Recorder {
         let entity = self.entities.len() - 1;
         debug_assert!(table.of.contains(&self.entities[entity].kind));
         self.always[entity] |= table.always;
-        self.readers.push(Reader { read: table.read, at, columns: table.rows.len() });
+        let (first, node) = (self.columns.len(), self.node);
+        self.readers.push(Reader { read: table.read, at, columns: table.rows.len(), first, node });
         self.columns.extend(table.rows.iter().filter_map(|row| {
             let (entity, metric) = (entity as u32, Cow::Borrowed(row.metric));
             Some(Column { entity, metric, kind: row.kind?, keeps: row.keeps })
@@ -236,13 +261,15 @@ impl Recorder {
 
     fn read_signal(&mut self, signal: Signal) {
         let entity = self.entities.len() as u32 - 1;
-        self.readers.push(Reader { read: signal.read, at: signal.at, columns: 1 });
+        let (first, node) = (self.columns.len(), self.node);
+        self.readers.push(Reader { read: signal.read, at: signal.at, columns: 1, first, node });
         self.columns.push(Column { entity, metric: signal.name, kind: signal.kind, keeps: false });
     }
 
     /// Traffic items, and each at each of its senders.
     fn add_items(&mut self, plan: &Plan) {
         let Some(items) = &self.items else { return };
+        self.node = NOWHERE;
         let (names, at_senders) = (items.names.clone(), items.at_senders.clone());
         for (item, name) in names.iter().enumerate() {
             self.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));

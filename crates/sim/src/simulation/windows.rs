@@ -14,7 +14,7 @@ use tailback_proto::units::Time;
 use super::{Progress, Simulation};
 use crate::engine::{EventQueue, Turns};
 use crate::event::Event;
-use crate::fabric::port_and_class;
+use crate::fabric::{port_and_class, Fabric};
 use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
@@ -23,6 +23,8 @@ use crate::world::World;
 const TURNS_FROM: usize = 256;
 /// A shorter window has too little to do.
 const SHORTEST: Time = Time::from_ns(50);
+/// Windows in which a queue pair that is asked for should not end: else it would soon be another one.
+const SOON_WINDOWS: u64 = 4;
 
 /// How nodes take turns.
 #[derive(Debug)]
@@ -66,35 +68,38 @@ impl Simulation {
     /// Decides whether nodes take turns, and gives each its events. `external`: there are controllers that are not built in,
     /// which may see the order of what happens at different nodes.
     pub(super) fn begin_windows(&mut self, external: bool) {
-        let Some(length) = window(&self.plan).filter(|_| !external) else { return };
+        self.external = external;
         if self.world.fabric.ports.len() >= TURNS_FROM {
-            self.take_turns(length);
+            if let Ok(length) = self.window_length() {
+                self.take_turns(length);
+            }
         }
     }
 
-    pub(super) fn take_turns(&mut self, length: Time) {
-        let mut windows = Windows {
-            length,
-            of_all: Vec::new(),
-            lasting: self.world.nics.send_qps.len().saturating_sub(1),
-            stops: self.plan.writers.iter().map(|writer| writer.stop).collect(),
-        };
-        let run = &mut self.world.fabric.run;
-        run.turns = Turns::new(self.world.fabric.nodes);
-        let mut events = std::mem::take(&mut run.events);
-        while let Some((place, code)) = events.take() {
-            let event = Event::decode(code);
-            match node_of(&self.world, event) {
-                Some(node) => self.world.fabric.run.turns.push_to(node, place, code),
-                None => windows.of_all.push((place.time(), event)),
-            }
+    /// How long a window may be.
+    ///
+    /// # Errors
+    /// Why what happens has to happen in order of time, of a run that "has" or "needs" something.
+    pub(super) fn window_length(&self) -> Result<Time, String> {
+        if self.external {
+            return Err("it has controllers of its own".into());
         }
-        windows.of_all.reverse();
-        self.windows = Some(windows);
+        if self.work.is_some() {
+            return Err("it has work whose messages wait for others".into());
+        }
+        if self.capture.is_some() {
+            return Err("it is captured".into());
+        }
+        window(&self.plan)
+    }
+
+    pub(super) fn take_turns(&mut self, length: Time) {
+        self.windows = Some(Windows::new(&self.plan, &mut self.world, length));
     }
 
     /// Has all events in one queue again.
     pub(super) fn end_windows(&mut self) {
+        self.join();
         let Some(windows) = self.windows.take() else { return };
         let run = &mut self.world.fabric.run;
         let turns = std::mem::take(&mut run.turns);
@@ -115,7 +120,7 @@ impl Simulation {
             let Some(windows) = &mut self.windows else { return self.run_events::<false>(max_events) };
             let of_all = windows.of_all.last().map_or(Time::NEVER, |(time, _)| *time);
             let next = self.world.fabric.run.turns.next();
-            let last = Time(next.0.saturating_add(windows.length.0 - 1)).min(of_all).min(end);
+            let last = windows.end_of(next).min(of_all).min(end);
             if !windows.last_beyond(&self.world, last) {
                 self.end_windows();
                 continue;
@@ -165,25 +170,114 @@ impl Simulation {
 }
 
 /// The least delay of a link, if all that happens by a plan happens at its nodes one by one.
-fn window(plan: &Plan) -> Option<Time> {
-    let shared = !plan.tcp_connections.is_empty()
-        || !plan.jobs.is_empty()
-        || plan.flows.of_work
-        || !plan.bridges.is_empty()
-        || plan.veth.is_some()
-        || !plan.memory_loads.is_empty();
+fn window(plan: &Plan) -> Result<Time, String> {
     let has_host = |nic: &crate::plan::NicPlan| nic.host_path.is_some() || nic.hostcc.is_some();
-    let length = plan.links.iter().map(|link| link.delay).min()?;
+    let others = [
+        (!plan.tcp_connections.is_empty(), "it has TCP connections"),
+        (!plan.jobs.is_empty() || plan.flows.of_work, "it has work whose messages wait for others"),
+        (!plan.bridges.is_empty() || plan.veth.is_some(), "it has Linux hosts that forward"),
+        (!plan.memory_loads.is_empty() || plan.nics.iter().any(has_host), "its hosts have a data path"),
+    ];
+    if let Some((_, why)) = others.into_iter().find(|&(is_there, _)| is_there) {
+        return Err(why.into());
+    }
+    let length = plan.links.iter().map(|link| link.delay).min().unwrap_or(Time::ZERO);
+    if length < SHORTEST {
+        return Err(format!("a link has a delay of {length}, less than {SHORTEST}"));
+    }
     // Whose timer is shorter might begin, give up and end the run within a window.
     let is_patient = |nic: &crate::plan::NicPlan| {
         let transport = &nic.transport;
         transport.adaptive_timeout.unwrap_or(transport.ack_timeout) >= length
     };
-    let alone = !shared && !plan.nics.iter().any(has_host) && plan.nics.iter().all(is_patient);
-    (alone && length >= SHORTEST).then_some(length)
+    if plan.nics.iter().all(is_patient) {
+        Ok(length)
+    } else {
+        Err(format!("an ACK timeout is shorter than the delay of every link, {length}"))
+    }
 }
 
 impl Windows {
+    /// Gives all that is to happen to the nodes.
+    fn new(plan: &Plan, world: &mut World, length: Time) -> Windows {
+        let mut windows = Windows {
+            length,
+            of_all: Vec::new(),
+            lasting: world.nics.send_qps.len().saturating_sub(1),
+            stops: plan.writers.iter().map(|writer| writer.stop).collect(),
+        };
+        world.fabric.run.turns = Turns::new(world.fabric.nodes);
+        let mut events = std::mem::take(&mut world.fabric.run.events);
+        while let Some((place, code)) = events.take() {
+            let event = Event::decode(code);
+            match node_of(world, event) {
+                Some(node) => world.fabric.run.turns.push_to(node, place, code),
+                None => windows.of_all.push((place.time(), event)),
+            }
+        }
+        windows.of_all.reverse();
+        windows
+    }
+
+    /// The same of another world of the plan, for the nodes that it owns.
+    pub(super) fn of_part(&self, plan: &Plan, world: &mut World) -> Windows {
+        let windows = Windows::new(plan, world, self.length);
+        let Fabric { run, cut, .. } = &mut world.fabric;
+        run.turns.keep(|node| cut.owns(node));
+        windows
+    }
+
+    /// Whether all that happens to the network as a whole is that bins close.
+    pub(super) fn has_only_samples(&self) -> bool {
+        self.of_all.iter().all(|(_, event)| *event == Event::Sample)
+    }
+
+    /// The next bin closes then.
+    pub(super) fn samples_at(&mut self, time: Time) {
+        self.of_all = vec![(time, Event::Sample)];
+    }
+
+    /// The last instant of a window that begins with `first`.
+    pub(super) fn end_of(&self, first: Time) -> Time {
+        Time(first.0.saturating_add(self.length.0 - 1))
+    }
+
+    /// Until when it is sure, by what this part of a network knows, that some queue pair goes on; within windows that begin
+    /// later or now. A part does not know what has arrived elsewhere, only what was sent.
+    pub(super) fn lasts_until(&mut self, world: &World) -> Time {
+        let soon = world.fabric.run.now + Time(self.length.0.saturating_mul(SOON_WINDOWS));
+        loop {
+            let until = self.sure_until(world, self.lasting);
+            if until >= soon || self.lasting == 0 {
+                return until;
+            }
+            self.lasting -= 1;
+        }
+    }
+
+    fn sure_until(&self, world: &World, qp: usize) -> Time {
+        let Some(s) = world.nics.send_qps.get(qp).filter(|s| world.fabric.cut.owns(s.src as usize)) else {
+            return Time::ZERO;
+        };
+        let before = |time: Time| Time(time.0.saturating_sub(1));
+        let stop = self.stops.get(s.writer as usize).copied().flatten().map_or(Time::NEVER, before);
+        let writer = &world.nics.writers[s.writer as usize];
+        match s.state {
+            QpState::Done | QpState::Error => Time::ZERO,
+            QpState::Waiting => stop,
+            QpState::Running => {
+                let rc = &world.nics.models[world.nics[s.src as usize].model as usize].rc;
+                let complete = writer.stopped || writer.messages == Some(s.messages_posted);
+                // What was never sent is not acknowledged within a window.
+                let may_have_arrived = s.packets_sent >= s.half.requester.posted();
+                if complete && may_have_arrived {
+                    return Time::ZERO;
+                }
+                stop.min(before(s.half.requester.gives_up_at(rc)))
+            }
+        }
+    }
+
     /// Adds what happens to the network as a whole.
     fn add(&mut self, time: Time, event: Event) {
         let key = (time, event.encode());
@@ -235,7 +329,7 @@ mod tests {
     fn recorded(plan: &Plan, in_turns: bool, step: u64) -> (String, bool) {
         let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
         if in_turns {
-            if let Some(length) = window(plan) {
+            if let Ok(length) = window(plan) {
                 simulation.take_turns(length);
             }
         }

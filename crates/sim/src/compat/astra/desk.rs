@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use tailback_proto::units::Time;
 
-use super::matching::{Matching, Receiver};
 use super::plan::AstraPlan;
+use crate::compat::matching::Matching;
 use crate::compat::timers::Timers;
 use crate::work::{Message, Network};
 
@@ -16,6 +16,13 @@ const MOST_BYTES: u64 = i32::MAX as u64;
 /// Time of whole nanoseconds; what is too far never comes.
 pub(super) fn time(ns: u64) -> Time {
     Time(ns.saturating_mul(1000))
+}
+
+/// Who is told of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    Node(u32),
+    Stream(u32),
 }
 
 /// A message under way, and the node that ends when its sender knows that it is there.
@@ -32,7 +39,7 @@ pub(super) struct Sent {
 pub(super) struct Context<'a> {
     pub plan: &'a AstraPlan,
     pub network: &'a mut dyn Network,
-    pub matching: &'a mut Matching,
+    pub matching: &'a mut Matching<Receiver>,
     pub sent: &'a mut HashMap<u32, Sent>,
     pub problem: &'a mut Option<String>,
 }

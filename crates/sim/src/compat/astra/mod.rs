@@ -11,7 +11,6 @@
 mod desk;
 mod exchange;
 mod groups;
-mod matching;
 mod phases;
 pub mod plan;
 mod rank;
@@ -21,10 +20,10 @@ mod tree;
 
 use std::collections::HashMap;
 
+use crate::compat::matching::Matching;
 use crate::plan::PlanError;
 use crate::work::{Finished, Network, Work};
-use desk::{Context, Sent};
-use matching::{Matching, Receiver};
+use desk::{Context, Receiver, Sent};
 use plan::AstraPlan;
 use rank::Rank;
 
@@ -33,7 +32,7 @@ use rank::Rank;
 pub struct Astra {
     plan: AstraPlan,
     ranks: Vec<Rank>,
-    matching: Matching,
+    matching: Matching<Receiver>,
     /// Messages under way.
     sent: HashMap<u32, Sent>,
     finished: Vec<Finished>,

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::desk::{own_tag, stream_tag, time, Context, Desk, Sent, Timer};
-use super::matching::Receiver;
+use super::desk::{own_tag, stream_tag, time, Context, Desk, Receiver, Sent, Timer};
 use super::phases::{Collectives, Machine};
 use super::plan::{AstraPlan, Policy};
 use super::streams::{Stream, Streams};

@@ -3,26 +3,25 @@
 
 use std::collections::HashMap;
 
-/// Who is told of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Receiver {
-    Node(u32),
-    Stream(u32),
-}
-
 /// Tag, sender and receiver.
-pub(super) type Key = (i32, u32, u32);
+pub type Key = (i32, u32, u32);
 
-/// What is expected and what is there.
-#[derive(Debug, Default)]
-pub(super) struct Matching {
-    expected: HashMap<Key, (u64, Receiver)>,
+/// What is expected, with whom to tell of it, and what is there.
+#[derive(Debug)]
+pub struct Matching<R> {
+    expected: HashMap<Key, (u64, R)>,
     early: HashMap<Key, u64>,
 }
 
-impl Matching {
+impl<R> Default for Matching<R> {
+    fn default() -> Self {
+        Matching { expected: HashMap::new(), early: HashMap::new() }
+    }
+}
+
+impl<R> Matching<R> {
     /// A receiver expects bytes. True: they are there already.
-    pub fn expect(&mut self, key: Key, bytes: u64, receiver: Receiver) -> bool {
+    pub fn expect(&mut self, key: Key, bytes: u64, receiver: R) -> bool {
         if let Some(there) = self.early.remove(&key) {
             if there > bytes {
                 self.early.insert(key, there - bytes);
@@ -37,7 +36,7 @@ impl Matching {
     }
 
     /// A message is there. Who has all now that it expected.
-    pub fn arrived(&mut self, key: Key, bytes: u64) -> Option<Receiver> {
+    pub fn arrived(&mut self, key: Key, bytes: u64) -> Option<R> {
         let Some((expected, receiver)) = self.expected.remove(&key) else {
             *self.early.entry(key).or_default() += bytes;
             return None;
@@ -63,19 +62,19 @@ mod tests {
     fn early_bytes_are_kept() {
         let mut matching = Matching::default();
         assert_eq!(matching.arrived(KEY, 30), None);
-        assert!(matching.expect(KEY, 10, Receiver::Node(1)));
-        assert!(!matching.expect(KEY, 50, Receiver::Node(2)));
+        assert!(matching.expect(KEY, 10, 1));
+        assert!(!matching.expect(KEY, 50, 2));
         assert_eq!(matching.arrived(KEY, 20), None);
-        assert_eq!(matching.arrived(KEY, 15), Some(Receiver::Node(2)));
-        assert!(matching.expect(KEY, 5, Receiver::Node(3)));
+        assert_eq!(matching.arrived(KEY, 15), Some(2));
+        assert!(matching.expect(KEY, 5, 3));
     }
 
     #[test]
     fn of_two_that_expect_the_last_is_told() {
         let mut matching = Matching::default();
-        assert!(!matching.expect(KEY, 10, Receiver::Node(1)));
-        assert!(!matching.expect(KEY, 10, Receiver::Stream(4)));
+        assert!(!matching.expect(KEY, 10, 1));
+        assert!(!matching.expect(KEY, 10, 4));
         assert_eq!(matching.arrived(KEY, 10), None);
-        assert_eq!(matching.arrived(KEY, 10), Some(Receiver::Stream(4)));
+        assert_eq!(matching.arrived(KEY, 10), Some(4));
     }
 }

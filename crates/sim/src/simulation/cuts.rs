@@ -1,0 +1,88 @@
+//! Where a network is cut in parts for cores of their own.
+//!
+//! A host stays with the switch that it hangs on, and so does what a link leads to that loses packets: a receiver that loses
+//! one counts it at the sender's port. Switches with hosts are dealt out in their order, which is that of pods and rows; the
+//! others go where most of their links lead, of the parts that have not got their share. Which cut it is changes nothing in the
+//! results.
+
+use std::cmp::Reverse;
+
+use crate::fabric::port::LOSSY;
+use crate::fabric::Fabric;
+
+/// By node: its part of `parts`. None: the network cannot be cut in so many.
+pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
+    let cluster = clusters(fabric);
+    let count = cluster.iter().max()? + 1;
+    // Nearly all that happens is a packet's at a port.
+    let mut weight = vec![0usize; count];
+    let mut links = vec![Vec::new(); count];
+    for port in &fabric.ports {
+        let (own, other) = (cluster[port.owner as usize], cluster[port.peer_owner as usize]);
+        weight[own] += 1;
+        if own != other {
+            links[own].push(other);
+        }
+    }
+    let mut hosts = vec![0usize; count];
+    cluster.iter().take(fabric.hosts).for_each(|&own| hosts[own] += 1);
+    if hosts.iter().filter(|&&hosts| hosts > 0).count() < parts {
+        return None;
+    }
+    let mut part_of: Vec<Option<u8>> = vec![None; count];
+    let mut load = vec![0usize; parts];
+    let mut dealt = 0;
+    for own in (0..count).filter(|&own| hosts[own] > 0) {
+        // The part that its middle host falls into.
+        let part = (2 * dealt + hosts[own]) * parts / (2 * fabric.hosts);
+        dealt += hosts[own];
+        part_of[own] = Some(part as u8);
+        load[part] += weight[own];
+    }
+    // The next ones always have a link to those that have their part.
+    while let Some(own) = (0..count)
+        .find(|&own| part_of[own].is_none() && links[own].iter().any(|&other| part_of[other].is_some()))
+    {
+        let mut leads = vec![0usize; parts];
+        links[own].iter().filter_map(|&other| part_of[other]).for_each(|part| leads[part as usize] += 1);
+        let share = fabric.ports.len().div_ceil(parts);
+        let has_room = |part: usize| load[part] + weight[own] <= share;
+        let part = (0..parts).max_by_key(|&part| (has_room(part), leads[part], Reverse(load[part])))?;
+        part_of[own] = Some(part as u8);
+        load[part] += weight[own];
+    }
+    if load.contains(&0) {
+        return None;
+    }
+    Some(cluster.iter().map(|&own| part_of[own].unwrap_or(0)).collect())
+}
+
+/// By node: its number among what must stay together, in the order of nodes.
+fn clusters(fabric: &Fabric) -> Vec<usize> {
+    let mut first: Vec<usize> = (0..fabric.nodes).collect();
+    fn of(first: &[usize], mut node: usize) -> usize {
+        while first[node] != node {
+            node = first[node];
+        }
+        node
+    }
+    for port in &fabric.ports {
+        let (own, other) = (port.owner as usize, port.peer_owner as usize);
+        if own < fabric.hosts || port.flags & LOSSY != 0 {
+            let (own, other) = (of(&first, own), of(&first, other));
+            first[own.max(other)] = own.min(other);
+        }
+    }
+    let mut number = vec![usize::MAX; fabric.nodes];
+    let mut count = 0;
+    (0..fabric.nodes)
+        .map(|node| {
+            let first = of(&first, node);
+            if number[first] == usize::MAX {
+                number[first] = count;
+                count += 1;
+            }
+            number[first]
+        })
+        .collect()
+}

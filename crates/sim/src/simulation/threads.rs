@@ -1,0 +1,420 @@
+//! One run on several cores: each has a part of the network, and acts on its nodes in the windows in which nodes take turns.
+//!
+//! What crosses from one part to another in a window arrives after it. So a window is: all act on their own nodes, all post
+//! what crossed, all meet at a barrier, all fetch. Then all know when the next one begins, and each by itself comes to the
+//! same end of it. Every part has the whole world, and only its own nodes' state counts: no part ever waits for another's
+//! memory, and nothing is shared but the mail. Order at a node follows from what happens there, so results are those of one
+//! core, to the byte, whatever the cut.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+use tailback_proto::units::Time;
+
+use super::windows::{node_of, Windows};
+use super::{act, cuts, Simulation};
+use crate::engine::Barrier;
+use crate::event::Event;
+use crate::fabric::cut::{Cut, Mail};
+use crate::fabric::Fabric;
+use crate::plan::Plan;
+use crate::record::Recorder;
+use crate::world::World;
+
+/// Parts beyond the first, which is the simulation's own.
+#[derive(Default)]
+pub(super) struct Others(Vec<Other>);
+
+struct Other {
+    world: World,
+    recorder: Recorder,
+    windows: Windows,
+    events: u64,
+}
+
+/// A part at work.
+struct Part<'a> {
+    world: &'a mut World,
+    recorder: &'a mut Recorder,
+    windows: &'a mut Windows,
+    events: &'a mut u64,
+    /// What crossed to each part.
+    mail: Vec<Mail>,
+    /// Whether it has a bin to close.
+    sampling: bool,
+}
+
+/// Why parts stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// Enough events for now.
+    Paused,
+    /// The end of the run.
+    Finished,
+    /// The last queue pair may end next: that is looked at in order of time.
+    Ending,
+    /// There may be a deadlock across parts.
+    Stuck,
+}
+
+/// What a part tells the others at a barrier.
+#[derive(Default)]
+#[repr(align(128))]
+struct Told {
+    /// When something happens next at its nodes, or to what it posted.
+    next: AtomicU64,
+    /// Until when it knows of a queue pair that goes on.
+    lasts: AtomicU64,
+    events: AtomicU64,
+}
+
+/// What parts share.
+struct Shared<'a> {
+    barrier: Barrier,
+    plan: &'a Plan,
+    parts: usize,
+    last_event: u64,
+    /// By window, odd or even, and part: the next one is told while the last one may still be read.
+    told: [Vec<Told>; 2],
+    /// By window, likewise; to and from each part.
+    mail: [Vec<Mutex<Mail>>; 2],
+    /// Whether there may be a deadlock.
+    stuck: AtomicBool,
+}
+
+impl Simulation {
+    /// Has the run on so many cores: before it begins, and after [`Self::capture`]. None: as many as there are, where that is
+    /// worth it. Gives how many it takes, and why not more. Results are the same.
+    pub fn use_threads(&mut self, wanted: Option<usize>) -> (usize, Option<String>) {
+        match self.cut(wanted) {
+            Ok(threads) => (threads, None),
+            Err(why) => (1, Some(why)),
+        }
+    }
+
+    fn cut(&mut self, wanted: Option<usize>) -> Result<usize, String> {
+        let threads = match wanted {
+            Some(wanted) => wanted.min(u8::MAX as usize),
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        if threads < 2 {
+            return match wanted {
+                Some(_) => Ok(1),
+                None => Err("there is one core".into()),
+            };
+        }
+        if self.events > 0 {
+            return Err("it has begun".into());
+        }
+        if self.windows.is_none() {
+            let length = self.window_length()?;
+            match wanted {
+                Some(_) => self.take_turns(length),
+                None => return Err("its network is small".into()),
+            }
+        }
+        let Some(windows) = self.windows.as_mut().filter(|windows| windows.has_only_samples()) else {
+            return Err("links fail".into());
+        };
+        let Some(part_of) = cuts::cut(&self.world.fabric, threads) else {
+            return Err(format!("its switches cannot be cut in {threads} parts that all have hosts"));
+        };
+        let (plan, windows) = (&self.plan, &*windows);
+        let recorders = self.recorder.cut(threads, |node| part_of[node] as usize, &self.world);
+        let build = |own: usize, recorder| {
+            let mut world = World::new(plan, &[]).expect("the plan was built before");
+            world.schedule(plan);
+            world.fabric.cut(Cut::new(part_of.clone(), own as u8));
+            let windows = windows.of_part(plan, &mut world);
+            Other { world, recorder, windows, events: 0 }
+        };
+        let others = std::thread::scope(|scope| {
+            let build = &build;
+            let built: Vec<_> = (1..)
+                .zip(recorders)
+                .map(|(own, recorder)| scope.spawn(move || build(own, recorder)))
+                .collect();
+            built.into_iter().map(|one| one.join().expect("the plan was built before")).collect()
+        });
+        self.others = Others(others);
+        self.world.fabric.cut(Cut::new(part_of, 0));
+        let Fabric { run, cut, .. } = &mut self.world.fabric;
+        run.turns.keep(|node| cut.owns(node));
+        Ok(threads)
+    }
+
+    /// Whether it runs on several cores.
+    pub(super) fn is_cut(&self) -> bool {
+        !self.others.0.is_empty()
+    }
+
+    /// Executes `max_events` events and the rest of their window, or all that are left.
+    pub(super) fn run_parts(&mut self, max_events: u64) {
+        let Some(windows) = &mut self.windows else { return };
+        let parts = self.others.0.len() + 1;
+        let mail = || (0..parts * parts).map(|_| Mutex::default()).collect();
+        let told = || (0..parts).map(|_| Told::default()).collect();
+        let own_events = self.events + self.others.0.iter().map(|other| other.events).sum::<u64>();
+        let shared = Shared {
+            barrier: Barrier::new(parts),
+            plan: &self.plan,
+            parts,
+            last_event: own_events.saturating_add(max_events),
+            told: [told(), told()],
+            mail: [mail(), mail()],
+            stuck: AtomicBool::new(false),
+        };
+        let empty = || (0..parts).map(|_| Mail::default()).collect();
+        let mut first = Part {
+            world: &mut self.world,
+            recorder: &mut self.recorder,
+            windows,
+            events: &mut self.events,
+            mail: empty(),
+            sampling: false,
+        };
+        let stop = std::thread::scope(|scope| {
+            for (own, other) in (1..).zip(&mut self.others.0) {
+                let Other { world, recorder, windows, events } = other;
+                let mut part = Part { world, recorder, windows, events, mail: empty(), sampling: false };
+                let shared = &shared;
+                scope.spawn(move || part.run(own, shared));
+            }
+            first.run(0, &shared)
+        });
+        match stop {
+            Stop::Paused => {}
+            Stop::Finished => self.world.fabric.run.finished = true,
+            Stop::Ending => self.join(),
+            Stop::Stuck => {
+                self.join();
+                self.world.fabric.run.finished |= self.world.deadlocks.look(&self.world.fabric);
+            }
+        }
+    }
+
+    /// Puts the parts together again.
+    pub(super) fn join(&mut self) {
+        let others = std::mem::take(&mut self.others.0);
+        if others.is_empty() {
+            return;
+        }
+        let mut recorders = Vec::new();
+        for mut other in others {
+            self.absorb(&mut other);
+            self.events += other.events;
+            recorders.push(other.recorder);
+        }
+        self.recorder.join(recorders, &self.plan, &self.world);
+        self.world.fabric.end_cut();
+        if let Some(windows) = &mut self.windows {
+            windows.samples_at(self.recorder.next_sample());
+        }
+    }
+
+    fn absorb(&mut self, other: &mut Other) {
+        let turns = std::mem::take(&mut other.world.fabric.run.turns);
+        for (place, code) in turns.into_events() {
+            let event = Event::decode(code);
+            let node = node_of(&other.world, event).expect("parts have only what happens at nodes");
+            let mut adopted = |world: &mut World, packet| world.fabric.adopt(&mut other.world.fabric, packet);
+            let event = match event {
+                Event::ProbeAnswer(packet) => Event::ProbeAnswer(adopted(&mut self.world, packet)),
+                Event::DelayedNak(packet) => Event::DelayedNak(adopted(&mut self.world, packet)),
+                event => event,
+            };
+            self.world.fabric.run.turns.push_to(node, place, event.encode());
+        }
+        self.world.nics.absorb(&mut other.world.nics, &other.world.fabric.cut);
+        let flows = self.world.nics.send_qps.len();
+        self.world.fabric.run.active_flows -= flows - other.world.fabric.run.active_flows;
+        self.world.fabric.absorb(&mut other.world.fabric);
+    }
+
+    /// Of all parts together.
+    pub(super) fn in_parts(&self) -> (u64, u64) {
+        let add = |(hops, events), other: &Other| (hops + other.world.packet_hops(), events + other.events);
+        self.others.0.iter().fold((self.world.packet_hops(), self.events), add)
+    }
+}
+
+impl Part<'_> {
+    fn run(&mut self, own: usize, shared: &Shared) -> Stop {
+        let _guard = shared.barrier.guard();
+        let end = shared.plan.run.duration;
+        for window in 0usize.. {
+            let odd = window % 2;
+            let posted = self.post(own, shared, odd);
+            let run = &self.world.fabric.run;
+            let told = &shared.told[odd][own];
+            told.next.store(run.turns.next().min(posted).0, Ordering::Relaxed);
+            told.lasts.store(self.windows.lasts_until(self.world).0, Ordering::Relaxed);
+            told.events.store(*self.events, Ordering::Relaxed);
+            if !shared.barrier.wait() {
+                return Stop::Paused;
+            }
+            self.fetch(own, shared, odd);
+            if std::mem::take(&mut self.sampling) {
+                *self.events += (own == 0) as u64;
+                self.recorder.sample(self.world);
+                if self.world.deadlocks.is_due(self.world.fabric.run.now) {
+                    if !self.world.deadlocks.stuck(&self.world.fabric).is_empty() {
+                        shared.stuck.store(true, Ordering::Relaxed);
+                    }
+                    if !shared.barrier.wait() {
+                        return Stop::Paused;
+                    }
+                    if shared.stuck.load(Ordering::Relaxed) {
+                        return Stop::Stuck;
+                    }
+                    self.world.deadlocks.looked(self.world.fabric.run.now);
+                }
+            } else if self.world.fabric.run.now == end {
+                return Stop::Finished;
+            }
+            let of_all = |value: fn(&Told) -> &AtomicU64| {
+                shared.told[odd].iter().map(move |told| value(told).load(Ordering::Relaxed))
+            };
+            if of_all(|told| &told.events).sum::<u64>() >= shared.last_event {
+                return Stop::Paused;
+            }
+            let next = of_all(|told| &told.next).min().unwrap_or(u64::MAX);
+            let sample = self.recorder.next_sample();
+            let last = self.windows.end_of(Time(next)).min(sample).min(end);
+            if of_all(|told| &told.lasts).max().unwrap_or(0) < last.0 {
+                return Stop::Ending;
+            }
+            self.take_turns(last);
+            self.sampling = last == sample;
+        }
+        Stop::Paused
+    }
+
+    /// What crosses is on its way: when the first of it arrives.
+    fn post(&mut self, own: usize, shared: &Shared, odd: usize) -> Time {
+        let first = self.world.fabric.send_mail(&mut self.mail);
+        if self.sampling {
+            self.world.nics.send_mail(&self.world.fabric.cut, &mut self.mail);
+            if own != 0 {
+                self.recorder.send_mail(self.world, &mut self.mail);
+            }
+        }
+        for (to, mail) in self.mail.iter_mut().enumerate().filter(|&(to, _)| to != own) {
+            let mut there = shared.mail[odd][to * shared.parts + own].lock().expect("nobody panics with it");
+            std::mem::swap(mail, &mut there);
+        }
+        first
+    }
+
+    fn fetch(&mut self, own: usize, shared: &Shared, odd: usize) {
+        for from in (0..shared.parts).filter(|&from| from != own) {
+            let mut mail = shared.mail[odd][own * shared.parts + from].lock().expect("nobody panics with it");
+            self.world.fabric.take_mail(&mut mail);
+            self.world.nics.take_mail(&mut mail);
+            self.recorder.take_mail(&mut mail);
+        }
+    }
+
+    fn take_turns(&mut self, last: Time) {
+        let mut next = self.world.fabric.run.turns.next_node(0, last);
+        while let Some(node) = next {
+            let turns = &mut self.world.fabric.run.turns;
+            turns.begin(node);
+            next = turns.next_node(node, last);
+            self.world.look_ahead_in_turn(last, next);
+            while let Some((time, code)) = self.world.fabric.run.turns.pop(last) {
+                *self.events += 1;
+                self.world.fabric.run.now = time;
+                act(self.world, Event::decode(code));
+            }
+            self.world.fabric.run.turns.end(node);
+        }
+        self.world.fabric.run.now = last;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::by_node::{text, two_switches};
+    use super::*;
+    use crate::plan::{FlowPlan, LinkPlan, SwitchPlan};
+    use proptest::prelude::*;
+    use tailback_proto::congestion::builtin::Settings;
+    use tailback_proto::congestion::hpcc::HpccParameters;
+    use tailback_proto::congestion::parameters::RoundTrip;
+
+    const US: u64 = 1_000_000;
+
+    /// Two hosts on each of three switches, with links between these and to a fourth.
+    fn switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
+        let mut plan = two_switches(writers, loss, seed);
+        let name = |switch: usize| format!("sw{switch}");
+        plan.switches = (0..4).map(|at| SwitchPlan { name: name(at), model: 0 }).collect();
+        let host_link = plan.links[0].clone();
+        let link = LinkPlan { loss: 0.0, ..host_link.clone() };
+        let hosts = (0..6).map(|at| LinkPlan { a: format!("h{at}"), b: name(at / 2), ..host_link.clone() });
+        let ends = (1..4).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let between = ends.map(|(a, b)| LinkPlan { a: name(a), b: name(b), ..link.clone() });
+        plan.links = hosts.chain(between).collect();
+        plan
+    }
+
+    /// What is recorded of a plan, and how many cores had it.
+    fn recorded(plan: &Plan, threads: usize, step: u64) -> (String, usize) {
+        let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
+        let (had, _) = simulation.use_threads(Some(threads));
+        while !simulation.advance(step).done {}
+        (text(&simulation.finish()), had)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever runs, and wherever it is cut; whether it goes on to its end, or ends with its last queue pair.
+        #[test]
+        fn cuts_change_nothing(
+            writers in prop::collection::vec((0usize..6, 1usize..6, 1u32..5), 0..6),
+            (messages, stop) in (prop::option::of(1u64..4), prop::option::of(1u64..100)),
+            flows in prop::collection::vec((0u32..6, 1u32..6, 1u64..200_000, 0u64..60), 1..9),
+            loss in prop::sample::select(vec![0.0, 1e-3, 0.2]),
+            (patience_us, retries) in (prop::sample::select(vec![8u64, 60_000]), 0u32..2),
+            nak_delay_us in prop::sample::select(vec![0u64, 5]),
+            (delay_ns, step) in (prop::sample::select(vec![500u64, 7_000]), 1u64..3000),
+            (telemetry, small, items) in any::<(bool, bool, bool)>(),
+            seed in 0u64..100,
+        ) {
+            let mut plan = switches(&writers, loss, seed);
+            for writer in &mut plan.writers {
+                (writer.messages, writer.stop) = (messages, stop.map(|at| Time(at * US)));
+            }
+            plan.links.iter_mut().for_each(|link| link.delay = Time::from_ns(delay_ns));
+            if small {
+                plan.switch_models[0].shared_bytes = 60_000;
+            }
+            let flow = |&(src, to, bytes, at): &(u32, u32, u64, u64)| {
+                FlowPlan(src, (src + to) % 6, 0, 0, bytes, at * US)
+            };
+            if items {
+                plan.flows.items = vec!["flows".into()];
+                plan.flows.list = flows.iter().map(flow).collect();
+            }
+            let nic = &mut plan.nics[0];
+            let patience = Time(patience_us * US);
+            (nic.transport.ack_timeout, nic.transport.retry_count) = (patience, retries);
+            nic.transport.adaptive_timeout = None;
+            nic.transport.nak_delay = Time(nak_delay_us * US);
+            if telemetry {
+                nic.congestion = vec![Settings::Hpcc(HpccParameters {
+                    base_rtt: RoundTrip(Time(13 * US)),
+                    ..HpccParameters::default()
+                })];
+            }
+            let (expected, one) = recorded(&plan, 1, step);
+            prop_assert_eq!(one, 1);
+            for threads in 2..4 {
+                let (found, had) = recorded(&plan, threads, step);
+                prop_assert_eq!(had, threads);
+                prop_assert!(found == expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+"""`python -m tailback.astra.network CONFIG`: the plan of ASTRA-sim's network, as JSON for libtailback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tailback.hpcc.inputs import HpccInputs, load_network
+from tailback.hpcc.keys import ASTRA_SIM
+from tailback.hpcc.plan import LATEST_END_S, make_plan
+from tailback.hpcc.tokens import InputError
+from tailback.plan import plan_json
+
+
+def astra_network(config: str | os.PathLike[str], *, beside: bool = False) -> HpccInputs:
+    """config.txt and topology in the figures of the fork that ASTRA-sim carries; a run ends with the work.
+
+    Raises:
+        InputError: as `load_network`.
+    """
+    network = load_network(config, beside=beside, variant=ASTRA_SIM)
+    network.config.values["SIMULATOR_STOP_TIME"] = LATEST_END_S
+    return network
+
+
+def main() -> int:
+    """Prints the plan; 2 and a line on stderr where there is none."""
+    if len(sys.argv) != 2:
+        print("usage: python -m tailback.astra.network CONFIG", file=sys.stderr)
+        return 2
+    try:
+        print(plan_json(make_plan(astra_network(sys.argv[1]))))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
