@@ -19,7 +19,7 @@ from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
-from tailback.recorded.setup import TCP
+from tailback.recorded.setup import TCP, link_changes
 
 GAP_BYTES = 20
 """Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
@@ -173,7 +173,7 @@ class Observed:
         links = self._plan.get("links", [])
         return [
             (at / 1e12, frozenset((links[number]["a"], links[number]["b"])), up)
-            for at, number, up in sorted(self._plan.get("link_events", []))
+            for at, number, up in link_changes(self._plan)
         ]
 
     # Queues
