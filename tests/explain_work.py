@@ -133,8 +133,8 @@ def groups(plan: Plan) -> dict[Group, Doubling]:
             everywhere.setdefault(kind, []).append(double)
     for kind, doubles in everywhere.items():
         found[kind, ""] = partial(together, doubles=doubles)
-    if plan["link_events"]:
-        found["failed link", ""] = lambda one: {**one, "link_events": []}
+    if plan["failures"]:
+        found["failed link", ""] = lambda one: {**one, "failures": []}
     if any(link["loss"] for link in plan["links"]) or loses(plan):
         found["loss", ""] = lossless
     return found

@@ -511,3 +511,10 @@ def test_nothing_and_metadata_end_at_once(tmp_path: Path) -> None:
     """Their children wait for the next operation that ends."""
     one = trace(node(1, INVALID), node(2, COMPUTE, micros=3), node(3, COMPUTE, (1,), micros=2))
     assert cycles(write(tmp_path, [one, OK]))[0] == 5000
+
+
+def test_delays_are_rounded_to_the_nearest_nanosecond(tmp_path: Path) -> None:
+    found = write(tmp_path, [OK, OK])
+    text = (tmp_path / "topology.txt").read_text()
+    (tmp_path / "topology.txt").write_text(text.replace("0.0005ms", "0.000025ms"))
+    assert [link.delay_ns for link in load_inputs(found).network.topology.links] == [25, 25]

@@ -73,9 +73,8 @@ def test_a_link_that_comes_back_loses_nothing_lossless() -> None:
     for number in range(20):
         plan = make_plan(drawn_fabrics.draw(number))
         end = plan["run"]["duration"]
-        down = [[end // 4 + at, link, False] for at, link in enumerate((0, 1))]
-        up = [[end // 2 + at, link, True] for at, link in enumerate((0, 1))]
-        assert drawn_fabrics.lossless_drops({**plan, "link_events": down + up}) == [], number
+        failures = [{"at": end // 4 + link, "repair": end // 2 + link, "link": link} for link in (0, 1)]
+        assert drawn_fabrics.lossless_drops({**plan, "failures": failures}) == [], number
 
 
 def test_the_fault_says_what_would_have_been_enough() -> None:

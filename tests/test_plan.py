@@ -147,7 +147,7 @@ def test_everything_set() -> None:
         "tcp_connections": [],
         "flows": {"items": [], "congestion": [], "list": []},
         "memory_loads": [],
-        "link_events": [],
+        "failures": [],
         "record": {"max_bins": 64, "qps": 5, "queues": None},
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use tailback_proto::parameters::{Declared, Refused};
+use tailback_proto::units::Time;
 
 mod bridge;
 mod check;
@@ -99,8 +100,8 @@ pub struct Plan {
     pub memory_loads: Vec<MemoryLoadPlan>,
     /// TCP connections.
     pub tcp_connections: Vec<TcpConnectionPlan>,
-    /// Links that fail and are repaired, in any order.
-    pub link_events: Vec<LinkEventPlan>,
+    /// Links that fail and may be repaired, in any order.
+    pub failures: Vec<FailurePlan>,
     /// Network namespaces joined by veth pairs; none: there are none.
     pub veth: Option<VethNetworkPlan>,
     /// What to record.
@@ -129,10 +130,6 @@ pub struct CodePointPlan {
     /// Priority code point of the VLAN tag (802.1Q).
     pub pcp: u8,
 }
-
-/// A link fails or is repaired: `[at_ps, link, up]` in JSON.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct LinkEventPlan(pub u64, pub usize, pub bool);
 
 /// Most code points of a plan.
 pub const MAX_CODE_POINTS: usize = 64;
@@ -192,9 +189,24 @@ impl Plan {
         self.check_memory_loads(&names)?;
         self.check_tcp(&names, code_points)?;
         self.veth.as_ref().map_or(Ok(()), VethNetworkPlan::check)?;
-        if let Some(event) = self.link_events.iter().find(|event| event.1 >= self.links.len()) {
-            return Err(impossible("link_events", format!("there is no link {}", event.1)));
+        for (index, failure) in self.failures.iter().enumerate() {
+            let place = format!("failures[{index}]");
+            in_bounds(&place, failure)?;
+            if failure.link >= self.links.len() {
+                return Err(impossible(place, format!("there is no link {}", failure.link)));
+            }
         }
         in_bounds("record", &self.record)
+    }
+
+    /// When which link fails, or comes up again: by time, at the same time in the order of the failures.
+    pub(crate) fn link_changes(&self) -> Vec<(Time, usize, bool)> {
+        let of_failure = |failure: &FailurePlan| {
+            let link = failure.link;
+            [(failure.at, link, false)].into_iter().chain(failure.repair.map(|at| (at, link, true)))
+        };
+        let mut changes: Vec<_> = self.failures.iter().flat_map(of_failure).collect();
+        changes.sort_by_key(|change| change.0);
+        changes
     }
 }

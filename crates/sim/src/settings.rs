@@ -24,8 +24,8 @@ use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
 use crate::plan::{
-    BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FramesPlan, LinkPlan, MemoryLoadPlan, NicPlan,
-    PingsPlan, RunParameters, SwitchModelPlan, TcpConnectionPlan, WriterPlan,
+    BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FailurePlan, FramesPlan, LinkPlan,
+    MemoryLoadPlan, NicPlan, PingsPlan, RunParameters, SwitchModelPlan, TcpConnectionPlan, WriterPlan,
 };
 use crate::record::RecordParameters;
 
@@ -36,6 +36,7 @@ pub fn sections() -> Vec<Section> {
         Section::of::<BridgeCorePlan>("BridgeCore"),
         Section::of::<BridgePortPlan>("BridgePort"),
         Section::of::<LinkPlan>("Link"),
+        Section::of::<FailurePlan>("Failure"),
         Section::of::<NicPlan>("Nic"),
         Section::of::<SwitchModelPlan>("Switch"),
         Section::by_rate::<EcnPlan>("Thresholds"),

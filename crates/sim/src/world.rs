@@ -187,7 +187,8 @@ impl World {
         world.linux.add_bridges(&mut world.fabric, plan, &wiring.first_port[first_bridge..nodes])?;
         let port_of: HashMap<usize, u32> =
             wiring.ends.iter().enumerate().map(|(port, end)| (end.link, port as u32)).collect();
-        world.link_changes = plan.link_events.iter().map(|event| (port_of[&event.1], event.2)).collect();
+        world.link_changes =
+            plan.link_changes().into_iter().map(|(_, link, up)| (port_of[&link], up)).collect();
         world.add_writers(plan, &names)?;
         world.add_flows(plan)?;
         world.add_receivers(plan);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{run, star, writer, MS, US};
+use common::{failure, run, star, writer, MS, US};
 use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
@@ -126,7 +126,7 @@ fn a_failed_link_is_passed_by() {
         let mut plan = one_pair(how, [100, 100]);
         plan.writers[0].messages = Some(100);
         // That of leaf 1 to spine 0: leaf 0 has to know.
-        plan.link_events = vec![LinkEventPlan(20 * US, 6, false)];
+        plan.failures = vec![failure(6, 20 * US, None)];
         plan.run.duration = Time(100 * MS);
         let recording = run(plan);
         assert!(recording.flows.iter().all(|flow| flow.state == "done"), "{how:?}");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ecn, run, star, total, MS, US};
+use common::{ecn, failure, run, star, total, MS, US};
 use tailback_proto::units::{Rate, Time};
 use tailback_sim::plan::*;
 
@@ -66,11 +66,11 @@ fn one_small_message_by_hand() {
 }
 
 /// Each of 64 connections between two leaves; the link of the first leaf to the first spine fails.
-fn with_events(link_events: Vec<LinkEventPlan>) -> tailback_sim::record::Recording {
+fn with_events(failures: Vec<FailurePlan>) -> tailback_sim::record::Recording {
     let mut plan = leaf_spine(2, 8, 2, 100);
     plan.flows.list = (0..64).map(|flow| FlowPlan(flow % 8, 8 + flow / 8, 0, 3, 1_000_000, 0)).collect();
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-    plan.link_events = link_events;
+    plan.failures = failures;
     run(plan)
 }
 
@@ -80,7 +80,7 @@ const UPLINK: usize = 16;
 #[test]
 fn connections_take_the_paths_that_are_left() {
     let whole = with_events(vec![]);
-    let failed = with_events(vec![LinkEventPlan(100 * US, UPLINK, false)]);
+    let failed = with_events(vec![failure(UPLINK, 100 * US, None)]);
     assert!(failed.flows.iter().all(|flow| flow.state == "done"));
     let last = |recording: &tailback_sim::record::Recording| {
         recording.flows.iter().map(|flow| flow.end_ps.unwrap()).max().unwrap()
@@ -99,9 +99,8 @@ fn connections_take_the_paths_that_are_left() {
 
 #[test]
 fn a_repaired_link_is_used_again() {
-    let repaired =
-        with_events(vec![LinkEventPlan(100 * US, UPLINK, false), LinkEventPlan(400 * US, UPLINK, true)]);
-    let failed = with_events(vec![LinkEventPlan(100 * US, UPLINK, false)]);
+    let repaired = with_events(vec![failure(UPLINK, 100 * US, Some(400 * US))]);
+    let failed = with_events(vec![failure(UPLINK, 100 * US, None)]);
     let ends = |recording: &tailback_sim::record::Recording| {
         recording.flows.iter().map(|flow| flow.end_ps.unwrap()).sum::<u64>()
     };
@@ -113,12 +112,7 @@ fn a_host_cut_off_recovers_when_its_link_does() {
     let mut plan = leaf_spine(2, 1, 1, 100);
     plan.flows.list = vec![FlowPlan(0, 1, 0, 3, 10_000_000, 0), FlowPlan(1, 0, 0, 3, 10_000_000, 0)];
     // The receiver's link, by its number, while packets are everywhere on the path; twice.
-    plan.link_events = vec![
-        LinkEventPlan(100 * US, 1, false),
-        LinkEventPlan(3 * MS, 1, true),
-        LinkEventPlan(3 * MS + 100, 1, false),
-        LinkEventPlan(9 * MS, 1, true),
-    ];
+    plan.failures = vec![failure(1, 100 * US, Some(3 * MS)), failure(1, 3 * MS + 100, Some(9 * MS))];
     let recording = run(plan);
     assert!(recording.flows.iter().all(|flow| flow.state == "done" && flow.bytes_delivered == 10_000_000));
     assert!(recording.meta.drops.iter().any(|drop| drop.reason == "no path to its host"));
@@ -196,7 +190,7 @@ fn a_failed_link_counts_no_pauses() {
         let mut plan = leaf_spine(2, 1, 1, 100);
         plan.switch_models[0].lossless = lossless;
         plan.flows.list = vec![FlowPlan(0, 1, 0, 3, 100_000, 0)];
-        plan.link_events = vec![LinkEventPlan(3 * US, 1, false)];
+        plan.failures = vec![failure(1, 3 * US, None)];
         plan.run.duration = Time(MS);
         let recording = run(plan);
         let named = recording.counters.iter().filter(|row| row.counter.ends_with("_pause") && row.value > 0);

@@ -139,7 +139,7 @@ fn a_resume_waits_for_the_packet_that_makes_room() {
         plan.links.push(LinkPlan { a, b, delay, headroom_bytes: 1_000_000, ..plan.links[0].clone() });
     }
     plan.writers = [in_class_1(0, 1), in_class_1(2, 0)].map(|writer| WriterPlan { qps: 16, ..writer }).into();
-    plan.link_events = vec![LinkEventPlan(300 * US, 4, false)];
+    plan.failures = vec![failure(4, 300 * US, None)];
     let recording = run(plan);
     assert!(recording.meta.pauses.iter().any(|pause| pause.port == "sw0:sw1"), "{:?}", recording.meta.pauses);
 }
@@ -199,7 +199,7 @@ fn a_link_that_comes_back_is_paused_until_it_is_told() {
         (plan.links[0].delay, plan.links[0].headroom_bytes) = (Time(10 * US), 400_000);
         plan.links[2].rate = Rate(1_000_000_000); // what waits for it keeps the pause
         plan.writers[0].depth = 4096;
-        plan.link_events = vec![LinkEventPlan(300 * US, 0, false), LinkEventPlan(310 * US, 0, true)];
+        plan.failures = vec![failure(0, 300 * US, Some(310 * US))];
         plan.run.duration = Time(310 * US + after_repair);
         let recording = run_with_faults(plan);
         ["tx_prio1_packets", "rx_prio1_pause"].map(|name| counter(&recording, "h0", "", name))

@@ -6,7 +6,7 @@ use common::tcp::*;
 use common::*;
 use proptest::prelude::*;
 use tailback_proto::units::{Bytes, Rate, Time};
-use tailback_sim::plan::{CpuParameters, LinkEventPlan, NicPlan, Plan, TcpControl};
+use tailback_sim::plan::{CpuParameters, NicPlan, Plan, TcpControl};
 use tailback_sim::record::Recording;
 
 /// One connection between two hosts.
@@ -296,7 +296,7 @@ fn tcp_and_roce_share_a_wire() {
 fn a_connection_outlives_a_link_failure_and_losses() {
     let mut plan = tcp_star(2);
     plan.links[0].loss = 1e-4;
-    plan.link_events = vec![LinkEventPlan(3 * MS, 1, false), LinkEventPlan(20 * MS, 1, true)];
+    plan.failures = vec![failure(1, 3 * MS, Some(20 * MS))];
     plan.tcp_connections = vec![connections(0, 1, 4)];
     plan.tcp_connections[0].bytes = Some(Bytes(30_000_000));
     plan.run.duration = Time(20_000 * MS);
@@ -435,7 +435,7 @@ proptest! {
             link.headroom_bytes = 60_000;
         }
         if fails {
-            plan.link_events = vec![LinkEventPlan(MS / 2, 0, false), LinkEventPlan(2 * MS, 0, true)];
+            plan.failures = vec![failure(0, MS / 2, Some(2 * MS))];
         }
         plan.tcp_connections = vec![connections(0, 3, 3), connections(1, 3, 2), connections(3, 0, 2)];
         for item in &mut plan.tcp_connections {

@@ -104,7 +104,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
         jobs: vec![],
         memory_loads: vec![],
         tcp_connections: vec![],
-        link_events: vec![],
+        failures: vec![],
         veth: Some(veth),
         record: RecordParameters { max_bins: 100, qps: 0, queues: None },
     }

@@ -18,8 +18,8 @@ def astra_network(config: str | os.PathLike[str], *, beside: bool = False) -> Hp
     Raises:
         InputError: as `load_network`.
     """
-    network = load_network(config, beside=beside)
-    network.config.values.update(TAILBACK_VARIANT=ASTRA_SIM, SIMULATOR_STOP_TIME=LATEST_END_S)
+    network = load_network(config, beside=beside, variant=ASTRA_SIM)
+    network.config.values["SIMULATOR_STOP_TIME"] = LATEST_END_S
     return network
 
 

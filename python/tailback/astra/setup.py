@@ -14,7 +14,7 @@ from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Shown
+from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Shown, link_changes
 
 WORK_PRIORITY = 3
 """What that backend sends messages in."""
@@ -94,7 +94,7 @@ class AstraNativeSetup(AstraSetup):
     @property
     def link_events(self) -> int:
         """LINK_DOWN."""
-        return len(self.plan["link_events"])
+        return len(link_changes(self.plan))
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
         """Payload and the headers of each packet, as RoCEv2 has them."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tailback.counters.style import Style, counted_at, ports_of, switches
+from tailback.recorded.setup import link_changes
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
@@ -100,10 +101,10 @@ def _state(result: Recorded, wire: str) -> str:
     """U or D: whether the link was up at the end."""
     if not result.setup.link_events:
         return "U"
-    if "link_events" not in result.plan:
+    if "failures" not in result.plan:
         return UNKNOWN
     number = result.setup.network.wire_number[wire]
-    events = [(at, up) for at, link, up in result.plan["link_events"] if link == number]
+    events = [(at, up) for at, link, up in link_changes(result.plan) if link == number]
     last = max((event for event in events if event[0] <= result.meta["end_ps"]), default=(0, True))
     return "U" if last[1] else "D"
 

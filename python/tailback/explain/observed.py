@@ -16,10 +16,10 @@ import numpy as np
 
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
-from tailback.measures.collectives import training_jobs
+from tailback.measures.collectives import collectives, training_jobs
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
-from tailback.recorded.setup import TCP
+from tailback.recorded.setup import TCP, link_changes
 
 GAP_BYTES = 20
 """Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
@@ -103,6 +103,12 @@ class Observed:
         return min(computed / time for computed, time in known if time)
 
     @cached_property
+    def inside(self) -> bool:
+        """Whether collectives took place, and all of their messages inside of servers."""
+        done = collectives(self._result)
+        return bool(done) and not self._result.flows.num_rows and all(one.inside_s > 0 for one in done)
+
+    @cached_property
     def span(self) -> tuple[float, float]:
         """Begin and end of what is explained, in seconds: the time in which the work was done."""
         bins = self.bins
@@ -167,7 +173,7 @@ class Observed:
         links = self._plan.get("links", [])
         return [
             (at / 1e12, frozenset((links[number]["a"], links[number]["b"])), up)
-            for at, number, up in sorted(self._plan.get("link_events", []))
+            for at, number, up in link_changes(self._plan)
         ]
 
     # Queues

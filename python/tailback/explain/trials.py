@@ -28,6 +28,7 @@ from tailback.explain.verdict import (
     ALONE_ENOUGH,
     DEADLOCK,
     FAILED,
+    INSIDE,
     NOTHING,
     WORTH_IT,
     Candidate,
@@ -170,7 +171,7 @@ def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], Non
     Raises:
         CannotTry: simulated again, with nothing doubled, it is another run.
     """
-    if verdict.key[0] == DEADLOCK or verdict.none == NOTHING:
+    if verdict.key[0] == DEADLOCK or verdict.none in (NOTHING, INSIDE):
         return verdict
     plan = dict(result.plan)
     observed = _observed(verdict)
@@ -345,8 +346,8 @@ def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Key, list[Stage]]) 
     for kind, singles in parts.items():
         group = groups.name(Stage(kind, "", 0.0, False))
         found.append(_Choice(kind, group, partial(together, doubles=list(singles.values())), singles))
-    if plan["link_events"]:
-        found.append(_Choice(FAILED, "all", lambda one: {**one, "link_events": []}))
+    if plan["failures"]:
+        found.append(_Choice(FAILED, "all", lambda one: {**one, "failures": []}))
     if plan["switches"] or any(link["loss"] for link in plan["links"]):
         lost = "loss" if verdict.seen.sent_again else "buffer"
         kind = next((kind for kind in ("headroom", "loss") if (kind, "all") in observed), lost)

@@ -44,6 +44,7 @@ OFFERED = "the application offers no more"
 ALONE = "no stage alone would carry more"
 NOTHING = "nothing was delivered"
 COMPUTING = "ranks compute"
+INSIDE = "nothing crosses the network"
 MOSTLY = 0.8
 """Part of the time of all jobs that ranks compute from which on the network is not what holds them."""
 WORTH_IT = 0.05
@@ -120,7 +121,7 @@ def explain(seen: Observed) -> Verdict:
     senders = Senders(stages)
     groups = Groups(seen)
     if not seen.goodput or not seen.pairs:
-        return Verdict(seen, [], NOTHING)
+        return Verdict(seen, [], INSIDE if seen.inside else NOTHING)
     single: dict[tuple[str, str], Candidate] = {}
     grouped: dict[tuple[str, str], Candidate] = {}
     late = senders.late()

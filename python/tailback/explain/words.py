@@ -10,7 +10,17 @@ from tailback import text
 from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
 from tailback.explain.stages import FULL, RING_BYTES, SOME, Figure
-from tailback.explain.verdict import ALONE, COMPUTING, FAILED, NOTHING, OFFERED, WORTH_IT, Candidate, Verdict
+from tailback.explain.verdict import (
+    ALONE,
+    COMPUTING,
+    FAILED,
+    INSIDE,
+    NOTHING,
+    OFFERED,
+    WORTH_IT,
+    Candidate,
+    Verdict,
+)
 from tailback.notebook import as_html
 
 WIDTH = 100
@@ -336,6 +346,7 @@ def _nothing(verdict: Verdict) -> Page:
         "stage, twice as fast, would carry 5 % more.",
         COMPUTING: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: a network without "
         "an end would save them the rest of it.",
+        INSIDE: "Ranks wait for messages inside of servers, and for none that takes the network.",
         NOTHING: "Nothing was delivered in the time that is looked at: there is no throughput "
         "to explain. Look at faults, timeouts and drops.",
     }
@@ -349,6 +360,7 @@ def _nothing(verdict: Verdict) -> Page:
     following = {
         OFFERED: "Try more traffic, to find what gives way first.",
         COMPUTING: "Try what the ranks compute, or collectives that overlap with it.",
+        INSIDE: "Try a faster link inside of servers (servers.rate), or another algorithm.",
         NOTHING: "Try tailback run with a longer run.duration.",
     }
     return Page(
@@ -405,7 +417,11 @@ def _sure(verdict: Verdict) -> str:
             doubts.append(f"all of its kind together would give {_percent(first.together)}")
         if first.gain < 3 * WORTH_IT:
             doubts.append("it is worth little")
-    elif verdict.none != NOTHING and verdict.candidates and verdict.candidates[0].gain > WORTH_IT / 4:
+    elif (
+        verdict.none not in (NOTHING, INSIDE)
+        and verdict.candidates
+        and verdict.candidates[0].gain > WORTH_IT / 4
+    ):
         first = verdict.candidates[0]
         name = _called(verdict, first, kind_of(verdict, first).name)
         doubts.append(f"{name}, twice as fast, may be worth {_percent(WORTH_IT)}, too")

@@ -10,6 +10,7 @@ from pathlib import Path
 from tailback.files import read_file
 from tailback.hpcc.config import Config, read_config
 from tailback.hpcc.flows import Flow, read_flows, read_trace
+from tailback.hpcc.keys import HPCC_VARIANT
 from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.hpcc.topology import Topology, read_topology
 from tailback.limits import FLOWS_BYTES, HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES
@@ -54,23 +55,27 @@ def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> Hpcc
     return inputs
 
 
-def load_network(config: str | os.PathLike[str], *, beside: bool = False) -> HpccInputs:
-    """As `load_inputs`, of the network alone: no flows, and no packets to trace.
+def load_network(
+    config: str | os.PathLike[str], *, beside: bool = False, variant: bytes | None = None
+) -> HpccInputs:
+    """As `load_inputs`, of the network alone: no flows, and no packets to trace; of this variant.
 
     Raises:
         InputError: as `load_inputs`.
     """
-    return _load(config, ("TOPOLOGY_FILE",), beside)[0]
+    return _load(config, ("TOPOLOGY_FILE",), beside, variant)[0]
 
 
 def _load(
-    config: str | os.PathLike[str], keys: tuple[str, ...], beside: bool
+    config: str | os.PathLike[str], keys: tuple[str, ...], beside: bool, variant: bytes | None = None
 ) -> tuple[HpccInputs, dict[str, tuple[str, bytes]]]:
     """config.txt with the topology, and name and bytes of the file of each key."""
     path = Path(config)
     file = named(path)
     data = read_bytes(path, HPCC_CONFIG_BYTES, file)
     read = read_config(file, data)
+    if variant is not None:
+        read.values["TAILBACK_VARIANT"] = variant
     texts, files, warnings = {}, {}, list(read.warnings)
     for key in keys:
         if not read[key]:
@@ -80,7 +85,8 @@ def _load(
         texts[key] = (named(found), read_bytes(found, LIMITS[key], read.places[key], token))
         files[COPIES[key]] = texts[key][1]
         warnings += more
-    topology = read_topology(*texts["TOPOLOGY_FILE"])
+    # Forks are on later versions of ns-3, which round delays to the nearest nanosecond.
+    topology = read_topology(*texts["TOPOLOGY_FILE"], nearest=read["TAILBACK_VARIANT"] != HPCC_VARIANT)
     files[CONFIG] = _renamed(data, read, keys)
     return HpccInputs(_name(path), read, topology, [], files, warnings), texts
 

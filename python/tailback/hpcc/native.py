@@ -76,7 +76,7 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
         "memory_loads": [],
         "bridges": [],
         "bridge_models": [],
-        "link_events": _link_events(inputs, first),
+        "failures": _failures(inputs, first),
         "record": declared.Record().plan(),
     }
 
@@ -199,10 +199,10 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], code_points: l
     )
 
 
-def _link_events(inputs: HpccInputs, first_ns: int) -> list[list[Any]]:
+def _failures(inputs: HpccInputs, first_ns: int) -> list[dict[str, Any]]:
     after_us, a, b = inputs.config["LINK_DOWN"]
     if not after_us:
         return []
     at = max(0, LINK_DOWN_AFTER_NS + after_us * 1000 - first_ns)
     numbers = [i for i, link in enumerate(inputs.topology.links) if {link.a, link.b} == {a, b}]
-    return [[at * PS, number, False] for number in numbers]
+    return [{"at": at * PS, "repair": None, "link": number} for number in numbers]

@@ -68,8 +68,10 @@ def _cached(known: dict[bytes, int | None], word: bytes, read: Callable[[bytes],
     return known[word]
 
 
-def read_topology(file: str, data: bytes) -> Topology:
+def read_topology(file: str, data: bytes, nearest: bool = False) -> Topology:
     """Reads `topology.txt`: `nodes switches links`, the switches' ids, `a b rate delay error_rate` a link.
+
+    Delays are rounded as `quantities.nanoseconds` does.
 
     Raises:
         InputError: a token is not what belongs there.
@@ -81,7 +83,7 @@ def read_topology(file: str, data: bytes) -> Topology:
     check_links_fit(tokens, 2, switch_count, link_count)
     is_host = [True] * nodes
     switches = read_switches(tokens, is_host, switch_count)
-    return Topology(nodes, switches, read_links(tokens, nodes, link_count), is_host)
+    return Topology(nodes, switches, read_links(tokens, nodes, link_count, nearest), is_host)
 
 
 def check_links_fit(tokens: Tokens, at: int, switch_count: int, link_count: int) -> None:

@@ -80,7 +80,7 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
         ("traffic", "a start_spread", [one for one in plan["writers"] if one["start_spread"]]),
         ("topology", "a Linux bridge", plan["bridges"]),
         ("topology", "veth pairs", plan["veth"]),
-        ("failures", "failures", plan["link_events"]),
+        ("failures", "failures", plan["failures"]),
         ("host.path", "a data path", [one for one in plan["nics"] if one["host_path"]]),
         ("host.rhcc", "RHCC", [one for one in plan["nics"] if one["rhcc"]]),
         ("host.weights", "weights", [one for one in plan["nics"] if one["weights"]]),

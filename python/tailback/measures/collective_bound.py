@@ -1,11 +1,12 @@
 """The least time of a collective on a network, by closed forms.
 
 Bandwidth: what has to cross a cut, whatever the algorithm, over what the links of the cut carry; a cut in the
-middle is the bisection. Of n ranks k are in one part, and S is the size as nccl-tests count it. An
-all-gather brings S (n - k)/n in and S k/n out, a reduce-scatter the other way round, an all-to-all
-S k (n - k)/n each way, a broadcast S into each part that its first rank is not in. An all-reduce brings S out
-of each part and into it, and all m parts together send 2 (m - 1) S at least (Patarasuk and Yuan, "Bandwidth
-optimal all-reduce algorithms for clusters of workstations", 2009).
+middle is the bisection, and one around a rank goes through the links inside of its server, too. Of n ranks k
+are in one part, and S is the size as nccl-tests count it. An all-gather brings S (n - k)/n in and S k/n out,
+a reduce-scatter the other way round, an all-to-all S k (n - k)/n each way, a broadcast S into each part that
+its first rank is not in. An all-reduce brings S out of each part and into it, and all m parts together send
+2 (m - 1) S at least (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+workstations", 2009).
 
 Latency: the steps that an algorithm takes one behind the other, each no shorter than the shortest way between
 two hosts.
@@ -24,6 +25,9 @@ from tailback.measures.throughput import ideal_payload_share
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
+_INSIDE = -1
+"""The tier of a cut around each rank where servers have links of their own."""
+
 
 class Bound(NamedTuple):
     """Least time in seconds, and what bounds it."""
@@ -37,24 +41,31 @@ def bound(result: Recorded, job: dict[str, Any], plan: dict[str, Any]) -> Bound:
     network = result.setup.network
     number = network.host_number
     ranks = np.array([number[host] for host in job["hosts"]])
-    share = ideal_payload_share(result) or 1.0
+    share = ideal_payload_share(result) if result.flows.num_rows else 1.0
     own = next(one for one in result.plan["jobs"] if one["name"] == job["name"])
     found = [Bound(_latency(result, own, plan), "latency of its steps")]
-    for tier, part_of, rates, heads in _parts(result, own):
+    for tier, part_of, rates, heads in _parts(result, own, share):
         inside = np.bincount(part_of[ranks], minlength=len(rates))
         bits = 8.0 * _across(plan, inside, len(ranks))
-        times = np.divide(bits, rates * share, out=np.zeros(len(rates)), where=rates > 0)
+        times = np.divide(bits, rates, out=np.zeros(len(rates)), where=rates > 0)
         worst = float(times.max(initial=0.0))
         if plan["kind"] == "all-reduce" and (total := rates[inside > 0].sum()) > 0:
-            every = 2 * (np.count_nonzero(inside) - 1) * plan["bytes"] * 8.0 / (total * share)
+            every = 2 * (np.count_nonzero(inside) - 1) * plan["bytes"] * 8.0 / total
             times = np.where(inside > 0, np.maximum(times, every), times)
             worst = float(times.max())
         if worst > 0:
             alike = [heads[one] for one in np.flatnonzero(times * 1.001 >= worst)]
-            where = f"the links of the server of {alike[0]}" if len(alike) == 1 else "the links of servers"
-            found.append(Bound(worst, place(tier, alike) if tier or own["domain"] is None else where))
+            found.append(Bound(worst, _place(tier, alike, own["domain"] is not None)))
     # Of two that are alike the links nearer to hosts say more.
     return max(found, key=lambda one: one.time_s)
+
+
+def _place(tier: int, heads: list[str], servers: bool) -> str:
+    if tier == _INSIDE:
+        return "the links inside of servers, and those of hosts"
+    if tier or not servers:
+        return place(tier, heads)
+    return f"the links of the server of {heads[0]}" if len(heads) == 1 else "the links of servers"
 
 
 def _across(plan: dict[str, Any], inside: npt.NDArray[Any], ranks: int) -> npt.NDArray[np.float64]:
@@ -71,14 +82,23 @@ def _across(plan: dict[str, Any], inside: npt.NDArray[Any], ranks: int) -> npt.N
 
 
 def _parts(
-    result: Recorded, plan: dict[str, Any]
+    result: Recorded, plan: dict[str, Any], share: float
 ) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any], list[str]]]:
-    """Cuts of the network. Where servers have links of their own no cut goes through a server."""
+    """Cuts, and what they carry of payload, which is a share of what the network's links do. Where servers
+    have links of their own a cut goes around a rank, or through no server.
+    """
     network = result.setup.network
     servers: dict[int, list[int]] = {}
     for host, server in zip(plan["ranks"], plan["servers"], strict=True):
         servers.setdefault(server, []).append(host)
-    for tier, part_of, rates, heads in cuts(network):
+    for tier, part_of, wire_rates, heads in cuts(network):
+        rates = wire_rates * share
+        if tier == 0 and plan["domain"] is not None:
+            inside = rates.copy()
+            for hosts in servers.values():
+                if len(hosts) > 1:
+                    inside[part_of[hosts]] += plan["domain"]["rate"]
+            yield _INSIDE, part_of, inside, heads
         if plan["domain"] is None:
             yield tier, part_of, rates, heads
             continue

@@ -101,7 +101,7 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
         "flows": flows,
         **({"jobs": jobs} if jobs else {}),
         "memory_loads": memory_loads(scenario),
-        "link_events": _link_events(scenario),
+        "failures": [failure.plan(link=network.wire_number[failure.link]) for failure in scenario.failures],
         "veth": veth_plan(scenario),
         "record": scenario.record.plan(queues=scenario.record.ports(scenario.network)),
     }
@@ -265,14 +265,3 @@ def _messages(scenario: Scenario, index: int, place: int, number: dict[CodePoint
     columns = (table.src, table.dst, np.full(len(table), place), point_of[table.priority])
     found: list[list[int]] = np.column_stack((*columns, table.size, table.start)).tolist()
     return found
-
-
-def _link_events(scenario: Scenario) -> list[list[Any]]:
-    """Failures and repairs by time; at the same time, in the order of the scenario."""
-    events: list[list[Any]] = []
-    for failure in scenario.failures:
-        number = scenario.network.wire_number[failure.link]
-        events.append([failure.at, number, False])
-        if failure.repair is not None:
-            events.append([failure.repair, number, True])
-    return sorted(events, key=lambda event: int(event[0]))

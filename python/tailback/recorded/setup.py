@@ -150,7 +150,7 @@ class ScenarioSetup:
     @property
     def link_events(self) -> int:
         """As planned."""
-        return len(self.plan.get("link_events", []))
+        return len(link_changes(self.plan))
 
     @property
     def not_honoured(self) -> dict[str, str]:
@@ -199,3 +199,10 @@ class ScenarioSetup:
                 for file in sorted((folder / INPUTS).glob("*"))
             },
         )
+
+
+def link_changes(plan: Mapping[str, Any]) -> list[tuple[int, int, bool]]:
+    """When which link of a plan fails, or comes up again: by time, in picoseconds."""
+    found = [(one["at"], one["link"], False) for one in plan.get("failures", [])]
+    repaired = [one for one in plan.get("failures", []) if one["repair"] is not None]
+    return sorted(found + [(one["repair"], one["link"], True) for one in repaired])

@@ -79,6 +79,15 @@ class Link(Declared):
     )
 
 
+class Failure(Declared):
+    """A link that fails, both ways at once, and may be repaired."""
+
+    at: Annotated[int, DURATION.between(maximum="36000s")] = Field(description="When it fails.")
+    repair: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
+        None, "When it is repaired; null: never.", "assumption: never"
+    )
+
+
 class Nic(Declared):
     """The NIC of every host."""
 

@@ -27,8 +27,6 @@ from tailback.scenario.controllers import Controllers, Kind
 from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import (
     Part,
-    RunTime,
-    Start,
     refuse,
     setting,
 )
@@ -161,16 +159,16 @@ class Host(Controllers, Nic):
     )
 
 
-class Failure(Part):
+class _OfLink(Part):
+    link: str = Field(description="The link, by its two ends: leaf0-spine1.", max_length=100)
+
+
+class Failure(declared.Failure, _OfLink):
     """A link that fails, both ways at once, and may be repaired.
 
     What is on the link and what waits at its two ports is lost. All switches know at once: the time that a
     routing protocol takes is left out.
     """
-
-    link: str = Field(description="The link, by its two ends: leaf0-spine1.", max_length=100)
-    at: Start = Field(description="When it fails.")
-    repair: RunTime | None = setting(None, "When it is repaired; null: never.", "assumption: never")
 
     @model_validator(mode="after")
     def _ordered(self) -> Failure:

@@ -7,6 +7,7 @@ use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::DELAY;
 use tailback_proto::units::{Bytes, Rate, Time};
 
+use super::traffic::{ENDS, INSTANTS};
 use crate::fabric::lanes::CLASSES;
 
 tailback_proto::parameters! {
@@ -28,6 +29,20 @@ tailback_proto::parameters! {
         b: String;
         /// Headroom of each lossless priority group at the switch ends.
         headroom_bytes: u64;
+    }
+}
+
+tailback_proto::parameters! {
+    /// A link that fails, both ways at once, and may be repaired.
+    pub struct FailurePlan {
+        /// When it fails.
+        at: Time, in INSTANTS;
+        /// When it is repaired; null: never.
+        repair: Option<Time> = None, in ENDS, source "assumption: never";
+    }
+    worked out {
+        /// The link's number.
+        link: usize;
     }
 }
 

@@ -35,9 +35,6 @@ impl Plan {
         for (index, flow) in self.flows.list.iter().enumerate() {
             check(&format!("flows[{index}]"), LONGEST_PS, &[("start", flow.start().0)])?;
         }
-        for (index, event) in self.link_events.iter().enumerate() {
-            check(&format!("link_events[{index}]"), LONGEST_PS, &[("at_ps", event.0)])?;
-        }
         Ok(())
     }
 }

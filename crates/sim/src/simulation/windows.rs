@@ -320,7 +320,7 @@ impl Windows {
 mod tests {
     use super::super::by_node::{text, two_switches};
     use super::*;
-    use crate::plan::{FlowPlan, LinkEventPlan};
+    use crate::plan::{FailurePlan, FlowPlan};
     use proptest::prelude::*;
 
     const US: u64 = 1_000_000;
@@ -364,10 +364,8 @@ mod tests {
             plan.flows.items = vec!["flows".into()];
             plan.flows.list = flows.iter().map(flow).collect();
             if let Some((link, fails, lasts)) = link {
-                plan.link_events = vec![
-                    LinkEventPlan(fails * US, link, false),
-                    LinkEventPlan((fails + lasts) * US, link, true),
-                ];
+                let (at, repair) = (Time(fails * US), Some(Time((fails + lasts) * US)));
+                plan.failures = vec![FailurePlan { at, repair, link }];
             }
             let transport = &mut plan.nics[0].transport;
             (transport.ack_timeout, transport.retry_count) = (Time(patience_us * US), retries);

@@ -211,8 +211,8 @@ impl World {
             let at = nics.memory_loads[change].at;
             run.schedule(at, Event::MemoryLoad(change as u32));
         }
-        for (change, event) in plan.link_events.iter().enumerate() {
-            run.schedule(Time(event.0), Event::LinkChange(change as u32));
+        for (change, (at, ..)) in plan.link_changes().into_iter().enumerate() {
+            run.schedule(at, Event::LinkChange(change as u32));
         }
     }
 }

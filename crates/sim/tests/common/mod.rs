@@ -89,7 +89,7 @@ pub fn star(hosts: usize) -> Plan {
         jobs: vec![],
         memory_loads: vec![],
         tcp_connections: vec![],
-        link_events: vec![],
+        failures: vec![],
         veth: None,
         record: RecordParameters { max_bins: 2048, qps: 64, queues: None },
     }
@@ -146,4 +146,9 @@ pub fn run_with_faults(plan: Plan) -> Recording {
 /// The total of one counter over all nodes and ports.
 pub fn total(recording: &Recording, counter: &str) -> u64 {
     recording.counters.iter().filter(|row| row.counter == counter).map(|row| row.value).sum()
+}
+
+/// A link that fails, and is repaired or not; times in picoseconds.
+pub fn failure(link: usize, at: u64, repair: Option<u64>) -> FailurePlan {
+    FailurePlan { at: Time(at), repair: repair.map(Time), link }
 }

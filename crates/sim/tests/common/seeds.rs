@@ -6,7 +6,7 @@ use tailback_sim::plan::*;
 
 use super::bridge::{self, bridged};
 use super::fabric::FatTree;
-use super::{ecn, host, star, tcp, writer, MS, US};
+use super::{ecn, failure, host, star, tcp, writer, MS, US};
 
 /// Two hosts that write to a third, a plan for each controller; round trips that are to be worked out are 13 us.
 fn controllers() -> Vec<Value> {
@@ -39,7 +39,7 @@ fn lossy() -> Plan {
     plan.flows.items = vec!["flows".into()];
     plan.flows.list = (0..3).map(|n| FlowPlan(n, 3, 0, 3, 1 << (4 * n), n as u64 * US)).collect();
     plan.links[0].loss = 0.01;
-    plan.link_events = vec![LinkEventPlan(50 * US, 1, false), LinkEventPlan(90 * US, 1, true)];
+    plan.failures = vec![failure(1, 50 * US, Some(90 * US))];
     let model = &mut plan.switch_models[0];
     (model.buffer, model.shared_bytes) = (Bytes(300_000), 150_000);
     model.pools = Some(PoolsPlan { lossless_bytes: 100_000, lossy_bytes: 50_000 });
