@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +40,16 @@ def _addresses(nodes: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _lines(columns: list[Any]) -> bytes:
     """A line a row. There may be millions, so it is done by columns."""
-    words = [pc.cast(column, pa.large_string()) for column in columns]
-    lines = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string()))
-    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+    *words, last = [pc.cast(column, pa.large_string()) for column in columns]
+    none, blank, end = (pa.scalar(text, pa.large_string()) for text in ("", " ", "\n"))
+    lines = pc.binary_join_element_wise(*words, pc.binary_join_element_wise(last, none, end), blank)
+    return b"".join(_texts(chunk) for chunk in lines.chunks)
+
+
+def _texts(lines: Any) -> bytes:
+    """Texts, one after the other: an array has them so."""
+    _, bounds, texts = lines.buffers()
+    if texts is None:
+        return b""
+    bounds = pa.Array.from_buffers(pa.int64(), len(lines) + 1, [None, bounds], offset=lines.offset)
+    return cast(bytes, texts[bounds[0].as_py() : bounds[-1].as_py()].to_pybytes())
