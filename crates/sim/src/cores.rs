@@ -44,6 +44,8 @@ pub(crate) struct Core<Work> {
     latest: [Time; PURPOSES],
     /// Time so far, by [`Purpose`], the piece of work under way included.
     spent: [Time; PURPOSES],
+    /// The same, whatever for.
+    busy: Time,
     /// Threads that want the core.
     pub threads: VecDeque<u32>,
     /// By how much softirqs have had more time than threads since both want the core, picoseconds.
@@ -58,6 +60,7 @@ impl<Work> Default for Core<Work> {
             busy_until: Time::ZERO,
             latest: [Time::ZERO; PURPOSES],
             spent: [Time::ZERO; PURPOSES],
+            busy: Time::ZERO,
             threads: VecDeque::new(),
             lead: 0,
         }
@@ -103,6 +106,7 @@ impl<Work: Copy> Core<Work> {
             *sum += time;
             whole += time;
         }
+        self.busy += whole;
         self.lead += match share {
             Share::Nobodys => 0,
             Share::Softirqs => whole.0 as i64,
@@ -124,7 +128,9 @@ impl<Work: Copy> Core<Work> {
     pub fn interrupt_thread(&mut self, now: Time, thread: u32) {
         self.lead += self.left(now).0 as i64;
         for purpose in 0..PURPOSES {
-            self.spent[purpose] = self.spent[purpose] - Time(self.ahead(purpose, now).round() as u64);
+            let ahead = Time(self.ahead(purpose, now).round() as u64);
+            self.spent[purpose] = self.spent[purpose] - ahead;
+            self.busy = self.busy - ahead;
         }
         (self.work, self.busy_until, self.latest) = (None, now, [Time::ZERO; PURPOSES]);
         self.threads.push_front(thread);
@@ -132,7 +138,7 @@ impl<Work: Copy> Core<Work> {
 
     /// Time busy up to `now`, whatever for.
     pub fn busy(&self, now: Time) -> Time {
-        Time(self.spent.iter().map(|time| time.0).sum()) - self.left(now)
+        self.busy - self.left(now)
     }
 
     /// Time spent for a purpose up to `now`.

@@ -95,7 +95,10 @@ impl Memory {
         let own = &plan.own;
         let interval = own.refresh_interval;
         // Machines do not refresh in step.
-        let phase = Time((uniform(&mut stream) * interval.0 as f64) as u64);
+        let phase = match own.refresh_time {
+            Time::ZERO => Time::ZERO,
+            _ => Time((uniform(&mut stream) * interval.0 as f64) as u64),
+        };
         let refresh = Refresh { interval, time: own.refresh_time, phase };
         let mut memory = Memory {
             bandwidth: own.bandwidth.0 as f64 / 8.0,
