@@ -35,7 +35,7 @@ from hpcc_files import CONFIG, FLOW, TOPOLOGY, refusal, without, write
         ({"config": CONFIG + "SIMULATOR_STOP_TIME nan"}, "config.txt:18: token 'nan': expected the value of SIMULATOR_STOP_TIME, a number from 0 to 1e+15"),
         ({"config": CONFIG + "CC_MODE 3 INT_MULTI 0"}, "config.txt:18: token '0': expected the value of INT_MULTI, a whole number from 1 to 4294967295"),
         ({"config": CONFIG + "CC_MODE 10 PINT_LOG_BASE 1"}, "config.txt:18: token '1': expected the value of PINT_LOG_BASE, a number from 1.00001 to 1000000000"),
-        ({"config": CONFIG + "TAILBACK_VARIANT ns3"}, "config.txt:18: TAILBACK_VARIANT: expected hpcc or astra-sim"),
+        ({"config": CONFIG + "TAILBACK_VARIANT ns3"}, "config.txt:18: TAILBACK_VARIANT: expected hpcc, astra-sim or simai"),
         ({"topology": None}, "config.txt:3: token 'topology.txt': expected a text file, found none: no such file or directory"),
         ({"config": CONFIG + "FLOW_FILE ."}, "config.txt:18: token '.': expected a regular file of at most 128MiB, found a directory"),
         ({"config": CONFIG.encode() + b"FLOW_FILE a\0b"}, "config.txt:18: token 'a\\x00b': expected a text file, found a name that no file can have"),
