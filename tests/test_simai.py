@@ -142,7 +142,7 @@ def test_layers_are_told_while_it_runs(tmp_path: Path, capfd: pytest.CaptureFixt
         "(tensor): 89.501 us, busbw 19.09 GB/s"
     )
     assert len([line for line in out.splitlines() if ": layer " in line]) == 4
-    assert "AS_SEND_LAT: warning" in err
+    assert "AS_SEND_LAT" not in err  # below a microsecond it is what is meant
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,21 @@ fn loses(sequences: &'static [u64]) -> impl Fn(usize, &Packet) -> Option<Time> {
     }
 }
 
+/// The short time is for few packets: a flight that begins with them has the long one once there are more.
+#[test]
+fn a_flight_that_grows_has_the_time_of_many() {
+    let p = RcParameters { ack_every: 1, ..PARAMETERS };
+    let selective = p.selective.expect("it repeats selectively");
+    let mut requester = Requester::new(0).with_recovery(&p);
+    requester.post(10);
+    let at = Time::from_ns;
+    requester.send(&p, at(0), false, 1);
+    requester.send(&p, at(10), false, 1);
+    assert_eq!(requester.next_timeout(), Some(selective.low_timeout));
+    requester.send(&p, at(20), false, 1);
+    assert_eq!(requester.next_timeout(), Some(selective.high_timeout));
+}
+
 #[test]
 fn only_what_is_missing_goes_again() {
     let fate = loses(&[3, 4, 9, 20]);

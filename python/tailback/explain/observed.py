@@ -103,6 +103,13 @@ class Observed:
         return min(computed / time for computed, time in known if time)
 
     @cached_property
+    def by_flow(self) -> bool:
+        """Whether switches keep a flow on one of equally short ways."""
+        return all(
+            model.get("load_balancing", "ecmp") == "ecmp" for model in self._plan.get("switch_models", [])
+        )
+
+    @cached_property
     def inside(self) -> bool:
         """Whether collectives took place, and all of their messages inside of servers."""
         done = collectives(self._result)

@@ -88,7 +88,7 @@ def why(groups: Groups, one: Candidate) -> list[str]:
     if name == HOSTS:
         return said
     tier = of(groups, name)
-    if tier is not None and tier.full and tier.mean < UNEVEN:
+    if tier is not None and tier.full and tier.mean < UNEVEN and groups.seen.by_flow:
         said.append(
             f"Flows collide: ECMP has put more of them on some of these links than on others, which are "
             f"{text.share(tier.mean)} busy on average."

@@ -156,13 +156,27 @@ def _fairness(summary: dict[str, Any]) -> Finding:
     return Finding("Fairness", f"{fairness['jain']:.3f}", words)
 
 
+def _told(losses: dict[str, Any]) -> str:
+    """What senders learnt losses from, or took for losses."""
+    told = []
+    if losses["naks"]:
+        told.append(
+            f"{text.plural(losses['naks'], 'NAK')}, the last at {text.duration(losses['last_nak_s'])}"
+        )
+    if losses["ack_timeouts"]:
+        told.append(text.plural(losses["ack_timeouts"], "ACK timeout"))
+    return ", and ".join(told)
+
+
 def _drops(summary: dict[str, Any]) -> Finding:
     losses = summary["losses"]
     if not losses["dropped_packets"]:
         words = "No packet was dropped."
-        if losses["naks"]:
-            words += f" Senders got {text.plural(losses['naks'], 'NAK')} all the same."
-        return Finding("Drops", "none", words)
+        told = _told(losses)
+        if told:
+            again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were sent again"
+            words += f" Senders got {told} all the same; {again}."
+        return Finding("Drops", "none", words, "warning" if losses["ack_timeouts"] else "plain")
     worst = losses["by_queue"][0]
     words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
     again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmissions."
@@ -170,11 +184,7 @@ def _drops(summary: dict[str, Any]) -> Finding:
     words += (
         f" {again}"
         if list(summary["protocols"]) == [TCP]
-        else (
-            f" Senders got {text.plural(losses['naks'], 'NAK')}, the last at "
-            f"{text.duration(losses['last_nak_s'])}, and {text.plural(losses['ack_timeouts'], 'ACK timeout')}"
-            f"; {again}"
-        )
+        else (f" Senders got {_told(losses) or 'no NAK and no ACK timeout'}; {again}")
     )
     return Finding("Drops", text.count(losses["dropped_packets"]), words, "warning")
 

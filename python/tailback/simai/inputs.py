@@ -171,7 +171,7 @@ class SimaiInputs:
 
     def _of_latency(self) -> Iterator[str]:
         latency = self.options.send_lat
-        if not latency:
+        if latency < 1000:  # below a microsecond, what is meant is not in ns
             return
         waited = sum(
             self.steps(one)
@@ -190,9 +190,7 @@ class SimaiInputs:
                 f"gradients, wait {waited:,} x {_time(latency)} = {_time(waited * latency)}, where "
                 f"{_time(waited * latency / 1000)} are meant"
             )
-        if latency >= 1000:
-            text += f"; AS_SEND_LAT={latency // 1000} makes it {_time(latency // 1000)}"
-        yield text
+        yield f"{text}; AS_SEND_LAT={latency // 1000} makes it {_time(latency // 1000)}"
 
 
 def _time(us: float) -> str:

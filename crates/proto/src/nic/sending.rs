@@ -285,7 +285,7 @@ impl SendingHalf {
             completes_burst: burst.is_some_and(|burst| messages.ends_burst(acknowledged - 1, burst)),
             newly_acked_bytes,
             acknowledged_bytes,
-            sent_bytes: messages.position(self.requester.next_sequence()),
+            sent_bytes: messages.position(self.requester.in_flight_until()),
             marked,
             hop_count,
             hops,

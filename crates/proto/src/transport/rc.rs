@@ -169,6 +169,14 @@ impl Requester {
         widen(psn, self.una).filter(|&sequence| sequence < self.sent)
     }
 
+    /// Where what is in flight ends.
+    pub fn in_flight_until(&self) -> u64 {
+        match self.board {
+            Some(_) => self.sent,
+            None => self.next, // all after it goes again
+        }
+    }
+
     /// Next packet to send.
     pub fn next_sequence(&self) -> u64 {
         self.next
@@ -215,6 +223,7 @@ impl Requester {
         debug_assert!(self.has_work());
         let sequence = self.next;
         let retransmission = sequence < self.sent;
+        let was_few = self.sent - self.una < FEW;
         self.next += packets;
         self.sent = self.sent.max(self.next);
         self.since_ack_request += 1;
@@ -224,6 +233,10 @@ impl Requester {
             ack_request |= retransmission;
             if retransmission {
                 board.sent_again(sequence);
+            }
+            // A flight that grows from few packets has the time of many.
+            if was_few && self.sent - self.una >= FEW && self.deadline != Time::NEVER {
+                self.deadline = self.waiting_since + self.timeout(p);
             }
         }
         if ack_request {

@@ -16,7 +16,7 @@ use crate::world::World;
 quantities! {
     /// Of a traffic item.
     ITEM of ["item"] always, |bin, item| {
-        "goodput_rx_bps": Rate, "bit/s", "what of it arrived in order, at all receivers together"
+        "goodput_rx_bps": Rate, "bit/s", "what of it reached memory, at all receivers together"
             = bin.items.map_or(0, |items| items.of_item(item as u32));
     }
 }
@@ -24,7 +24,7 @@ quantities! {
 quantities! {
     /// Of a traffic item at one of its senders.
     ITEM_AT_SENDER of ["item-at-sender"] always, |bin, index| {
-        "goodput_tx_bps": Rate, "bit/s", "what of it arrived in order, a part of that of the host"
+        "goodput_tx_bps": Rate, "bit/s", "what of it reached memory, a part of that of the host"
             = bin.items.map_or(0, |items| items.at_sender(index));
     }
 }

@@ -102,7 +102,7 @@ impl Simulation {
                 None => Err("there is one core".into()),
             };
         }
-        if self.events > 0 {
+        if self.events > 0 || self.is_cut() {
             return Err("it has begun".into());
         }
         if self.windows.is_none() {
@@ -207,7 +207,7 @@ impl Simulation {
         self.recorder.join(recorders, &self.plan, &self.world);
         self.world.fabric.end_cut();
         if let Some(windows) = &mut self.windows {
-            windows.samples_at(self.recorder.next_sample());
+            windows.of_whole(&self.world, self.recorder.next_sample());
         }
     }
 

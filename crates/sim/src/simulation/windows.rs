@@ -232,9 +232,10 @@ impl Windows {
         self.of_all.iter().all(|(_, event)| *event == Event::Sample)
     }
 
-    /// The next bin closes then.
-    pub(super) fn samples_at(&mut self, time: Time) {
-        self.of_all = vec![(time, Event::Sample)];
+    /// Of a world that was put together again: the next bin closes then, and any queue pair may be the one that goes on.
+    pub(super) fn of_whole(&mut self, world: &World, next_sample: Time) {
+        self.of_all = vec![(next_sample, Event::Sample)];
+        self.lasting = world.nics.send_qps.len().saturating_sub(1);
     }
 
     /// The last instant of a window that begins with `first`.

@@ -53,7 +53,8 @@ impl World {
         if notification_point == next {
             nics.notification_points.push(NotificationPoint::default());
         }
-        let model = &nics.models[nics.nics[s.dst as usize].model as usize];
+        // It has as many places as the sender's window, which is by the sender's link.
+        let model = &nics.models[nics.nics[s.src as usize].model as usize];
         nics.recv_qps.push(RecvQp {
             src: s.src,
             notification_point,
