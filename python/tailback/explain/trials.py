@@ -35,7 +35,7 @@ from tailback.explain.verdict import (
     Verdict,
     on_path,
 )
-from tailback.plan import plan_json
+from tailback.plan import packed_plan
 from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
@@ -292,7 +292,8 @@ def _run(
 
 def _delivered(plan: Plan, stop: threading.Event, double: Doubling) -> Delivered | None:
     try:
-        simulation = Simulation(plan_json(double(plan)))
+        text, messages = packed_plan(double(plan))
+        simulation = Simulation(text, messages=messages)
         while not stop.is_set() and not simulation.advance(EVENTS).done:
             pass
     except ValueError:

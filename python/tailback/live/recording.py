@@ -54,6 +54,11 @@ def recording(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: 
     )
 
 
+def empty_flows() -> pa.Table:
+    """Of a run without queue pairs."""
+    return _FLOWS.empty_table()
+
+
 def _numbered(owners: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
     """Queue pairs of a pair of hosts are numbered through."""
     counts: dict[tuple[str, str], int] = {}
