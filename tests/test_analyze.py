@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import tailback
+from pcapng import frames
 from tailback import cli
 from tailback.capture import FILE, Capture
 from tailback.captured import Captured, analyze
@@ -115,19 +116,9 @@ def test_what_it_counts_at_the_receiver_is_what_the_run_counted(incast: Run) -> 
 def test_gaps_of_cnps_are_those_of_their_frames_to_the_picosecond(incast: Run) -> None:
     _, captured, file = incast
     stamps: dict[int, list[int]] = {}
-    names: list[str] = []
-    data = file.read_bytes()
-    while data:
-        kind, length = struct.unpack_from("<II", data)
-        if kind == 1:
-            size = struct.unpack_from("<H", data, 18)[0]
-            names.append(data[20 : 20 + size].decode())
-        if kind == 6:
-            number, high, low = struct.unpack_from("<III", data, 8)
-            frame = data[28:]
-            if names[number] == "h4:sw0" and frame[42] == 0x81:
-                stamps.setdefault(int.from_bytes(frame[47:50], "big"), []).append(high << 32 | low)
-        data = data[length:]
+    for frame in frames(file):
+        if frame.interface == "h4:sw0" and frame.data[42] == 0x81:
+            stamps.setdefault(int.from_bytes(frame.data[47:50], "big"), []).append(frame.at_ps)
     assert len(stamps) > 4
     for row in at(captured, "h4:sw0"):
         times = stamps.get(row["destination_qp"], [])

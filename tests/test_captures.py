@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import tailback
+from pcapng import frames
 from tailback import cli
 from tailback.capture import FILE, Capture
 
@@ -144,48 +144,22 @@ def test_tcp_segments_have_good_checksums(tmp_path: Path) -> None:
     assert any(row[5] for row in rows), "losses are told in SACK blocks"
 
 
-def blocks(file: Path) -> list[tuple[int, bytes]]:
-    """The blocks of a pcapng: type and body."""
-    data, found = file.read_bytes(), []
-    while data:
-        kind, length = struct.unpack_from("<II", data)
-        found.append((kind, data[8 : length - 4]))
-        data = data[length:]
-    return found
-
-
 def test_times_are_picoseconds_and_a_window_and_a_length_cut(tmp_path: Path, incast: Run) -> None:
     names = Capture.parse(["sw0:h4"], "100us..200us", "64B")
     _, file = capture(tmp_path, INCAST, of=names)
-    packets = [struct.unpack_from("<IIIII", body) for kind, body in blocks(file) if kind == 6]
-    times = [high << 32 | low for _, high, low, _, _ in packets]
+    packets = list(frames(file))
+    times = [frame.at_ps for frame in packets]
     assert times == sorted(times)
     assert all(100_000_000 <= at < 200_000_000 for at in times)
     assert any(at % 1000 for at in times), "the resolution is a picosecond"
-    assert {kept for _, _, _, kept, _ in packets} == {62, 64} | {60} & {kept for *_, kept, _ in packets}
-    whole = [struct.unpack_from("<IIIII", body) for kind, body in blocks(incast[1]) if kind == 6]
+    kept = {len(frame.data) for frame in packets}
+    assert {62, 64} <= kept <= {60, 62, 64}
     same = [
-        (high << 32 | low, length)
-        for number, high, low, _, length in whole
-        if interface_names(incast[1])[number] in ("sw0:h4", "h4:sw0")
-        and 100_000_000 <= high << 32 | low < 200_000_000
+        (frame.at_ps, frame.length)
+        for frame in frames(incast[1])
+        if frame.interface in ("sw0:h4", "h4:sw0") and 100_000_000 <= frame.at_ps < 200_000_000
     ]
-    assert [(at, packet[4]) for at, packet in zip(times, packets, strict=True)] == same
-
-
-_NAMES: dict[Path, list[str]] = {}
-
-
-def interface_names(file: Path) -> list[str]:
-    if file not in _NAMES:
-        found = []
-        for kind, body in blocks(file):
-            if kind == 1:
-                code, length = struct.unpack_from("<HH", body, 8)
-                assert code == 2
-                found.append(body[12 : 12 + length].decode())
-        _NAMES[file] = found
-    return _NAMES[file]
+    assert [(frame.at_ps, frame.length) for frame in packets] == same
 
 
 def test_a_run_is_the_same_with_a_capture_and_so_is_the_capture(tmp_path: Path, incast: Run) -> None:

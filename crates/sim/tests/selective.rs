@@ -8,7 +8,7 @@ use tailback_sim::plan::*;
 use tailback_sim::record::Recording;
 
 /// A message between two hosts at a switch; each link loses a packet of 200.
-fn lossy(loss_recovery: LossRecovery) -> Recording {
+fn lossy_plan(loss_recovery: LossRecovery) -> Plan {
     let mut plan = star(2);
     plan.links.iter_mut().for_each(|link| link.loss = 0.005);
     plan.nics[0].transport.loss_recovery = loss_recovery;
@@ -17,12 +17,12 @@ fn lossy(loss_recovery: LossRecovery) -> Recording {
     plan.flows.items = vec!["flows".into()];
     plan.flows.list = vec![FlowPlan(0, 1, 0, 3, 5_000_000, 0)];
     plan.run.duration = Time(100 * MS);
-    run(plan)
+    plan
 }
 
 #[test]
 fn what_is_lost_goes_again_and_little_else() {
-    let [selective, back] = [LossRecovery::SelectiveRepeat, LossRecovery::GoBackN].map(lossy);
+    let [selective, back] = [LossRecovery::SelectiveRepeat, LossRecovery::GoBackN].map(lossy_plan).map(run);
     let flow = &selective.flows[0];
     assert_eq!((flow.state, flow.bytes_delivered), ("done", 5_000_000));
     let dropped = selective.meta.conservation.data_packets.dropped;
@@ -32,6 +32,20 @@ fn what_is_lost_goes_again_and_little_else() {
     let sent_back = back.flows[0].packets_retransmitted;
     assert!(sent_back > 5 * again, "{sent_back} by going back, {again} selectively");
     assert!(back.flows[0].fct_ps > flow.fct_ps.map(|fct| 2 * fct));
+}
+
+#[test]
+fn a_receiver_has_places_for_the_window_of_its_sender() {
+    let of = |places: u32| {
+        let mut plan = lossy_plan(LossRecovery::SelectiveRepeat);
+        let mut receivers = plan.nics[0].clone();
+        receivers.transport.window_packets = Some(places);
+        plan.nics.push(receivers);
+        plan.hosts[1].nic = 1;
+        run(plan).flows.swap_remove(0)
+    };
+    let (few, many) = (of(2), of(100));
+    assert_eq!((few.fct_ps, few.packets_retransmitted), (many.fct_ps, many.packets_retransmitted));
 }
 
 /// Two leaves, four spines, one queue pair from one leaf to the other.

@@ -77,9 +77,8 @@ class AstraSetup(HpccSetup):
         return cls.of(astra)
 
 
-@dataclass(frozen=True)
-class AstraNativeSetup(AstraSetup):
-    """The same under Tailback's own models."""
+class NativeWork(HpccSetup):
+    """What setups of messages that wait for messages are under Tailback's own models."""
 
     @property
     def listed_items(self) -> list[str]:
@@ -102,3 +101,8 @@ class AstraNativeSetup(AstraSetup):
         mtu = int(self.plan["nics"][0]["mtu"])
         payload = message_bytes or mtu
         return payload, payload + -(-payload // mtu) * PACKET_OVERHEAD_BYTES + RETH_BYTES
+
+
+@dataclass(frozen=True)
+class AstraNativeSetup(NativeWork, AstraSetup):
+    """The same under Tailback's own models."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailback import text
-from tailback.findings import fabric, hosts, veth
+from tailback.findings import fabric, hosts, kernel_veth, veth
 from tailback.findings.bridge import bridge_findings
 from tailback.findings.collectives import collective_findings
 from tailback.findings.finding import Finding, since
@@ -26,7 +26,9 @@ def findings(result: Recorded) -> list[Finding]:
         found.append(_partial(summary))
     found.extend(_faults(summary))
     if summary["veth"] is not None:
-        return [*found, *veth.findings(summary["veth"])]
+        found += veth.findings(summary["veth"])
+        told = result.meta.get("kernel_veth")
+        return found if told is None else found + kernel_veth.findings(told)
     found += [_job(job) for job in summary["jobs"]]
     found += collective_findings(summary)
     fct = summary["fct"]

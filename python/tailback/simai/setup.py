@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tailback import text
-from tailback.astra.setup import WORK_PRIORITY
+from tailback.astra.setup import WORK_PRIORITY, NativeWork
 from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Shown, link_changes
+from tailback.recorded.setup import Shown
 from tailback.simai.inputs import SETTINGS, TOPOLOGY, WORKLOAD, SimaiInputs, load_inputs, options_of
 
 FILES = (SETTINGS, CONFIG, TOPOLOGY, WORKLOAD)
@@ -89,32 +89,10 @@ def _outside(simai: SimaiInputs) -> SimaiInputs:
 
 
 @dataclass(frozen=True)
-class SimaiNativeSetup(SimaiSetup):
+class SimaiNativeSetup(NativeWork, SimaiSetup):
     """The same under Tailback's own models; what stays in a server takes links of its own."""
-
-    @property
-    def listed_items(self) -> list[str]:
-        """Of the plan."""
-        return [str(item) for item in self.plan["flows"]["items"]]
-
-    @property
-    def lossless(self) -> list[int]:
-        """That of the messages."""
-        return [WORK_PRIORITY]
 
     @property
     def network(self) -> Any:
         """The fabric."""
         return HpccSetup(_outside(self.simai).network, self.plan).network
-
-    @property
-    def link_events(self) -> int:
-        """LINK_DOWN."""
-        return len(link_changes(self.plan))
-
-    def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
-        """Payload and the headers of each packet, as RoCEv2 has them."""
-        del src, protocol
-        mtu = int(self.plan["nics"][0]["mtu"])
-        payload = message_bytes or mtu
-        return payload, payload + -(-payload // mtu) * PACKET_OVERHEAD_BYTES + RETH_BYTES

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 use tailback_proto::units::Time;
 
-use super::windows::{node_of, Windows};
-use super::{act, cuts, Simulation};
+use super::windows::{node_of, turns_until, Windows};
+use super::{cuts, Simulation};
 use crate::engine::Barrier;
 use crate::event::Event;
 use crate::fabric::cut::{Cut, Mail};
@@ -283,7 +283,7 @@ impl Part<'_> {
             if of_all(|told| &told.lasts).max().unwrap_or(0) < last.0 {
                 return Stop::Ending;
             }
-            self.take_turns(last);
+            *self.events += turns_until(self.world, last);
             self.sampling = last == sample;
         }
         Stop::Paused
@@ -312,23 +312,6 @@ impl Part<'_> {
             self.world.nics.take_mail(&mut mail);
             self.recorder.take_mail(&mut mail);
         }
-    }
-
-    fn take_turns(&mut self, last: Time) {
-        let mut next = self.world.fabric.run.turns.next_node(0, last);
-        while let Some(node) = next {
-            let turns = &mut self.world.fabric.run.turns;
-            turns.begin(node);
-            next = turns.next_node(node, last);
-            self.world.look_ahead_in_turn(last, next);
-            while let Some((time, code)) = self.world.fabric.run.turns.pop(last) {
-                *self.events += 1;
-                self.world.fabric.run.now = time;
-                act(self.world, Event::decode(code));
-            }
-            self.world.fabric.run.turns.end(node);
-        }
-        self.world.fabric.run.now = last;
     }
 }
 

@@ -11,7 +11,7 @@
 
 use tailback_proto::units::Time;
 
-use super::{Progress, Simulation};
+use super::{act, Progress, Simulation};
 use crate::engine::{EventQueue, Turns};
 use crate::event::Event;
 use crate::fabric::{port_and_class, Fabric};
@@ -125,16 +125,7 @@ impl Simulation {
                 self.end_windows();
                 continue;
             }
-            let mut next = self.world.fabric.run.turns.next_node(0, last);
-            while let Some(node) = next {
-                let turns = &mut self.world.fabric.run.turns;
-                turns.begin(node);
-                next = turns.next_node(node, last);
-                self.world.look_ahead_in_turn(last, next);
-                self.take_turn(last);
-                self.world.fabric.run.turns.end(node);
-            }
-            self.world.fabric.run.now = last;
+            self.events += turns_until(&mut self.world, last);
             if last == of_all {
                 self.act_on_all();
             } else if last == end {
@@ -142,15 +133,6 @@ impl Simulation {
             }
         }
         self.progress()
-    }
-
-    #[inline(never)]
-    fn take_turn(&mut self, last: Time) {
-        while let Some((time, code)) = self.world.fabric.run.turns.pop(last) {
-            self.events += 1;
-            self.world.fabric.run.now = time;
-            self.dispatch(Event::decode(code));
-        }
     }
 
     /// What happens to the network as a whole now; what comes of it goes to the nodes.
@@ -167,6 +149,33 @@ impl Simulation {
             }
         }
     }
+}
+
+/// Has each node, in its turn, act on all that happens to it up to `last`; then it is `last`. Gives how many events that were.
+pub(super) fn turns_until(world: &mut World, last: Time) -> u64 {
+    let mut events = 0;
+    let mut next = world.fabric.run.turns.next_node(0, last);
+    while let Some(node) = next {
+        let turns = &mut world.fabric.run.turns;
+        turns.begin(node);
+        next = turns.next_node(node, last);
+        world.look_ahead_in_turn(last, next);
+        events += take_turn(world, last);
+        world.fabric.run.turns.end(node);
+    }
+    world.fabric.run.now = last;
+    events
+}
+
+#[inline(never)]
+fn take_turn(world: &mut World, last: Time) -> u64 {
+    let mut events = 0;
+    while let Some((time, code)) = world.fabric.run.turns.pop(last) {
+        events += 1;
+        world.fabric.run.now = time;
+        act(world, Event::decode(code));
+    }
+    events
 }
 
 /// The least delay of a link, if all that happens by a plan happens at its nodes one by one.
