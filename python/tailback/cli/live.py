@@ -36,6 +36,15 @@ Captured = Annotated[
 ]
 
 
+CLEAN = "Nothing to remove: the kernel removes namespaces and pairs when the process ends that made them."
+
+
+def _clean(wanted: bool) -> None:
+    if wanted:
+        typer.echo(CLEAN)
+        raise typer.Exit()
+
+
 @app.command()
 def live(
     name: ScenarioName,
@@ -47,6 +56,10 @@ def live(
         ),
     ] = "500Mbps",
     capture: Captured = None,
+    _: Annotated[
+        bool,
+        typer.Option("--clean", callback=_clean, is_eager=True, help="Remove what earlier runs have left."),
+    ] = False,
     out: Out = None,
     seed: Seed = None,
     no_report: NoReport = False,
@@ -56,7 +69,8 @@ def live(
     """Run a scenario with real packets, on veth pairs that it makes.
 
     Hosts and switches are namespaces of this machine. The result is a folder as of any run, in the times of
-    the scenario: `tailback compare` puts a simulated run beside it. It needs CAP_SYS_ADMIN, of which `unshare
+    the scenario: `tailback compare` puts a simulated run beside it. A scenario of a veth pair runs on the
+    kernel's own, in real time, and the model beside it. It needs CAP_SYS_ADMIN, of which `unshare
     -rn` gives enough; what it makes ends with the command, however that ends.
     """
     with bad_input():

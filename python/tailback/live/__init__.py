@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -39,7 +40,7 @@ class InterfaceGone(RuntimeError):  # noqa: N818  it is what happened
 
 def slowdown_for(scenario: Scenario, rate_bps: int) -> float:
     """How much longer a run takes than its scenario says, if the fastest link is to carry `rate_bps`."""
-    return max(1.0, max(wire.rate for wire in scenario.network.wires) / rate_bps)
+    return max(1.0, max((wire.rate for wire in scenario.network.wires), default=0) / rate_bps)
 
 
 def run(
@@ -58,12 +59,15 @@ def run(
     On cables that are made for it and end with this process, or, with `interfaces` by host, on what is there;
     hosts that have none are elsewhere. The clock stands still while the process has no CPU. `capture`: host
     whose frames the folder gets as capture.pcap. `perftest`: where `ib_write_bw`, which is the other end,
-    listens, or where it is waited for, ADDRESS or ADDRESS:PORT.
+    listens, or where it is waited for, ADDRESS or ADDRESS:PORT. A veth pair is the kernel's own: see
+    `tailback.live.veth`.
 
     Raises:
         ScenarioError: it has what is simulated only, or an interface cannot be used.
         InterfaceGone: with the result of what was measured until then.
     """
+    if scenario.veth is not None:
+        return _on_kernel(scenario, folder, interfaces, capture, report, progress)
     try:
         from tailback._engine import Live
     except ImportError:
@@ -107,6 +111,26 @@ def run(
     if gone:
         raise InterfaceGone(gone, result)
     return result
+
+
+def _on_kernel(
+    scenario: Scenario,
+    folder: OutFolder | None,
+    interfaces: Mapping[str, str] | None,
+    capture: str | None,
+    report: bool,
+    progress: Callable[[int], None] | None,
+) -> Result:
+    if interfaces is not None or capture is not None:
+        what = "--capture" if capture is not None else "endpoint"
+        raise ScenarioError([Problem(what, (), "found a veth pair, expected a scenario with hosts")])
+    if sys.platform != "linux":
+        raise ScenarioError(
+            [Problem("tailback live", (), "found another system, expected Linux: veth is its own")]
+        )
+    from tailback.live import veth
+
+    return veth.run(scenario, folder, report=report, progress=progress)
 
 
 def _result(
