@@ -103,6 +103,9 @@ class Recording:
     def series(self) -> Any:
         """A row a bin, entity and metric."""
     @property
+    def signals(self) -> Any:
+        """A row a bin in which somebody told somebody to wait."""
+    @property
     def counters(self) -> Any:
         """A row a counter."""
     @property
@@ -246,7 +249,9 @@ def settings() -> str:
     """All sections of settings, as JSON."""
 
 def recorded() -> str:
-    """What is recorded, as JSON: `kinds` of entities, `quantities` with series or counters, and `columns`."""
+    """What is recorded, as JSON: `kinds` of entities, `quantities` with series or counters, `signals` and
+    `columns`.
+    """
 
 def headroom_bytes(
     rate_bps: int, delay_ps: int, response_delay_ps: int, latency_ps: int, largest_packet_bytes: int

@@ -60,6 +60,7 @@ struct Recording {
     flows: RecordBatch,
     series: RecordBatch,
     entities: RecordBatch,
+    signals: RecordBatch,
     counters: RecordBatch,
     meta_json: String,
 }
@@ -82,6 +83,12 @@ impl Recording {
     #[getter]
     fn entities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.entities.to_pyarrow(py)
+    }
+
+    /// A row a bin in which somebody told somebody to wait.
+    #[getter]
+    fn signals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.signals.to_pyarrow(py)
     }
 
     /// A row a counter.
@@ -250,6 +257,7 @@ impl Recording {
             flows: tables::flows(&recorded.flows)?,
             series: tables::series(&recorded.series)?,
             entities: tables::entities(&recorded.series)?,
+            signals: tables::signals(&recorded.signals)?,
             counters: tables::counters(&recorded.counters)?,
             meta_json: serde_json::to_string(&recorded.meta)?,
         })

@@ -8,6 +8,7 @@ use tailback_proto::transport::rc::{Timeout, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
+use super::pair_counts::EndSignal;
 use super::qp::{QpState, RecvQp};
 use super::{Ethernet, Nics};
 use crate::engine::{EventQueue, Place};
@@ -173,6 +174,7 @@ impl Nics {
         let r = &mut self.recv_qps[qp as usize];
         r.np_cnp_sent += 1;
         let src = r.src;
+        self.pair_counts.note(EndSignal::Cnp, host as u16, src);
         let nic = &mut self.nics[host];
         nic.counters.rdma.np_cnp_sent += 1;
         let model = &self.models[nic.model as usize];
@@ -215,10 +217,14 @@ impl Nics {
             let (newly, is_loss) =
                 s.half.on_selective_nak(&common, fabric.run.now, packet.psn(), ahead, counters);
             s.packet_seq_err += is_loss as u64;
+            if is_loss {
+                self.pair_counts.note(EndSignal::Nak, s.dst, s.src);
+            }
             s.rp_cnp_handled += counters.rp_cnp_handled - handled;
             newly
         } else {
             s.packet_seq_err += 1;
+            self.pair_counts.note(EndSignal::Nak, s.dst, s.src);
             let counters = &mut self.nics[s.src as usize].counters.rdma;
             let handled = counters.rp_cnp_handled;
             let newly = s.half.on_nak(&common, fabric.run.now, packet.psn(), counters);
