@@ -82,7 +82,7 @@ def run(
             "--threads",
             metavar="N",
             help="Cores for one run of a large RoCE fabric; auto: as many as there are, where that is worth "
-            "it. Results are the same.",
+            "it. Results are the same. Not with --seeds.",
         ),
     ] = "1",
     no_report: NoReport = False,

@@ -26,18 +26,22 @@ pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
     }
     let mut hosts = vec![0usize; count];
     cluster.iter().take(fabric.hosts).for_each(|&own| hosts[own] += 1);
-    if hosts.iter().filter(|&&hosts| hosts > 0).count() < parts {
+    let with_hosts: Vec<usize> = (0..count).filter(|&own| hosts[own] > 0).collect();
+    if with_hosts.len() < parts {
         return None;
     }
     let mut part_of: Vec<Option<u8>> = vec![None; count];
     let mut load = vec![0usize; parts];
-    let mut dealt = 0;
-    for own in (0..count).filter(|&own| hosts[own] > 0) {
-        // The part that its middle host falls into.
-        let part = (2 * dealt + hosts[own]) * parts / (2 * fabric.hosts);
+    let (mut dealt, mut open) = (0, 0);
+    for (at, &own) in with_hosts.iter().enumerate() {
+        // The part that its middle host falls into, as long as no part is left without.
+        let middle = (2 * dealt + hosts[own]) * parts / (2 * fabric.hosts);
+        let least = (parts + at).saturating_sub(with_hosts.len());
+        let part = middle.min(open).max(least);
         dealt += hosts[own];
         part_of[own] = Some(part as u8);
         load[part] += weight[own];
+        open = part + 1;
     }
     // The next ones always have a link to those that have their part.
     while let Some(own) = (0..count)

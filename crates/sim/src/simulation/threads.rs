@@ -341,6 +341,16 @@ mod tests {
         plan
     }
 
+    #[test]
+    fn no_part_is_left_without_a_switch_that_has_hosts() {
+        let mut plan = switches(&[(0, 5, 2), (3, 1, 1)], 0.0, 1);
+        for (link, switch) in plan.links.iter_mut().zip([0, 0, 0, 0, 1, 2]) {
+            link.b = format!("sw{switch}");
+        }
+        let (expected, _) = recorded(&plan, 1, 1000);
+        assert_eq!(recorded(&plan, 3, 1000), (expected, 3));
+    }
+
     /// What is recorded of a plan, and how many cores had it.
     fn recorded(plan: &Plan, threads: usize, step: u64) -> (String, usize) {
         let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
