@@ -11,6 +11,7 @@ from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.tokens import InputError
 from tailback.hpcc.topology import read_topology
+from tailback.rows import Rows
 
 CONFIG = """ENABLE_QCN 1
 PACKET_PAYLOAD_SIZE 1000
@@ -83,7 +84,7 @@ def answer(reader: str, data: bytes) -> bool:
             assert len(config.values) <= tokens
             assert all(text.isprintable() and len(text) < 1000 for text in config.warnings)
             assert len(config.warnings) <= 21
-            make_plan(HpccInputs("fuzz", config, _NETWORK, [], {}, []))
+            make_plan(HpccInputs("fuzz", config, _NETWORK, Rows(), {}, []))
         elif reader == "topology":
             topology = read_topology("topology.txt", data)
             assert len(topology.links) * 5 + len(topology.switches) + 3 <= tokens

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from tailback.live.recording import signals_of
 from tailback.recorded.run import Recording
 from tailback.recorded.setup import ScenarioSetup
 from tailback.results import Result
@@ -30,6 +31,7 @@ class SyntheticRecording:
     flows: pa.RecordBatch
     series: pa.RecordBatch
     entities: pa.Table
+    signals: pa.Table
     counters: pa.RecordBatch
     meta_json: str
 
@@ -165,10 +167,12 @@ def incast(
         rows[f"h{i}-{dst}/qp{q // senders}", "goodput_bps"] = goodput[i] / qps
         rows[f"h{i}-{dst}/qp{q // senders}", "alpha"] = np.clip(0.1 + np.exp(-since[i] / 0.01), 0, 1)
     meta = _meta(senders, n, lossless, complete, faults or [], paused, dropped)
+    series, about = _series(rows, n), entities(sorted({entity for entity, _ in rows}))
     return SyntheticRecording(
         flows=_flows(senders, qps, starts, goodput, dropped, share),
-        series=_series(rows, n),
-        entities=entities(sorted({entity for entity, _ in rows})),
+        series=series,
+        entities=about,
+        signals=signals_of(pa.table(series), about, BIN_PS, n * BIN_PS),
         counters=_counters(senders, paused, goodput),
         meta_json=json.dumps(meta),
     )

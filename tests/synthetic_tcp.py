@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from synthetic import BIN_PS, LINE, SyntheticRecording, entities, incast, noise, plan, result_of
+from tailback.live.recording import signals_of
 from tailback.results import Result
 
 CORES = 4
@@ -109,10 +110,13 @@ def tcp_recording(
     ]
     counters = pa.Table.from_batches([base.counters])
     ring = {"node": [receiver], "port": [""], "counter": ["rx_out_of_buffer"], "value": [timeouts]}
+    whole = pa.concat_tables([plain, more])
+    about = entities(sorted({*plain["entity"].to_pylist(), *more["entity"].to_pylist()}))
     return SyntheticRecording(
         flows=pa.Table.from_pylist(flows),
-        series=pa.concat_tables([plain, more]),
-        entities=entities(sorted({*plain["entity"].to_pylist(), *more["entity"].to_pylist()})),
+        series=whole,
+        entities=about,
+        signals=signals_of(whole, about, BIN_PS, bins * BIN_PS),
         counters=pa.concat_tables([counters, pa.table(ring)]),
         meta_json=json.dumps(meta),
     )

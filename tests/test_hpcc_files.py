@@ -17,7 +17,6 @@ from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.keys import KEYS
 from tailback.hpcc.plan import make_plan, warnings
 from tailback.hpcc.quantities import nanoseconds, rate_bps, time_ns
-from tailback.hpcc.tokens import InputError
 from tailback.hpcc.topology import Link, read_topology
 
 CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
@@ -235,45 +234,12 @@ def big(hosts: int, flows: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("first", [0.0, 2.0, 1e6])
-@pytest.mark.parametrize(
-    ("number", "line"),
-    [
-        (None, b""),
-        (7, b"0 1 3 100 5 2.5 "),
-        (7, b"0 0 3 100 5 2.5"),
-        (7, b"0 2 3 100 5 2.5"),
-        (7, b"0 1 8 100 5 2.5"),
-        (7, b"0 1 3 100 0 2.5"),
-        (7, b"0 1 3 100 5 -1"),
-        (7, b"0 1 3 100 0x5 2.5"),
-        (7, b"0 1 3 100 5"),
-        (7, b"1 0 3 100 5 9223372036"),
-        (-1, b"1 0 3 100 4294967295 9223372036.5 and more"),
-    ],
-)
-def test_long_lists_are_read_as_short_ones_are(
-    first: float, number: int | None, line: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topology = read_topology("t", TOPOLOGY.encode())
-    draw = random.Random(1)
+def test_starts_are_what_that_simulator_makes_of_them(first: float) -> None:
+    topology, draw = read_topology("t", TOPOLOGY.encode()), random.Random(1)
     starts = sorted(first + draw.choice([draw.random(), 0.5, 3 * draw.random()]) for _ in range(500))
-    lines = [
-        b"%d" % len(starts),
-        *(b"%d %d 3 100 9 %.9f" % (i % 2, 1 - i % 2, at) for i, at in enumerate(starts)),
-    ]
-    if number is not None:
-        lines[number] = line
-    data = b"\n".join(lines)
-
-    def read() -> list[list[int]] | str:
-        try:
-            return read_flows("f", data, topology)
-        except InputError as error:
-            return str(error)
-
-    token_by_token = read()
-    monkeypatch.setattr("tailback.hpcc.flows.MANY_BYTES", 0)
-    assert read() == token_by_token
+    lines = [f"{i % 2} {1 - i % 2} 3 {i} {i + 1} {at!r}" for i, at in enumerate(starts)]
+    flows = read_flows("f", "\n".join(["500", *lines]).encode(), topology)
+    assert flows == [[i % 2, 1 - i % 2, 3, i, i + 1, nanoseconds(at)] for i, at in enumerate(starts)]
 
 
 def test_large_files_are_read_fast_and_in_little_memory() -> None:

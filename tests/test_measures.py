@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from synthetic import entities, incast, plan, result_of
 from tailback import measures
+from tailback.live.recording import signals_of
 from tailback.measures import shares
 from tailback.results import Result
 
@@ -50,6 +51,7 @@ class Tiny:
             ),
         )
         self.entities = entities(sorted({entity for entity, _ in rows}))
+        self.signals = signals_of(self.series, self.entities, BIN_PS, bins * BIN_PS)
         none = {"node": [], "port": [], "counter": [], "value": []}
         kinds = {"value": pa.int64()}
         self.counters = pa.table(

@@ -23,6 +23,7 @@ FILES = (
     "flows.parquet",
     "series.parquet",
     "entities.parquet",
+    "signals.parquet",
 )
 
 

@@ -27,6 +27,7 @@ SAME = (
     "flows.parquet",
     "series.parquet",
     "entities.parquet",
+    "signals.parquet",
     "counters.json",
     "plan.json",
     "scenario.yaml",

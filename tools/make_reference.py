@@ -127,6 +127,13 @@ def recorded_page() -> str:
         parts.append(table(["Series", "Unit", "Of a bin", "What"], rows))
         if name in ("queue-pair", "message"):
             parts.append(f"{SIGNALS}\n\n")
+    parts.append(f"## Signals\n\n{LOG}\n\n")
+    of = {name: [one for one in quantities if one["signal"] == name] for name, _, _ in declared["signals"]}
+    rows = [
+        [f"`{name}`", "time" if lasts else "count", ", ".join(dict.fromkeys(_series(of[name]))), help_]
+        for name, lasts, help_ in declared["signals"]
+    ]
+    parts.append(table(["Signal", "Has", "Series", "What"], rows))
     parts.append("## Counters\n\nN is the priority, or the class.\n\n")
     places = dict.fromkeys(one["at"] for one in quantities if one["counter"])
     for place in places:
@@ -139,6 +146,12 @@ def recorded_page() -> str:
     return "".join(parts).rstrip("\n") + "\n"
 
 
+def _series(quantities: list[dict[str, Any]]) -> list[str]:
+    """Their series, and what has each."""
+    return [f"`{one['metric']}` of {' and '.join(f'`{kind}`' for kind in one['of'])}" for one in quantities]
+
+
+LOG = "How it is stored: [the log of signals](../results.md#signals). Its bins are those of the series."
 SIGNALS = "And what its congestion controller shows: see [scenario](scenario.md), with each controller."
 RECORDED_TOP = """# What is recorded
 

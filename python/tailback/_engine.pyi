@@ -11,6 +11,15 @@ def controllers() -> str:
 def check_controller(settings_json: str, rate_bps: int, mtu_bytes: int) -> tuple[str, str] | None:
     """None where a controller can be set so on a link; else what parameter is wrong and what was expected."""
 
+def read_flow_list(data: bytes, is_host: Sequence[bool], zones: Sequence[Sequence[int]]) -> bytes:
+    """The rows of a flow.txt, see `tailback.rows`.
+
+    ValueError with line, token (none: the file ends) and what is expected there.
+    """
+
+def rows_as_json(packed: bytes, between: str) -> str:
+    """Rows as JSON has them, with a text between two."""
+
 class ControllerError(Exception):
     """A controller in Python failed: one line, and the exception behind it as the cause."""
 
@@ -94,6 +103,9 @@ class Recording:
     def series(self) -> Any:
         """A row a bin, entity and metric."""
     @property
+    def signals(self) -> Any:
+        """A row a bin in which somebody told somebody to wait."""
+    @property
     def counters(self) -> Any:
         """A row a counter."""
     @property
@@ -127,8 +139,10 @@ class HpccRecording:
 class HpccSimulation:
     """A run of the HPCC profile under way."""
 
-    def __init__(self, plan_json: str) -> None:
-        """ValueError with one line where the plan is impossible."""
+    def __init__(self, plan_json: str, flows: bytes | None = None) -> None:
+        """ValueError with one line where the plan is impossible. `flows`: rows of its flows beside those in
+        it, see `tailback.rows`.
+        """
     @staticmethod
     def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> HpccSimulation:
         """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
@@ -156,8 +170,12 @@ class HpccSimulation:
 class Simulation:
     """A run under way."""
 
-    def __init__(self, plan_json: str, controllers: Sequence[Checked] = ()) -> None:
-        """ValueError with one line where the plan is impossible; ControllerError where a controller is."""
+    def __init__(
+        self, plan_json: str, controllers: Sequence[Checked] = (), messages: bytes | None = None
+    ) -> None:
+        """ValueError with one line where the plan is impossible; ControllerError where a controller is.
+        `messages`: rows of its list of flows beside those in it, see `tailback.rows`.
+        """
     @staticmethod
     def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> Simulation:
         """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
@@ -231,7 +249,9 @@ def settings() -> str:
     """All sections of settings, as JSON."""
 
 def recorded() -> str:
-    """What is recorded, as JSON: `kinds` of entities, `quantities` with series or counters, and `columns`."""
+    """What is recorded, as JSON: `kinds` of entities, `quantities` with series or counters, `signals` and
+    `columns`.
+    """
 
 def headroom_bytes(
     rate_bps: int, delay_ps: int, response_delay_ps: int, latency_ps: int, largest_packet_bytes: int

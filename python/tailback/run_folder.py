@@ -1,10 +1,10 @@
 """The folder of a run: what is in it, writing it, and reading it back.
 
 `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`, `entities.parquet`,
-`counters.json` and
-`timing.json`, and what repeats the run: `scenario.yaml` (resolved) and `plan.json`, with the files that the
-scenario names under `inputs`; or the files of another simulator, with its outputs. The same seed gives the
-same bytes in every file but `timing.json`, which alone holds wall-clock figures and the tool's version.
+`signals.parquet`, `counters.json` and `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and
+`plan.json`, with the files that the scenario names under `inputs`; or the files of another simulator, with
+its outputs. The same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock
+figures and the tool's version.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ FILES = (
     "flows.parquet",
     "series.parquet",
     "entities.parquet",
+    "signals.parquet",
     "counters.json",
     "timing.json",
 )
@@ -134,6 +135,7 @@ def _write_files(result: Recorded, folder: Path, report: bool) -> None:
     write_file(folder / "flows.parquet", as_parquet(result.flows))
     write_file(folder / "series.parquet", as_parquet(result.series))
     write_file(folder / "entities.parquet", as_parquet(result.entities))
+    write_file(folder / "signals.parquet", as_parquet(result.signals))
     if report:
         from tailback.report import render
 
@@ -173,6 +175,7 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
         flows=_read_parquet(path / "flows.parquet"),
         series=_read_parquet(path / "series.parquet"),
         entities=_read_parquet(path / "entities.parquet"),
+        signals=_read_parquet(path / "signals.parquet"),
         counters=_flat(counters["nodes"]),
         counter_names=counters["names"],
         meta=summary["meta"],
@@ -309,6 +312,7 @@ _PARTS: dict[str, Callable[[Recorded], object]] = {
     "a network": lambda result: result.setup.network,
     "counters": lambda result: sorted(result.counter_names),
     "series": lambda result: result.bins,
+    "signals": lambda result: result.told,
     "figures": lambda result: summarise(result),
 }
 """What readers of a result make of it, in words; all figures together need every part of it."""

@@ -14,7 +14,7 @@ from tailback import signals
 from tailback.capture import FILE, Capture
 from tailback.controller import Checked, Factory, failure
 from tailback.files.out_folder import Occupied, OutFolder, claim
-from tailback.plan import make_plan, plan_json
+from tailback.plan import make_plan, packed_plan
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def run_checked(
     plan, own = make_plan(checked), checked.own_controllers
     try:
         return carry_out(
-            _simulation(plan_json(plan), list(own.values())),
+            _simulation(*packed_plan(plan), list(own.values())),
             lambda recording, took: Result.from_recording(checked, plan, recording, *took),
             out,
             progress,
@@ -235,11 +235,11 @@ def _capturing(simulation: object) -> Capturing:
     return cast(Capturing, simulation)
 
 
-def _simulation(plan: str, controllers: Sequence[Checked] = ()) -> Simulation:
+def _simulation(plan: str, messages: bytes = b"", controllers: Sequence[Checked] = ()) -> Simulation:
     from tailback._engine import Simulation
 
     try:
-        return Simulation(plan, controllers)
+        return Simulation(plan, controllers, messages)
     except ValueError as error:
         raise ScenarioError([Problem("", (), str(error))]) from None
 

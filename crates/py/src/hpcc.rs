@@ -13,7 +13,7 @@ use tailback_sim::compat::simai::Simai;
 use tailback_sim::plan::PlanError;
 use tailback_sim::work::{Finished, LayerRecord};
 
-use crate::{failed, finished, tables, Progress, Recording};
+use crate::{failed, finished, rows, tables, Progress, Recording};
 
 /// ASTRA-sim's system layer with the ranks' traces.
 pub fn astra(plan_json: &str, traces: &[PyBackedBytes]) -> Result<Astra, PlanError> {
@@ -84,10 +84,12 @@ pub struct HpccSimulation(Option<hpcc::HpccSimulation>);
 
 #[pymethods]
 impl HpccSimulation {
-    /// ValueError with one line where the plan is impossible.
+    /// ValueError with one line where the plan is impossible. `flows`: rows of its flows beside those in it.
     #[new]
-    fn new(py: Python<'_>, plan_json: &str) -> PyResult<Self> {
-        py.detach(|| HpccPlan::from_json(plan_json).and_then(|plan| hpcc::HpccSimulation::new(&plan)))
+    #[pyo3(signature = (plan_json, flows = None))]
+    fn new(py: Python<'_>, plan_json: &str, flows: Option<PyBackedBytes>) -> PyResult<Self> {
+        let flows = rows::flows(flows.as_deref().unwrap_or_default())?;
+        py.detach(|| HpccPlan::with_flows(plan_json, flows).and_then(|plan| hpcc::HpccSimulation::new(&plan)))
             .map(|simulation| HpccSimulation(Some(simulation)))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }

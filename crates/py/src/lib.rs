@@ -8,6 +8,7 @@ mod live;
 mod memory;
 #[cfg(target_os = "linux")]
 mod point;
+mod rows;
 mod tables;
 
 use std::fs::File;
@@ -21,7 +22,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use tailback_proto::units::{Rate, Time};
 use tailback_sim::capture::CaptureSettings;
-use tailback_sim::plan::Plan;
+use tailback_sim::plan::{Plan, PlanError};
 
 /// What is written of a capture at once.
 const CAPTURE_BUFFER_BYTES: usize = 1 << 20;
@@ -59,6 +60,7 @@ struct Recording {
     flows: RecordBatch,
     series: RecordBatch,
     entities: RecordBatch,
+    signals: RecordBatch,
     counters: RecordBatch,
     meta_json: String,
 }
@@ -83,6 +85,12 @@ impl Recording {
         self.entities.to_pyarrow(py)
     }
 
+    /// A row a bin in which somebody told somebody to wait.
+    #[getter]
+    fn signals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.signals.to_pyarrow(py)
+    }
+
     /// A row a counter.
     #[getter]
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -103,10 +111,16 @@ struct Simulation(Option<tailback_sim::Simulation>, Option<controllers::Failure>
 #[pymethods]
 impl Simulation {
     /// ValueError with one line where the plan is impossible. `controllers`: those that are written in Python, by
-    /// their numbers in the plan.
+    /// their numbers in the plan. `messages`: rows of its list of flows beside those in it.
     #[new]
-    #[pyo3(signature = (plan_json, controllers = Vec::new()))]
-    fn new(py: Python<'_>, plan_json: &str, controllers: Vec<controllers::Checked>) -> PyResult<Self> {
+    #[pyo3(signature = (plan_json, controllers = Vec::new(), messages = None))]
+    fn new(
+        py: Python<'_>,
+        plan_json: &str,
+        controllers: Vec<controllers::Checked>,
+        messages: Option<PyBackedBytes>,
+    ) -> PyResult<Self> {
+        let messages = rows::messages(messages.as_deref().unwrap_or_default())?;
         let failure = (!controllers.is_empty()).then(controllers::Failure::default);
         let controls: Vec<_> = controllers
             .into_iter()
@@ -114,10 +128,10 @@ impl Simulation {
             .collect();
         let simulation = py
             .detach(|| {
-                Plan::from_json(plan_json)
-                    .and_then(|plan| tailback_sim::Simulation::with_controls(plan, &controls))
+                let plan = Plan::with_messages(plan_json, messages)?;
+                tailback_sim::Simulation::with_controls(plan, &controls)
             })
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            .map_err(|error: PlanError| PyValueError::new_err(error.to_string()))?;
         let simulation = Simulation(Some(simulation), failure);
         simulation.raise_failure(py)?;
         Ok(simulation)
@@ -243,6 +257,7 @@ impl Recording {
             flows: tables::flows(&recorded.flows)?,
             series: tables::series(&recorded.series)?,
             entities: tables::entities(&recorded.series)?,
+            signals: tables::signals(&recorded.signals)?,
             counters: tables::counters(&recorded.counters)?,
             meta_json: serde_json::to_string(&recorded.meta)?,
         })
@@ -309,6 +324,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::read_flow_list, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::rows_as_json, module)?)?;
     module.add_class::<analysis::Analysis>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<live::Live>()?;

@@ -3,11 +3,12 @@
 use arrow_array::types::Int32Type;
 use arrow_array::RecordBatch;
 use arrow_array::{
-    ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, UInt32Array, UInt8Array,
+    ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt8Array,
 };
 use arrow_schema::ArrowError;
+use std::collections::HashMap;
 use std::sync::Arc;
-use tailback_sim::record::{Counter, Entity, Flow, Read, Series, COLUMNS};
+use tailback_sim::record::{Counter, Entity, Flow, Read, Series, Signals, Told, Who, COLUMNS};
 
 pub type Table = Result<RecordBatch, ArrowError>;
 
@@ -83,6 +84,39 @@ pub fn entities(series: &Series) -> Table {
     ])
 }
 
+fn dictionary(keys: Int32Array, names: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, names)?))
+}
+
+/// A row for each bin, or for the run, in which somebody told somebody to wait.
+pub fn signals(signals: &Signals) -> Table {
+    let rows = || signals.rows.iter();
+    let text = |text: fn(&Who) -> &str| {
+        let mut number_of: HashMap<&str, i32> = HashMap::new();
+        let mut names = Vec::new();
+        let number = |who| match text(who) {
+            "" => None,
+            name => Some(*number_of.entry(name).or_insert_with(|| {
+                names.push(name);
+                names.len() as i32 - 1
+            })),
+        };
+        let numbers: Vec<Option<i32>> = signals.who.iter().map(number).collect();
+        dictionary(rows().map(|row| numbers[row.who as usize]).collect(), strings(names.into_iter()))
+    };
+    let lasts = |row: &Told| signals.who[row.who as usize].signal.lasts();
+    table(vec![
+        ("queue", text(|who| &who.queue)?),
+        ("signal", text(|who| who.signal.name())?),
+        ("from", text(|who| &who.from)?),
+        ("to", text(|who| &who.to)?),
+        ("start_ps", integers(rows().map(|row| row.start.ps()))),
+        ("end_ps", integers(rows().map(|row| row.end.ps()))),
+        ("count", optional_integers(rows().map(|row| Some(row.amount).filter(|_| !lasts(row))))),
+        ("duration_ps", optional_integers(rows().map(|row| Some(row.amount).filter(|_| lasts(row))))),
+    ])
+}
+
 /// One row for each bin of each column, column by column.
 pub fn series(series: &Series) -> Table {
     let bins = series.bins;
@@ -102,16 +136,16 @@ pub fn series(series: &Series) -> Table {
         times.extend((0..bins).map(|bin| (series.bin.ps() * bin as u64) as i64));
         values.extend_from_slice(column);
     }
-    let dictionary = |keys: Vec<i32>, names: ArrayRef| -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys.into(), names)?))
-    };
     table(vec![
         ("time_ps", Arc::new(Int64Array::from(times))),
         (
             "entity",
-            dictionary(entity_keys, strings(series.entities.iter().map(|entity| entity.name.as_str())))?,
+            dictionary(
+                entity_keys.into(),
+                strings(series.entities.iter().map(|entity| entity.name.as_str())),
+            )?,
         ),
-        ("metric", dictionary(metric_keys, strings(metrics.into_iter()))?),
+        ("metric", dictionary(metric_keys.into(), strings(metrics.into_iter()))?),
         ("value", Arc::new(Float64Array::from(values))),
     ])
 }

@@ -137,7 +137,14 @@ pub const MAX_CODE_POINTS: usize = 64;
 impl Plan {
     /// Reads and checks a plan.
     pub fn from_json(json: &str) -> Result<Plan, PlanError> {
-        let plan: Plan = serde_json::from_str(json).map_err(|error| PlanError::Format(error.to_string()))?;
+        Self::with_messages(json, Vec::new())
+    }
+
+    /// As [`Self::from_json`], with messages after those that it lists.
+    pub fn with_messages(json: &str, messages: Vec<FlowPlan>) -> Result<Plan, PlanError> {
+        let mut plan: Plan =
+            serde_json::from_str(json).map_err(|error| PlanError::Format(error.to_string()))?;
+        plan.flows.list.extend(messages);
         plan.check()?;
         Ok(plan)
     }
@@ -168,6 +175,7 @@ impl Plan {
             return Err(impossible(&host.name, "its nic is not in nics"));
         }
         self.check_congestion()?;
+        self.check_trimming()?;
         if let Some(switch) = self.switches.iter().find(|s| s.model >= self.switch_models.len()) {
             return Err(impossible(&switch.name, "its model is not in switch_models"));
         }

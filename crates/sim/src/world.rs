@@ -26,6 +26,7 @@ use crate::host::agent::{agents, Agent};
 use crate::host::path::{HostPath, IDEAL};
 use crate::host::Tcp;
 use crate::linux::Linux;
+use crate::nic::pair_counts::PairCounts;
 use crate::nic::{Nic, NicModel, Nics};
 use crate::plan::{Plan, PlanError};
 
@@ -179,7 +180,13 @@ impl World {
             fabric,
             deadlocks: Deadlocks::new(slowest.unwrap_or(Time::ZERO)),
             link_changes: Vec::new(),
-            nics: Nics { nics, models: nic_models, host_paths, ..Nics::default() },
+            nics: Nics {
+                pair_counts: PairCounts::new(nics.len()),
+                nics,
+                models: nic_models,
+                host_paths,
+                ..Nics::default()
+            },
             agents: Vec::new(),
             tcp: Tcp::default(),
             linux: Linux::default(),

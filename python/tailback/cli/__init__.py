@@ -17,8 +17,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tailback import signals
 from tailback.cli.status import BAD_INPUT, DONE, NOT_WRITTEN, silence_stdout
+from tailback.signals import interrupting
+from tailback.signals import status as of_signal
 from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
 
 COMMANDS = {
@@ -39,6 +40,7 @@ COMMANDS = {
     "lab": "Set up, verify, drive and read a real lab.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
+    "signals": "Print who told whom to wait.",
     "counters": "Print the counters of hosts and switches as their tools do.",
     "import": "Print a scenario with the switch of a configuration.",
     "list": "List the built-in scenarios and the published experiments.",
@@ -56,7 +58,7 @@ class _Commands(TyperGroup):
         if command is not None:
             module = f"{name}_" if iskeyword(name or "") else name
             command = get_command(import_module(f"tailback.cli.{module}").app)
-            ctx.with_resource(signals.interrupting())  # until here a signal ends the process at once
+            ctx.with_resource(interrupting())  # until here a signal ends the process at once
         return name, command, rest
 
 
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         typer.echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        return signals.status()
+        return of_signal()
     # The reader of the output, such as head, has seen enough. typer exits with 1 then: here that is a fault.
     except (BrokenPipeError, SystemExit):
         silence_stdout()

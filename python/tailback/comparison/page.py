@@ -11,6 +11,7 @@ from tailback.comparison.compared import Compared
 from tailback.comparison.sides import Side
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
 from tailback.report.figures import (
     BLUE,
     GREEN,
@@ -111,7 +112,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             "How many queues are paused, in the mean.",
             "Paused queues",
             "queues",
-            lambda result: result.bins.total("paused_share"),
+            lambda result: result.told.total(PFC_PAUSE),
         ),
         _over_time(
             sides,
@@ -120,7 +121,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             "Packets that switches marked CE, a millisecond.",
             "Marks a ms",
             "a ms",
-            lambda result: result.bins.total("ecn_marked") / result.bins.width_s / 1e3,
+            lambda result: result.told.total(CE_MARK) / result.bins.width_s / 1e3,
         ),
         _over_time(
             sides,
@@ -129,7 +130,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             "Packets dropped, a millisecond.",
             "Drops a ms",
             "a ms",
-            lambda result: result.bins.total("dropped") / result.bins.width_s / 1e3,
+            lambda result: result.told.total(DROP) / result.bins.width_s / 1e3,
         ),
         _distribution(sides),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailback import text
 from tailback.explain.observed import Observed, Port
 from tailback.explain.stages import FEW_BYTES, FULL, RING_BYTES, Figure, Stage
+from tailback.recorded.signals import CE_MARK, DROP
 
 NEVER_RESTS = 0.995
 """Busy share of a core that always has a packet to forward."""
@@ -25,7 +26,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     busiest = max(shares, key=lambda row: shares[row], default="")
     core = min(1.0, shares.get(busiest, 0.0))
     ring_row = f"{bridge}:{came[0]}/rx-ring"
-    lost = seen.total(ring_row, "dropped")
+    lost = seen.told(ring_row, DROP)
     ring = seen.in_rings(bridge)
     core_figure = Figure(
         f"{busiest} irq and softirq share", text.share(core), "below 90 % with time to spare"
@@ -72,7 +73,7 @@ def _qdisc(
     bridge, peer = port
     row = f"{bridge}:{peer}/qdisc"
     mean = seen.mean(row, "queue_mean_bytes")
-    marked, dropped = seen.total(row, "ecn_marked"), seen.total(row, "dropped")
+    marked, dropped = seen.told(row, CE_MARK), seen.told(row, DROP)
     use = seen.share_above(row, "queue_mean_bytes", 0.0)
     need, shaped = 0.0, seen.shaper(bridge)
     if shaped is not None:
@@ -89,12 +90,12 @@ def _qdisc(
     # And what stands in the transmit ring of an idle wire waits for completions, which are a core's work.
     unfinished = held_by_core and seen.mean(f"{wire.where}/tx-ring", "queue_mean_bytes") > RING_BYTES
     # Of a discipline and rings that drop, who drops more.
-    in_rings = sum(seen.total(row, "dropped") for row in seen.rings(bridge)) if held_by_core else 0.0
+    in_rings = sum(seen.told(row, DROP) for row in seen.rings(bridge)) if held_by_core else 0.0
     to_blame = dropped > in_rings if dropped or in_rings else not unfinished
     more = use >= FULL and mean > max(FEW_BYTES, ring) and to_blame
     # Marks without a backlog are the wire's, as a switch port's are: see `Stages.port`.
     holds = wire.use < FULL and (more or (stands and use >= FULL and not held_by_core))
-    told = float(sum(seen.bins.values(row, metric).sum() for metric in ("ecn_marked", "dropped")))
+    told = seen.told_in_run(row, CE_MARK, DROP)
     wire_figure = Figure(
         f"{wire.where} wire", text.share(wire.use), "busy, if the wire were what is waited for"
     )

@@ -19,7 +19,8 @@ from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
-from tailback.recorded.setup import TCP, link_changes
+from tailback.recorded.setup import TCP, TRIMMED, link_changes
+from tailback.recorded.signals import CE_MARK, PFC_PAUSE
 
 GAP_BYTES = 20
 """Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
@@ -143,9 +144,18 @@ class Observed:
         """Of the bins of the span."""
         return self.bins.values(entity, metric)[self.bins.within(*self.span)]
 
-    def total(self, entity: str, metric: str) -> float:
-        """The sum of a count over the span."""
-        return float(self.series(entity, metric).sum())
+    def waits(self, queue: str, signal: str) -> float:
+        """Share of the span for which a queue waited by a signal that lasts; or had others wait."""
+        found = self.bins.mean(self._result.told.values(queue, signal), *self.span)
+        return found if found == found else 0.0
+
+    def told(self, queue: str, *signals: str) -> float:
+        """How often there was one of these signals at a queue in the span."""
+        return float(self._result.told.values(queue, *signals)[self.bins.within(*self.span)].sum())
+
+    def told_in_run(self, queue: str, *signals: str) -> float:
+        """The same in the whole run."""
+        return float(self._result.told.values(queue, *signals).sum())
 
     # Nameplates
 
@@ -218,18 +228,21 @@ class Observed:
     def marked(self, port: Port) -> float:
         """Packets that a port marked, in the span; of queues without series in the whole run."""
         if self._result.records_all:
-            return self.port_total(port, "ecn_marked")
+            return self.port_told(port, CE_MARK)
         node, peer = port
-        counted = self.counters.get((node, f"{node}:{peer}"), {})
-        return sum(value for name, value in counted.items() if is_counter(name, "ecn_marked_tc_", ""))
+        return self._result.told.count(CE_MARK, from_=node, to=peer)
 
     def port_sum(self, port: Port, metric: str) -> float:
         """A metric of all egress queues of a port: means over the span added up."""
         return sum(self.mean(queue["queue"], metric) for queue in self.egress_of.get(port, []))
 
-    def port_total(self, port: Port, metric: str) -> float:
-        """A count of all egress queues of a port over the span."""
-        return sum(self.total(queue["queue"], metric) for queue in self.egress_of.get(port, []))
+    def port_told(self, port: Port, signal: str) -> float:
+        """How often there was a signal at the egress queues of a port in the span."""
+        return sum(self.told(queue["queue"], signal) for queue in self.egress_of.get(port, []))
+
+    def port_waits(self, port: Port) -> float:
+        """Shares of the span for which egress queues of a port were paused, added up."""
+        return sum(self.waits(queue["queue"], PFC_PAUSE) for queue in self.egress_of.get(port, []))
 
     def wire_share(self, port: Port) -> float:
         """Busy share of a port's wire, 0 to 1: bytes, preamble and gap over its rate."""
@@ -403,9 +416,17 @@ class Observed:
     @cached_property
     def lost_on_wire(self) -> dict[Port, int]:
         """Packets that left a port and came with errors, in the whole run: nobody's buffer was too small."""
+        return self._dropped_for(LOST)
+
+    @cached_property
+    def trimmed(self) -> dict[Port, int]:
+        """Packets that lost their payload at a port, in the whole run, and whose headers went on."""
+        return self._dropped_for(TRIMMED)
+
+    def _dropped_for(self, reason: str) -> dict[Port, int]:
         found: dict[Port, int] = defaultdict(int)
         for one in self.meta["drops"]:
-            if one["reason"] == LOST:
+            if one["reason"] == reason:
                 found[one["node"], one["peer"]] += one["packets"]
         return found
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tailback import text
 from tailback.explain.observed import Observed, Pair, Port
+from tailback.recorded.signals import CE_MARK, DROP, PCIE_CREDIT_STALL, PFC_PAUSE, PFC_XOFF
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,9 @@ class Stages:
             need = min(use, seen.need(port))
             return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits, port=port)
         mean = seen.port_sum(port, "queue_mean_bytes")
-        paused = seen.port_sum(port, "paused_share")
+        paused = seen.port_waits(port)
         marked = seen.marked(port)
-        dropped = max(0.0, seen.port_total(port, "dropped") - seen.lost_on_wire[port])
+        dropped = max(0.0, seen.port_told(port, DROP) - seen.lost_on_wire[port])
         known = seen.has_queue(port)
         words = text.size(mean) if known else "not recorded"
         figures.append(Figure(f"{name} queue_mean_bytes", words, "a packet or two" if known else ""))
@@ -135,12 +136,12 @@ class Stages:
             figures.append(Figure(f"{name} ecn_marked", text.count(marked), "0 below K_min"))
         if dropped:
             figures.append(Figure(f"{name} dropped", text.count(dropped), "0"))
+        if seen.trimmed[port]:
+            figures.append(Figure(f"{name} of these trimmed", text.count(seen.trimmed[port]), "0"))
         if paused > SOME:
             figures.append(Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full"))
         told = -seen.lost_on_wire[port] + sum(
-            float(seen.bins.values(queue["queue"], metric).sum())
-            for queue in seen.egress_of.get(port, [])
-            for metric in ("ecn_marked", "dropped")
+            seen.told_in_run(queue["queue"], CE_MARK, DROP) for queue in seen.egress_of.get(port, [])
         )
         told = max(told, marked)
         # Of a queue that was not recorded a wire that is busy all the time says as much.
@@ -174,14 +175,14 @@ class Stages:
         if ("path", host) in self._made:
             return self._made["path", host]
         buffer, pcie = f"{host}/nic-rx", f"{host}/pcie"
-        stalled = seen.mean(pcie, "stalled_share")
+        stalled = seen.waits(pcie, PCIE_CREDIT_STALL)
         written = seen.counters.get((host, ""), {}).get("pcie_write_bytes", 0)
         on_link = written * (1 + plate["overhead"] / plate["write"]) * 8 / seen.bins.end_s * seen.pace
         busy = min(1.0, on_link / plate["pcie"])
         waits = seen.mean(buffer, "queue_mean_bytes")
-        pausing, dropped = seen.mean(buffer, "pausing_share"), seen.total(buffer, "dropped")
+        pausing, dropped = seen.waits(buffer, PFC_XOFF), seen.told(buffer, DROP)
         use = min(1.0, busy + stalled)
-        told = float(seen.bins.values(buffer, "dropped").sum())
+        told = seen.told_in_run(buffer, DROP)
         holds = use >= FULL or pausing > SOME or dropped > 0 or waits > MANY_BYTES
         figures = [
             Figure(f"{buffer} queue_mean_bytes", text.size(waits), "0: PCIe takes packets as they come")
@@ -249,7 +250,7 @@ class Stages:
         more = seen.mean(host, "cpu_share") / whole if whole else 1.0
         work = sum(cores)
         use = min(1.0, sum(core * core for core in cores) / work * more) if work else 0.0
-        ring, dropped = seen.mean(f"{host}/rx", "queue_mean_bytes"), seen.total(f"{host}/rx", "dropped")
+        ring, dropped = seen.mean(f"{host}/rx", "queue_mean_bytes"), seen.told(f"{host}/rx", DROP)
         rings = sum(core > SOME for core in cores)
         deep = ring > RING_BYTES * (1 if use >= NO_PAUSE else rings)
         stands = deep or dropped > FEW_DROPS * seen.packets_in(host)
@@ -276,7 +277,8 @@ class Stages:
 
     def _sends(self, host: str) -> tuple[float, float]:
         if host not in self._at_hosts:
-            mean, rows = self.seen.mean, self.seen.send_of.get(host, [])
-            backlog = sum(mean(row, "queue_mean_bytes") for row in rows)
-            self._at_hosts[host] = backlog, max((mean(row, "paused_share") for row in rows), default=0.0)
+            seen, rows = self.seen, self.seen.send_of.get(host, [])
+            backlog = sum(seen.mean(row, "queue_mean_bytes") for row in rows)
+            paused = max((seen.waits(row, PFC_PAUSE) for row in rows), default=0.0)
+            self._at_hosts[host] = backlog, paused
         return self._at_hosts[host]

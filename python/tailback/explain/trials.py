@@ -35,9 +35,10 @@ from tailback.explain.verdict import (
     Verdict,
     on_path,
 )
-from tailback.plan import plan_json
+from tailback.plan import packed_plan
 from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import DROP
 from tailback.text import natural
 
 SHORT_HOPS = 200_000_000
@@ -293,7 +294,8 @@ def _run(
 
 def _delivered(plan: Plan, stop: threading.Event, double: Doubling) -> Delivered | None:
     try:
-        simulation = Simulation(plan_json(double(plan)))
+        text, messages = packed_plan(double(plan))
+        simulation = Simulation(text, messages=messages)
         while not stop.is_set() and not simulation.advance(EVENTS).done:
             pass
     except ValueError:
@@ -365,7 +367,7 @@ def _candidate(
     if choice.kind == FAILED:
         where = ", ".join("-".join(sorted(link)) for link in faults.down(verdict.seen))
     if choice.kind == "loss":
-        most = max(verdict.seen.through, key=lambda port: verdict.seen.port_total(port, "dropped"))
+        most = max(verdict.seen.through, key=lambda port: verdict.seen.port_told(port, DROP))
         where = ":".join(most)
     stage = stages[0] if stages else Stage(choice.kind, where, 0.0, False)
     members = [Candidate(one) for one in stages]

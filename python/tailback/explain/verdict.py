@@ -139,6 +139,7 @@ def explain(seen: Observed) -> Verdict:
             weight = late[pair] * part
             together: dict[tuple[str, str], tuple[Stage, float]] = {}
             for stage, gain in gains(stages, senders, pair, path, told):
+                first = stage.key not in single
                 one = single.setdefault(stage.key, Candidate(stage))
                 _add(one, pair, weight, gain, path, {stage.key})
                 key = stage.kind, groups.name(stage)
@@ -151,7 +152,7 @@ def explain(seen: Observed) -> Verdict:
                     )
                 together[key] = together[key][0], max(gain, together[key][1])
                 all_ = grouped.setdefault(key, Candidate(stage, group=key[1]))
-                if one not in all_.members:
+                if first:  # a stage belongs to one group
                     all_.members.append(one)
             for key, (stage, gain) in together.items():
                 places = groups.places(stage)

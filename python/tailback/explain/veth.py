@@ -15,6 +15,7 @@ from tailback.explain.words import Page
 from tailback.measures.veth import FORWARD
 from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import DROP
 from tailback.summary import summarise
 
 _BUSY = 0.95
@@ -29,7 +30,7 @@ def verdict(result: Recorded) -> Verdict:
     sends, or nothing.
     """
     seen, found = Observed(result), summarise(result)["veth"]
-    figures = _figures(found, result.bins)
+    figures = _figures(result, found)
     gains = {
         ("softirq", _CONSUMER): _of_core(result),
         ("ring", FORWARD): _of_ring(result),
@@ -92,7 +93,7 @@ def _of_ring(result: Recorded) -> float:
     one time only, of one burst, hold nothing.
     """
     bins, counted = result.bins, _counters(result)
-    lost = bins.values(f"{FORWARD}/ring", "dropped")
+    lost = result.told.values(f"{FORWARD}/ring", DROP)
     napi = f"{FORWARD}/napi"
     if not bins.has(napi, "core_share") or bins.mean(bins.values(napi, "core_share")) >= _BUSY:
         return 0.0
@@ -120,13 +121,14 @@ def _of_threads(result: Recorded) -> dict[tuple[str, str], float]:
     return found
 
 
-def _figures(found: dict[str, Any], bins: Bins) -> list[Figure]:
+def _figures(result: Recorded, found: dict[str, Any]) -> list[Figure]:
+    bins = result.bins
     figures = [
         Figure("packets delivered", f"{text.count(round(found['delivered_per_s']))} a second", ""),
         Figure("ring, mean", f"{text.significant(found['ring_packets'])} of {found['ring']} packets", ""),
         Figure(f"{found['qdisc']}, mean", f"{text.significant(found['qdisc_packets'])} packets", ""),
     ]
-    lost = float(bins.values(f"{FORWARD}/ring", "dropped").sum())
+    lost = float(result.told.values(f"{FORWARD}/ring", DROP).sum())
     if lost:
         figures.append(Figure("ring, dropped", text.count(lost), "0"))
     held = _held(bins)
@@ -141,7 +143,7 @@ def page(result: Recorded) -> Page:
     """The page of a run with namespaces."""
     found, bins, said = summarise(result)["veth"], result.bins, verdict(result)
     kind, where = said.key
-    figures = _figures(found, bins)
+    figures = _figures(result, found)
     if kind == "none":
         return Page(
             "Nothing is the bottleneck: the consumer takes what comes.",

@@ -22,6 +22,7 @@ from tailback.explain.verdict import (
     Verdict,
 )
 from tailback.notebook import as_html
+from tailback.recorded.signals import PFC_PAUSE
 
 WIDTH = 100
 MUCH = 0.2
@@ -378,7 +379,7 @@ def _upstream(verdict: Verdict, candidate: Candidate) -> list[Figure]:
     seen = verdict.seen
     paused = []
     for queue in seen.queues:
-        share = seen.mean(queue["queue"], "paused_share") if queue["kind"] in ("egress", "send") else 0.0
+        share = seen.waits(queue["queue"], PFC_PAUSE) if queue["kind"] in ("egress", "send") else 0.0
         if share > 0.02 and queue["port"] != candidate.stage.where:
             paused.append((share, queue["queue"]))
     return [

@@ -9,8 +9,9 @@ from typing import Any
 
 from tailback.files import read_file
 from tailback.limits import RESULT_BYTES
+from tailback.rows import Rows
 
-_one_line = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
+_one_line = json.JSONEncoder(sort_keys=True, allow_nan=False, default=list).encode
 
 
 def in_lines(value: Any, levels: int = 3) -> str:
@@ -25,9 +26,12 @@ def in_lines(value: Any, levels: int = 3) -> str:
 
 
 def _lines(value: Any, levels: int, indent: str) -> str:
-    if not levels or not value or not isinstance(value, (dict, list)):
+    if not levels or not value or not isinstance(value, (dict, list, Rows)):
         return _one_line(value)
     inner = indent + " "
+    if isinstance(value, Rows):
+        rows = value.as_json(f",\n{inner}")
+        return f"[\n{inner}{rows}\n{indent}]"
     if levels == 1 and (text := _at_once(value, indent, inner)):
         return text
     if isinstance(value, dict):

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from tailback.files import read_file
 from tailback.hpcc.config import Config, read_config
-from tailback.hpcc.flows import Flow, read_flows, read_trace
+from tailback.hpcc.flows import read_flows, read_trace
 from tailback.hpcc.keys import HPCC_VARIANT
 from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.hpcc.topology import Topology, read_topology
 from tailback.limits import FLOWS_BYTES, HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES
+from tailback.rows import Rows
 from tailback.scenario.errors import plain
 
 CONFIG = "config.txt"
@@ -34,7 +35,7 @@ class HpccInputs:
     name: str
     config: Config
     topology: Topology
-    flows: list[Flow]
+    flows: Rows
     files: dict[str, bytes]
     warnings: list[str]
 
@@ -88,7 +89,7 @@ def _load(
     # Forks are on later versions of ns-3, which round delays to the nearest nanosecond.
     topology = read_topology(*texts["TOPOLOGY_FILE"], nearest=read["TAILBACK_VARIANT"] != HPCC_VARIANT)
     files[CONFIG] = _renamed(data, read, keys)
-    return HpccInputs(_name(path), read, topology, [], files, warnings), texts
+    return HpccInputs(_name(path), read, topology, Rows(), files, warnings), texts
 
 
 def _word(config: Config, key: str) -> str:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from tailback.hpcc.config import CONTROLLERS, DCQCN, Config
+from tailback.hpcc.flows import BYTES, PRIORITY
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RESERVE_BYTES, span_ps
 from tailback.hpcc.tokens import InputError
+from tailback.rows import Rows
 from tailback.scenario import declared
 
 PS = 1000
@@ -39,10 +41,10 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
     number = {host: index for index, host in enumerate(hosts)}
     first = span_ps(inputs)[0] // PS
     of_work = work_priority is not None
-    priorities = [work_priority] if work_priority is not None else sorted({flow[2] for flow in inputs.flows})
+    priorities = [work_priority] if work_priority is not None else sorted(set(inputs.flows.column(PRIORITY)))
     code_points = sorted({*priorities, CNP_PRIORITY})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
-    if any(flow[4] > MOST_MESSAGE_BYTES for flow in inputs.flows):
+    if max(inputs.flows.column(BYTES), default=0) > MOST_MESSAGE_BYTES:
         raise InputError(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
     return {
         "name": inputs.name,
@@ -67,10 +69,7 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
         "tcp_connections": [],
         "flows": {
             "items": ["flow"],
-            "list": [
-                [number[src], number[dst], 0, code_points.index(pg), size, (start - first) * PS]
-                for src, dst, pg, _, size, start in inputs.flows
-            ],
+            "list": _messages(inputs.flows, number, code_points, first),
             "of_work": of_work,
         },
         "memory_loads": [],
@@ -79,6 +78,18 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
         "failures": _failures(inputs, first),
         "record": declared.Record().plan(),
     }
+
+
+def _messages(flows: Rows, number: dict[int, int], code_points: list[int], first_ns: int) -> Rows:
+    """Of the one item; hosts and code points by number."""
+    import numpy as np  # takes a while to load
+
+    src, dst, priority, _, size, start = flows.array().T
+    host = np.zeros(max(number, default=0) + 1, dtype=np.int64)
+    host[list(number)] = list(number.values())
+    point = np.array([code_points.index(one) if one in code_points else -1 for one in range(8)])
+    columns = (host[src], host[dst], np.zeros_like(src), point[priority], size, (start - first_ns) * PS)
+    return Rows.of(columns)
 
 
 def _host_rates(inputs: HpccInputs) -> dict[int, int]:

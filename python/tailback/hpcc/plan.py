@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailback.hpcc.config import CONTROLLERS, DCQCN, DCTCP, HPCC, PINT, TIMELY, Config
+from tailback.hpcc.flows import BYTES, START_NS
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.keys import ASTRA_SIM, HPCC_VARIANT, SIMAI
 from tailback.hpcc.quantities import nanoseconds
@@ -72,7 +73,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
 def span_ps(inputs: HpccInputs) -> tuple[int, int]:
     """The first flow's start, which results count their times from, and the end."""
     end = min(nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]), LATEST_END_NS) * 1000
-    return min(inputs.flows[0][5] * 1000 if inputs.flows else 0, end - 1), end
+    return min(inputs.flows[0][START_NS] * 1000 if inputs.flows else 0, end - 1), end
 
 
 def _variant(config: Config) -> bytes:
@@ -185,7 +186,7 @@ def _check(inputs: HpccInputs) -> None:
     if not config["L2_ACK_INTERVAL"]:
         text = "expected at least 1: with 0 no packet is acknowledged, and no flow ends"
         raise config.refuse("L2_ACK_INTERVAL", text)
-    smallest = min((flow[4] for flow in inputs.flows), default=math.inf)
+    smallest = min(inputs.flows.column(BYTES), default=math.inf)
     below = min(config["PACKET_PAYLOAD_SIZE"], smallest) < config["L2_ACK_INTERVAL"]
     chunks = config["L2_BACK_TO_ZERO"] or below
     if chunks and not config["L2_CHUNK_SIZE"]:
@@ -197,7 +198,7 @@ def warnings(inputs: HpccInputs) -> list[str]:
     """What a user should know of a plan that runs all the same: a line each."""
     config = inputs.config
     found = network_warnings(inputs)
-    if config["SIMULATOR_STOP_TIME"] * 1e9 <= min((flow[5] for flow in inputs.flows), default=math.inf):
+    if config["SIMULATOR_STOP_TIME"] * 1e9 <= (inputs.flows[0][START_NS] if inputs.flows else math.inf):
         found.append(f"{config.file}: warning: no flow starts before SIMULATOR_STOP_TIME")
     return found
 

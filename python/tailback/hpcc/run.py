@@ -11,7 +11,7 @@ from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
-from tailback.plan import plan_json
+from tailback.plan import packed_plan
 from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run_hpcc(
     """
     inputs = config if isinstance(config, HpccInputs) else load_inputs(config)
     setup = HpccSetup(inputs, make_plan(inputs, departures))
-    simulation = _simulation(inputs, plan_json(setup.plan))
+    simulation = _simulation(inputs, *packed_plan(setup.plan))
 
     def result(recorded: HpccRecording, took: Took) -> Result:
         # Arrow takes a while to load, and reading the files does not need it.
@@ -61,10 +61,10 @@ def run_hpcc(
     return carry_out(simulation, result, out, progress, report)
 
 
-def _simulation(inputs: HpccInputs, plan: str) -> HpccSimulation:
+def _simulation(inputs: HpccInputs, plan: str, flows: bytes) -> HpccSimulation:
     from tailback._engine import HpccSimulation
 
     try:
-        return HpccSimulation(plan)
+        return HpccSimulation(plan, flows)
     except ValueError as error:
         raise InputError(inputs.config.file, str(error)) from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback import text
+from tailback.hpcc.flows import PORT
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
 from tailback.recorded.setup import Shown
@@ -67,7 +68,7 @@ class HpccSetup:
     @property
     def listed_items(self) -> list[str]:
         """One for each destination port: by convention 100 is normal traffic, 200 incast."""
-        return [f"port {port}" for port in sorted({flow[3] for flow in self.inputs.flows})]
+        return [f"port {port}" for port in sorted(set(self.inputs.flows.column(PORT)))]
 
     @property
     def link_events(self) -> int:

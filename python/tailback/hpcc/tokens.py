@@ -52,6 +52,15 @@ def read_bytes(path: Path, most: int, place: str, token: str = "") -> bytes:
     raise InputError(place, text)
 
 
+def refusal(place: str, word: bytes | None, expected: str) -> InputError:
+    """The error that a token, or the end of the file, is not what it should be."""
+    if word is None:
+        return InputError(place, f"end of file: expected {expected}")
+    return InputError(
+        place, f"token '{plain(word.decode('utf-8', 'backslashreplace'))}': expected {expected}"
+    )
+
+
 class Tokens:
     """The tokens of one file, one after the other. Every error is an `InputError` with file and line."""
 
@@ -76,10 +85,8 @@ class Tokens:
 
     def refuse(self, index: int, expected: str) -> InputError:
         """The error that the token at `index` is not what it should be."""
-        if index >= len(self.words):
-            return InputError(self.place(index), f"end of file: expected {expected}")
-        word = self.words[index].decode("utf-8", "backslashreplace")
-        return InputError(self.place(index), f"token '{plain(word)}': expected {expected}")
+        word = self.words[index] if index < len(self.words) else None
+        return refusal(self.place(index), word, expected)
 
     def take(self, expected: str) -> bytes:
         """The next token."""

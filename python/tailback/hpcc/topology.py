@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 from tailback.hpcc.quantities import RATE_IN_WORDS, TIME_IN_WORDS, rate_bps, time_ns
 from tailback.hpcc.tokens import U32_MAX, Tokens
@@ -33,16 +33,16 @@ class Topology:
     links: list[Link]
     is_host: list[bool]
     inner: frozenset[int] = frozenset()
-    _zones: list[set[int]] = field(default_factory=list)
 
     def connected(self, a: int, b: int) -> bool:
-        """Whether two hosts have a path: hosts pass nothing on, so one of links and switches."""
-        if not self._zones:
-            self._zones = list(self._find_zones())
-        return not self._zones[a].isdisjoint(self._zones[b])
+        """Whether two hosts have a path."""
+        return not set(self.zones[a]).isdisjoint(self.zones[b])
 
-    def _find_zones(self) -> Iterator[set[int]]:
-        """Of each node, the connected groups of switches that it touches; a link of two hosts is one, too."""
+    @cached_property
+    def zones(self) -> list[list[int]]:
+        """Of each node, the connected groups of switches that it touches; a link of two hosts is one, too.
+        Two hosts have a path if they share one: hosts pass nothing on.
+        """
         root = list(range(self.nodes + len(self.links)))
 
         def find(node: int) -> int:
@@ -58,7 +58,7 @@ class Topology:
                 root[find(link.a)] = find(link.b)
             for node in (link.a, link.b):
                 touched[node].append(switches[0] if switches else self.nodes + number)
-        return ({find(node) for node in nodes} for nodes in touched)
+        return [sorted({find(node) for node in nodes}) for nodes in touched]
 
 
 def _cached(known: dict[bytes, int | None], word: bytes, read: Callable[[bytes], int | None]) -> int | None:

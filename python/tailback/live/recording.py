@@ -8,8 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback.live.meta import Plan, Told, meta, send_classes
+from tailback.recorded.signals import (
+    CE_MARK,
+    CNP,
+    DROP,
+    LASTING,
+    NAK,
+    PCIE_CREDIT_STALL,
+    PFC_PAUSE,
+    PFC_XOFF,
+    as_table,
+)
 from tailback.scenario import Scenario
 
 
@@ -20,6 +32,7 @@ class LiveRecording:
     flows: pa.Table
     series: pa.Table
     entities: pa.Table
+    signals: pa.Table
     counters: pa.Table
     meta_json: str
 
@@ -35,6 +48,7 @@ def recording(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: 
         flows=_flows(plan, told, owners),
         series=series,
         entities=entities,
+        signals=signals_of(series, entities, int(told["bin_ps"]), int(told["now_ps"])),
         counters=_counters(plan, live, told),
         meta_json=json.dumps(meta(scenario, plan, live, told, complete)),
     )
@@ -176,6 +190,57 @@ def _series(
     )
     kinds = pa.schema([(name, pa.string()) for name in ("entity", "kind", "node", "peer", "item")])
     return series, pa.Table.from_pylist(list(entities.values()), schema=kinds)
+
+
+_SIGNALS = {
+    "ecn_marked": CE_MARK,
+    "dropped": DROP,
+    "paused_share": PFC_PAUSE,
+    "pausing_share": PFC_XOFF,
+    "stalled_share": PCIE_CREDIT_STALL,
+    "np_cnp_sent": CNP,
+    "packet_seq_err": NAK,
+}
+"""Series that are signals."""
+
+
+def signals_of(series: pa.Table, entities: pa.Table, bin_ps: int, end_ps: int) -> pa.Table:
+    """The log of signals, from the series that are signals, as the engine makes it."""
+    kept = series.filter(
+        pc.and_(
+            pc.is_in(series.column("metric").cast(pa.string()), pa.array(_SIGNALS)),
+            pc.greater(series.column("value"), 0),
+        )
+    )
+    about = {row["entity"]: row for row in entities.to_pylist()}
+    return as_table(_told(row, about[row["entity"]], bin_ps, end_ps) for row in kept.to_pylist())
+
+
+def _told(row: dict[str, Any], entity: dict[str, Any], bin_ps: int, end_ps: int) -> dict[str, Any]:
+    """A row of the log, from one of the series."""
+    signal = _SIGNALS[row["metric"]]
+    node, peer = entity["node"], entity["peer"]
+    ends = {
+        PFC_PAUSE: (peer, node),
+        NAK: (None, node),
+        CNP: (node, None),
+        DROP: (node, None),
+        PCIE_CREDIT_STALL: (node, node),
+    }
+    from_, to = ends.get(signal, (node, peer))
+    start = row["time_ps"]
+    end = min(start + bin_ps, end_ps)
+    lasts = signal in LASTING
+    return {
+        "queue": None if signal in (CNP, NAK) else row["entity"],
+        "signal": signal,
+        "from": from_,
+        "to": to,
+        "start_ps": start,
+        "end_ps": end,
+        "count": None if lasts else round(row["value"]),
+        "duration_ps": round(row["value"] * (end - start)) if lasts else None,
+    }
 
 
 HOST_COUNTERS = (

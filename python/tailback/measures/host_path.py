@@ -8,6 +8,7 @@ from __future__ import annotations
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, span
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import PCIE_CREDIT_STALL, PFC_XOFF
 
 _NS_PER_S = 1e9
 
@@ -25,16 +26,21 @@ def _greatest(result: Recorded, metrics: list[str], since: Since) -> float:
     return max(means, default=0.0)
 
 
+def _told(result: Recorded, signal: str, since: Since) -> float:
+    begin, end = span(result, since)
+    return NAN if begin != begin else result.told.greatest_mean(signal, begin, end)
+
+
 @measure("share")
 def stalled_writes(result: Recorded, since: Since = "start") -> float:
     """Share of the time in which a write waited for PCIe credits (NEO-Host: outbound PCIe stalled writes)."""
-    return _greatest(result, ["stalled_share"], since)
+    return _told(result, PCIE_CREDIT_STALL, since)
 
 
 @measure("share")
 def pausing(result: Recorded, since: Since = "start") -> float:
     """Share of the time in which a NIC's receive buffer kept its peer paused (ethtool: tx_prio3_pause)."""
-    return _greatest(result, ["pausing_share"], since)
+    return _told(result, PFC_XOFF, since)
 
 
 @measure("share")

@@ -58,11 +58,16 @@ class Job:
         return None if self.time_s is None else self.bound_s / self.time_s
 
 
+_COLUMNS = ("src", "dst", "message_bytes", "state", "start_ps", "end_ps")
+
+
 def jobs(result: Recorded) -> list[Job]:
     """All jobs of a run with two messages or more, in the order of the scenario."""
     flows = result.flows
     if "ideal_fct_ps" not in flows.column_names:
         return []
+    # Filtering takes as long as what it keeps has columns.
+    flows = flows.select(["item", *_COLUMNS, "ideal_fct_ps"])
     single = flows.filter(pc.is_valid(flows.column("ideal_fct_ps")))
     items = sorted(single.column("item").unique().to_pylist(), key=text.natural)
     of_items = (

@@ -8,26 +8,27 @@ import pyarrow.compute as pc
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, last_start, since_s
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import CE_MARK, CNP, DROP, NAK
 
 
-def _counted(result: Recorded, metric: str, since: Since, until_s: float | None = None) -> float:
+def _counted(result: Recorded, signal: str, since: Since, until_s: float | None = None) -> float:
     begin = since_s(result, since)
     if begin != begin:
         return NAN
-    return float(result.bins.total(metric)[result.bins.within(begin, until_s)].sum())
+    return float(result.told.total(signal)[result.bins.within(begin, until_s)].sum())
 
 
-def _windows_with(result: Recorded, metric: str, since: Since, window_s: float) -> float:
+def _windows_with(result: Recorded, signal: str, since: Since, window_s: float) -> float:
     begin = since_s(result, since)
     if begin != begin:
         return NAN
-    windows = result.bins.windows(result.bins.total(metric), window_s, begin)
+    windows = result.bins.windows(result.told.total(signal), window_s, begin)
     return float((windows > 0).mean()) if len(windows) else NAN
 
 
-def _last(result: Recorded, metric: str) -> float:
-    """End of the last bin in which a count was not zero."""
-    found = np.flatnonzero(result.bins.total(metric))
+def _last(result: Recorded, signal: str) -> float:
+    """End of the last bin that has a signal."""
+    found = np.flatnonzero(result.told.total(signal))
     return float(result.bins.start_s[found[-1]] + result.bins.width_s[found[-1]]) if len(found) else 0.0
 
 
@@ -36,31 +37,31 @@ def dropped_packets(result: Recorded, since: Since = "start") -> float:
     """Packets dropped, at any queue and for any reason."""
     if since == "start":
         return float(sum(drop["packets"] for drop in result.meta["drops"]))
-    return _counted(result, "dropped", since)
+    return _counted(result, DROP, since)
 
 
 @measure("share")
 def windows_with_drops(result: Recorded, since: Since = "all_started", window_s: float = 0.1) -> float:
     """Share of the windows of `window_s`, to the end of the run, in which at least one packet was dropped."""
-    return _windows_with(result, "dropped", since, window_s)
+    return _windows_with(result, DROP, since, window_s)
 
 
 @measure("count")
 def naks(result: Recorded, since: Since = "start", until_s: float | None = None) -> float:
     """NAKs for a packet out of sequence, counted at the senders (mlx5: packet_seq_err)."""
-    return _counted(result, "packet_seq_err", since, until_s)
+    return _counted(result, NAK, since, until_s)
 
 
 @measure("share")
 def windows_with_naks(result: Recorded, since: Since = "all_started", window_s: float = 0.1) -> float:
     """Share of the windows of `window_s`, to the end of the run, in which a sender got a NAK."""
-    return _windows_with(result, "packet_seq_err", since, window_s)
+    return _windows_with(result, NAK, since, window_s)
 
 
 @measure("s")
 def last_nak(result: Recorded) -> float:
     """When the last NAK came (end of its bin); 0 when none did."""
-    return _last(result, "packet_seq_err")
+    return _last(result, NAK)
 
 
 @measure("s")
@@ -72,17 +73,15 @@ def naks_after_last_start(result: Recorded) -> float:
 @measure("count")
 def marked_packets(result: Recorded, since: Since = "start") -> float:
     """Packets that a queue marked CE."""
-    if since == "start" and not result.records_all:
-        counters = result.counters
-        names = pc.starts_with(counters.column("counter"), "ecn_marked_tc_")
-        return float(pc.sum(counters.filter(names).column("value")).as_py() or 0)
-    return _counted(result, "ecn_marked", since)
+    if since == "start":
+        return float(result.told.count(CE_MARK))
+    return _counted(result, CE_MARK, since)
 
 
 @measure("count")
 def cnps(result: Recorded, since: Since = "start") -> float:
     """CNPs that receivers sent."""
-    return _counted(result, "np_cnp_sent", since)
+    return _counted(result, CNP, since)
 
 
 @measure("share")

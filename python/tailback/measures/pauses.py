@@ -6,6 +6,7 @@ from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, last_start, since_s
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import PFC_PAUSE
 
 
 @measure("share")
@@ -30,13 +31,7 @@ def pauses_after_last_start(result: Recorded) -> float:
 def pause_share(result: Recorded, since: Since = "start") -> float:
     """Share of the time since `since`, to the end of the run, that the most paused queue was paused."""
     begin = since_s(result, since)
-    if begin != begin:
-        return NAN
-    bins = result.bins
-    return max(
-        (bins.mean(bins.values(queue, "paused_share"), begin) for queue in bins.entities("paused_share")),
-        default=0.0,
-    )
+    return NAN if begin != begin else result.told.greatest_mean(PFC_PAUSE, begin)
 
 
 @measure("count")

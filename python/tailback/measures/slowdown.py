@@ -61,8 +61,11 @@ def quantile(values: Array, q: float) -> float:
     With n values it is number ceil(q n) of them in order, so the 99.9th percentile of fewer than 1000 is
     their largest.
     """
-    ordered = np.sort(values)
-    return float(ordered[max(0, int(np.ceil(q * len(ordered) - 1e-9)) - 1)])
+    return _of_ordered(np.sort(values), q)
+
+
+def _of_ordered(values: Array, q: float) -> float:
+    return float(values[max(0, int(np.ceil(q * len(values) - 1e-9)) - 1)])
 
 
 def table(
@@ -104,7 +107,8 @@ def table(
 def _bucket(low: int, high: int, slowdown: Array) -> Bucket:
     if not len(slowdown):
         return Bucket(low, high, 0, None, None, None, None, None)
-    figures = (quantile(slowdown, q) for q in QUANTILES)
+    ordered = np.sort(slowdown)
+    figures = (_of_ordered(ordered, q) for q in QUANTILES)
     return Bucket(low, high, len(slowdown), float(slowdown.mean()), *figures)
 
 
@@ -117,11 +121,12 @@ def finished(result: Recorded, item: str | None = None) -> Finished:
     keep = pc.and_(pc.is_valid(flows.column("fct_ps")), pc.is_valid(flows.column("ideal_fct_ps")))
     if item is not None:
         keep = pc.and_(keep, pc.equal(flows.column("item"), item))
-    done = flows.filter(keep)
+    columns = ["message_bytes", "messages_completed", "fct_ps", "ideal_fct_ps"]
+    done = flows.select(columns).filter(keep)
     # A flow of several messages has the bytes of all.
     sizes = pc.multiply(done.column("message_bytes"), done.column("messages_completed"))
-    columns = (sizes, done.column("fct_ps"), done.column("ideal_fct_ps"))
-    return Finished(*(np.asarray(column.to_numpy(), dtype=np.int64) for column in columns))
+    found = (sizes, done.column("fct_ps"), done.column("ideal_fct_ps"))
+    return Finished(*(np.asarray(column.to_numpy(), dtype=np.int64) for column in found))
 
 
 def _unfinished(result: Recorded) -> pa.Table:
@@ -129,6 +134,8 @@ def _unfinished(result: Recorded) -> pa.Table:
     flows = result.flows
     if "ideal_fct_ps" not in flows.column_names:
         return flows.slice(0, 0)
+    # Filtering takes as long as what it keeps has columns.
+    flows = flows.select(["src", "dst", "message_bytes", "state", "ideal_fct_ps"])
     single = pc.is_valid(flows.column("ideal_fct_ps"))
     return flows.filter(pc.and_(single, pc.not_equal(flows.column("state"), "done")))
 
@@ -174,12 +181,13 @@ def _all(done: Finished) -> dict[str, Any] | None:
         return None
     low, high = int(done.sizes.min()), int(done.sizes.max())
     fct = done.fct_ps / 1e12
+    ordered = np.sort(fct)
     return {
         "slowdown": asdict(_bucket(low, high, done.slowdown)),
         "fct_s": {
             "mean": float(fct.mean()),
             **{
-                name: quantile(fct, q)
+                name: _of_ordered(ordered, q)
                 for name, q in zip(("p50", "p95", "p99", "p999"), QUANTILES, strict=True)
             },
             "max": float(fct.max()),

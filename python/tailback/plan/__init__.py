@@ -11,6 +11,7 @@ from tailback.plan.host_control import hostcc_plan, rhcc_plan
 from tailback.plan.host_path import memory_loads, path_plan
 from tailback.plan.jobs import job_plans
 from tailback.plan.veth import veth_plan
+from tailback.rows import Rows
 from tailback.scenario import declared
 from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.collectives import is_job
@@ -37,6 +38,7 @@ from tailback.scenario.qos import (
     ecn_plan,
     pools_plan,
     strict_of,
+    trimming_plan,
     weights_plan,
 )
 from tailback.scenario.receive_buffer import paths_of
@@ -108,8 +110,20 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
 
 
 def plan_json(plan: dict[str, Any]) -> str:
-    """A plan as the engine reads it."""
-    return json.dumps(plan, allow_nan=False)
+    """A plan as JSON."""
+    return json.dumps(plan, allow_nan=False, default=list)
+
+
+def packed_plan(plan: dict[str, Any]) -> tuple[str, bytes]:
+    """A plan as the engine takes it: JSON, and the rows of its list of messages beside it."""
+    packed = []
+
+    def aside(rows: Rows) -> list[list[int]]:
+        packed.append(rows.packed)
+        return []
+
+    text = json.dumps(plan, allow_nan=False, default=aside)
+    return text, b"".join(packed)
 
 
 def _nic(
@@ -162,6 +176,7 @@ def _switch(
         "pfc": switch.pfc.plan(declared.Pfc),
         "pause": switch.pfc.plan(declared.Pause),
         "watchdog": None if switch.watchdog is None else switch.watchdog.plan(),
+        "trimming": trimming_plan(switch, points),
     }
 
 
@@ -239,21 +254,21 @@ def _flows(scenario: Scenario, points: list[CodePoint]) -> tuple[dict[str, Any],
     number_of: dict[int, int] = {}
     items: list[str] = []
     congestion: list[int | None] = []
-    rows: list[list[int]] = []
+    rows: list[bytes] = []
     number = {point: number for number, point in enumerate(points)}
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
             continue
         number_of[index] = len(items)
         if not is_job(item):
-            rows += _messages(scenario, index, len(items), number)
+            rows.append(_messages(scenario, index, len(items), number).packed)
         items.append(f"{item.kind}{index}")
         kind = own(item)
         congestion.append(None if kind is None else kinds(scenario).index(kind))
-    return {"items": items, "congestion": congestion, "list": rows}, number_of
+    return {"items": items, "congestion": congestion, "list": Rows(b"".join(rows))}, number_of
 
 
-def _messages(scenario: Scenario, index: int, place: int, number: dict[CodePoint, int]) -> list[list[int]]:
+def _messages(scenario: Scenario, index: int, place: int, number: dict[CodePoint, int]) -> Rows:
     """The rows of a traffic item, which is number `place` of those with single messages."""
     import numpy as np  # takes a while to load, and writers do not need it
 
@@ -265,5 +280,4 @@ def _messages(scenario: Scenario, index: int, place: int, number: dict[CodePoint
     assert not isinstance(item, BETWEEN_NAMESPACES)
     point_of = np.array([number.get(code_point(priority, item.dscp), -1) for priority in range(8)])
     columns = (table.src, table.dst, np.full(len(table), place), point_of[table.priority])
-    found: list[list[int]] = np.column_stack((*columns, table.size, table.start)).tolist()
-    return found
+    return Rows.of((*columns, table.size, table.start))

@@ -69,7 +69,10 @@ class Bins:
         times = series.column("time_ps").to_numpy() // bin_ps
         values = series.column("value").to_numpy()
         keys = entity_codes.astype(np.int64) * len(metrics) + metric_codes
-        found, places = np.unique(keys, return_inverse=True)
+        # Rows of a series follow each other: of millions of rows there are thousands of runs.
+        begins = np.flatnonzero(np.diff(keys, prepend=-1))
+        found, run_places = np.unique(keys[begins], return_inverse=True)
+        places = np.repeat(run_places, np.diff(begins, append=len(keys)))
         if len(found) * self.count > RESULT_VALUES:
             text = f"found {len(found)} series of {self.count} bins"
             raise ValueError(f"{text}, expected at most {RESULT_VALUES} values in all")

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from tailback.recorded.bins import Bins
 from tailback.recorded.setup import ScenarioSetup, Setup
+from tailback.recorded.signals import SignalLog
 from tailback.scenario import Scenario, show
 from tailback.scenario.assumptions import assumptions
 from tailback.scenario.congestion import kinds
@@ -38,6 +39,10 @@ class Recording(Protocol):
         """A row an entity of the series."""
 
     @property
+    def signals(self) -> Any:
+        """A row a bin in which somebody told somebody to wait."""
+
+    @property
     def counters(self) -> Any:
         """A row a counter."""
 
@@ -48,7 +53,8 @@ class Recording(Protocol):
 
 class Recorded:
     """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `entities` a row an
-    entity of them, `counters` a row a counter that is not zero; `counter_names` has the names of all.
+    entity of them, `signals` a row a bin in which somebody told somebody to wait, `counters` a row a counter
+    that is not zero; `counter_names` has the names of all.
 
     `meta` is what the engine says of the run as a whole, `setup` what it was given. `complete` is False for
     a run that was interrupted: everything then covers the part that ran. `outputs` are further files of
@@ -61,6 +67,7 @@ class Recorded:
         flows: pa.Table,
         series: pa.Table,
         entities: pa.Table,
+        signals: pa.Table,
         counters: pa.Table,
         counter_names: list[str],
         meta: dict[str, Any],
@@ -73,6 +80,7 @@ class Recorded:
         self.flows = flows
         self.series = series
         self.entities = entities
+        self.signals = signals
         self.counters = counters
         self.counter_names = counter_names
         self.meta = meta
@@ -126,6 +134,7 @@ class Recorded:
             flows=pa.table(recording.flows),
             series=pa.table(recording.series),
             entities=pa.table(recording.entities),
+            signals=pa.table(recording.signals),
             # Table.sort_by would start threads.
             counters=counters.take(pc.sort_indices(counters, sort_keys=order)),
             counter_names=sorted(everything.column("counter").unique().to_pylist()),
@@ -188,6 +197,11 @@ class Recorded:
         """The series as arrays."""
         # A run that ends before its first flow starts has no time to divide.
         return Bins(self.series, self.entities, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
+
+    @cached_property
+    def told(self) -> SignalLog:
+        """The signals by bin."""
+        return SignalLog(self.signals, self.bins)
 
     @cached_property
     def counters_at(self) -> dict[str, dict[str, int]]:

@@ -10,6 +10,7 @@ from tailback import text
 from tailback.explain.observed import Observed
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import CE_MARK, DROP, NAK, PFC_PAUSE
 
 LEAST_BINS = 40
 """A close-up of fewer bins would show nothing new."""
@@ -46,10 +47,10 @@ def moments(result: Recorded) -> list[Moment]:
     if bins.count < 4 * LEAST_BINS:
         return []
     signals = {
-        "ECN marks": bins.total("ecn_marked"),
-        "pauses": bins.total("paused_share"),
-        "drops": bins.total("dropped"),
-        "NAKs": bins.total("packet_seq_err"),
+        "ECN marks": result.told.total(CE_MARK),
+        "pauses": result.told.total(PFC_PAUSE),
+        "drops": result.told.total(DROP),
+        "NAKs": result.told.total(NAK),
     }
     found: list[tuple[int, str]] = []
     for name, row in signals.items():

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from tailback import measures, text
+from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
+from tailback.recorded.signals import CE_MARK, CNP, DROP, NAK, PFC_PAUSE
 from tailback.report.bridge import bridge_cores
 from tailback.report.completion import completion
 from tailback.report.figures import (
@@ -221,11 +223,7 @@ def queue_depth(result: Recorded) -> Plot:
 def pauses(result: Recorded) -> Plot:
     """Share of the time that ports were paused."""
     view = View(result)
-    queues = [
-        queue
-        for queue in result.bins.entities("paused_share")
-        if result.bins.values(queue, "paused_share").any()
-    ]
+    queues = result.told.queues(PFC_PAUSE)
     summary = summarise(result)["pauses"]
     if not queues:
         why = "No queue was paused."
@@ -234,7 +232,7 @@ def pauses(result: Recorded) -> Plot:
         elif summary["largest_share_of_a_second"] > 0:
             why = f"Pauses are in the table, and not over time: only {result.recorded} are recorded."
         return Plot("pauses", "Pauses", why)
-    rows = np.stack([result.bins.values(queue, "paused_share") for queue in queues]) * 100
+    rows = np.stack([result.told.values(queue, PFC_PAUSE) for queue in queues]) * 100
     values, means = view.reduce(rows.max(axis=0), POINTS), view.reduce(rows.mean(axis=0), POINTS)
     top = min(round_top(float(values.max()) * 1.05), 105.0)
     labels = Labels(top)
@@ -277,9 +275,14 @@ def pauses(result: Recorded) -> Plot:
 def losses(result: Recorded) -> Plot:
     """Drops, packets out of sequence at receivers, and the NAKs that reach senders, a second."""
     series = [
-        ("dropped", "drops", INK),
-        ("out_of_sequence", "out of seq.", ORANGE),
-        ("packet_seq_err", "NAKs", VERMILLION),
+        ("Packets dropped at queues", result.told.total(DROP), "drops", INK),
+        (
+            "packets that arrived ahead of a gap (out_of_sequence)",
+            result.bins.total("out_of_sequence"),
+            "out of seq.",
+            ORANGE,
+        ),
+        ("NAKs that senders received (packet_seq_err)", result.told.total(NAK), "NAKs", VERMILLION),
     ]
     tcp_only = list(summarise(result)["protocols"]) == [TCP]  # it has no NAKs
     heading = "Drops" if tcp_only else "Drops, out-of-sequence packets and NAKs"
@@ -299,34 +302,27 @@ def losses(result: Recorded) -> Plot:
 def marks(result: Recorded) -> Plot:
     """CE marks and CNPs a second."""
     tcp_only = list(summarise(result)["protocols"]) == [TCP]
-    plot = _events(
-        result,
-        "marks",
-        "ECN marks" if tcp_only else "ECN marks and CNPs",
-        [("ecn_marked", "CE marks", GREEN), ("np_cnp_sent", "CNPs sent", BLUE)][: 1 if tcp_only else 2],
-    )
+    marks = result.told.total(CE_MARK)
+    series = [
+        ("Packets that a queue marked CE", marks, "CE marks", GREEN),
+        ("CNPs that receivers sent (np_cnp_sent)", result.told.total(CNP), "CNPs sent", BLUE),
+    ]
+    heading = "ECN marks" if tcp_only else "ECN marks and CNPs"
+    plot = _events(result, "marks", heading, series[:1] if tcp_only else series)
     marked = int(measures.marked_packets(result))
-    if marked and not result.bins.total("ecn_marked").any():
+    if marked and not marks.any():
         note = f"{text.plural(marked, 'packet')} marked; over time only {result.recorded} are recorded."
         return Plot(plot.id, plot.heading, f"{plot.caption} {note}".strip(), plot.figures)
     nothing = "No packet was marked." if tcp_only else "No packet was marked and no CNP was sent."
     return plot if plot.figures else Plot(plot.id, plot.heading, nothing)
 
 
-_KNOWN = {
-    "dropped": "Packets dropped at queues",
-    "out_of_sequence": "packets that arrived ahead of a gap (out_of_sequence)",
-    "packet_seq_err": "NAKs that senders received (packet_seq_err)",
-    "ecn_marked": "Packets that a queue marked CE",
-    "np_cnp_sent": "CNPs that receivers sent (np_cnp_sent)",
-}
-
-
-def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, str, str]]) -> Plot:
-    """A plot of counts a second; without a figure where nothing of it happened."""
+def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, Array, str, str]]) -> Plot:
+    """A plot of counts a second; without a figure where nothing of it happened. `series`: what it is, by bin,
+    its name and its colour.
+    """
     view = View(result)
-    totals = [(result.bins.total(metric), name, color) for metric, name, color in series]
-    reduced = [(view.per_second(row, POINTS), name, color) for row, name, color in totals if row.any()]
+    reduced = [(view.per_second(row, POINTS), name, color) for _, row, name, color in series if row.any()]
     if not reduced:
         return Plot(id_, heading, "")
     top = round_top(max(float(values.max(initial=0)) for values, _, _ in reduced) * 1.05)
@@ -340,7 +336,6 @@ def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, st
     look = layout(
         view, "Events (1/s)", (0, top), yaxis={"tickformat": "~s"}, annotations=labels.annotations()
     )
-    sums = {metric: float(result.bins.total(metric).sum()) for metric, _, _ in series}
-    parts = [f"{_KNOWN[metric]}: {text.count(total)} in all" for metric, total in sums.items()]
+    parts = [f"{what}: {text.count(float(row.sum()))} in all" for what, row, _, _ in series]
     caption = "; ".join(parts) + f". As rates over {view.sampling(POINTS)}."
     return Plot(id_, heading, caption, [figure(id_, view, heading, data, look)])

@@ -11,6 +11,7 @@ import numpy as np
 
 from tailback import text
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import PFC_PAUSE
 from tailback.report.figures import POINTS, View
 
 LEVELS = 4095
@@ -32,7 +33,7 @@ class QueueStore:
         name, bins = queue["queue"], view.result.bins
         mean = view.reduce(bins.values(name, "queue_mean_bytes"), points)
         peak = view.reduce(bins.values(name, "queue_max_bytes"), points, "max")
-        paused = bins.values(name, "paused_share")
+        paused = view.result.told.values(name, PFC_PAUSE)
         marks = {key: queue[f"{key}_bytes"] for key in ("k_min", "k_max") if queue.get(f"{key}_bytes")}
         self.about.append(
             {

@@ -15,6 +15,7 @@ import numpy as np
 from tailback import text
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE, PFC_XOFF
 from tailback.report.figures import (
     BAND,
     GREEN,
@@ -47,7 +48,7 @@ GREYS = ("#eceef1", "#d9dde2", "#c6ccd3", "#b3bbc4", "#a1abb5", "#909ba6", "#7f8
 LOWEST_BYTES = 1e3
 # A tick is at least this share of the width: one bin of two thousand would be invisible.
 LEAST_TICK = 0.004
-SIGNALS = (("ecn_marked", "CE marks", GREEN), ("paused", "pauses", VERMILLION), ("dropped", "drops", INK))
+SIGNALS = ((CE_MARK, "CE marks", GREEN), (PFC_PAUSE, "pauses", VERMILLION), (DROP, "drops", INK))
 GROUPS = {
     "memory": "Receiver's memory: writes under way",
     "gpu": "Receiver's GPU: writes under way",
@@ -139,12 +140,9 @@ def choose(result: Recorded) -> Chosen:
         seen.add(name)
         # An ingress group pauses others, an egress or send queue is paused: one lane, "a pause is at work
         # here".
-        paused = bins.values(name, "pausing_share" if queue["kind"] == "ingress" else "paused_share")
-        signals = {
-            "ecn_marked": bins.values(name, "ecn_marked"),
-            "paused": paused,
-            "dropped": bins.values(name, "dropped"),
-        }
+        signals = {signal: result.told.values(name, signal) for signal, _, _ in SIGNALS}
+        if queue["kind"] == "ingress":
+            signals[PFC_PAUSE] = result.told.values(name, PFC_XOFF)
         mean, peak = bins.values(name, "queue_mean_bytes"), bins.values(name, "queue_max_bytes")
         rows.append(Row(queue, name, queue["kind"], queue["node"], mean, peak, signals))
     few = len(result.receivers) <= FEW_RECEIVERS
@@ -301,9 +299,9 @@ def _place(rows: list[Row], *, rings: bool) -> _Plan:
         top, bottom = y, y + tall
         y = bottom + 1.5
         lanes = {}
-        for metric, _, _ in SIGNALS:
-            if row.signals[metric].any():
-                lanes[metric] = y + LANE / 2
+        for signal, _, _ in SIGNALS:
+            if row.signals[signal].any():
+                lanes[signal] = y + LANE / 2
                 y += LANE + 0.5
         y += 2.5
         places.append(_Place(row, top, bottom, lanes))
@@ -333,19 +331,19 @@ def _tick_traces(view: View, plan: _Plan) -> list[Json]:
     step = view.group(POINTS) * view.result.bins.bin_s / length
     least = LEAST_TICK * view.end_s / length
     traces = []
-    for metric, name, color in SIGNALS:
+    for signal, name, color in SIGNALS:
         xs: list[float] = []
         ys: list[float] = []
         for place in plan.places:
-            if metric not in place.lanes:
+            if signal not in place.lanes:
                 continue
-            for begin, end in _strokes(view.reduce(place.row.signals[metric], POINTS, "max") > 0):
+            for begin, end in _strokes(view.reduce(place.row.signals[signal], POINTS, "max") > 0):
                 x0, x1 = begin * step, end * step
-                if xs and ys[-2] == place.lanes[metric] and x0 <= xs[-2]:
+                if xs and ys[-2] == place.lanes[signal] and x0 <= xs[-2]:
                     xs[-2] = max(xs[-2], x1)  # widened strokes that touch become one
                     continue
                 xs += [x0, max(x1, x0 + least), float("nan")]
-                ys += [place.lanes[metric]] * 2 + [float("nan")]
+                ys += [place.lanes[signal]] * 2 + [float("nan")]
         if xs:
             trace: dict[str, Any] = {
                 "type": "scatter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +101,7 @@ def _spread(result: Recorded, kind: _Kind) -> Plot | None:
     single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
     grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
     grouped = np.where(grouped > 0, grouped, np.nan)
-    least, middle, most = (quantile(grouped, q) for q in (0, 0.5, 1))
+    least, middle, most = _quantiles(grouped, (0, 0.5, 1))
     *bands, median = all_and_most(view, grouped, kind.unit)
     data = bands
     for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
@@ -174,14 +175,25 @@ def _spans(result: Recorded, wanted: set[str]) -> dict[str, tuple[float, float]]
 
 def quantile(rows: Array, q: float) -> Array:
     """Quantile over rows, NaN where every row is NaN (without the warning that numpy gives)."""
-    empty = np.asarray(np.isnan(rows)).all(axis=0)
-    filled = np.where(empty, 0.0, rows)
-    return np.asarray(np.where(empty, np.nan, np.nanquantile(filled, q, axis=0)))
+    return next(iter(_quantiles(rows, (q,))))
+
+
+def _quantiles(rows: Array, of: Iterable[float]) -> Iterator[Array]:
+    """Several of them; as numpy's, which has one column after the other."""
+    ordered = np.sort(rows, axis=0)  # NaN come last
+    last = np.maximum(np.count_nonzero(~np.isnan(rows), axis=0) - 1, 0)
+    columns = np.arange(rows.shape[1])
+    for q in of:
+        place = q * last
+        below = place.astype(np.int64)
+        low, high = ordered[below, columns], ordered[np.minimum(below + 1, last), columns]
+        part, rise = place - below, high - low
+        yield np.asarray(np.where(part < 0.5, low + rise * part, high - rise * (1 - part)))
 
 
 def all_and_most(view: View, rows: Array, unit: str) -> list[Json]:
     """The range of many rows, the middle 80 % and the median, which comes last."""
-    least, lower, middle, upper, most = (quantile(rows, q) for q in (0, 0.1, 0.5, 0.9, 1))
+    least, lower, middle, upper, most = _quantiles(rows, (0, 0.1, 0.5, 0.9, 1))
     return [
         *band(view, least, most, PALE_BLUE, "all of them", unit),
         *band(view, lower, upper, MID_BLUE, "the middle 80 %", unit),

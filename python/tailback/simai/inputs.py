@@ -17,6 +17,7 @@ from tailback.hpcc.keys import SIMAI
 from tailback.hpcc.plan import LATEST_END_S, network_warnings
 from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.limits import HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES, SIMAI_WORKLOAD_BYTES
+from tailback.rows import Rows
 from tailback.simai.topology import Servers, read_servers
 from tailback.simai.workload import FORWARD, INPUT, PARTS, WEIGHT, Collective, Workload, read_workload
 
@@ -221,7 +222,9 @@ def load_inputs(options: SimaiOptions) -> SimaiInputs:
     _check(options, workload, servers)
     settings = {key: getattr(options, key) for key in ("threads", "send_lat", "pxn", "nvls", "native")}
     files[SETTINGS] = (json.dumps(settings) + "\n").encode()
-    network = HpccInputs(Path(options.workload).stem, config, servers.topology, [], files, config.warnings)
+    network = HpccInputs(
+        Path(options.workload).stem, config, servers.topology, Rows(), files, config.warnings
+    )
     return SimaiInputs(network, servers, workload, options, files)
 
 

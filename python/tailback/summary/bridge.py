@@ -7,6 +7,7 @@ from typing import Any
 from tailback.measures.bridge import bridge_cores, port_counter
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import BQL_STOP, RING_STOP
 
 
 def latency(result: Recorded) -> list[dict[str, Any]] | None:
@@ -39,11 +40,10 @@ def bridge(result: Recorded) -> dict[str, Any] | None:
             ("requeues", "qdisc_requeues"),
         )
     }
-    stops = [port_counter(result, name, None) or 0 for name in ("bql_stopped", "tx_queue_stopped")]
     return {
         "bridge": busiest["bridge"],
         "core": busiest["core"],
         "busy": busiest["softirq"] + busiest["irq"],
         **counted,
-        "stopped": sum(stops),
+        "stopped": result.told.count(BQL_STOP, RING_STOP),
     }

@@ -213,14 +213,15 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
     if not numbers:
         raise ListError(f"{name}: found no hosts h0, h1, ... in the network, which such a file numbers")
     nodes = max(numbers) + 1
-    known = Topology(nodes, [], [], [node in numbers for node in range(nodes)], _zones=[{0}] * nodes)
+    known = Topology(nodes, [], [], [node in numbers for node in range(nodes)])
+    known.zones = [[0]] * nodes  # what is linked to what is not its matter
     try:
         rows = read_flows(name, content, known)
     except ScenarioError as error:
         raise ListError(str(error.problems[0])) from None
     if not rows:
         raise ListError(f"{name}: found no flow, expected one or more")
-    src, dst, priority, _, size, start = np.array(rows, dtype=np.int64).T
+    src, dst, priority, _, size, start = rows.array().T
     place = np.zeros(nodes, dtype=np.int64)
     place[list(numbers)] = list(numbers.values())
     return _checked(messages(place[src], place[dst], size, start * 1000, priority), name)

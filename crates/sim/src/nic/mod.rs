@@ -8,6 +8,7 @@ mod buffer;
 mod host_path;
 mod latency;
 pub(crate) mod model;
+pub(crate) mod pair_counts;
 mod parts;
 mod post;
 mod probe;
@@ -20,6 +21,7 @@ mod tests;
 
 pub(crate) use model::NicModel;
 
+use pair_counts::PairCounts;
 use qp::{RecvQp, SendQp};
 
 use std::collections::HashMap;
@@ -87,6 +89,7 @@ pub(crate) struct Nics {
     pub tells_ends: bool,
     /// Notification points that several queue pairs share: of a host, its congestion control, and a sender.
     pub shared_points: HashMap<(u16, u8, Option<u16>), u32>,
+    pub pair_counts: PairCounts,
 }
 
 impl std::ops::Index<usize> for Nics {

@@ -26,6 +26,7 @@ impl Nics {
 
     /// Takes over all that another part, which `cut` says, did.
     pub fn absorb(&mut self, other: &mut Nics, cut: &Cut) {
+        self.pair_counts.absorb(&mut other.pair_counts);
         for (host, nic) in self.nics.iter_mut().enumerate() {
             let goodput = nic.goodput_tx_bytes + other.nics[host].goodput_tx_bytes;
             if cut.owns(host) {

@@ -86,10 +86,15 @@ impl Bins {
         self.latest_count = 0;
     }
 
-    /// Makes room for another bin, if none is left.
-    pub fn merge_if_full(&mut self) {
+    /// Bins that are closed.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Makes room for another bin, if none is left: how many became one.
+    pub fn merge_if_full(&mut self) -> Option<usize> {
         if self.count < self.most {
-            return;
+            return None;
         }
         let factor = match self.merge_by_two {
             false => 5,
@@ -102,6 +107,7 @@ impl Bins {
         }
         self.count /= factor;
         self.length = Time(self.length.0 * factor as u64);
+        Some(factor)
     }
 
     /// The same bins of other columns, before the first one ends.

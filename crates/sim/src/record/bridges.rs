@@ -3,6 +3,7 @@
 use super::entity::{at_port, peer_name, Entity};
 use super::quantity::{counters, quantities, Table};
 use super::recording::{BridgeCore, Queue};
+use super::signals::Signal;
 use crate::cores::Purpose;
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Packet;
@@ -26,8 +27,8 @@ quantities! {
         "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time"
             = bin.world.linux.bridge_ports[port].qdisc_backlog.take_mean(bin.now, bin.span);
         "queue_max_bytes": Max, "bytes", "most bytes waiting" = bin.world.linux.bridge_ports[port].qdisc_backlog.take_max() as f64;
-        "ecn_marked": Count, "packets", "packets that it marked CE" = egresses(bin.world, port).map(|egress| egress.marked).sum();
-        "dropped": Count, "packets", "packets that it dropped" = {
+        "ecn_marked": Count [CeMark], "packets", "packets that it marked CE" = egresses(bin.world, port).map(|egress| egress.marked).sum();
+        "dropped": Count [Drop], "packets", "packets that it dropped" = {
             let at = lane(bin.world.linux.first_bridge_port + port, 0);
             bin.world.fabric.drops[at][DropReason::Qdisc as usize].packets
         };
@@ -40,7 +41,7 @@ quantities! {
         "queue_mean_bytes": Mean, "bytes", "bytes that wait for a poll, weighted by time"
             = bin.world.linux.bridge_ports[port].rx_backlog.take_mean(bin.now, bin.span);
         "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.linux.bridge_ports[port].rx_backlog.take_max() as f64;
-        "dropped": Count, "packets", "packets that found a ring full, or came out of it and had nowhere to go" = {
+        "dropped": Count [Drop], "packets", "packets that found a ring full, or came out of it and had nowhere to go" = {
             let port = bin.world.linux.first_bridge_port + port;
             let no_route = |class| bin.world.fabric.drops[lane(port, class)][DropReason::NoRoute as usize].packets;
             out_of_buffer(bin.world, port) + (0..CLASSES as u8).map(no_route).sum::<u64>()
@@ -144,6 +145,20 @@ pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize,
         k_max_bytes: red.map(|red| red.max.0),
         limit_bytes: red.map(|red| red.limit.0),
     }
+}
+
+/// Transmit queues that were stopped: why, the rings of the port, and how often.
+pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
+    let of_port = |port: usize| {
+        let at = world.linux.first_bridge_port + port;
+        let rings = at_port(plan, world, row_name(world, at, "tx-ring"), "tx-ring", at);
+        let stops = |count: fn(&Channel) -> u64| channels(world, at).iter().map(count).sum();
+        [
+            (Signal::BqlStop, rings.clone(), stops(|channel| channel.tx.bql_stops)),
+            (Signal::RingStop, rings, stops(|channel| channel.tx.ring_stops)),
+        ]
+    };
+    (0..world.linux.bridge_ports.len()).flat_map(of_port).collect()
 }
 
 /// What the cores of bridges did.

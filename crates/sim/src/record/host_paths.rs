@@ -26,7 +26,7 @@ quantities! {
             let level = &mut bin.world.nics.host_paths[path].buffers.level;
             std::mem::replace(&mut level.max_bytes, level.bytes) as f64
         };
-        "dropped": Count ("rx_discards_phy"), "packets", "packets that it had no room for"
+        "dropped": Count ("rx_discards_phy") [Drop], "packets", "packets that it had no room for"
             = bin.world.nics.host_paths[path].buffers.dropped;
     }
 }
@@ -48,7 +48,7 @@ quantities! {
             = ticks(bin.world.nics.host_paths[path].pcie.away.byte_time(bin.now));
         "queue_max_bytes": Max, "bytes", "most bytes whose credits are away"
             = bin.world.nics.host_paths[path].pcie.away.take_max(bin.now) as f64;
-        "stalled_share": Share, "share", "time for which a write waited for credits"
+        "stalled_share": Share [PcieCreditStall], "share", "time for which a write waited for credits"
             = bin.world.nics.host_paths[path].stalled_until(bin.now).0;
     }
 }

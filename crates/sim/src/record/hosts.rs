@@ -15,13 +15,13 @@ quantities! {
             = bin.world.fabric.ports[bin.world.nics[host].port as usize].wire_bytes;
         "wire_rx_bps": Rate, "bit/s", "all packets for it, in order or not, with preamble and gap, as they leave the peer"
             = wire_rx(bin.world, host);
-        "packet_seq_err": Count ("packet_seq_err"), "packets", "NAKs that it received as a requester"
+        "packet_seq_err": Count ("packet_seq_err") [Nak], "packets", "NAKs that it received as a requester"
             = bin.world.nics[host].counters.rdma.packet_seq_err;
         "out_of_sequence": Count ("out_of_sequence"), "packets", "packets that came out of order to it as a responder"
             = bin.world.nics[host].counters.rdma.out_of_sequence;
         "local_ack_timeout_err": Count ("local_ack_timeout_err"), "timeouts", "timeouts of it as a requester"
             = bin.world.nics[host].counters.rdma.local_ack_timeout_err;
-        "np_cnp_sent": Count ("np_cnp_sent"), "packets", "CNPs that it sent"
+        "np_cnp_sent": Count ("np_cnp_sent") [Cnp], "packets", "CNPs that it sent"
             = bin.world.nics[host].counters.rdma.np_cnp_sent;
         "rp_cnp_handled": Count ("rp_cnp_handled"), "packets", "CNPs that it received and that set a rate; losses, too, where `losses_are_cnps`"
             = bin.world.nics[host].counters.rdma.rp_cnp_handled;

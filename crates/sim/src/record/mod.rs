@@ -20,7 +20,9 @@ mod recording;
 mod reference;
 mod series;
 mod settings;
+pub(crate) mod signals;
 mod tcp;
+mod told;
 mod veth;
 
 pub use columns::{Column, Read, COLUMNS};
@@ -32,6 +34,7 @@ pub use recording::{
 pub use reference::{reference, Reference};
 pub(crate) use series::Recorder;
 pub use settings::{RecordParameters, MIN_BINS};
+pub use signals::{Signal, Signals, Told, Who};
 
 use crate::plan::Plan;
 use crate::world::World;
@@ -46,10 +49,10 @@ pub(crate) fn recording(
 ) -> Recording {
     world.fabric.close_pauses();
     let detail = recorder.detail;
-    let series = recorder.into_series();
+    let (series, signals) = recorder.into_series(plan, world);
     let mut flows = flows::flows(plan, world);
     flows.extend(tcp::flows(plan, world));
     let counters = counters::counters(plan, world);
     let meta = meta::meta(plan, world, (&series, detail), events, complete);
-    Recording { flows, series, counters, meta }
+    Recording { flows, series, signals, counters, meta }
 }

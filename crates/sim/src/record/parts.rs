@@ -53,7 +53,10 @@ impl Recorder {
         self.items = self.items.as_ref().and_then(|_| Items::new(plan, world));
         let mut read: Vec<Read> = Vec::new();
         self.take_out(&mut read);
-        others.into_iter().for_each(|mut other| other.take_out(&mut read));
+        for mut other in others {
+            other.take_out(&mut read);
+            self.pairs.join(other.pairs);
+        }
         read.sort_by_key(|(reader, _)| reader.first);
         let (mut kinds, mut bins) = (Vec::new(), Vec::new());
         for (reader, columns) in read {

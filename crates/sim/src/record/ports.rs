@@ -23,16 +23,16 @@ quantities! {
 quantities! {
     /// What became of packets at an egress queue.
     MARKS of ["egress"], |bin, at| {
-        "ecn_marked": Count ("ecn_marked_tc_#"), "packets", "packets marked CE at it"
+        "ecn_marked": Count ("ecn_marked_tc_#") [CeMark], "packets", "packets marked CE at it"
             = bin.world.fabric.marked[at];
-        "dropped": Count keeps, "packets", "packets for it that were dropped" = bin.world.fabric.dropped[at][0];
+        "dropped": Count keeps [Drop], "packets", "packets for it that were dropped" = bin.world.fabric.dropped[at][0];
     }
 }
 
 quantities! {
     /// What a peer's pauses do.
     PAUSED of ["send", "egress"], |bin, at| {
-        "paused_share": Share keeps ("rx_prio#_pause_duration"), "share", "time for which the peer had it paused; the counter in us"
+        "paused_share": Share keeps ("rx_prio#_pause_duration") [PfcPause], "share", "time for which the peer had it paused; the counter in us"
             = bin.world.fabric.pauses[at].paused_until(bin.now).0;
     }
 }
@@ -40,7 +40,7 @@ quantities! {
 quantities! {
     /// What a port holds its peer paused for.
     PAUSING of ["ingress", "nic-rx"], |bin, at| {
-        "pausing_share": Share ("tx_prio#_pause_duration"), "share", "time for which it held its peer paused; the counter in us"
+        "pausing_share": Share ("tx_prio#_pause_duration") [PfcXoff], "share", "time for which it held its peer paused; the counter in us"
             = bin.world.fabric.pausing[at].held_until(bin.now).0;
     }
 }
@@ -65,7 +65,7 @@ quantities! {
 quantities! {
     /// What an ingress group refused.
     REFUSED of ["ingress"], |bin, at| {
-        "dropped": Count keeps, "packets", "packets that its headroom had no room for" = bin.world.fabric.dropped[at][1];
+        "dropped": Count keeps [Drop], "packets", "packets that its headroom had no room for" = bin.world.fabric.dropped[at][1];
     }
 }
 
@@ -111,6 +111,14 @@ counters! {
             = dropped(fabric, at, DropReason::is_ingress);
         "SAI_QUEUE_STAT_DROPPED_PACKETS:#": "packets", "packets dropped at this egress queue; what a link loses is none of them"
             = dropped(fabric, at, |reason| !reason.is_ingress() && !reason.was_on_link());
+    }
+}
+
+counters! {
+    /// What a switch trimmed, as SONiC's counters database has it.
+    TRIMS of ["switch port"], |fabric: Fabric, at| {
+        "SAI_QUEUE_STAT_TRIM_PACKETS:#": "packets", "packets of this egress queue that were trimmed: dropped, and their headers went on"
+            = dropped(fabric, at, |reason| reason == DropReason::Trimmed);
     }
 }
 

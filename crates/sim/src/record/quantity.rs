@@ -6,6 +6,7 @@
 use tailback_proto::units::Time;
 
 use super::items::Items;
+use super::signals::Signal;
 use crate::fabric::port::TICK;
 use crate::world::World;
 
@@ -101,6 +102,8 @@ pub struct Quantity {
     pub(super) kind: Option<Kind>,
     /// Whether a value above 0 is a reason to keep the entity.
     pub(super) keeps: bool,
+    /// The signal that it is, of which the log of signals has its bins.
+    pub signal: Option<Signal>,
     /// One line.
     pub help: &'static str,
 }
@@ -143,13 +146,13 @@ pub(super) struct Counters<T: ?Sized> {
 }
 
 /// Declares a [`Table`]. A row is
-/// `"metric": KIND [keeps] [counted "name"], "unit", "help" = value`, where the value is that of a counter
+/// `"metric": KIND keeps ("counter") [SIGNAL], "unit", "help" = value`, of which `keeps`, counter and signal may be missing. The value is that of a counter
 /// (`Count`, `Rate`, `Share`) or of the bin (`Mean`, `Last`, `Max`).
 macro_rules! quantities {
     (
         $(#[$doc:meta])*
         $name:ident of [$($of:literal),*] $($always:ident)?, |$bin:ident, $at:ident| {
-            $($metric:literal: $kind:ident $($keeps:ident)? $(($counter:literal))?, $unit:literal, $help:literal = $read:expr;)*
+            $($metric:literal: $kind:ident $($keeps:ident)? $(($counter:literal))? $([$signal:ident])?, $unit:literal, $help:literal = $read:expr;)*
         }
     ) => {
         $(#[$doc])*
@@ -161,6 +164,7 @@ macro_rules! quantities {
                 unit: $unit,
                 kind: Some(Kind::$kind),
                 keeps: matches!(Kind::$kind, Kind::Max) $(|| stringify!($keeps).len() > 0)?,
+                signal: $crate::record::quantity::signal!($($signal)?),
                 help: $help,
             }),*];
             #[allow(unused_assignments, unused_variables)]
@@ -181,6 +185,16 @@ macro_rules! quantities {
             }
             Table { of: &[$($of),*], always: false $(|| stringify!($always).len() > 0)?, rows: ROWS, read, count }
         };
+    };
+}
+
+/// The signal of a row, if it is one.
+macro_rules! signal {
+    () => {
+        None
+    };
+    ($signal:ident) => {
+        Some($crate::record::signals::Signal::$signal)
     };
 }
 
@@ -222,6 +236,7 @@ macro_rules! counters {
                 unit: $unit,
                 kind: None,
                 keeps: false,
+                signal: None,
                 help: $help,
             }),*];
             Counters { of: &[$($of),*], rows: ROWS, count }
@@ -229,4 +244,4 @@ macro_rules! counters {
     };
 }
 
-pub(super) use {counters, quantities, value};
+pub(super) use {counters, quantities, signal, value};

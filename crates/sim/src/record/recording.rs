@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
 use super::entity::Entity;
+use super::signals::Signals;
 use crate::work::JobRecord;
 
 /// Everything that was recorded.
@@ -15,6 +16,8 @@ pub struct Recording {
     pub flows: Vec<Flow>,
     /// Time series.
     pub series: Series,
+    /// Who told whom to wait.
+    pub signals: Signals,
     /// Counters of hosts and switch ports.
     pub counters: Vec<Counter>,
     /// The rest.

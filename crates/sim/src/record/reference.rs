@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::columns::COLUMNS;
 use super::entity::KINDS;
 use super::quantity::{Counters, Quantity, Table};
+use super::signals::Signal;
 use super::{bridges, host_paths, hosts, items, ports, qdisc, queue_pairs, tcp, veth};
 
 /// All of it.
@@ -14,6 +15,8 @@ pub struct Reference {
     pub kinds: Vec<(&'static str, &'static str)>,
     /// Series and counters.
     pub quantities: Vec<Documented>,
+    /// Of the log of signals: name, whether it lasts, and what it is.
+    pub signals: Vec<(&'static str, bool, &'static str)>,
     /// Of the flow table: name, type and what it is.
     pub columns: Vec<(&'static str, &'static str, &'static str)>,
 }
@@ -31,6 +34,8 @@ pub struct Documented {
     pub counter: String,
     /// Unit of the series, or of the counter.
     pub unit: &'static str,
+    /// The signal that it is; empty: it is none.
+    pub signal: &'static str,
     /// How a bin's value comes about, in a word.
     pub merged: &'static str,
     /// One line.
@@ -45,6 +50,7 @@ impl Documented {
             metric: row.metric,
             counter: row.counter.replace('#', "N"),
             unit: row.unit,
+            signal: row.signal.map_or("", Signal::name),
             merged: row.merged(),
             help: row.help,
         }
@@ -114,6 +120,7 @@ pub fn reference() -> Reference {
     counted(&mut quantities, &host_paths::GPU_COUNTS);
     counted(&mut quantities, &ports::FRAMES);
     counted(&mut quantities, &ports::DISCARDS);
+    counted(&mut quantities, &ports::TRIMS);
     counted(&mut quantities, &ports::WATERMARKS);
     counted(&mut quantities, &ports::WATCHDOG);
     counted(&mut quantities, &bridges::PORT_COUNTS);
@@ -125,7 +132,8 @@ pub fn reference() -> Reference {
     counted(&mut quantities, &qdisc::CODEL);
     counted(&mut quantities, &qdisc::FQ_CODEL);
     let columns = COLUMNS.iter().map(|column| (column.name, column.read.type_name(), column.help));
-    Reference { kinds: KINDS.to_vec(), quantities, columns: columns.collect() }
+    let signals = Signal::ALL.iter().map(|signal| (signal.name(), signal.lasts(), signal.help()));
+    Reference { kinds: KINDS.to_vec(), quantities, signals: signals.collect(), columns: columns.collect() }
 }
 
 fn counted<T>(quantities: &mut Vec<Documented>, table: &'static Counters<T>) {

@@ -8,14 +8,16 @@ use std::collections::{HashMap, HashSet};
 use tailback_proto::units::Time;
 
 use super::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
-use super::entity::{at_port, Entity};
+use super::entity::{at_port, peer_name, Entity};
 use super::hosts::{AGENT, NIC};
 use super::items::{self, Items};
 use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
 use super::quantity::{Bin, Kind, Table};
 use super::queue_pairs::{self, Signal};
 use super::recording::Series;
+use super::signals::{Signal as Tells, Signals, Who};
 use super::tcp::{self, CONNECTION, CPU, RINGS};
+use super::told::{counted, PairLog};
 use super::{bridges, host_paths, veth};
 use crate::fabric::lane;
 use crate::plan::Plan;
@@ -82,6 +84,8 @@ pub(super) struct Column {
     pub(super) kind: Kind,
     /// Whether a value above 0 is a reason to keep the entity.
     keeps: bool,
+    /// The signal whose bins these are in the log of signals.
+    signal: Option<Tells>,
 }
 
 /// Columns that are read together, at one place.
@@ -108,6 +112,8 @@ pub(crate) struct Recorder {
     /// By entity: whether it is kept even where nothing ever happened.
     pub(super) always: Vec<bool>,
     pub(super) items: Option<Items>,
+    /// CNPs and NAKs, where each pair of hosts has its own.
+    pub(super) pairs: PairLog,
     /// The node that is read next.
     node: usize,
     pub(super) bins: Bins,
@@ -141,6 +147,7 @@ impl Recorder {
             entities: Vec::new(),
             always: Vec::new(),
             items: None,
+            pairs: PairLog::default(),
             node: 0,
             bins: Bins::default(),
         }
@@ -255,7 +262,7 @@ impl Recorder {
         self.readers.push(Reader { read: table.read, at, columns: table.rows.len(), first, node });
         self.columns.extend(table.rows.iter().filter_map(|row| {
             let (entity, metric) = (entity as u32, Cow::Borrowed(row.metric));
-            Some(Column { entity, metric, kind: row.kind?, keeps: row.keeps })
+            Some(Column { entity, metric, kind: row.kind?, keeps: row.keeps, signal: row.signal })
         }));
     }
 
@@ -263,7 +270,8 @@ impl Recorder {
         let entity = self.entities.len() as u32 - 1;
         let (first, node) = (self.columns.len(), self.node);
         self.readers.push(Reader { read: signal.read, at: signal.at, columns: 1, first, node });
-        self.columns.push(Column { entity, metric: signal.name, kind: signal.kind, keeps: false });
+        let (metric, kind) = (signal.name, signal.kind);
+        self.columns.push(Column { entity, metric, kind, keeps: false, signal: None });
     }
 
     /// Traffic items, and each at each of its senders.
@@ -290,7 +298,9 @@ impl Recorder {
     /// Closes the bin that ends now.
     pub fn sample(&mut self, world: &mut World) {
         self.close_bin(world);
-        self.bins.merge_if_full();
+        if let Some(factor) = self.bins.merge_if_full() {
+            self.pairs.merge(factor);
+        }
     }
 
     /// Closes the last bin, which may be shorter and so is never merged.
@@ -306,6 +316,7 @@ impl Recorder {
         if let Some(items) = &mut self.items {
             items.update(world);
         }
+        self.pairs.close_bin(self.bins.count(), &mut world.nics.pair_counts);
         let mut bin = Bin { now, span, items: self.items.as_ref(), world };
         let (mut before, mut values) = (&mut self.before[..], self.bins.close(now));
         for reader in &self.readers {
@@ -314,9 +325,10 @@ impl Recorder {
         }
     }
 
-    /// Gives out what was recorded. Queues that stayed empty are left out.
-    pub fn into_series(self) -> Series {
+    /// Gives out what was recorded. Queues that stayed empty are left out of the series.
+    pub fn into_series(self, plan: &Plan, world: &World) -> (Series, Signals) {
         let (bin, bins, values) = self.bins.into_columns();
+        let signals = signals(plan, world, (&self.columns, &values), &self.entities, (self.pairs, bin));
         let mut used = self.always;
         for (column, values) in self.columns.iter().zip(&values).filter(|(column, _)| column.keeps) {
             used[column.entity as usize] |= values.iter().any(|&value| value > 0.0);
@@ -328,8 +340,41 @@ impl Recorder {
             .filter(|(column, _)| used[column.entity as usize])
             .map(|(column, values)| (column.entity as usize, column.metric, values))
             .collect();
-        Series { entities: self.entities, columns, bin, bins, detail: self.detail.text(self.chosen) }
+        let detail = self.detail.text(self.chosen);
+        (Series { entities: self.entities, columns, bin, bins, detail }, signals)
     }
+}
+
+/// The log of signals, from columns and their bins.
+fn signals(
+    plan: &Plan,
+    world: &World,
+    (columns, values): (&[Column], &[Vec<f64>]),
+    entities: &[Entity],
+    (pairs, bin): (PairLog, Time),
+) -> Signals {
+    let span = (bin, world.fabric.run.now);
+    let by_pair = world.nics.pair_counts.is_kept();
+    let mut found = Signals::default();
+    for (column, values) in columns.iter().zip(values) {
+        let Some(signal) = column.signal.filter(|signal| !(by_pair && signal.is_between_hosts())) else {
+            continue;
+        };
+        let entity = &entities[column.entity as usize];
+        let who = || match Who::at(signal, entity) {
+            // A receive buffer is at no port of its own.
+            who if signal == Tells::PfcXoff && who.to.is_empty() => {
+                let host = plan.hosts.iter().position(|host| host.name == entity.node);
+                let port = host.map(|host| world.nics[host].port as usize);
+                Who { to: port.map_or_else(String::new, |port| peer_name(plan, world, port)), ..who }
+            }
+            who => who,
+        };
+        found.add_column(who, column.kind, values, span);
+    }
+    pairs.add_to(&mut found, plan, &world.nics.pair_counts, span);
+    found.add_rest(world.fabric.run.now, counted(plan, world).into_iter());
+    found
 }
 
 /// Classes that any packet of the plan can be in.

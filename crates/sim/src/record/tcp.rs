@@ -26,7 +26,7 @@ quantities! {
         "queue_mean_bytes": Mean, "bytes", "bytes that wait for the CPU, weighted by time"
             = bin.world.tcp.cpus.backlog(host).take_mean(bin.now, bin.span);
         "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.tcp.cpus.backlog(host).take_max() as f64;
-        "dropped": Count ("rx_out_of_buffer"), "packets", "packets that found the ring of their core full"
+        "dropped": Count ("rx_out_of_buffer") [Drop], "packets", "packets that found the ring of their core full"
             = bin.world.tcp.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum();
     }
 }

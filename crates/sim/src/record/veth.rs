@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::entity::Entity;
 use super::quantity::{counters, quantities, Table};
 use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
+use super::signals::Signal;
 use crate::cores::Purpose;
 use crate::linux::veth::End;
 use crate::plan::{Plan, VethNetworkPlan};
@@ -47,7 +48,7 @@ quantities! {
     LIMITS of ["veth-ring"] always, |bin, end| {
         "bql_limit": Mean, "bytes", "limit of the byte queue limits" = bin.world.linux.veths.ends[end].queue.limit() as f64;
         "bql_inflight": Mean, "bytes", "charged and not yet completed" = bin.world.linux.veths.ends[end].queue.in_flight() as f64;
-        "dropped": Count, "packets", "packets that found it full" = {
+        "dropped": Count [Drop], "packets", "packets that found it full" = {
             let tally = &bin.world.linux.veths.ends[end].tally;
             tally.ring_drops + tally.frame_drops
         };
@@ -57,7 +58,7 @@ quantities! {
 quantities! {
     /// What its qdisc dropped.
     QDISC_DROPS of ["veth-qdisc"], |bin, end| {
-        "dropped": Count, "packets", "packets that it dropped" = bin.world.linux.veths.ends[end].tally.qdisc_drops;
+        "dropped": Count [Drop], "packets", "packets that it dropped" = bin.world.linux.veths.ends[end].tally.qdisc_drops;
     }
 }
 
@@ -133,6 +134,26 @@ fn row_name(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> Stri
     format!("{}/{}", end_name(plan, world, end), row.name())
 }
 
+/// A place of an end's packets.
+fn queue_of(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> Entity {
+    let name = |end: usize| &plan.namespaces[world.linux.veths.ends[end].namespace as usize].name;
+    Entity::new(row_name(plan, world, end, row), row.kind(), name(end)).towards(name(end ^ 1))
+}
+
+/// Transmit queues that were stopped: why, the ring, and how often.
+pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
+    let Some(plan) = &plan.veth else { return Vec::new() };
+    let ends = world.linux.veths.ends.iter().enumerate();
+    ends.flat_map(|(number, end)| {
+        let ring = queue_of(plan, world, number, Row::Ring);
+        [
+            (Signal::BqlStop, ring.clone(), end.queue.stack_stops),
+            (Signal::RingStop, ring, end.queue.drv_stops),
+        ]
+    })
+    .collect()
+}
+
 /// Entities, and what is recorded of each; an index is of an end, a ping or a namespace.
 pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static Table>, usize)> {
     let Some(plan) = &plan.veth else { return Vec::new() };
@@ -149,9 +170,7 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static 
                 Row::Ring => vec![&RING, &LIMITS],
                 Row::Qdisc => vec![&WAITING, &QDISC_DROPS],
             };
-            let name = |end: usize| &plan.namespaces[world.linux.veths.ends[end].namespace as usize].name;
-            let queue = Entity::new(row_name(plan, world, end, row), row.kind(), name(end));
-            found.push((queue.towards(name(end ^ 1)), tables, end));
+            found.push((queue_of(plan, world, end, row), tables, end));
         }
     }
     for (index, ping) in plan.pings.iter().enumerate() {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailback.live.recording import LiveRecording, empty_flows
+from tailback.live.recording import LiveRecording, empty_flows, signals_of
 from tailback.live.veth.cases import PS_PER_NS, Case, bin_ps, parts, ring_packets
 from tailback.measures.veth import FORWARD
 from tailback.scenario.veth import CONSUMER, PRODUCER, UdpFlood
@@ -23,10 +23,12 @@ def recording(case: Case, told: dict[str, Any]) -> LiveRecording:
     rows = [{**where, "counter": name, "value": value} for name, value in counters.items()]
     names = pa.schema([*((name, pa.string()) for name in ("node", "port", "counter")), ("value", pa.int64())])
     series, entities = _series(case)
+    step = bin_ps(case.scenario)
     return LiveRecording(
         flows=empty_flows(),
         series=series,
         entities=entities,
+        signals=signals_of(series, entities, step, len(case.found["looks"]) * step),
         counters=pa.Table.from_pylist(rows, schema=names),
         meta_json=json.dumps(_meta(case, counters, told)),
     )

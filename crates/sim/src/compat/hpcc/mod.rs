@@ -12,6 +12,7 @@ mod acks;
 mod audit;
 pub mod cc;
 mod clock;
+pub mod flow_list;
 mod hash_order;
 mod host;
 mod link_down;

@@ -285,8 +285,17 @@ impl HpccPlan {
     /// # Errors
     /// One line, where it is not readable or impossible.
     pub fn from_json(json: &str) -> Result<HpccPlan, PlanError> {
-        let plan: HpccPlan =
+        Self::with_flows(json, Vec::new())
+    }
+
+    /// As [`Self::from_json`], with flows after those that it lists.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn with_flows(json: &str, flows: Vec<Flow>) -> Result<HpccPlan, PlanError> {
+        let mut plan: HpccPlan =
             serde_json::from_str(json).map_err(|error| PlanError::Format(error.to_string()))?;
+        plan.flows.extend(flows);
         plan.check()?;
         Ok(plan)
     }
@@ -325,8 +334,11 @@ impl HpccPlan {
         self.check_packets()?;
         self.check_links(&switches)?;
         self.check_cc()?;
+        // There may be millions of flows.
+        let mut is_switch = vec![false; self.nodes as usize];
+        self.switches.iter().for_each(|&id| is_switch[id as usize] = true);
         for (index, flow) in self.flows.iter().enumerate() {
-            self.check_flow(index, flow, &switches)?;
+            self.check_flow(index, flow, &is_switch)?;
         }
         if let Some(LinkDown(at, a, b)) = self.link_down {
             require(at <= last, "link_down", format!("the time is above {last} ns"))?;
@@ -461,22 +473,23 @@ impl HpccPlan {
         require((0.0..=1.0).contains(&cc.ewma_gain), "cc", "ewma_gain is not in 0 to 1")
     }
 
-    fn check_flow(&self, index: usize, flow: &Flow, switches: &HashSet<u32>) -> Result<(), PlanError> {
+    fn check_flow(&self, index: usize, flow: &Flow, is_switch: &[bool]) -> Result<(), PlanError> {
         let &Flow(src, dst, priority, port, bytes, start) = flow;
-        let place = || format!("flows[{index}]");
-        for end in [src, dst] {
-            require(end < self.nodes, place(), format!("node {end} is not below nodes ({})", self.nodes))?;
-            require(!switches.contains(&end), place(), format!("node {end} is a switch"))?;
-        }
-        require(src != dst, place(), format!("source and destination are both {src}"))?;
-        require(priority < PRIORITIES, place(), format!("priority {priority} is not in 0 to 7"))?;
-        require(port <= u16::MAX as u32, place(), format!("port {port} is above 65,535"))?;
-        require(
-            (1..=u32::MAX as u64).contains(&bytes),
-            place(),
-            format!("{bytes} B is not in 1 to 4,294,967,295: sizes are 32 bits"),
-        )?;
-        let before = index.checked_sub(1).map_or(0, |before| self.flows[before].5);
-        require(start >= before, place(), "starts before the flow above it: flows must be in order of start")
+        let nodes = self.nodes;
+        let problem = match [src, dst].into_iter().find(|&end| is_switch.get(end as usize) != Some(&false)) {
+            Some(end) if end >= nodes => format!("node {end} is not below nodes ({nodes})"),
+            Some(end) => format!("node {end} is a switch"),
+            None if src == dst => format!("source and destination are both {src}"),
+            None if priority >= PRIORITIES => format!("priority {priority} is not in 0 to 7"),
+            None if port > u16::MAX as u32 => format!("port {port} is above 65,535"),
+            None if !(1..=u32::MAX as u64).contains(&bytes) => {
+                format!("{bytes} B is not in 1 to 4,294,967,295: sizes are 32 bits")
+            }
+            None if index > 0 && start < self.flows[index - 1].5 => {
+                "starts before the flow above it: flows must be in order of start".into()
+            }
+            None => return Ok(()),
+        };
+        Err(impossible(format!("flows[{index}]"), problem))
     }
 }

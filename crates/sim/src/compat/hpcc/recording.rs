@@ -14,7 +14,8 @@ use super::series::Recorder;
 use super::work::WORK_PRIORITY;
 use super::world::World;
 use crate::record::quantity::bits_per_second;
-use crate::record::{Counter, Drop, Fault, Flow, Meta, Pause, Queue, Recording};
+use crate::record::signals::Signal;
+use crate::record::{Counter, Drop, Entity, Fault, Flow, Meta, Pause, Queue, Recording};
 
 impl Heard {
     /// Time paused, a pause that lasts included.
@@ -81,7 +82,8 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
             world.pause_logs.entry(lane).or_default().add(Time(since - origin), until);
         }
     }
-    let series = recorder.into_series(world);
+    let (series, mut signals) = recorder.into_series(world);
+    signals.add_rest(Time(world.now - origin), counted_signals(world));
     let queues = queues(world);
     let (conservation, errors) = audit(world);
     let mut faults = lossless_drops(world);
@@ -120,7 +122,30 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         latency: Vec::new(),
         bridge_cores: Vec::new(),
     };
-    Recording { flows: flows(world), series, counters: counters(world), meta }
+    Recording { flows: flows(world), series, signals, counters: counters(world), meta }
+}
+
+/// Signals of queues, which may have no series.
+fn counted_signals(world: &World) -> impl Iterator<Item = (Signal, Entity, u64)> + '_ {
+    let at_lane = |at: usize| {
+        let (port, priority) = (at / LANES, (at % LANES) as u8);
+        let (lane, (node, peer)) = (&world.lane_counters[at], ends(world, port));
+        let egress = match world.ports[port].is_switch {
+            true => world.egress_name(port, priority),
+            false => world.send_queue_name(port, priority),
+        };
+        let queue = |name| Entity::new(name, "", node.clone()).towards(peer.clone());
+        [
+            (Signal::CeMark, queue(egress.clone()), lane.marked),
+            (Signal::PfcPause, queue(egress), world.heard[at].paused_until(world.now)),
+            (Signal::Drop, queue(world.ingress_name(port, priority)), lane.dropped),
+        ]
+    };
+    let told = |at: &usize| {
+        let lane = &world.lane_counters[*at];
+        lane.marked + lane.dropped + world.heard[*at].paused_until(world.now) > 0
+    };
+    (0..world.lane_counters.len()).filter(told).flat_map(at_lane)
 }
 
 /// Every flow of the plan, those that had not started included. They are grouped by destination port, by which that

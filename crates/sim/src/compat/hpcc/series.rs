@@ -8,6 +8,7 @@ use super::port::LANES;
 use super::world::World;
 use crate::record::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
 use crate::record::quantity::Kind;
+use crate::record::signals::{Signal, Signals, Who};
 use crate::record::{Entity, Series};
 
 /// Where a value comes from: a host, a port, a lane, a flow.
@@ -27,6 +28,19 @@ enum Source {
     PausedShare(usize),
     QpRate(usize),
     QpAlpha(usize),
+}
+
+impl Source {
+    /// The signal whose bins these are in the log of signals.
+    fn signal(self) -> Option<Signal> {
+        match self {
+            Source::EcnMarked(_) => Some(Signal::CeMark),
+            Source::PausedShare(_) => Some(Signal::PfcPause),
+            Source::CnpSent(_) => Some(Signal::Cnp),
+            Source::PacketSeqErr(_) => Some(Signal::Nak),
+            _ => None,
+        }
+    }
 }
 
 struct Column {
@@ -165,12 +179,19 @@ impl Recorder {
     }
 
     /// Closes the last bin, which may be shorter, and gives out what was recorded. Queues that stayed empty are left
-    /// out.
-    pub fn into_series(mut self, world: &mut World) -> Series {
+    /// out of the series.
+    pub fn into_series(mut self, world: &mut World) -> (Series, Signals) {
         if self.bins.span(Time(world.now)) > Time::ZERO {
             self.close_bin(world);
         }
         let (bin, bins, values) = self.bins.into_columns();
+        let mut signals = Signals::default();
+        for (column, values) in self.columns.iter().zip(&values) {
+            if let Some(signal) = column.source.signal() {
+                let who = || Who::at(signal, &self.entities[column.entity]);
+                signals.add_column(who, column.kind, values, (bin, Time(world.now - world.origin)));
+            }
+        }
         let mut used = vec![false; self.entities.len()];
         for (column, values) in self.columns.iter().zip(&values) {
             used[column.entity] |= match column.source {
@@ -180,13 +201,14 @@ impl Recorder {
             };
         }
         let columns = self.columns.iter().zip(values).filter(|(column, _)| used[column.entity]);
-        Series {
+        let series = Series {
             columns: columns.map(|(column, values)| (column.entity, column.metric.into(), values)).collect(),
             entities: self.entities,
             bin,
             bins,
             detail: self.detail,
-        }
+        };
+        (series, signals)
     }
 }
 

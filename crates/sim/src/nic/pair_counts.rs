@@ -1,0 +1,105 @@
+//! CNPs and NAKs by pair of hosts: who told whom, where hosts are few.
+
+/// Most hosts that each pair is counted of: the rows of all pairs and bins then stay below 30 MB.
+const MOST_HOSTS: usize = 24;
+
+/// What a host tells another as an end point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EndSignal {
+    Cnp,
+    Nak,
+}
+
+/// A signal, who told it and who was told, as one number.
+pub(crate) type Pair = u32;
+
+/// What was told since it was last taken out.
+#[derive(Debug, Default)]
+pub(crate) struct PairCounts {
+    hosts: usize,
+    /// By [`Pair`]; empty: there are too many hosts.
+    counts: Vec<u32>,
+    /// Those that are not 0.
+    some: Vec<Pair>,
+}
+
+impl PairCounts {
+    pub fn new(hosts: usize) -> Self {
+        let pairs = if hosts <= MOST_HOSTS { 2 * hosts * hosts } else { 0 };
+        PairCounts { hosts, counts: vec![0; pairs], some: Vec::new() }
+    }
+
+    /// Whether pairs are counted.
+    pub fn is_kept(&self) -> bool {
+        !self.counts.is_empty()
+    }
+
+    #[inline]
+    pub fn note(&mut self, signal: EndSignal, from: u16, to: u16) {
+        let pair = (signal as usize * self.hosts + from as usize) * self.hosts + to as usize;
+        self.add(pair as Pair, 1);
+    }
+
+    #[inline]
+    fn add(&mut self, pair: Pair, more: u32) {
+        if let Some(count) = self.counts.get_mut(pair as usize) {
+            if *count == 0 {
+                self.some.push(pair);
+            }
+            *count += more;
+        }
+    }
+
+    /// Signal, who told it and who was told.
+    pub fn ends(&self, pair: Pair) -> (EndSignal, usize, usize) {
+        let (from, to) = (pair as usize / self.hosts, pair as usize % self.hosts);
+        match from.checked_sub(self.hosts) {
+            None => (EndSignal::Cnp, from, to),
+            Some(from) => (EndSignal::Nak, from, to),
+        }
+    }
+
+    /// Gives out what there is, and begins anew.
+    pub fn take(&mut self, mut each: impl FnMut(Pair, u32)) {
+        for pair in self.some.drain(..) {
+            each(pair, std::mem::take(&mut self.counts[pair as usize]));
+        }
+    }
+
+    /// Takes over what another one counted.
+    pub fn absorb(&mut self, other: &mut PairCounts) {
+        other.take(|pair, count| self.add(pair, count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pair_is_counted_until_it_is_taken_out() {
+        let mut counts = PairCounts::new(3);
+        counts.note(EndSignal::Nak, 2, 1);
+        counts.note(EndSignal::Cnp, 2, 1);
+        counts.note(EndSignal::Nak, 2, 1);
+        let mut other = PairCounts::new(3);
+        other.note(EndSignal::Cnp, 0, 2);
+        counts.absorb(&mut other);
+        let mut taken = Vec::new();
+        counts.take(|pair, count| taken.push((pair, count)));
+        let taken: Vec<_> = taken.into_iter().map(|(pair, count)| (counts.ends(pair), count)).collect();
+        use EndSignal::{Cnp, Nak};
+        assert_eq!(taken, [((Nak, 2, 1), 2), ((Cnp, 2, 1), 1), ((Cnp, 0, 2), 1)]);
+        counts.take(|_, _| panic!("nothing is left"));
+        other.take(|_, _| panic!("nothing is left"));
+    }
+
+    #[test]
+    fn of_many_hosts_nothing_is_kept() {
+        let mut counts = PairCounts::new(MOST_HOSTS + 1);
+        counts.note(EndSignal::Cnp, 0, 1);
+        assert!(!counts.is_kept());
+        counts.take(|_, _| panic!("nothing is kept"));
+    }
+}

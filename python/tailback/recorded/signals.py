@@ -1,0 +1,126 @@
+"""The log of signals of a run: who told whom to wait, how, because of which queue, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailback.recorded.bins import PS_PER_S, Array, Bins
+from tailback.text import natural
+
+CE_MARK = "ce-mark"
+DROP = "drop"
+PFC_PAUSE = "pfc-pause"
+PFC_XOFF = "pfc-xoff"
+PCIE_CREDIT_STALL = "pcie-credit-stall"
+CNP = "cnp"
+NAK = "nak"
+BQL_STOP = "bql-stop"
+RING_STOP = "ring-stop"
+
+LASTING = (PFC_PAUSE, PFC_XOFF, PCIE_CREDIT_STALL)
+"""Signals that last: of others there is a count."""
+
+_NAME = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        *((name, _NAME) for name in ("queue", "signal", "from", "to")),
+        *((name, pa.int64()) for name in ("start_ps", "end_ps", "count", "duration_ps")),
+    ]
+)
+"""A row for each bin in which there was any of a signal between two; for the whole run where bins are not
+known.
+
+`queue` is the one that is full, or that waits; null for end points. `from` and `to` are nodes: null where
+several may be meant, or nobody. One of `count` and `duration_ps` is null.
+"""
+
+
+class SignalLog:
+    """The log of a run, by bin."""
+
+    def __init__(self, table: pa.Table, bins: Bins) -> None:
+        """Of a table as `SCHEMA` has it, on these bins."""
+        self._bins = bins
+        self._table = table
+        names = {name: table.column(name).combine_chunks() for name in ("queue", "signal")}
+        signals, queues = (names[name].dictionary.to_pylist() for name in ("signal", "queue"))
+        signal = names["signal"].indices.to_numpy(zero_copy_only=False)
+        queue = names["queue"].indices.fill_null(len(queues)).to_numpy(zero_copy_only=False)
+        amount = pc.coalesce(table.column("count"), table.column("duration_ps")).to_numpy()
+        start_s, end_s = (table.column(name).to_numpy() / PS_PER_S for name in ("start_ps", "end_ps"))
+        at = np.rint(start_s / bins.bin_s).astype(np.int64)
+        # Of the others nobody knows when in the run it was.
+        in_bin = (end_s - start_s <= bins.bin_s * 1.5) & (at < bins.count)
+        keys, places = np.unique(signal.astype(np.int64) * (len(queues) + 1) + queue, return_inverse=True)
+        rows = np.zeros((len(keys), bins.count))
+        np.add.at(rows, (places[in_bin], at[in_bin]), amount[in_bin])
+        self._rows: dict[tuple[str, str | None], Array] = {}
+        for key, row in zip(keys.tolist(), rows, strict=True):
+            name = signals[key // (len(queues) + 1)]
+            if name in LASTING:
+                row /= PS_PER_S * bins.width_s
+            row.setflags(write=False)
+            self._rows[name, [*queues, None][key % (len(queues) + 1)]] = row
+        self._zeros = np.zeros(bins.count)
+        self._zeros.setflags(write=False)
+
+    def values(self, queue: str, *signals: str) -> Array:
+        """Of a queue, one value a bin: how often there was one of these signals, or, of those that last, for
+        which share of the bin.
+        """
+        return sum((self._rows.get((signal, queue), self._zeros) for signal in signals), start=self._zeros)
+
+    def queues(self, signal: str) -> list[str]:
+        """The queues that have a signal in some bin, in natural order."""
+        found = (queue for (name, queue), row in self._rows.items() if name == signal and row.any())
+        return sorted((queue for queue in found if queue is not None), key=natural)
+
+    def total(self, signal: str) -> Array:
+        """The sum over all, one value a bin; queues without bins are not in it."""
+        rows = (row for (name, _), row in self._rows.items() if name == signal)
+        return sum(rows, start=self._zeros)
+
+    def greatest_mean(self, signal: str, since_s: float, until_s: float | None = None) -> float:
+        """The time-weighted mean at the queue where that is greatest; 0 without any."""
+        rows = (self.values(queue, signal) for queue in self.queues(signal))
+        return max((self._bins.mean(row, since_s, until_s) for row in rows), default=0.0)
+
+    def count(self, *signals: str, from_: str | None = None, to: str | None = None) -> int:
+        """How often there was one of these signals in the whole run; of one node, and to one node."""
+        kept = pc.is_in(self._table.column("signal").cast(pa.string()), pa.array(signals))
+        for column, node in (("from", from_), ("to", to)):
+            if node is not None:
+                kept = pc.and_(kept, pc.equal(self._table.column(column).cast(pa.string()), node))
+        return int(pc.sum(self._table.column("count").filter(kept.fill_null(False))).as_py() or 0)
+
+    def summed(self) -> list[dict[str, Any]]:
+        """What each told each in the whole run, most first of each signal: as the table, with `first_ps` and
+        `last_ps`, when the first bin with any began and the last one ended.
+        """
+        names = ["signal", "queue", "from", "to"]
+        grouped = self._table.group_by(names, use_threads=False).aggregate(
+            [("count", "sum"), ("duration_ps", "sum"), ("start_ps", "min"), ("end_ps", "max")]
+        )
+        order = {"count_sum": "count", "duration_ps_sum": "duration_ps"}
+        order |= {"start_ps_min": "first_ps", "end_ps_max": "last_ps"}
+        rows = grouped.rename_columns([order.get(name, name) for name in grouped.column_names]).to_pylist()
+
+        def place(row: dict[str, Any]) -> tuple[Any, ...]:
+            return (
+                row["signal"],
+                -(row["count"] or row["duration_ps"]),
+                *(natural(row[n] or "") for n in names),
+            )
+
+        return sorted(rows, key=place)
+
+
+def as_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """Rows as such a table."""
+    plain = pa.schema([(field.name, pa.string() if field.type == _NAME else field.type) for field in SCHEMA])
+    return pa.Table.from_pylist(list(rows), schema=plain).cast(SCHEMA)
