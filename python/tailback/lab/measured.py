@@ -16,7 +16,7 @@ import pyarrow as pa
 from tailback.lab.model import Lab
 from tailback.lab.readers import BITS_PER_MIB
 from tailback.lab.recorded import RecordedTest, duration_s
-from tailback.live.recording import LiveRecording, empty_flows, flows_of
+from tailback.live.recording import LiveRecording, empty_flows, flows_of, signals_of
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.scenario import Scenario
@@ -38,10 +38,12 @@ Values = list[float]
 def result_of(lab: Lab, scenario: Scenario, one: RecordedTest, latencies: list[RecordedTest]) -> Result:
     """The run of a bandwidth test. `latencies` are tests of latency of the same lab, which go with it."""
     made = _Made(lab, scenario, one)
+    series, entities = made.series_table(), made.entities_table()
     recording = LiveRecording(
         flows=flows_of(made.flows()),
-        series=made.series_table(),
-        entities=made.entities_table(),
+        series=series,
+        entities=entities,
+        signals=signals_of(series, entities, made.bin_ps, made.bins * made.bin_ps),
         counters=made.counters_table(),
         meta_json=json.dumps(made.meta(latencies)),
     )
