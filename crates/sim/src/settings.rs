@@ -26,7 +26,7 @@ use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
 use crate::plan::{
     BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FailurePlan, FramesPlan, LinkPlan,
     MemoryLoadPlan, NicPlan, PingsPlan, PoolParameters, RunParameters, SharedParameters, SwitchModelPlan,
-    TcpConnectionPlan, WriterPlan,
+    TcpConnectionPlan, TrimmingPlan, WriterPlan,
 };
 use crate::record::RecordParameters;
 
@@ -47,6 +47,7 @@ pub fn sections() -> Vec<Section> {
         Section::of::<SharedParameters>("Shared"),
         Section::of::<PoolParameters>("Pools"),
         Section::of::<WatchdogParameters>("Watchdog"),
+        Section::of::<TrimmingPlan>("Trimming"),
         Section::of::<RecordParameters>("Record"),
         Section::of::<ReceiverParameters>("RhccReceiver"),
         Section::of::<HostCcParameters>("HostCc"),

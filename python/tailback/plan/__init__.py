@@ -38,13 +38,14 @@ from tailback.scenario.qos import (
     ecn_plan,
     pools_plan,
     strict_of,
+    trimming_plan,
     weights_plan,
 )
 from tailback.scenario.receive_buffer import paths_of
 from tailback.scenario.round_trip import longest_round_trip, window_packets
 from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
-from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
+from tailback.scenario.traffic import CONNECTIONS, Churn, TcpStreams, Write, WriteLatency
 from tailback.scenario.veth import BETWEEN_NAMESPACES
 
 
@@ -175,6 +176,7 @@ def _switch(
         "pfc": switch.pfc.plan(declared.Pfc),
         "pause": switch.pfc.plan(declared.Pause),
         "watchdog": None if switch.watchdog is None else switch.watchdog.plan(),
+        "trimming": trimming_plan(switch, points),
     }
 
 
@@ -255,7 +257,7 @@ def _flows(scenario: Scenario, points: list[CodePoint]) -> tuple[dict[str, Any],
     rows: list[bytes] = []
     number = {point: number for number, point in enumerate(points)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
+        if isinstance(item, (*CONNECTIONS, *BETWEEN_NAMESPACES)):
             continue
         number_of[index] = len(items)
         if not is_job(item):

@@ -316,6 +316,9 @@ class Permutation(Part):
     start: int = like(declared.Write, "start", "The first round.")
 
 
+CONNECTIONS = (Write, WriteLatency, Churn, TcpStreams)
+"""Items that are no single messages."""
+
 Traffic = Annotated[
     Write
     | WriteLatency
