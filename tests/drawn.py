@@ -188,6 +188,14 @@ def _draw(dice: Dice, name: str) -> Drawn:
         data["host"]["dcqcn"]["wait_follows_rate"] = dice.chance(0.5)
     if dice.chance(0.15):
         data["preset"] = dice.pick(*sorted(PRESETS))
+    selective = data["host"].get("transport", {}).get("loss_recovery") == "selective-repeat"
+    if network.switches and selective and dice.chance(0.5):
+        data["switch"]["trimming"] = dice.settings(
+            0.5,
+            size=lambda: size(dice.pick(64, 256, 1024)),
+            queue=lambda: size(dice.log(1000, 1_000_000)),
+            priority=lambda: dice.whole(0, 7),
+        )
     return drawn
 
 

@@ -135,6 +135,7 @@ def test_everything_set() -> None:
                 },
                 "pause": {"quanta": 200, "response_delay": 10**6},
                 "watchdog": None,
+                "trimming": None,
             }
         ],
         "bridges": [],

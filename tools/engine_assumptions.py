@@ -38,6 +38,14 @@ CONSTANTS = (
         "below about 1 Gbit/s read a deadlock with care.",
     ),
     Constant(
+        "Flowlets that a switch knows apart",
+        "sim/src/fabric/balancing.rs",
+        r"FLOWLETS: usize = (\d+)",
+        "{}",
+        "CONGA's chip has 64K entries; LetFlow gives no number. Far more than queue pairs that send at a "
+        "time through a switch of the fabrics here, and two that share an entry only share a way.",
+    ),
+    Constant(
         "A Linux machine has been up for this long when a run starts",
         "proto/src/aqm/codel.rs",
         r"UPTIME_NS: u64 = (\d+)_000_000_000",

@@ -27,6 +27,7 @@ pub(crate) struct Counted {
     pub icrc_bad: u64,
     pub icrc_unknown: u64,
     pub broken: u64,
+    pub trimmed: u64,
     pub pfc: u64,
     pub pauses: ByPriority,
     /// Frames whose time is before that of an earlier one.
@@ -131,6 +132,7 @@ impl Analysis {
         match frame {
             Frame::Other => {}
             Frame::Broken => counted.broken += 1,
+            Frame::Trimmed => counted.trimmed += 1,
             Frame::Pfc(pfc) => {
                 counted.pfc += 1;
                 on_pfc(&mut counted.pauses, at, pfc, self.reader.interfaces()[number].speed_bps);

@@ -35,6 +35,8 @@ pub enum Frame {
     Roce(Roce),
     /// A pause of priorities.
     Pfc(Pfc),
+    /// RoCEv2 by its port, whose payload a switch trimmed.
+    Trimmed,
     /// RoCEv2 by its port, with headers that are broken or were not kept.
     Broken,
     /// Anything else.
@@ -107,6 +109,10 @@ fn ip(packet: &[u8]) -> Option<Frame> {
             Addresses { source: address(8)?, destination: address(24)? }
         }
     };
+    // A switch that trims a packet makes the length of IP right (SAI, "Packet Trimming"); UDP's is as it was.
+    if number(datagram, 4)? > ip_len.saturating_sub(header_len) {
+        return Some(Frame::Trimmed);
+    }
     Some(roce(packet, header_len, ip_len, addresses, traffic_class & 3).unwrap_or(Frame::Broken))
 }
 

@@ -54,6 +54,7 @@ pub struct Interfaces {
     pub icrc_bad: u64,
     pub icrc_unknown: u64,
     pub broken: u64,
+    pub trimmed: u64,
     pub pfc: u64,
     /// Frames whose time is before that of an earlier one.
     pub earlier: u64,
@@ -91,6 +92,7 @@ impl Interfaces {
             icrc_bad: c.icrc_bad,
             icrc_unknown: c.icrc_unknown,
             broken: c.broken,
+            trimmed: c.trimmed,
             pfc: c.pfc,
             earlier: c.earlier,
             pauses: (0..8u8).zip(c.pauses).filter(|(_, pauses)| pauses.xoff + pauses.xon > 0).collect(),

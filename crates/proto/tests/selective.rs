@@ -1,4 +1,4 @@
-//! Selective repeat: requester and responder against each other, with packets lost and overtaken on the way.
+//! Selective repeat: requester and responder against each other, with packets lost, trimmed and overtaken on the way.
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,13 +38,20 @@ enum Packet {
     Ack(u32),
     /// What is expected, and how far ahead of it the packet was that came.
     Nak(u32, u32),
+    /// Of data that a switch trimmed.
+    Headers(u32),
+    /// What is expected, and how far ahead of it the packet was that was trimmed.
+    TrimmedNak(u32, u32),
 }
 
 /// What becomes of a packet, by its number on the link and what it is: `None`: it is lost; else how much later it comes.
 type Fate<'a> = &'a dyn Fn(usize, &Packet) -> Option<Time>;
+/// Whether data is trimmed on its way, by its number on the link and its sequence.
+type Trims<'a> = &'a dyn Fn(usize, u64) -> bool;
 
 struct Exchange<'a> {
     fate: Fate<'a>,
+    trims: Trims<'a>,
     p: RcParameters,
     put: usize,
     on_link: BTreeMap<(Time, usize), Packet>,
@@ -63,6 +70,7 @@ impl<'a> Exchange<'a> {
         requester.post(packets);
         Exchange {
             fate,
+            trims: &|_, _| false,
             p,
             put: 0,
             on_link: BTreeMap::new(),
@@ -79,6 +87,10 @@ impl<'a> Exchange<'a> {
     fn put(&mut self, now: Time, packet: Packet) {
         let number = self.put;
         self.put += 1;
+        let packet = match packet {
+            Packet::Data { psn, sequence, .. } if (self.trims)(number, sequence) => Packet::Headers(psn),
+            other => other,
+        };
         if let Some(later) = (self.fate)(number, &packet) {
             self.on_link.insert((now + DELAY + later, number), packet);
         }
@@ -149,11 +161,23 @@ impl<'a> Exchange<'a> {
                 assert_eq!(all - self.first(), self.memory.len() as u64);
             }
             Packet::Ack(psn) => _ = self.requester.on_ack(&self.p, now, psn),
-            Packet::Nak(psn, ahead) => {
-                self.losses += self.requester.on_selective_nak(&self.p, now, psn, ahead).1 as usize;
+            Packet::Headers(psn) => {
+                let (missing, ahead) = (self.responder.takes(psn), self.responder.ahead(psn));
+                let answer = match (missing, ahead) {
+                    (true, _) => Packet::TrimmedNak(self.responder.nak_psn(), ahead),
+                    (false, 0) => Packet::Ack(self.responder.ack_psn().expect("it came before")),
+                    (false, _) => Packet::Nak(self.responder.nak_psn(), ahead),
+                };
+                self.put(now, answer);
             }
+            Packet::Nak(psn, ahead) => self.hear(now, psn, ahead, Told::Arrived),
+            Packet::TrimmedNak(psn, ahead) => self.hear(now, psn, ahead, Told::Trimmed),
         }
         assert!(self.requester.acknowledged() <= self.responder.received(), "acknowledged before it arrived");
+    }
+
+    fn hear(&mut self, now: Time, psn: u32, ahead: u32, told: Told) {
+        self.losses += self.requester.on_selective_nak(&self.p, now, psn, ahead, told).1 as usize;
     }
 
     fn first(&self) -> u64 {
@@ -269,6 +293,71 @@ fn no_more_than_the_window_is_in_flight() {
     assert_eq!(exchange.sent.len(), 200);
 }
 
+/// The first that goes of each of these is trimmed.
+fn trims_once(sequences: &'static [u64]) -> impl Fn(usize, u64) -> bool {
+    let left = std::cell::RefCell::new(sequences.to_vec());
+    move |_, sequence| {
+        let mut left = left.borrow_mut();
+        left.iter().position(|&at| at == sequence).map(|at| left.remove(at)).is_some()
+    }
+}
+
+#[test]
+fn what_was_trimmed_goes_again_at_once_whatever_reordering_is_allowed() {
+    let selective = Some(SelectiveRepeat { reordering: 30, ..SELECTIVE });
+    let p = RcParameters { selective, ..PARAMETERS };
+    let trims = trims_once(&[3, 4, 9, 20, 39]);
+    let mut exchange = Exchange { trims: &trims, ..Exchange::new(0, 40, p, &|_, _| Some(Time::ZERO)) };
+    let end = exchange.run();
+    exchange.assert_delivered(40);
+    // Each of them twice, the last one too; none again when 30 later ones have arrived.
+    assert_eq!((exchange.sent.len(), exchange.timeouts), (45, 0));
+    // Packet 3 goes at 3 us, and its NAK is back a round trip of 10 us later.
+    assert_eq!(exchange.sent[12..16], [12, 3, 4, 13]);
+    // 44 packets go by then; the NAK of the last one, itself and its ACK take two round trips.
+    assert_eq!(end, Time::from_us(43 + 20));
+}
+
+#[test]
+fn what_is_trimmed_twice_goes_three_times_without_a_timeout() {
+    let trims = trims_once(&[3, 3]);
+    let mut exchange =
+        Exchange { trims: &trims, ..Exchange::new(0, 40, PARAMETERS, &|_, _| Some(Time::ZERO)) };
+    exchange.run();
+    exchange.assert_delivered(40);
+    assert_eq!(exchange.sent.iter().filter(|&&sequence| sequence == 3).count(), 3);
+    assert_eq!((exchange.sent.len(), exchange.timeouts), (42, 0));
+}
+
+/// Headers that arrive show that the network lives: the timer waits for what nobody tells of.
+#[test]
+fn the_timer_does_not_fire_while_headers_come() {
+    let trims = |number: usize, _: u64| number < 600;
+    let mut exchange =
+        Exchange { trims: &trims, ..Exchange::new(0, 4, PARAMETERS, &|_, _| Some(Time::ZERO)) };
+    let end = exchange.run();
+    exchange.assert_delivered(4);
+    assert!(end > SELECTIVE.high_timeout + SELECTIVE.high_timeout, "{end}");
+    assert_eq!(exchange.timeouts, 0);
+}
+
+#[test]
+fn headers_that_are_lost_leave_it_to_the_timer() {
+    let fate = |_: usize, packet: &Packet| match packet {
+        Packet::Headers(_) => None,
+        _ => Some(Time::ZERO),
+    };
+    let trims = trims_once(&[39]);
+    let mut exchange = Exchange { trims: &trims, ..Exchange::new(0, 40, PARAMETERS, &fate) };
+    exchange.run();
+    exchange.assert_delivered(40);
+    assert_eq!(
+        (exchange.sent.len(), exchange.timeouts),
+        (44, 1),
+        "behind packet 35 nothing is known to have arrived"
+    );
+}
+
 #[test]
 fn a_dead_link_ends_in_an_error() {
     let mut exchange = Exchange::new(7, 4, PARAMETERS, &|_, _| None);
@@ -277,7 +366,7 @@ fn a_dead_link_ends_in_an_error() {
 }
 
 proptest! {
-    /// Whatever is lost or overtaken on a link that now and then lets something through, each packet is in memory once and
+    /// Whatever is lost, trimmed or overtaken on a link that now and then lets something through, each packet is in memory once and
     /// the connection ends; across the wrap of the PSN, too.
     #[test]
     fn everything_arrives_once(
@@ -285,17 +374,19 @@ proptest! {
         packets in 1u64..120,
         reordering in 1u32..12,
         ack_every in 1u32..20,
-        fates in prop::collection::vec((0u8..100, 0u64..30), 1..300),
+        fates in prop::collection::vec((0u8..100, 0u64..30, 0u8..100), 1..300),
         loss in 0u8..40,
+        trimmed in 0u8..80,
     ) {
         let fate = |number: usize, _: &Packet| {
             // Later than any list: nothing is lost any more.
-            let (dice, late) = fates.get(number).copied().unwrap_or((99, 0));
+            let (dice, late, _) = fates.get(number).copied().unwrap_or((99, 0, 99));
             (dice >= loss).then(|| Time::from_us(late))
         };
         let selective = Some(SelectiveRepeat { reordering, ..SELECTIVE });
         let p = RcParameters { selective, ack_every, ack_timeout: Time::from_us(100_000), ..PARAMETERS };
-        let mut exchange = Exchange::new(first, packets, p, &fate);
+        let trims = |number: usize, _: u64| fates.get(number).is_some_and(|fate| fate.2 < trimmed);
+        let mut exchange = Exchange { trims: &trims, ..Exchange::new(first, packets, p, &fate) };
         exchange.run();
         exchange.assert_delivered(packets);
     }

@@ -175,6 +175,7 @@ impl Plan {
             return Err(impossible(&host.name, "its nic is not in nics"));
         }
         self.check_congestion()?;
+        self.check_trimming()?;
         if let Some(switch) = self.switches.iter().find(|s| s.model >= self.switch_models.len()) {
             return Err(impossible(&switch.name, "its model is not in switch_models"));
         }

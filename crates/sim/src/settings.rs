@@ -25,7 +25,8 @@ use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
 use crate::plan::{
     BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FailurePlan, FramesPlan, LinkPlan,
-    MemoryLoadPlan, NicPlan, PingsPlan, RunParameters, SwitchModelPlan, TcpConnectionPlan, WriterPlan,
+    MemoryLoadPlan, NicPlan, PingsPlan, RunParameters, SwitchModelPlan, TcpConnectionPlan, TrimmingPlan,
+    WriterPlan,
 };
 use crate::record::RecordParameters;
 
@@ -43,6 +44,7 @@ pub fn sections() -> Vec<Section> {
         Section::of::<PfcParameters>("Pfc"),
         Section::of::<PauseParameters>("Pause"),
         Section::of::<WatchdogParameters>("Watchdog"),
+        Section::of::<TrimmingPlan>("Trimming"),
         Section::of::<RecordParameters>("Record"),
         Section::of::<ReceiverParameters>("RhccReceiver"),
         Section::of::<HostCcParameters>("HostCc"),

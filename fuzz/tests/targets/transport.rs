@@ -4,7 +4,7 @@
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Span};
 use tailback_proto::transport::rc::{
-    Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, Verdict,
+    Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, Told, Verdict,
 };
 use tailback_proto::transport::selective::SelectiveRepeat;
 use tailback_proto::transport::tcp::{
@@ -82,6 +82,8 @@ enum RcInput {
     Send(Span, u8, bool),
     /// To the responder.
     Data(u8, Fate),
+    /// To the responder, without its payload.
+    Trimmed(u8, Fate),
     /// To the requester.
     Answer(u8, Fate),
     Timer(Span),
@@ -91,8 +93,8 @@ enum RcInput {
 enum Answer {
     Ack(u32),
     Nak(u32),
-    /// Of selective repeat: what is expected, and by how many the packet that came is ahead.
-    Ahead(u32, u32),
+    /// Of selective repeat: what is expected, by how many the packet that is answered is ahead, and what came of that.
+    Ahead(u32, u32, Told),
 }
 
 struct RcPair {
@@ -136,11 +138,11 @@ impl RcPair {
             }
             Verdict::Placed => {
                 assert!(packet.sequence > before && self.ahead.insert(packet.sequence), "placed twice");
-                self.tell(packet.psn);
+                self.tell(packet.psn, Told::Arrived);
             }
             Verdict::Duplicate { .. } if packet.sequence > before => {
                 assert!(self.ahead.contains(&packet.sequence));
-                self.tell(packet.psn);
+                self.tell(packet.psn, Told::Arrived);
             }
             Verdict::Duplicate { ack } => {
                 assert!(packet.sequence < before);
@@ -155,8 +157,8 @@ impl RcPair {
         }
     }
 
-    fn tell(&mut self, psn: u32) {
-        self.to_requester.push(Answer::Ahead(self.responder.nak_psn(), self.responder.ahead(psn)));
+    fn tell(&mut self, psn: u32, told: Told) {
+        self.to_requester.push(Answer::Ahead(self.responder.nak_psn(), self.responder.ahead(psn), told));
     }
 
     fn answer(&mut self, ack: bool) {
@@ -170,7 +172,9 @@ impl RcPair {
         let newly = match answer {
             Answer::Ack(psn) => self.requester.on_ack(&self.p, now, psn),
             Answer::Nak(psn) => self.requester.on_nak(&self.p, now, psn),
-            Answer::Ahead(psn, ahead) => self.requester.on_selective_nak(&self.p, now, psn, ahead).0,
+            Answer::Ahead(psn, ahead, told) => {
+                self.requester.on_selective_nak(&self.p, now, psn, ahead, told).0
+            }
         };
         self.progress_at = if newly > 0 { now } else { self.progress_at };
     }
@@ -250,6 +254,12 @@ fn rc() {
                         pair.arrive(packet);
                     }
                 }
+                RcInput::Trimmed(number, fate) => {
+                    let packet = pick(&mut pair.to_responder, number, fate);
+                    if let Some(packet) = packet.filter(|packet| pair.responder.takes(packet.psn)) {
+                        pair.tell(packet.psn, Told::Trimmed);
+                    }
+                }
                 RcInput::Answer(number, fate) => {
                     if let Some(answer) = pick(&mut pair.to_requester, number, fate) {
                         pair.hear(answer);
@@ -272,7 +282,7 @@ enum RcNoise {
     Send(Span, bool),
     Ack(Span, Magnitude<24>),
     Nak(Span, Magnitude<24>),
-    Ahead(Span, Magnitude<24>, Magnitude<16>),
+    Ahead(Span, Magnitude<24>, Magnitude<16>, bool),
     Timer(Span),
     Data(Magnitude<24>, bool),
 }
@@ -302,10 +312,11 @@ fn rc_noise() {
                     let newly = requester.on_nak(&p, clock.pass(span), psn.get() as u32 & 0xff_ffff);
                     assert_eq!(requester.acknowledged(), before + newly);
                 }
-                RcNoise::Ahead(span, psn, ahead) => {
+                RcNoise::Ahead(span, psn, ahead, trimmed) => {
                     let psn = psn.get() as u32 & 0xff_ffff;
                     let now = clock.pass(span);
-                    let newly = requester.on_selective_nak(&p, now, psn, ahead.get() as u32 & 0xffff).0;
+                    let told = if trimmed { Told::Trimmed } else { Told::Arrived };
+                    let newly = requester.on_selective_nak(&p, now, psn, ahead.get() as u32 & 0xffff, told).0;
                     assert_eq!(requester.acknowledged(), before + newly);
                 }
                 RcNoise::Timer(span) => _ = requester.on_timeout(&p, clock.pass(span)),

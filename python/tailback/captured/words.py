@@ -110,6 +110,15 @@ def _read(data: Data) -> Iterable[Finding]:
             "are broken or were not kept. Nothing more is read from them.",
             "warning",
         )
+    trimmed = _sum(carried, "trimmed")
+    if trimmed:
+        yield Finding(
+            "Trimmed",
+            text.count(trimmed),
+            f"{text.plural(trimmed, 'packet')} whose payload a switch cut off, at each point of capture that "
+            "they passed. Nothing more is read from them.",
+            "warning",
+        )
 
 
 def _traffic(data: Data) -> Iterable[Finding]:

@@ -19,7 +19,7 @@ from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
-from tailback.recorded.setup import TCP, link_changes
+from tailback.recorded.setup import TCP, TRIMMED, link_changes
 from tailback.recorded.signals import CE_MARK, PFC_PAUSE
 
 GAP_BYTES = 20
@@ -416,9 +416,17 @@ class Observed:
     @cached_property
     def lost_on_wire(self) -> dict[Port, int]:
         """Packets that left a port and came with errors, in the whole run: nobody's buffer was too small."""
+        return self._dropped_for(LOST)
+
+    @cached_property
+    def trimmed(self) -> dict[Port, int]:
+        """Packets that lost their payload at a port, in the whole run, and whose headers went on."""
+        return self._dropped_for(TRIMMED)
+
+    def _dropped_for(self, reason: str) -> dict[Port, int]:
         found: dict[Port, int] = defaultdict(int)
         for one in self.meta["drops"]:
-            if one["reason"] == LOST:
+            if one["reason"] == reason:
                 found[one["node"], one["peer"]] += one["packets"]
         return found
 

@@ -136,6 +136,8 @@ class Stages:
             figures.append(Figure(f"{name} ecn_marked", text.count(marked), "0 below K_min"))
         if dropped:
             figures.append(Figure(f"{name} dropped", text.count(dropped), "0"))
+        if seen.trimmed[port]:
+            figures.append(Figure(f"{name} of these trimmed", text.count(seen.trimmed[port]), "0"))
         if paused > SOME:
             figures.append(Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full"))
         told = -seen.lost_on_wire[port] + sum(

@@ -10,7 +10,7 @@ from tailback.findings.bridge import bridge_findings
 from tailback.findings.collectives import collective_findings
 from tailback.findings.finding import Finding, since
 from tailback.recorded.run import Recorded
-from tailback.recorded.setup import TCP
+from tailback.recorded.setup import TCP, TRIMMED
 from tailback.summary import summarise
 
 WORTH_TELLING = 0.01
@@ -181,6 +181,10 @@ def _drops(summary: dict[str, Any]) -> Finding:
         return Finding("Drops", "none", words, "warning" if losses["ack_timeouts"] else "plain")
     worst = losses["by_queue"][0]
     words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
+    trimmed = sum(drop["packets"] for drop in losses["by_queue"] if drop["reason"] == TRIMMED)
+    if trimmed:
+        of = "All" if trimmed == losses["dropped_packets"] else text.count(trimmed)
+        words += f" {of} of them were trimmed: their receivers asked for them at once."
     again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmissions."
     # TCP knows no NAKs.
     words += (

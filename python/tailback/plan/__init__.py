@@ -38,6 +38,7 @@ from tailback.scenario.qos import (
     ecn_plan,
     pools_plan,
     strict_of,
+    trimming_plan,
     weights_plan,
 )
 from tailback.scenario.receive_buffer import paths_of
@@ -175,6 +176,7 @@ def _switch(
         "pfc": switch.pfc.plan(declared.Pfc),
         "pause": switch.pfc.plan(declared.Pause),
         "watchdog": None if switch.watchdog is None else switch.watchdog.plan(),
+        "trimming": trimming_plan(switch, points),
     }
 
 

@@ -27,6 +27,8 @@ PACKET_OVERHEAD_BYTES = 82
 RETH_BYTES = 16
 ROCE, TCP = "roce", "tcp"
 """What the column `protocol` of the flows says."""
+TRIMMED = "trimmed: its headers went on"
+"""The reason of a drop of nothing but the payload."""
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,21 @@ class Watchdog(Declared):
     )
 
 
+class Trimming(Declared):
+    """Packet trimming: RoCE's data that a lossy priority has no room for loses its payload, and its headers go on."""
+
+    size: Annotated[int, SIZE.between("64B", maximum="1KiB")] = setting(
+        SIZE.parse("64B"),
+        "Trimmed packets are cut to this, from address to FCS.",
+        'Handley et al., "NDP", SIGCOMM 2017: headers of 64 B; SAI\'s default is 128 B, that of Cumulus Linux 256 B',
+    )
+    queue: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
+        None,
+        "Packets are trimmed where the egress queue would hold more. null: where the buffer refuses them.",
+        'SAI, "Packet Trimming": upon a failed admission to the shared buffer; NDP has 8 packets',
+    )
+
+
 class Record(Declared):
     """What is kept of a run, however long it is."""
 

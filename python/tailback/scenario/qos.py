@@ -28,12 +28,17 @@ def cnp_code_point(host: Host) -> CodePoint | None:
     return None if isinstance(host.cnp_priority, str) else code_point(host.cnp_priority)
 
 
+def trim_code_point(switch: Switch) -> CodePoint | None:
+    """The code point of trimmed packets; None: nothing is trimmed."""
+    return None if switch.trimming is None else code_point(switch.trimming.priority)
+
+
 def code_points(scenario: Scenario) -> list[CodePoint]:
     """All code points that packets of a run carry, each once, lowest first."""
     from tailback.workload import messages_of
 
-    of_cnps = cnp_code_point(scenario.host)
-    found = set() if of_cnps is None else {of_cnps}
+    marks = cnp_code_point(scenario.host), trim_code_point(scenario.switch)
+    found = {mark for mark in marks if mark is not None}
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, BETWEEN_NAMESPACES):
             continue
@@ -59,6 +64,14 @@ def strict_of(host: Host) -> list[int]:
 def weights_plan(weights: dict[int, int] | None) -> list[int] | None:
     """Shares by class, as the plan has them."""
     return None if weights is None else [weights.get(priority, 0) for priority in range(8)]
+
+
+def trimming_plan(switch: Switch, points: list[CodePoint]) -> dict[str, Any] | None:
+    """Trimming, as the plan has it."""
+    point = trim_code_point(switch)
+    if switch.trimming is None or point is None:
+        return None
+    return switch.trimming.plan(code_point=points.index(point))
 
 
 def pools_plan(switch: Switch, shared_bytes: int) -> dict[str, int] | None:

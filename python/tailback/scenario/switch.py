@@ -90,6 +90,18 @@ class Pfc(declared.Pause, declared.Pfc, _Kept):
         return self
 
 
+class Trimming(declared.Trimming):
+    """Packet trimming: data that a lossy priority has no room for loses its payload; its headers go on."""
+
+    priority: int = setting(
+        6,
+        "Priority of trimmed packets: their PCP, and 8 times it their DSCP.",
+        'Handley et al., "NDP", SIGCOMM 2017: headers go before data; 6 is that of CNPs, strict',
+        ge=0,
+        le=7,
+    )
+
+
 class Switch(declared.Switch):
     """The switch: output queues behind one shared buffer."""
 
@@ -133,4 +145,11 @@ class Switch(declared.Switch):
         None,
         "PFC watchdog of lossless priorities; null: none. {} has its defaults.",
         "SONiC: pfcwd does not run unless it is started",
+    )
+    trimming: Trimming | None = setting(
+        None,
+        "Trimming of RoCE's data in lossy priorities: its headers go on where it would be dropped, and the "
+        "sender hears of it at once. null: none. {} has its defaults. It takes "
+        "host.transport.loss_recovery: selective-repeat.",
+        "SAI: the default of a queue is to drop what it has no room for",
     )

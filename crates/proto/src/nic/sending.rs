@@ -11,7 +11,7 @@ use super::pacing::{BurstPacket, Pacer};
 use super::Standing;
 use crate::congestion::builtin::Congestion;
 use crate::congestion::{AckInfo, HopTelemetry, Loss, Uses};
-use crate::transport::rc::{RcParameters, Requester, SlowRestart, Timeout};
+use crate::transport::rc::{RcParameters, Requester, SlowRestart, Timeout, Told};
 use crate::units::Time;
 use crate::wire::PREAMBLE_AND_GAP_BYTES;
 
@@ -184,17 +184,18 @@ impl SendingHalf {
         newly
     }
 
-    /// A NAK of a receiver that repeats selectively: it misses `psn` and has the packet `ahead` of it by so many. Returns how many
-    /// packets before `psn` that acknowledges, and whether it shows a new loss.
+    /// A NAK of a receiver that repeats selectively: it misses `psn`, and this is what it was told of the packet `ahead` of it by
+    /// so many. Returns how many packets before `psn` that acknowledges, and whether it shows a new loss.
     pub fn on_selective_nak(
         &mut self,
         common: &Common,
         now: Time,
         psn: u32,
         ahead: u32,
+        told: Told,
         counters: &mut Counters,
     ) -> (u64, bool) {
-        let (newly, begins) = self.requester.on_selective_nak(common.rc, now, psn, ahead);
+        let (newly, begins) = self.requester.on_selective_nak(common.rc, now, psn, ahead, told);
         if begins {
             counters.packet_seq_err += 1;
             self.on_loss(common, now, Loss::Nak, counters);
@@ -241,7 +242,7 @@ impl SendingHalf {
             SlowRestart::Timeout => is_timeout,
             SlowRestart::Loss => true,
         };
-        counters.roce_adp_retrans += (is_timeout && rc.first_timeout < rc.ack_timeout) as u64;
+        counters.roce_adp_retrans += (is_timeout && rc.is_adaptive()) as u64;
         counters.roce_slow_restart += restarts as u64;
         if rc.losses_are_cnps && self.uses.cnps {
             *(if is_timeout { &mut counters.roce_slow_restart_cnps } else { &mut counters.nak_cnps }) += 1;

@@ -24,6 +24,7 @@
 //!
 //! Leaves out: credits in the AETH, and the 1x to 4x slack that the specification allows the timer.
 
+pub use super::selective::Told;
 use super::selective::{Ahead, Scoreboard, FEW};
 pub use super::settings::{LossRecovery, RcParameters, SlowRestart, TransportParameters};
 use crate::units::Time;
@@ -273,19 +274,33 @@ impl Requester {
         newly
     }
 
-    /// A NAK of a responder that repeats selectively: it misses `psn`, and has the packet that is `ahead` of that by so many.
-    /// Returns how many packets it newly acknowledges, and whether that shows a new loss.
-    pub fn on_selective_nak(&mut self, p: &RcParameters, now: Time, psn: u32, ahead: u32) -> (u64, bool) {
+    /// A NAK of a responder that repeats selectively: it misses `psn`, and this is what it was told of the packet that is `ahead`
+    /// of that by so many. Returns how many packets it newly acknowledges, and whether that shows a new loss.
+    pub fn on_selective_nak(
+        &mut self,
+        p: &RcParameters,
+        now: Time,
+        psn: u32,
+        ahead: u32,
+        told: Told,
+    ) -> (u64, bool) {
         let Some(missing) = widen(psn, self.una).filter(|&missing| missing <= self.sent) else {
             return (0, false);
         };
         let newly = self.acknowledge(p, now, missing);
-        let arrived = missing + ahead as u64;
+        let answered = missing + ahead as u64;
         let Some(board) = &mut self.board else { return (newly, false) };
-        if arrived >= self.una && arrived < self.sent && !self.failed {
-            board.arrived(arrived);
+        if answered >= self.una && answered < self.sent && !self.failed {
+            match told {
+                Told::Arrived => board.arrived(answered),
+                Told::Trimmed => board.trimmed(answered),
+            }
         }
         let begins = board.next_lost().is_some() && board.begins_recovery(self.una, self.sent);
+        if told == Told::Trimmed && self.deadline != Time::NEVER {
+            // The timer is for losses that nobody tells of.
+            self.deadline = self.deadline.max(now + self.timeout(p));
+        }
         self.choose_next();
         (newly, begins)
     }

@@ -6,6 +6,10 @@
 //! timer is short while few packets are, since then no NAK may follow. Section 7: where packets take several ways, a later
 //! one says little of those before it, and the requester waits for more of them (`reordering`).
 //!
+//! Where switches trim what they have no room for, headers tell which packet is missing: Handley et al., "Re-architecting
+//! datacenter networks and stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3. The responder answers
+//! them with a NAK at once, and the requester sends that packet again, as often as it is trimmed.
+//!
 //! Leaves out: IRN's header fields, a RETH in each packet, and READs, SENDs and atomics out of order.
 
 use crate::units::Time;
@@ -21,6 +25,15 @@ pub struct SelectiveRepeat {
     pub low_timeout: Time,
     /// First value of the timer otherwise.
     pub high_timeout: Time,
+}
+
+/// What a responder knows of a packet that it answers with a NAK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It came, out of order.
+    Arrived,
+    /// A switch trimmed it: only its headers came.
+    Trimmed,
 }
 
 /// Packets in flight from which on NAKs tell of losses (IRN's N).
@@ -67,6 +80,64 @@ impl Flags {
         self.words[word] &= !bit;
         was
     }
+
+    fn clear(&mut self) {
+        self.words.fill(0);
+    }
+}
+
+/// Packets of which NAKs say that they were trimmed.
+#[derive(Clone, Debug, Default)]
+struct Trimmed {
+    /// Those that were since they were acknowledged last, sent again or not: nothing is to be guessed of them.
+    known: Flags,
+    /// Those that are to be sent again, how many they are, and where the first of them is looked for.
+    waiting: Flags,
+    count: u32,
+    from: u64,
+}
+
+impl Trimmed {
+    fn add(&mut self, sequence: u64, window: u32) {
+        self.known.set(sequence, window);
+        if self.waiting.set(sequence, window) {
+            self.from = if self.count == 0 { sequence } else { self.from.min(sequence) };
+            self.count += 1;
+        }
+    }
+
+    /// It is sent again, or need not be. Whether it was to be.
+    fn take(&mut self, sequence: u64) -> bool {
+        let was = self.waiting.take(sequence);
+        self.count -= was as u32;
+        was
+    }
+
+    fn first(&mut self) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        while !self.waiting.has(self.from) {
+            self.from += 1;
+        }
+        Some(self.from)
+    }
+
+    /// All before `upto` has arrived, and all before `una` was known to have.
+    fn acknowledged(&mut self, una: u64, upto: u64) {
+        for sequence in una..upto {
+            self.take(sequence);
+            self.known.take(sequence);
+        }
+        // A flag stands for every so many sequence numbers: none of those behind is looked at again.
+        self.from = self.from.max(upto);
+    }
+
+    fn clear(&mut self) {
+        self.known.clear();
+        self.waiting.clear();
+        self.count = 0;
+    }
 }
 
 /// What a requester knows of packets beyond the first one that is missing.
@@ -74,6 +145,7 @@ impl Flags {
 pub(super) struct Scoreboard {
     pub p: SelectiveRepeat,
     arrived: Flags,
+    trimmed: Trimmed,
     /// One past the last packet that is known to have arrived.
     highest: u64,
     /// The first packet that was not yet looked at for being sent again.
@@ -89,6 +161,7 @@ impl Scoreboard {
         Scoreboard {
             p,
             arrived: Flags::default(),
+            trimmed: Trimmed::default(),
             highest: first,
             resend: first,
             lost_end: first,
@@ -99,37 +172,54 @@ impl Scoreboard {
     /// A packet has arrived ahead of a gap.
     pub fn arrived(&mut self, sequence: u64) {
         self.arrived.set(sequence, self.p.window);
+        self.trimmed.take(sequence);
         self.highest = self.highest.max(sequence + 1);
         self.lost_end = self.lost_end.max(self.highest.saturating_sub(self.p.reordering as u64));
+    }
+
+    /// A packet was trimmed on its way. It is lost, unless another copy has arrived.
+    pub fn trimmed(&mut self, sequence: u64) {
+        if !self.arrived.has(sequence) {
+            self.trimmed.add(sequence, self.p.window);
+        }
     }
 
     /// All before `upto` has arrived, and all before `una` was known to have.
     pub fn acknowledged(&mut self, una: u64, upto: u64) {
         (una..upto).for_each(|sequence| _ = self.arrived.take(sequence));
+        self.trimmed.acknowledged(una, upto);
         self.resend = self.resend.max(upto);
     }
 
     /// The timer fired: all that was sent and is not known to have arrived counts as lost.
     pub fn all_lost(&mut self, una: u64, sent: u64) {
         (self.resend, self.lost_end, self.recovery_end) = (una, sent, sent);
+        self.trimmed.clear();
     }
 
     /// The next packet to send again; none: what follows is new.
     pub fn next_lost(&mut self) -> Option<u64> {
-        while self.resend < self.lost_end && self.arrived.has(self.resend) {
+        let is_known = |at: u64| self.arrived.has(at) || self.trimmed.known.has(at);
+        while self.resend < self.lost_end && is_known(self.resend) {
             self.resend += 1;
         }
-        (self.resend < self.lost_end).then_some(self.resend)
+        let missing = (self.resend < self.lost_end).then_some(self.resend);
+        match self.trimmed.first() {
+            None => missing,
+            Some(trimmed) => Some(missing.map_or(trimmed, |missing| missing.min(trimmed))),
+        }
     }
 
     /// A packet is being sent again.
     pub fn sent_again(&mut self, sequence: u64) {
-        self.resend = sequence + 1;
+        if !self.trimmed.take(sequence) {
+            self.resend = sequence + 1;
+        }
     }
 
     /// Packets that count as lost and may have to be sent again.
     pub fn waiting(&self) -> u64 {
-        self.lost_end.saturating_sub(self.resend)
+        self.lost_end.saturating_sub(self.resend) + self.trimmed.count as u64
     }
 
     /// Packets are to be sent again. Whether that is a new loss.
@@ -173,5 +263,23 @@ impl Ahead {
             expected += 1;
         }
         expected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flags come round after 64: 100 has that of 36.
+    #[test]
+    fn the_first_that_was_trimmed_is_never_looked_for_behind_what_is_acknowledged() {
+        let mut trimmed = Trimmed::default();
+        trimmed.add(10, 64);
+        trimmed.add(60, 64);
+        trimmed.acknowledged(0, 40);
+        trimmed.add(100, 64);
+        assert_eq!(trimmed.first(), Some(60));
+        trimmed.acknowledged(40, 61);
+        assert_eq!((trimmed.first(), trimmed.count), (Some(100), 1));
     }
 }

@@ -101,9 +101,14 @@ const MAX_WINDOW: u32 = 65_535;
 const TIMEOUT: std::ops::RangeInclusive<Time> = Time(1)..=Time(4_096_000 << 27);
 
 impl TransportParameters {
+    /// Whether only what is missing is sent again.
+    pub fn is_selective(&self) -> bool {
+        self.loss_recovery == LossRecovery::SelectiveRepeat
+    }
+
     /// Of a connection. Selective repeat takes a window: without one there is none.
     pub fn connection(&self) -> RcParameters {
-        let selective = self.window_packets.filter(|_| self.loss_recovery == LossRecovery::SelectiveRepeat);
+        let selective = self.window_packets.filter(|_| self.is_selective());
         RcParameters {
             ack_every: self.ack_every,
             ack_timeout: self.ack_timeout,
@@ -124,6 +129,14 @@ impl TransportParameters {
 }
 
 impl RcParameters {
+    /// Whether the timer begins shorter than it may become.
+    pub fn is_adaptive(&self) -> bool {
+        let first = self
+            .selective
+            .map_or(self.first_timeout, |selective| selective.low_timeout.min(selective.high_timeout));
+        first < self.ack_timeout
+    }
+
     /// How long a connection may be without progress: the first wait and `retry_count` more.
     pub fn patience(&self) -> Time {
         Time(self.ack_timeout.0.saturating_mul(self.retry_count as u64 + 1))

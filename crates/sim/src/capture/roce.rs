@@ -1,9 +1,11 @@
 //! Frames of RoCEv2, from what the simulator's packets say and what their connection knows.
 
+use tailback_proto::nic::Messages;
 use tailback_proto::wire::cnp::cnp;
 use tailback_proto::wire::ipv4::PROTOCOL_UDP;
 use tailback_proto::wire::{
-    Aeth, Bth, Extension, Frame, Ip, NakCode, Opcode, Reth, Syndrome, TransportHeaders, Udp,
+    Aeth, Bth, Ethernet, Extension, Frame, Ip, Ipv4, NakCode, Opcode, Reth, Syndrome, TransportHeaders, Udp,
+    FCS_BYTES,
 };
 
 use super::{host_mac, ipv4, put_pattern};
@@ -28,7 +30,8 @@ fn qp_number(qp: u32) -> u32 {
 /// Writes the frame of a packet.
 pub(super) fn put(world: &World, packet: &Packet, dscp: u8, bytes: &mut Vec<u8>) {
     let s = &world.nics.send_qps[packet.qp as usize];
-    let src = if matches!(packet.kind, Kind::Data | Kind::Probe) { s.src } else { s.dst } as usize;
+    let src =
+        if matches!(packet.kind, Kind::Data | Kind::Trimmed | Kind::Probe) { s.src } else { s.dst } as usize;
     let mut payload = Vec::new();
     let headers = headers(world, packet, &mut payload);
     let frame = Frame {
@@ -47,6 +50,12 @@ pub(super) fn put(world: &World, packet: &Packet, dscp: u8, bytes: &mut Vec<u8>)
     };
     bytes.resize(frame.frame_len(), 0);
     frame.emit(bytes).expect("headers are those of their opcode, and a packet is no longer than an MTU");
+    if packet.kind == Kind::Trimmed {
+        // Cut, with the IP length and checksum made right (SAI, "Packet Trimming"); UDP tells the length that it had.
+        bytes.truncate((packet.frame_bytes() - FCS_BYTES) as usize);
+        let ip_len = (bytes.len() - Ethernet::LEN - Ipv4::LEN) as u16;
+        ipv4(packet, src, dscp, PROTOCOL_UDP).emit(ip_len, &mut bytes[Ethernet::LEN..]);
+    }
 }
 
 fn headers(world: &World, packet: &Packet, payload: &mut Vec<u8>) -> TransportHeaders {
@@ -55,7 +64,7 @@ fn headers(world: &World, packet: &Packet, payload: &mut Vec<u8>) -> TransportHe
     let number = qp_number(packet.qp);
     let per_message = writer.writes.packets_per_message;
     match packet.kind {
-        Kind::Data => {
+        Kind::Data | Kind::Trimmed => {
             let psn = packet.psn();
             let sequence = s.half.requester.sequence_of(psn).unwrap_or(psn as u64);
             let position = sequence % per_message;
@@ -65,7 +74,8 @@ fn headers(world: &World, packet: &Packet, payload: &mut Vec<u8>) -> TransportHe
                 (false, false) => Opcode::WriteMiddle,
                 (false, true) => Opcode::WriteLast,
             };
-            put_pattern(payload, psn as u8, packet.payload_bytes as usize);
+            let payload_bytes = writer.writes.segment(sequence).payload_bytes;
+            put_pattern(payload, psn as u8, payload_bytes as usize);
             let mut bth = Bth::new(opcode, number, psn, payload.len());
             bth.ack_req = packet.flags & ACK_REQUEST != 0;
             bth.mig_req = true; // as ConnectX NICs send it

@@ -5,7 +5,7 @@ use tailback_proto::congestion::HopTelemetry;
 use super::drops::DropReason;
 use super::lanes::lane;
 use super::packet::{Kind, CE, ECT};
-use super::switch::IN_STORM;
+use super::switch::{IN_STORM, TRIMS};
 use super::Fabric;
 use crate::engine::{uniform, Stream};
 use crate::plan::LoadBalancing;
@@ -22,12 +22,23 @@ impl Fabric {
             if detours & IN_STORM != 0 && self.is_dropped_in_storm(in_port, out_port, index) {
                 return;
             }
+            if detours & TRIMS != 0 {
+                if let Some(out_port) = out_port.filter(|&port| self.trims_at(switch, port, index)) {
+                    self.trim(switch, out_port, index);
+                }
+            }
             out_port
         };
         let Some(out_port) = out_port else {
             self.drop_packet(in_port, index, DropReason::NoRoute);
             return;
         };
+        self.admit(switch, in_port, out_port, index);
+    }
+
+    /// Admits a packet that leaves by `out_port` to the buffer, or drops it.
+    #[inline(always)] // as if it had one caller: the other is cold
+    pub(super) fn admit(&mut self, switch: usize, in_port: usize, out_port: usize, index: u32) {
         let packet = &mut self.packets[index];
         let bytes = packet.frame_bytes();
         let class = packet.class;
@@ -67,7 +78,7 @@ impl Fabric {
                 None
             };
             if let Some(reason) = reason {
-                self.drop_packet(out_port, index, reason);
+                self.refuse(switch, in_port, out_port, index, reason);
                 return;
             }
         }

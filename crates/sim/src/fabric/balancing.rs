@@ -17,7 +17,7 @@ use super::packet::{Kind, Packet};
 use crate::engine::{mix, stream, Stream};
 use crate::plan::LoadBalancing;
 
-/// Flowlets that a switch tells apart: a power of two.
+/// Flowlets that a switch tells apart: a power of two. Assumption: CONGA's chip has 64K, more than matter here.
 const FLOWLETS: usize = 4096;
 
 /// How a switch divides packets.

@@ -20,10 +20,11 @@ pub(crate) enum DropReason {
     StormEgress,
     StormIngress,
     Qdisc,
+    Trimmed,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 14] = [
+    pub const ALL: [DropReason; 15] = [
         DropReason::EgressThreshold,
         DropReason::IngressThreshold,
         DropReason::BufferFull,
@@ -38,6 +39,7 @@ impl DropReason {
         DropReason::StormEgress,
         DropReason::StormIngress,
         DropReason::Qdisc,
+        DropReason::Trimmed,
     ];
 
     /// Whether it is the ingress group that refused the packet, and not the egress queue.
@@ -54,7 +56,7 @@ impl DropReason {
     /// Whether a switch had no buffer left for it.
     pub fn lacks_buffer(self) -> bool {
         use DropReason::*;
-        matches!(self, EgressThreshold | IngressThreshold | BufferFull | HeadroomOverflow)
+        matches!(self, EgressThreshold | IngressThreshold | BufferFull | HeadroomOverflow | Trimmed)
     }
 
     /// Whether a PFC watchdog dropped it.
@@ -82,6 +84,7 @@ impl DropReason {
             DropReason::StormQueued => "PFC watchdog: waiting at the port in a storm",
             DropReason::StormEgress => "PFC watchdog: came for the port in a storm",
             DropReason::Qdisc => "dropped by the queueing discipline",
+            DropReason::Trimmed => "trimmed: its headers went on",
             DropReason::StormIngress => "PFC watchdog: came from the port in a storm",
         }
     }

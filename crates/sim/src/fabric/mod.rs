@@ -22,6 +22,7 @@ pub(crate) mod switch;
 pub(crate) mod taps;
 pub(crate) mod telemetry;
 pub(crate) mod transmit;
+pub(crate) mod trimming;
 pub(crate) mod wiring;
 
 #[cfg(test)]

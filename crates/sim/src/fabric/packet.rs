@@ -17,13 +17,15 @@ pub(crate) enum Kind {
     /// RHCC's probe and its answer.
     Probe,
     ProbeAck,
+    /// Data whose payload a switch trimmed.
+    Trimmed,
     /// A TCP segment with data, or a probe of a closed window.
     Tcp,
     /// A TCP segment without data.
     TcpAck,
 }
 
-pub(crate) const KINDS: usize = 8;
+pub(crate) const KINDS: usize = 9;
 
 impl Kind {
     /// Whether it is data on its way from an application to another.
@@ -48,6 +50,8 @@ pub(crate) const CE_ECHO: u8 = 4;
 pub(crate) const ECT: u8 = 8;
 /// TCP's CWR.
 pub(crate) const CWR: u8 = 16;
+/// What a NAK answers was trimmed.
+pub(crate) const TRIMMED: u8 = 32;
 
 /// A packet. Which host sent it follows from `qp` and `kind`.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +87,7 @@ pub(crate) struct Detail(u32);
 impl Detail {
     pub const NONE: Detail = Detail(0);
 
-    /// Of data, ACKs and NAKs.
+    /// Of data, trimmed or not, ACKs and NAKs.
     pub fn psn(psn: u32) -> Detail {
         Detail(psn)
     }
@@ -107,7 +111,7 @@ impl Packet {
     /// PSN of data, of an ACK or a NAK.
     #[inline]
     pub fn psn(&self) -> u32 {
-        debug_assert!(matches!(self.kind, Kind::Data | Kind::Ack | Kind::Nak));
+        debug_assert!(matches!(self.kind, Kind::Data | Kind::Trimmed | Kind::Ack | Kind::Nak));
         self.detail.0
     }
 

@@ -20,7 +20,7 @@ use super::balancing::Balancer;
 use super::classes::{class_table, mask, ClassOf};
 use super::lanes::CLASSES;
 use super::port::ticks_between;
-use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan};
+use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 
 /// Binary digits after the point of an alpha.
 const ALPHA_SHIFT: u32 = 16;
@@ -29,6 +29,8 @@ const ALPHA_SHIFT: u32 = 16;
 pub(crate) const IN_STORM: u8 = 1;
 /// It divides packets among equally short ways by other means than a hash.
 pub(crate) const BALANCES: u8 = 2;
+/// It trims packets.
+pub(crate) const TRIMS: u8 = 4;
 
 /// What packets need of a switch: one cache line.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub(crate) struct Switch {
     /// Classes in the second pool.
     second_pool: u8,
     pub lossless: u8,
-    /// Why packets do not simply go where ECMP has them go: [`IN_STORM`], [`BALANCES`].
+    /// Why packets do not simply go where ECMP has them go: [`IN_STORM`], [`BALANCES`], [`TRIMS`].
     pub detours: u8,
     pub xoff: Option<u64>,
     ingress_alpha: u64,
@@ -66,6 +68,7 @@ pub(crate) struct ColdSwitch {
     pub xon: Option<u64>,
     pub xon_offset: u64,
     pub balancer: Balancer,
+    pub trimming: Option<TrimmingPlan>,
 }
 
 /// Fixed-point form of an alpha.
@@ -86,7 +89,8 @@ impl Switch {
             free: shared_bytes,
             second_pool,
             lossless,
-            detours: if model.load_balancing == LoadBalancing::Ecmp { 0 } else { BALANCES },
+            detours: if model.load_balancing == LoadBalancing::Ecmp { 0 } else { BALANCES }
+                | if model.trimming.is_some() { TRIMS } else { 0 },
             xoff: model.pfc.xoff.map(|xoff| xoff.0),
             ingress_alpha: fixed(model.ingress_alpha),
             egress_alpha: fixed(model.egress_alpha),
@@ -100,6 +104,7 @@ impl Switch {
                 xon: model.pfc.xon.map(|xon| xon.0),
                 xon_offset: model.pfc.xon_offset.0,
                 balancer: Balancer::new(model.load_balancing, model.flowlet_gap, seed, number),
+                trimming: model.trimming.clone(),
             }),
         }
     }

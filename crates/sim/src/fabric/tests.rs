@@ -77,6 +77,7 @@ fn star(hosts: usize, shared_bytes: u64) -> Fabric {
         pfc: PfcParameters::default(),
         pause: PauseParameters::default(),
         watchdog: None,
+        trimming: None,
     };
     let host_ports = (0..hosts).map(|host| port(host, hosts + host));
     let ports = host_ports.chain((0..hosts).map(|host| port(hosts, host))).collect();

@@ -187,6 +187,12 @@ impl Fabric {
     /// Ends a packet's life, with a reason. `port`: the one that it was lost at (for headroom, the ingress port), or
     /// behind.
     pub fn drop_packet(&mut self, port: usize, index: u32, reason: DropReason) {
+        self.count_drop(port, index, reason);
+        self.packets.remove(index);
+    }
+
+    /// Notes that a packet, or what it carries, is dropped.
+    pub(super) fn count_drop(&mut self, port: usize, index: u32, reason: DropReason) {
         let Packet { kind, class, .. } = self.packets[index];
         let tally = &mut self.drops[lane(port, class)][reason as usize];
         tally.packets += 1;
@@ -196,7 +202,6 @@ impl Fabric {
             self.data.dropped += 1;
         }
         self.note_dropped(port, index, reason);
-        self.packets.remove(index);
     }
 
     /// Bytes that a port of a bridge was given and has not put on the wire yet: its device takes packets ahead.

@@ -56,7 +56,7 @@ pub(crate) struct BridgePort {
 
 /// The hash of a packet's addresses and ports, for RSS and queueing disciplines.
 pub(super) fn flow_hash(packet: &Packet) -> u32 {
-    let forward = matches!(packet.kind, Kind::Data | Kind::Probe | Kind::Tcp);
+    let forward = matches!(packet.kind, Kind::Data | Kind::Trimmed | Kind::Probe | Kind::Tcp);
     let flow = (packet.qp as u64) << 17 | (packet.dst as u64) << 1 | forward as u64;
     splitmix64(flow) as u32
 }

@@ -4,7 +4,7 @@
 //! controllers use them.
 
 use tailback_proto::nic::Echo;
-use tailback_proto::transport::rc::{Timeout, Verdict};
+use tailback_proto::transport::rc::{Timeout, Told, Verdict};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
@@ -13,7 +13,7 @@ use super::qp::{QpState, RecvQp};
 use super::{Ethernet, Nics};
 use crate::engine::{EventQueue, Place};
 use crate::event::Event;
-use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE};
+use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE, TRIMMED};
 use crate::fabric::Fabric;
 use crate::host::path::IDEAL;
 
@@ -45,6 +45,7 @@ impl Nics {
         fabric.packets.remove(index);
         match packet.kind {
             Kind::Data => self.on_data(fabric, ethernet, host, index, &packet),
+            Kind::Trimmed => self.on_trimmed(fabric, ethernet, host, index, &packet),
             Kind::Ack | Kind::Nak => self.on_ack(fabric, ethernet, index, &packet),
             Kind::Cnp => self.on_cnp(fabric, host, &packet),
             Kind::Probe => {
@@ -67,20 +68,12 @@ impl Nics {
         index: u32,
         packet: &Packet,
     ) {
+        // The notification point sees every packet, in sequence or not.
+        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, packet);
         let r = &mut self.recv_qps[packet.qp as usize];
         let src = r.src;
         let nic = &mut self.nics[host];
         let model = &self.models[nic.model as usize];
-        // The notification point sees every packet, in sequence or not.
-        let mut cnp = false;
-        let marked = (packet.flags & CE != 0) | nic.marks_ce;
-        if marked {
-            r.np_ecn_marked_roce_packets += 1;
-            let (points, number) = (&mut self.notification_points, r.notification_point as usize);
-            let point = r.sends_cnps.then(|| &mut points[number]);
-            let interval = model.min_time_between_cnps[r.congestion as usize];
-            cnp = r.half.on_marked(fabric.run.now, point, interval, &mut nic.counters.rdma);
-        }
         let mut is_new = false;
         let ack_request = packet.flags & ACK_REQUEST != 0;
         let answer = match r.half.on_request(packet.psn(), 1, ack_request, &mut nic.counters.rdma) {
@@ -151,6 +144,55 @@ impl Nics {
         }
     }
 
+    /// Whether a packet of a sender is marked, and whether a CNP is to follow.
+    #[inline(always)]
+    fn look_at_mark(&mut self, now: Time, host: usize, packet: &Packet) -> (bool, bool) {
+        let nic = &mut self.nics[host];
+        let marked = (packet.flags & CE != 0) | nic.marks_ce;
+        if !marked {
+            return (false, false);
+        }
+        let r = &mut self.recv_qps[packet.qp as usize];
+        r.np_ecn_marked_roce_packets += 1;
+        let (points, number) = (&mut self.notification_points, r.notification_point as usize);
+        let point = r.sends_cnps.then(|| &mut points[number]);
+        let interval = self.models[nic.model as usize].min_time_between_cnps[r.congestion as usize];
+        (true, r.half.on_marked(now, point, interval, &mut nic.counters.rdma))
+    }
+
+    /// The headers of a packet that a switch trimmed: they are answered at once. A packet that is there already is acknowledged.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn on_trimmed(
+        &mut self,
+        fabric: &mut Fabric,
+        ethernet: &mut impl Ethernet,
+        host: usize,
+        index: u32,
+        packet: &Packet,
+    ) {
+        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, packet);
+        if cnp {
+            self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
+        }
+        let r = &self.recv_qps[packet.qp as usize];
+        let responder = &r.half.responder;
+        let trimmed = if responder.takes(packet.psn()) { TRIMMED } else { 0 };
+        let ahead = responder.ahead(packet.psn());
+        let (kind, psn) = match responder.ack_psn() {
+            Some(psn) if trimmed == 0 && ahead == 0 => (Kind::Ack, psn),
+            _ => (Kind::Nak, responder.nak_psn()),
+        };
+        let frame_bytes = ACK_FRAME_BYTES + r.telemetry_bytes as u32;
+        let (src, echoes, class_and_point) = (r.src, r.echoes, (packet.class, packet.code_point));
+        let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
+        fabric.packets[answer].payload_bytes = ahead as u16;
+        fabric.packets[answer].flags = trimmed | if echoes && marked { CE_ECHO } else { 0 };
+        if echoes {
+            fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
+        }
+        self.queue_reply(fabric, ethernet, host, answer);
+    }
+
     /// The NAK of a gap leaves the slow path, unless the gap was filled meanwhile.
     pub fn on_delayed_nak(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, index: u32) {
         let nak = fabric.packets[index];
@@ -210,12 +252,13 @@ impl Nics {
         let unsent = s.half.requester.unsent();
         let newly = if packet.kind == Kind::Ack {
             s.half.on_ack(&common, fabric.run.now, packet.psn())
-        } else if packet.payload_bytes > 0 {
+        } else if packet.payload_bytes > 0 || packet.flags & TRIMMED != 0 {
+            let told = if packet.flags & TRIMMED != 0 { Told::Trimmed } else { Told::Arrived };
             let counters = &mut self.nics[s.src as usize].counters.rdma;
             let handled = counters.rp_cnp_handled;
             let ahead = packet.payload_bytes as u32;
             let (newly, is_loss) =
-                s.half.on_selective_nak(&common, fabric.run.now, packet.psn(), ahead, counters);
+                s.half.on_selective_nak(&common, fabric.run.now, packet.psn(), ahead, told, counters);
             s.packet_seq_err += is_loss as u64;
             if is_loss {
                 self.pair_counts.note(EndSignal::Nak, s.dst, s.src);

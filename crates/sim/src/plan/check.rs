@@ -57,6 +57,9 @@ impl NicPlan {
         if nak_delay > ack_timeout {
             return Err(impossible(place, "nak_delay is above ack_timeout"));
         }
+        if self.transport.is_selective() && self.transport.window_packets.is_none() {
+            return Err(impossible(place, "loss_recovery: selective-repeat needs window_packets"));
+        }
         if let Some(path) = &self.host_path {
             path.check_settings(&format!("{place}.host_path"))?;
         }
@@ -132,6 +135,12 @@ impl SwitchModelPlan {
         }
         in_bounds(&format!("{place}.pfc"), &self.pfc)?;
         in_bounds(&format!("{place}.pause"), &self.pause)?;
+        if let Some(trimming) = &self.trimming {
+            in_bounds(&format!("{place}.trimming"), trimming)?;
+            if trimming.code_point as usize >= code_points {
+                return Err(impossible(place, "trimming.code_point is not in code_points"));
+            }
+        }
         self.watchdog.map_or(Ok(()), |watchdog| in_bounds(&format!("{place}.watchdog"), &watchdog))
     }
 }
@@ -162,6 +171,18 @@ impl Plan {
             return Err(impossible("code_points", "a dscp is above 63 or a pcp above 7"));
         }
         Ok(self.code_points.len())
+    }
+
+    /// Who goes back N does so for each packet that is trimmed.
+    pub(super) fn check_trimming(&self) -> Result<(), PlanError> {
+        let trims = self.switch_models.iter().any(|model| model.trimming.is_some());
+        if trims && !self.nics.iter().all(|nic| nic.transport.is_selective()) {
+            return Err(impossible(
+                "switch_models",
+                "trimming needs loss_recovery: selective-repeat of all nics",
+            ));
+        }
+        Ok(())
     }
 
     pub(super) fn check_memory_loads(&self, names: &HashMap<&str, usize>) -> Result<(), PlanError> {

@@ -115,6 +115,24 @@ tailback_proto::parameters! {
         pause: PauseParameters;
         /// The PFC watchdog of lossless priorities.
         watchdog: Option<WatchdogParameters>;
+        /// Trimming of lossy priorities.
+        trimming: Option<TrimmingPlan>;
+    }
+}
+
+tailback_proto::parameters! {
+    /// Packet trimming: RoCE's data that a lossy priority has no room for loses its payload, and its headers go on.
+    pub struct TrimmingPlan {
+        /// Trimmed packets are cut to this, from address to FCS.
+        size: Bytes = Bytes(64), in Bytes(64)..=Bytes(1024),
+            source "Handley et al., \"NDP\", SIGCOMM 2017: headers of 64 B; SAI's default is 128 B, that of Cumulus Linux 256 B";
+        /// Packets are trimmed where the egress queue would hold more. null: where the buffer refuses them.
+        queue: Option<Bytes> = None, in Bytes(1)..=Bytes(u32::MAX as u64),
+            source "SAI, \"Packet Trimming\": upon a failed admission to the shared buffer; NDP has 8 packets";
+    }
+    worked out {
+        /// What trimmed packets are marked with: index into the plan's code points.
+        code_point: u8;
     }
 }
 

@@ -115,6 +115,10 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             if let Some(drops) = world.fabric.drops.get(at) {
                 let dropped = sum_of(drops, |reason| !reason.was_on_link() && !reason.was_queued());
                 went = (went.0 + dropped.0, went.1 + dropped.1);
+                // Whose payload was dropped went on, too.
+                let trimmed = sum_of(drops, |reason| reason == DropReason::Trimmed).0;
+                let cut_to = switch.cold.trimming.as_ref().map_or(0, |trimming| trimming.size.0);
+                came = (came.0 + trimmed, came.1 + trimmed * cut_to);
             }
         }
         if came != went {

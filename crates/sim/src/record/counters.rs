@@ -55,6 +55,7 @@ impl Rows<'_> {
                 continue;
             }
             let first = self.rows.len();
+            let trims = fabric.switch_of(port).is_some_and(|s| fabric.switches[s].cold.trimming.is_some());
             let stormy = fabric.watchdogs.get(&at).is_some_and(|watchdog| watchdog.detected > 0);
             self.add(node, port_name, |bin, add| {
                 (ports::FRAMES.count)(&bin.world.fabric, at, add);
@@ -64,6 +65,9 @@ impl Rows<'_> {
                     (ports::MARKS.count)(bin, at, add);
                     (ports::DISCARDS.count)(&bin.world.fabric, at, add);
                     (ports::WATERMARKS.count)(&bin.world.fabric, at, add);
+                }
+                if trims {
+                    (ports::TRIMS.count)(&bin.world.fabric, at, add);
                 }
                 if stormy {
                     (ports::WATCHDOG.count)(&bin.world.fabric, at, add);

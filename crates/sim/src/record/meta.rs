@@ -40,11 +40,12 @@ pub(super) fn meta(
         ("pfc", world.fabric.pause_frames.sent),
         ("probe", sent(Kind::Probe)),
         ("probe_ack", sent(Kind::ProbeAck)),
+        ("trimmed", sent(Kind::Trimmed)),
         ("tcp_data", sent(Kind::Tcp)),
         ("tcp_ack", sent(Kind::TcpAck)),
     ]
     .into_iter()
-    .filter(|&(name, count)| count > 0 || !name.starts_with("probe"))
+    .filter(|&(name, count)| count > 0 || !(name.starts_with("probe") || name == "trimmed"))
     .collect();
     Meta {
         name: plan.name.clone(),

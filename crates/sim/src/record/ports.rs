@@ -115,6 +115,14 @@ counters! {
 }
 
 counters! {
+    /// What a switch trimmed, as SONiC's counters database has it.
+    TRIMS of ["switch port"], |fabric: Fabric, at| {
+        "SAI_QUEUE_STAT_TRIM_PACKETS:#": "packets", "packets of this egress queue that were trimmed: dropped, and their headers went on"
+            = dropped(fabric, at, |reason| reason == DropReason::Trimmed);
+    }
+}
+
+counters! {
     /// The most that an ingress group ever held, as SONiC's counters database has it.
     WATERMARKS of ["switch port"], |fabric: Fabric, at| {
         "SAI_INGRESS_PRIORITY_GROUP_STAT_SHARED_WATERMARK_BYTES:#": "bytes", "most bytes of the shared buffer that its packets held"

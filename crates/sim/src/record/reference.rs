@@ -120,6 +120,7 @@ pub fn reference() -> Reference {
     counted(&mut quantities, &host_paths::GPU_COUNTS);
     counted(&mut quantities, &ports::FRAMES);
     counted(&mut quantities, &ports::DISCARDS);
+    counted(&mut quantities, &ports::TRIMS);
     counted(&mut quantities, &ports::WATERMARKS);
     counted(&mut quantities, &ports::WATCHDOG);
     counted(&mut quantities, &bridges::PORT_COUNTS);

@@ -70,6 +70,7 @@ pub fn star(hosts: usize) -> Plan {
             pfc: PfcParameters::default(),
             pause: PauseParameters { response_delay: Time(300_000), ..PauseParameters::default() },
             watchdog: None,
+            trimming: None,
         }],
         bridges: vec![],
         bridge_models: vec![],

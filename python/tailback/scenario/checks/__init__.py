@@ -12,7 +12,7 @@ from tailback.scenario.checks.host_path import path_conflicts
 from tailback.scenario.checks.jobs import job_conflicts, queue_pairs_of
 from tailback.scenario.checks.veth import veth_conflicts
 from tailback.scenario.collectives import AllToAll, is_job
-from tailback.scenario.congestion import about, congestion_conflicts, kinds
+from tailback.scenario.congestion import about, congestion_conflicts, has_window, kinds
 from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, least_quanta, reserved, shared, too_few_quanta
@@ -63,6 +63,7 @@ def conflicts(scenario: Scenario) -> Problems:
         yield from _no_switch(scenario)
     yield from _thresholds(scenario)
     yield from _classes(scenario)
+    yield from _trimming(scenario)
     yield from congestion_conflicts(scenario)
     yield from host_control_conflicts(scenario.host, network.host_rates)
     yield from path_conflicts(scenario)
@@ -91,6 +92,16 @@ def conflicts(scenario: Scenario) -> Problems:
     if total > MAX_QPS:
         what = "queue pairs and connections" if scenario.has_tcp else "queue pairs"
         yield ("traffic",), f"found {total} {what}, expected at most {MAX_QPS}"
+
+
+def _trimming(scenario: Scenario) -> Problems:
+    if scenario.switch.trimming is not None and not has_window(scenario.host):
+        text = (
+            f"found trimming and host.transport.loss_recovery: {scenario.host.transport.loss_recovery}, "
+            "expected loss_recovery: selective-repeat: who goes back N would do so for each packet that is "
+            "trimmed"
+        )
+        yield ("switch", "trimming"), text
 
 
 def host_sets(item: Traffic) -> dict[str, tuple[str, ...]]:
