@@ -281,7 +281,7 @@ def test_ctrl_c_before_there_is_a_result_says_so(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(import_module("tailback.running"), "plan_json", interrupt)
+    monkeypatch.setattr(import_module("tailback.running"), "packed_plan", interrupt)
     assert cli.main(["run", "first-flow", "--out", str(tmp_path / "x"), "-q"]) == 130
     assert "nothing was written" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from tailback import run_folder, text
-from tailback.explain import Page, page_of
 from tailback.files.out_folder import OutFolder
-from tailback.findings import findings
-from tailback.findings.table import closing_table
-from tailback.notebook import as_html, as_text
 from tailback.recorded.run import Recorded
 from tailback.summary import summarise
+
+# What is only asked for by some is loaded when it is.
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tailback.explain import Page
 
 
 class Result(Recorded):
@@ -27,6 +27,8 @@ class Result(Recorded):
 
     def closing_table(self) -> Table:
         """What the terminal shows at the end of a run."""
+        from tailback.findings.table import closing_table
+
         return closing_table(self)
 
     def explain(self, tries: bool | None = None) -> Page:
@@ -39,17 +41,21 @@ class Result(Recorded):
         Raises:
             ValueError: it is to be tried and cannot be.
         """
-        from tailback.explain import trials  # it loads the engine
+        from tailback.explain import page_of, trials
 
         return page_of(self, trials.answer(self, tries))
 
     def __repr__(self) -> str:
         """In a line: what ran, for how long, and the first finding."""
+        from tailback.findings import findings
+
         first = findings(self)[0]
         duration = text.duration(self.bins.end_s)
         return f"<Result {self.name}, seed {self.meta['seed']}, {duration}: {first.what} {first.figure}>"
 
     def _repr_html_(self) -> str:
+        from tailback.notebook import as_html, as_text
+
         return as_html(as_text(self.closing_table()))
 
     def write(self, out_dir: str | Path | OutFolder, report: bool = True) -> Path:

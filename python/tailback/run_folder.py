@@ -16,21 +16,15 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from tailback.astra.setup import FILES as ASTRA_FILES
-from tailback.astra.setup import AstraSetup
 from tailback.files import read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
 from tailback.files.parquet import as_parquet, read_parquet
-from tailback.hpcc.setup import FILES as HPCC_FILES
-from tailback.hpcc.setup import HpccSetup
 from tailback.limits import RESULT_BYTES, RESULT_VALUES
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.show import INPUTS
-from tailback.simai.setup import FILES as SIMAI_FILES
-from tailback.simai.setup import SimaiSetup
 from tailback.summary import summarise
 from tailback.version import __version__
 
@@ -192,6 +186,14 @@ def _read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:
     Raises:
         FileNotFoundError: names the file that is missing.
     """
+    # Who writes a folder needs none of them, or one.
+    from tailback.astra.setup import FILES as ASTRA_FILES
+    from tailback.astra.setup import AstraSetup
+    from tailback.hpcc.setup import FILES as HPCC_FILES
+    from tailback.hpcc.setup import HpccSetup
+    from tailback.simai.setup import FILES as SIMAI_FILES
+    from tailback.simai.setup import SimaiSetup
+
     forms: list[tuple[tuple[str, ...], Callable[[Path, Mapping[str, Any]], Setup]]] = [
         (ASTRA_FILES, AstraSetup.read),
         (SIMAI_FILES, SimaiSetup.read),

@@ -88,3 +88,5 @@ if _is_command():
     _look_at_memory()
     # Nothing here multiplies matrices; each thread of the library would set memory aside.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # To find that there is none takes as long as fifty classes.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

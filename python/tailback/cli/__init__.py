@@ -37,6 +37,7 @@ COMMANDS = {
     "point": "Be a congestion point between two interfaces.",
     "endpoint": "Be hosts of a scenario on interfaces, with real packets.",
     "live": "Run a scenario with real packets, on veth pairs that it makes.",
+    "lab": "Set up, verify, drive and read a real lab.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
     "signals": "Print who told whom to wait.",

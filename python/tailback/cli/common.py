@@ -112,21 +112,26 @@ def cores() -> int:
 
 def say(tables: Sequence[RenderableType], where: str = "") -> None:
     """Prints what a run came to, and where it is. Whoever does not read it to its end has seen enough."""
-    from rich.console import Console
-
     try:
-        # What reads a pipe finds each row on a line of its own.
-        console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
-        for table in tables:
-            with console.capture() as shown:
-                console.print(table)
-            # Columns are filled with blanks to the console's width.
-            typer.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
+        for text in _as_texts(tables) if tables else ():
+            typer.echo(text)
         if where:
             typer.echo(where)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # the library exits with 1: the status still tells
         silence_stdout()
+
+
+def _as_texts(tables: Sequence[RenderableType]) -> Iterator[str]:
+    from rich.console import Console
+
+    # What reads a pipe finds each row on a line of its own.
+    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
+    for table in tables:
+        with console.capture() as shown:
+            console.print(table)
+        # Columns are filled with blanks to the console's width.
+        yield "\n".join(line.rstrip() for line in shown.get().splitlines())
 
 
 def say_json(data: object) -> None:

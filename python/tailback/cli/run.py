@@ -32,7 +32,6 @@ from tailback.controller import FORM, split
 from tailback.running import Threads, run_checked
 from tailback.scenario import Problem, Scenario, ScenarioError, load
 from tailback.scenario.warnings import warnings
-from tailback.seeds import parse, run_seeds
 
 app = command_app()
 
@@ -166,6 +165,8 @@ def _run_seeds(
     report: bool,
 ) -> NoReturn:
     """`run` with several seeds."""
+    from tailback.seeds import parse, run_seeds  # brings what runs many at a time
+
     if seed is not None:
         raise typer.BadParameter("--seed and --seeds exclude each other")
     with bad_input():

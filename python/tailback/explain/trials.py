@@ -117,6 +117,8 @@ def why_not(result: Recorded) -> str | None:
     plan = result.plan
     if result.meta.get("live") is not None:
         return "its packets were real: no run of the model is the same run"
+    if result.meta.get("lab") is not None:
+        return "it was measured in a lab: no run of the model is the same run"
     if plan.get("veth") is not None:
         return "a run of two namespaces is not tried"
     own = isinstance(plan.get("nics"), list) and "writers" in plan

@@ -30,8 +30,10 @@ def _lines(value: Any, levels: int, indent: str) -> str:
         return _one_line(value)
     inner = indent + " "
     if isinstance(value, Rows):
-        rows = value.as_json(f",\n{inner}")
-        return f"[\n{inner}{rows}\n{indent}]"
+        if levels == 1:
+            rows = value.as_json(f",\n{inner}")
+            return f"[\n{inner}{rows}\n{indent}]"
+        value = list(value)
     if levels == 1 and (text := _at_once(value, indent, inner)):
         return text
     if isinstance(value, dict):

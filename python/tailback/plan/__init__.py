@@ -45,7 +45,7 @@ from tailback.scenario.receive_buffer import paths_of
 from tailback.scenario.round_trip import longest_round_trip, window_packets
 from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
-from tailback.scenario.traffic import Churn, TcpStreams, Write, WriteLatency
+from tailback.scenario.traffic import CONNECTIONS, Churn, TcpStreams, Write, WriteLatency
 from tailback.scenario.veth import BETWEEN_NAMESPACES
 
 
@@ -257,7 +257,7 @@ def _flows(scenario: Scenario, points: list[CodePoint]) -> tuple[dict[str, Any],
     rows: list[bytes] = []
     number = {point: number for number, point in enumerate(points)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, *BETWEEN_NAMESPACES)):
+        if isinstance(item, (*CONNECTIONS, *BETWEEN_NAMESPACES)):
             continue
         number_of[index] = len(items)
         if not is_job(item):

@@ -8,7 +8,6 @@ from tailback.scenario.checks.jobs import chunks, groups_of, in_server
 from tailback.scenario.collectives import USUAL, Step, is_job, steps_of
 from tailback.scenario.model import Scenario
 from tailback.scenario.qos import CodePoint, code_point
-from tailback.workload import graph_of
 
 
 def job_plans(scenario: Scenario, points: list[CodePoint], number_of: dict[int, int]) -> list[dict[str, Any]]:
@@ -46,6 +45,8 @@ def _step(scenario: Scenario, step: Step, ranks: int, gpus: int) -> dict[str, An
     if step.compute is not None:
         return {"compute": step.compute}
     if step.graph is not None:
+        from tailback.workload import graph_of  # NumPy takes a while to load, and others do not need it
+
         return {"graph": graph_of(scenario, step.graph, ranks)}
     assert step.collective is not None
     assert step.size is not None

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from tailback.recorded.bins import Bins
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.recorded.signals import SignalLog
-from tailback.scenario import Scenario, show
+from tailback.scenario import Scenario
 from tailback.scenario.assumptions import assumptions
 from tailback.scenario.congestion import kinds
 from tailback.scenario.controllers import Controllers
-from tailback.scenario.show import input_names, resolved_yaml
+from tailback.scenario.show import input_names, shown
 from tailback.text import natural
 
 Run = TypeVar("Run", bound="Recorded")
@@ -259,18 +259,22 @@ class _SetupInMemory(ScenarioSetup):
         self.__dict__.update(_checked=scenario, plan=plan, inputs=_inputs(scenario))
 
     @cached_property
+    def _shown(self) -> tuple[str, str]:
+        return shown(self._checked, input_names(self._checked))
+
+    @cached_property
     def scenario_yaml(self) -> str:
-        return resolved_yaml(self._checked)
+        return self._shown[0]
 
     @cached_property
     def assumptions(self) -> list[dict[str, str]]:
-        return _assumed(self._checked)
+        return _assumed(self._checked, self._shown[1])
 
     if TYPE_CHECKING:
         _checked: Scenario
 
 
-def _assumed(scenario: Scenario) -> list[dict[str, str]]:
+def _assumed(scenario: Scenario, shown: str) -> list[dict[str, str]]:
     """The settings at an assumed default that this run rests on: of RoCE and of TCP only where it is used."""
     unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
     if scenario.has_tcp and not scenario.has_roce:
@@ -279,7 +283,7 @@ def _assumed(scenario: Scenario) -> list[dict[str, str]]:
     unused += tuple(f"host.{name}." for name in Controllers.model_fields if name not in used)
     if not scenario.network.hosts:
         unused = ("record.qps", "qos", "failures", "memory_load")
-    return [one for one in assumptions(show(scenario)) if not one["setting"].startswith(unused)]
+    return [one for one in assumptions(shown) if not one["setting"].startswith(unused)]
 
 
 def _inputs(scenario: Scenario) -> dict[str, bytes]:

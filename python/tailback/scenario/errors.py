@@ -22,6 +22,8 @@ def dotted(path: Path) -> str:
 
 def one_line(text: str) -> str:
     """A text with everything escaped that a terminal might not show."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

@@ -31,7 +31,7 @@ Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": [False, T
 class Part(BaseModel):
     """A mapping of a scenario: only declared fields, no guessing of types, not to be changed."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 def setting(default: Any, about: str, source: str, **rules: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tailback.scenario.classes import Classification
 from tailback.scenario.model import Host, Scenario
 from tailback.scenario.switch import Switch, Thresholds
+from tailback.scenario.traffic import CONNECTIONS
 from tailback.scenario.veth import BETWEEN_NAMESPACES
 
 
@@ -35,17 +36,24 @@ def trim_code_point(switch: Switch) -> CodePoint | None:
 
 def code_points(scenario: Scenario) -> list[CodePoint]:
     """All code points that packets of a run carry, each once, lowest first."""
-    from tailback.workload import messages_of
-
     marks = cnp_code_point(scenario.host), trim_code_point(scenario.switch)
     found = {mark for mark in marks if mark is not None}
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, BETWEEN_NAMESPACES):
             continue
-        table = messages_of(scenario, index)
-        priorities: Iterable[int] = [item.priority] if table is None else set(table.priority.tolist())
+        priorities = (
+            {item.priority} if isinstance(item, CONNECTIONS) else _priorities(scenario, index, item.priority)
+        )
         found.update(code_point(priority, item.dscp) for priority in priorities)
     return sorted(found)
+
+
+def _priorities(scenario: Scenario, index: int, usual: int) -> set[int]:
+    """Of an item whose messages may have their own."""
+    from tailback.workload import messages_of  # NumPy takes a while to load, and writers do not need it
+
+    table = messages_of(scenario, index)
+    return {usual} if table is None else set(table.priority.tolist())
 
 
 def classes(points: list[CodePoint], classification: Classification) -> list[int]:

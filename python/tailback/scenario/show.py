@@ -48,7 +48,8 @@ _FILES = ("path", "file", "sizes", "graph")
 """Keys that may name a file."""
 INPUTS = "inputs"
 """Folder of a result with the files that its scenario names."""
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*[A-Za-z0-9_]")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*[A-Za-z0-9_]|[0-9]+(?:\.[0-9]+)?[A-Za-z]+")
+"""Names, and quantities with their units."""
 _LONG_LIST = 16
 """Lists of more texts than this have a line for each."""
 
@@ -70,13 +71,16 @@ def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] 
             source of the default.
         files: Other names for files that the scenario names.
     """
-    lines = list(_mapping(scenario, scenario, (), 0, files or {}))
-    if not comments:
-        return "".join(f"{line.text}\n" for line in lines)
+    plain, commented = shown(scenario, files or {})
+    return commented if comments else plain
+
+
+def shown(scenario: Scenario, files: Mapping[str, str]) -> tuple[str, str]:
+    """What `show` gives without comments, and with them."""
+    lines = list(_mapping(scenario, scenario, (), 0, files))
     width = max(len(line.text) for line in lines if line.comment and len(line.text) <= _WIDEST)
-    return "".join(
-        f"{line.text:<{width}}  # {line.comment}\n" if line.comment else f"{line.text}\n" for line in lines
-    )
+    commented = (f"{line.text:<{width}}  # {line.comment}" if line.comment else line.text for line in lines)
+    return "".join(f"{line.text}\n" for line in lines), "".join(f"{line}\n" for line in commented)
 
 
 def resolved_yaml(scenario: Scenario) -> str:

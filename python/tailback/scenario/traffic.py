@@ -318,6 +318,9 @@ class Permutation(Part):
     start: Start = setting(0, "The first round.", "assumption: at once")
 
 
+CONNECTIONS = (Write, WriteLatency, Churn, TcpStreams)
+"""Items that are no single messages."""
+
 Traffic = Annotated[
     Write
     | WriteLatency

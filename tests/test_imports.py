@@ -1,0 +1,66 @@
+"""What a command loads: each module that nobody needs costs every run some milliseconds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TINY = """name: tiny
+run: {duration: 10us}
+topology: {kind: star, hosts: 2}
+traffic:
+  - {kind: write, from: h0, to: h1}
+"""
+LOADS = """import sys
+from tailback.cli import main
+status = main(sys.argv[1:])
+print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def loaded(folder: Path, *arguments: str) -> set[str]:
+    """The modules that are there at the end of a command."""
+    command = [sys.executable, "-c", LOADS, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines())
+
+
+def of(modules: set[str], *packages: str) -> set[str]:
+    """Those of some packages."""
+    return {one for one in modules if any(one == name or one.startswith(f"{name}.") for name in packages)}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+def test_help_loads_no_tables(tmp_path: Path, arguments: list[str]) -> None:
+    assert not of(loaded(tmp_path, *arguments), "numpy", "pyarrow", "jinja2", "tailback._engine")
+
+
+def test_the_list_of_scenarios_loads_none(tmp_path: Path) -> None:
+    assert not of(loaded(tmp_path, "list"), "numpy", "pyarrow", "jinja2", "tailback.scenario.declared")
+
+
+def test_a_run_loads_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    modules = loaded(tmp_path, "run", "tiny.yaml", "--quiet", "--no-report", "--out", "out")
+    assert of(modules, "tailback._engine", "tailback.summary", "pyarrow.parquet")
+    elsewhere = ("explain", "findings", "report", "comparison", "executors", "sweeps", "fitting", "tuning")
+    others = (
+        "astra",
+        "simai",
+        "hpcc",
+        "live",
+        "point",
+        "captured",
+        "reproduce",
+        "notebook",
+        "trace",
+        "workload",
+    )
+    assert not of(modules, *(f"tailback.{name}" for name in elsewhere + others))
+    assert not of(
+        modules, "rich", "jinja2", "pandas", "ray", "plotly", "concurrent.futures", "multiprocessing"
+    )
