@@ -75,7 +75,7 @@ def sweep_(
     resume: Annotated[
         Path | None,
         typer.Option(
-            "--resume", metavar="DIR", help="Go on with the sweep in DIR: what is done is not run again."
+            "--resume", metavar="DIR", help="Continue the sweep in DIR: finished runs are not repeated."
         ),
     ] = None,
     jobs: Annotated[
@@ -89,8 +89,8 @@ def sweep_(
 ) -> None:
     """Run a scenario at many points and seeds, and say what is noise.
 
-    Without --out the folder is runs/NAME-sweep-TIME. A run that fails is a row with its message, and the
-    others go on. Ctrl-C keeps what is complete, and --resume goes on from there.
+    Without --out the folder is runs/NAME-sweep-TIME. A run that fails has a row with its message, and the
+    others go on. Ctrl-C keeps complete runs, and --resume continues from there.
     """
     with bad_input():
         asked = _asked(file, scenario, vary, sets, seeds, where, sample, measures, keep, store)
