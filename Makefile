@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python browser lint format fuzz fuzz-rust fuzz-python soak headroom checked fit-coverage failure-points \
+.PHONY: demo install test test-rust test-python test-vm browser lint format fuzz fuzz-rust fuzz-python soak headroom checked fit-coverage failure-points \
 	settings docs wheel \
 	bench scaling mutants lock clean help
 
@@ -74,6 +74,9 @@ test-python: $(VENV)/.test browser ## tests of the Python front
 
 browser:
 	@sh tools/get-chromium
+
+test-vm: $(VENV)/.test ## perftest on a real kernel's soft-RoCE in a virtual machine, to end points and back; a minute, as root
+	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py
 
 lint: $(VENV)/.lint $(VENV)/.test ## formatters, linters and the type checker, warnings as errors
 	$(CARGO) fmt --all --check

@@ -168,12 +168,21 @@ def hostile(folder: Path) -> dict[str, Any]:
     return {"status": process.returncode, **outcome(folder / "out")}
 
 
+def received(interface: str) -> int:
+    """Packets that came to an interface."""
+    lines = Path("/proc/net/dev").read_text().splitlines()
+    found = next(line.split() for line in lines if line.strip().startswith(f"{interface}:"))
+    return int(found[2])
+
+
 def vanish(folder: Path) -> dict[str, Any]:
     """An interface goes away while a run is under way."""
     scenario = folder / "two.yaml"
     scenario.write_text(TWO.format(duration="30s", rate="50Mbps", message="64KiB", messages="null"))
     process = endpoint(scenario, folder / "out", "h0=a0", "h1=pa")
-    time.sleep(2.0)
+    before = received("pa")
+    while received("pa") < before + 20:
+        time.sleep(0.1)
     subprocess.run(["ip", "link", "del", "a0"], check=True)
     err = process.communicate(timeout=60)[1]
     files = sorted(path.name for path in (folder / "out").glob("*"))

@@ -244,6 +244,9 @@ class Live:
         """Its time."""
     def told(self, series: bool) -> str:
         """What it has done, as JSON."""
+    @staticmethod
+    def memory(number: int) -> tuple[int, int]:
+        """Number of a host's queue pair by its order, which is its memory's key, too, and the address."""
 
 def settings() -> str:
     """All sections of settings, as JSON."""

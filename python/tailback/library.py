@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _SCENARIOS = files("tailback") / "scenarios"
 _PUBLISHED = files("tailback") / "published"
+_LABS = files("tailback") / "lab" / "examples"
 _SUFFIX = ".yaml"
 
 
@@ -28,6 +29,16 @@ def scenarios() -> dict[str, str]:
 def published() -> dict[str, str]:
     """Names and titles of all published experiments."""
     return {name: _first(file, "title") for name, file in _all(_PUBLISHED).items()}
+
+
+def labs() -> dict[str, str]:
+    """Names of all labs that come with the package, and what each is about."""
+    return {name: _first(file, "about") for name, file in _all(_LABS).items()}
+
+
+def lab_text(name: str) -> bytes:
+    """The YAML of a lab."""
+    return (_LABS / f"{name}{_SUFFIX}").read_bytes()
 
 
 def text(name: str) -> bytes:

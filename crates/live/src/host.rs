@@ -5,7 +5,7 @@
 //!
 //! A packet begins when the link is free and no class that the host sends in is paused: a pause holds all that it sends, CNPs, too.
 //! Memory is real: a WRITE's payload is copied to where it goes, and each message is compared with what was sent when its last packet
-//! is there.
+//! is there. Of what another program writes nobody knows what it should be: that is counted, and not kept.
 //!
 //! Leaves out: what a host takes of packets that come too fast (memory takes all of them), and classes of its own for what it sends.
 
@@ -24,38 +24,14 @@ use tailback_proto::wire::{EtherType, Ethernet, Frame, Ip, Ipv4, MacAddress, Opc
 use crate::counted::{count, wire_bytes, HostCounters, Sending, Sends};
 use crate::direction::{seeded, uniform};
 use crate::frame::{dscp, layout};
+use crate::pair::{ends_at, memory_of, Pair, ADDRESSES, FIRST_QPN};
 use crate::pattern::Pattern;
-use crate::plan::{class_table, ClassOf, FlowPlan, HostPlan, LinkPlan, LivePlan, CLASSES};
+use crate::plan::{class_table, ClassOf, HostPlan, LinkPlan, LivePlan, RemotePlan, CLASSES};
 
-/// Number of a host's first queue pair.
-pub const FIRST_QPN: u32 = 0x100;
-/// Where the memory of the first queue pair begins; each has 4 GB of addresses.
-const MEMORY: u64 = 0x7f00_0000_0000;
 /// What a time of RNR NAKs is asked for, which nobody here sends: 10.24 ms.
 const RNR_TIMER: u8 = 20;
 /// Frames that wait for the transport: what comes faster is dropped and counted.
 const MOST_ARRIVING: usize = 1 << 16;
-
-/// The receiving side of a flow.
-#[derive(Debug, Default)]
-struct Receives {
-    buffer: Vec<u8>,
-    messages: u64,
-    delivered: u64,
-}
-
-/// A queue pair and the flow that it is an end of.
-#[derive(Debug)]
-struct Pair {
-    flow: usize,
-    plan: FlowPlan,
-    qpn: u32,
-    peer_mac: MacAddress,
-    peer_ip: Ipv4Addr,
-    peer_qpn: u32,
-    sends: Option<Sends>,
-    receives: Receives,
-}
 
 /// A host.
 pub struct Host {
@@ -82,21 +58,6 @@ pub struct Host {
     scratch: Vec<u8>,
     /// What was counted.
     pub counters: HostCounters,
-}
-
-/// Numbers of the queue pairs of each flow, at its source and at its destination: the same wherever they are worked out.
-fn numbers(plan: &LivePlan) -> Vec<[u32; 2]> {
-    let mut next = vec![FIRST_QPN; plan.hosts.len()];
-    let mut take = |host: usize| {
-        next[host] += 1;
-        next[host] - 1
-    };
-    plan.flows.iter().map(|flow| [take(flow.src), take(flow.dst)]).collect()
-}
-
-/// First PSN of what an end of a flow sends: spread, so that packets of another run are none of this one.
-fn first_psn(seed: u64, flow: usize, end: usize) -> u32 {
-    (Pattern::of(flow as u32, seed.wrapping_mul(2).wrapping_add(end as u64)).number() & 0xff_ffff) as u32
 }
 
 impl Host {
@@ -138,30 +99,19 @@ impl Host {
             scratch: Vec::new(),
             counters: HostCounters::default(),
         };
-        for (flow, (f, qpns)) in plan.flows.iter().zip(numbers(plan)).enumerate() {
-            for end in (0..2).filter(|&end| [f.src, f.dst][end] == number) {
-                let peer = &plan.hosts[[f.dst, f.src][end]];
-                let psns = [0, 1].map(|end| first_psn(plan.seed, flow, end));
-                host.connect(own, flow, f, (end, qpns, psns), peer)?;
-            }
+        for (flow, writes, qpn, peer) in ends_at(plan, number) {
+            host.connect(own, Pair::new(flow, &plan.flows[flow], qpn, writes, &peer), &peer)?;
         }
         Ok(host)
     }
 
-    fn connect(
-        &mut self,
-        own: &HostPlan,
-        flow: usize,
-        plan: &FlowPlan,
-        (end, qpns, psns): (usize, [u32; 2], [u32; 2]),
-        peer: &HostPlan,
-    ) -> Result<(), String> {
+    fn connect(&mut self, own: &HostPlan, pair: Pair, peer: &RemotePlan) -> Result<(), String> {
         let qpn = self.nic.create_queue_pair();
-        debug_assert_eq!(qpn, qpns[end]);
+        debug_assert_eq!(qpn, pair.qpn);
         let connection = Connection {
-            dest_qp: qpns[1 - end],
-            sq_psn: psns[end],
-            rq_psn: psns[1 - end],
+            dest_qp: peer.qpn,
+            sq_psn: peer.own_psn,
+            rq_psn: peer.psn,
             path_mtu: own.mtu,
             rc: own.transport.connection(),
             rnr_retry: 7,
@@ -170,29 +120,16 @@ impl Host {
             max_dest_rd_atomic: 1,
         };
         self.nic.connect(qpn, connection).map_err(|error| format!("{error:?}"))?;
-        let writes = end == 0;
-        if !writes {
+        if pair.sends.is_none() {
             let region = Region {
                 address: memory_of(qpn),
-                length: plan.message as u64,
+                length: if pair.plan.remote.is_some() { ADDRESSES } else { pair.plan.message as u64 },
                 access: Access { remote_write: true, remote_read: false },
             };
             self.nic.register(qpn, region);
         }
-        self.classes |= 1 << self.class_of[plan.dscp as usize & 63];
-        self.pairs.push(Pair {
-            flow,
-            plan: plan.clone(),
-            qpn,
-            peer_mac: MacAddress(peer.mac),
-            peer_ip: peer.ip,
-            peer_qpn: qpns[1 - end],
-            sends: writes.then(Sends::default),
-            receives: Receives {
-                buffer: if writes { Vec::new() } else { vec![0; plan.message as usize] },
-                ..Receives::default()
-            },
-        });
+        self.classes |= 1 << self.class_of[pair.plan.dscp as usize & 63];
+        self.pairs.push(pair);
         Ok(())
     }
 
@@ -331,17 +268,16 @@ impl Host {
         let length = frame.payload.len() as u32;
         let Some(address) = self.nic.on_packet(self.at, &frame.headers, length, marked) else { return };
         let pair = &mut self.pairs[place];
-        let offset = address.wrapping_sub(memory_of(qpn)) as usize;
-        let Some(room) = pair.receives.buffer.get_mut(offset..offset + frame.payload.len()) else { return };
-        room.copy_from_slice(frame.payload);
+        if !pair.place(address, frame.payload) {
+            return;
+        }
         self.counters.rx_payload_bytes += length as u64;
         self.counters.rx_data += 1;
-        pair.receives.delivered += length as u64;
         if matches!(opcode, Opcode::WriteLast | Opcode::WriteOnly) {
-            let pattern = Pattern::of(pair.flow as u32, pair.receives.messages);
-            pair.receives.messages += 1;
-            self.counters.checked_messages += 1;
-            self.counters.wrong_messages += !pattern.is(&pair.receives.buffer) as u64;
+            if let Some(is_right) = pair.complete() {
+                self.counters.checked_messages += 1;
+                self.counters.wrong_messages += !is_right as u64;
+            }
         }
     }
 
@@ -384,8 +320,8 @@ impl Host {
             let request = SendRequest {
                 wr_id: sends.posted,
                 operation: Operation::Write {
-                    remote_address: memory_of(pair.peer_qpn),
-                    r_key: pair.peer_qpn,
+                    remote_address: pair.peer_memory.0,
+                    r_key: pair.peer_memory.1,
                     immediate: None,
                 },
                 // Its own memory is what the pattern says: the message's number, and the place in it.
@@ -491,8 +427,7 @@ impl Host {
     /// Its flows that it receives: number, counters of the queue pair, bytes that were delivered.
     pub fn receiving(&self) -> impl Iterator<Item = (usize, Counters, u64)> + '_ {
         let receiving = self.pairs.iter().filter(|pair| pair.sends.is_none());
-        receiving
-            .filter_map(|pair| Some((pair.flow, *self.nic.counters_of(pair.qpn)?, pair.receives.delivered)))
+        receiving.filter_map(|pair| Some((pair.flow, *self.nic.counters_of(pair.qpn)?, pair.delivered)))
     }
 
     /// Its NIC.
@@ -509,17 +444,6 @@ impl Host {
     pub fn is_done(&self) -> bool {
         self.pairs.iter().filter_map(|pair| pair.sends.as_ref()).all(|sends| sends.ended.is_some())
     }
-}
-
-impl Pair {
-    /// When it starts, if it has not.
-    fn starts_at(&self) -> Option<Time> {
-        self.sends.filter(|sends| !sends.started).map(|_| Time(self.plan.start_ps))
-    }
-}
-
-fn memory_of(qpn: u32) -> u64 {
-    MEMORY + ((qpn - FIRST_QPN) as u64 * (1 << 32))
 }
 
 fn is_nak(packet: &Transmit) -> bool {

@@ -12,6 +12,7 @@ pub mod events;
 pub mod frame;
 pub mod host;
 pub mod network;
+pub mod pair;
 pub mod pattern;
 pub mod plan;
 pub mod point;

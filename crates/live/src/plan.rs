@@ -163,6 +163,29 @@ pub struct FlowPlan {
     pub stop_ps: Option<u64>,
     /// DSCP of its packets.
     pub dscp: u8,
+    /// The end that another program has, none where both are this plan's.
+    #[serde(default)]
+    pub remote: Option<RemotePlan>,
+}
+
+/// An end of a flow at another program, as the two have told each other.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemotePlan {
+    /// MAC address on the way there.
+    pub mac: [u8; 6],
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// Its queue pair.
+    pub qpn: u32,
+    /// First PSN of what it sends.
+    pub psn: u32,
+    /// First PSN of what is sent to it.
+    pub own_psn: u32,
+    /// Key of its memory.
+    pub r_key: u32,
+    /// Where its memory begins.
+    pub address: u64,
 }
 
 /// The table of a list.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tailback_live::capture::Capture;
+use tailback_live::pair::{memory_of, FIRST_QPN};
 use tailback_live::reactor::Reactor;
 
 use crate::point::interface_error;
@@ -42,6 +43,13 @@ impl Live {
     /// Its time, picoseconds.
     fn now_ps(&self) -> u64 {
         self.0.now().ps()
+    }
+
+    /// Of a host's queue pair by its order: its number, which is the key of its memory, and where that is.
+    #[staticmethod]
+    fn memory(number: u32) -> (u32, u64) {
+        let qpn = FIRST_QPN + number;
+        (qpn, memory_of(qpn))
     }
 
     /// What it has done, as JSON; `series`: with its time series.

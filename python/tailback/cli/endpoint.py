@@ -33,23 +33,39 @@ def endpoint(
     ],
     sets: Sets = None,
     capture: Captured = None,
+    perftest: Annotated[
+        str | None,
+        typer.Option(
+            "--perftest",
+            metavar="ADDRESS[:PORT]",
+            help="ib_write_bw is the other end: the address where it listens, or where to wait for it.",
+        ),
+    ] = None,
     out: Out = None,
     seed: Seed = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Be hosts of a scenario on interfaces, with real packets.
+    """Run hosts of a scenario on interfaces, with real packets.
 
     Each host is a NIC in software: queue pairs, congestion control, pacing and pauses as the scenario says,
-    at the rate of its link. What lies between the interfaces is what there is. Hosts without an interface
-    here are elsewhere, by the same command with the same scenario. It needs CAP_NET_RAW.
+    at the rate of its link. The network between the interfaces is real. Hosts without an interface here run
+    elsewhere, by the same command with the same scenario, or are perftest's ib_write_bw. It needs
+    CAP_NET_RAW.
     """
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed)
         placed = _placed(scenario, interfaces)
         result, folder = carried_out(
-            scenario, "endpoint", out, quiet, interfaces=placed, capture=capture, report=not no_report
+            scenario,
+            "endpoint",
+            out,
+            quiet,
+            interfaces=placed,
+            capture=capture,
+            report=not no_report,
+            perftest=perftest,
         )
     raise typer.Exit(conclude(result, folder, quiet, as_json))
 

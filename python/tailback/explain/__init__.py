@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tailback.explain.observed import Observed
 from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
 from tailback.explain.veth import page as _veth_page
 from tailback.explain.veth import verdict as _veth_verdict
 from tailback.explain.words import Page, as_data, as_text, page
+from tailback.findings.lab import LACKS
 from tailback.recorded.run import Recorded
 
 __all__ = ["Page", "Verdict", "as_data", "as_text", "explain", "page", "page_of"]
@@ -24,4 +27,9 @@ def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:
     """The page of a run, whatever it is made of; of a verdict on it that is there already."""
     if result.meta.get("veth") is not None:
         return _veth_page(result)
-    return page(verdict or explain(result))
+    found = page(verdict or explain(result))
+    if result.meta.get("lab") is None:
+        return found
+    missing = "; ".join(result.meta["lab"]["missing"])
+    more = f" {missing[:1].upper()}{missing[1:]}." if missing else ""
+    return replace(found, sure=f"A guess: it was measured in a lab. {LACKS}{more}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailback import text
-from tailback.findings import fabric, hosts, kernel_veth, veth
+from tailback.findings import fabric, hosts, kernel_veth, lab, veth
 from tailback.findings.bridge import bridge_findings
 from tailback.findings.collectives import collective_findings
 from tailback.findings.finding import Finding, since
@@ -25,6 +25,8 @@ def findings(result: Recorded) -> list[Finding]:
     if not result.complete:
         found.append(_partial(summary))
     found.extend(_faults(summary))
+    if (measured := result.meta.get("lab")) is not None:
+        found += lab.findings(measured)
     if summary["veth"] is not None:
         found += veth.findings(summary["veth"])
         told = result.meta.get("kernel_veth")

@@ -32,6 +32,8 @@ def closing_table(result: Recorded) -> Table:
     if (live := result.meta.get("live")) is not None:
         table.add_row("Clock", *_clock(live, result))
         return table
+    if result.meta.get("lab") is not None:  # nothing was simulated
+        return table
     table.add_row(
         "Speed",
         f"{text.significant(result.hops_per_cpu_s / 1e6)} M/s",

@@ -6,12 +6,14 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tailback import signals
 from tailback.files.out_folder import OutFolder
 from tailback.live.plan import live_plan
 from tailback.live.recording import recording
+from tailback.live.remote import remote
 from tailback.plan import make_plan
 from tailback.scenario import Problem, Scenario, ScenarioError
 
@@ -50,12 +52,15 @@ def run(
     progress: Callable[[int], None] | None = None,
     capture: str | None = None,
     report: bool = True,
+    perftest: str | None = None,
 ) -> Result:
     """Runs a scenario with real packets, and gives its result as of any run.
 
     On cables that are made for it and end with this process, or, with `interfaces` by host, on what is there;
     hosts that have none are elsewhere. The clock stands still while the process has no CPU. `capture`: host
-    whose frames the folder gets as capture.pcap. A veth pair is the kernel's own: see `tailback.live.veth`.
+    whose frames the folder gets as capture.pcap. `perftest`: where `ib_write_bw`, which is the other end,
+    listens, or where it is waited for, ADDRESS or ADDRESS:PORT. A veth pair is the kernel's own: see
+    `tailback.live.veth`.
 
     Raises:
         ScenarioError: it has what is simulated only, or an interface cannot be used.
@@ -69,33 +74,40 @@ def run(
         text = "found another system, expected Linux: packet sockets are its own"
         raise ScenarioError([Problem("tailback live", (), text)]) from None
     plan, live = make_plan(scenario), live_plan(scenario, slowdown, interfaces)
-    try:
-        engine = Live(json.dumps(live))
-    except OSError as error:
-        found = (error.strerror or str(error)).lower()
-        raise ScenarioError([Problem(str(error.filename), (), f"found {found}, {REFUSED}")]) from None
-    if capture is not None and folder is not None:
-        hosts = scenario.network.hosts
-        if capture not in hosts or (interfaces is not None and capture not in interfaces):
-            raise ScenarioError([Problem("--capture", (), f"found {capture}, expected a host that is here")])
-        engine.capture(str(folder.held() / CAPTURE), hosts.index(capture))
-    wall, cpu = time.perf_counter(), time.thread_time()
-    over, gone = False, ""
-    with signals.noted() as seen:
-        while not over and not seen:
-            try:
-                over = engine.run(STEP_MS)
-            except OSError as error:
-                gone = f"{error.filename}: {(error.strerror or str(error)).lower()}"
-                break
-            if progress is not None:
-                progress(engine.now_ps())
-        engine.end_capture()
-        told: Told = json.loads(engine.told(True))
-        took = time.perf_counter() - wall, time.thread_time() - cpu
-        result = _result(scenario, plan, live, told, took, over)
-        if folder is not None:
-            result.write(folder, report)
+    with remote(perftest, live, Live.memory) if perftest else nullcontext() as far:
+        try:
+            engine = Live(json.dumps(live))
+        except OSError as error:
+            found = (error.strerror or str(error)).lower()
+            problem = Problem(str(error.filename), (), f"found {found}, {REFUSED}")
+            raise ScenarioError([problem]) from None
+        if capture is not None and folder is not None:
+            hosts = scenario.network.hosts
+            if capture not in hosts or (interfaces is not None and capture not in interfaces):
+                text = f"found {capture}, expected a host that is here"
+                raise ScenarioError([Problem("--capture", (), text)])
+            engine.capture(str(folder.held() / CAPTURE), hosts.index(capture))
+        if far:
+            far.opened()
+        wall, cpu = time.perf_counter(), time.thread_time()
+        over, gone = False, ""
+        with signals.noted() as seen:
+            while not over and not seen:
+                try:
+                    over = engine.run(STEP_MS) or (far is not None and far.over)
+                except OSError as error:
+                    gone = f"{error.filename}: {(error.strerror or str(error)).lower()}"
+                    break
+                if progress is not None:
+                    progress(engine.now_ps())
+            engine.end_capture()
+            told: Told = json.loads(engine.told(True))
+            took = time.perf_counter() - wall, time.thread_time() - cpu
+            result = _result(scenario, plan, live, told, took, over)
+            if far and over:
+                far.close(result)
+            if folder is not None:
+                result.write(folder, report)
     if gone:
         raise InterfaceGone(gone, result)
     return result

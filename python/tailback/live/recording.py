@@ -54,6 +54,11 @@ def recording(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: 
     )
 
 
+def flows_of(rows: list[dict[str, Any]]) -> pa.Table:
+    """The table of queue pairs."""
+    return pa.Table.from_pylist(rows, schema=_FLOWS)
+
+
 def empty_flows() -> pa.Table:
     """Of a run without queue pairs."""
     return _FLOWS.empty_table()
@@ -111,7 +116,7 @@ def _flows(plan: Plan, told: Told, owners: list[tuple[Any, int]]) -> pa.Table:
                 "rate_bps": flow["rate_bps"],
             }
         )
-    return pa.Table.from_pylist(rows, schema=_FLOWS)
+    return flows_of(rows)
 
 
 _FLOWS = pa.schema(

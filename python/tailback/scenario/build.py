@@ -63,7 +63,7 @@ def build(document: Document, factories: Mapping[str, Factory] | None = None) ->
             scenario = Scenario.model_validate(data, context=Budget(controllers=named))
         except ValidationError as error:
             found_wrong = islice(error.errors(include_url=False), MAX_PROBLEMS + 1)
-            fresh = [_problem(details, document) for details in found_wrong]
+            fresh = [problem_of(details, document) for details in found_wrong]
             problems += [problem for problem in fresh if not _follows_from(problem, refused, conflict=False)]
             taken_out = _without(data, [problem.path for problem in fresh])
             enough = len(problems) > MAX_PROBLEMS
@@ -188,8 +188,9 @@ def _without(data: Any, paths: list[Path]) -> Any:
     return kept
 
 
-def _problem(details: ErrorDetails, document: Document) -> Problem:
-    path, holder = _real(details["loc"])
+def problem_of(details: ErrorDetails, document: Document, top: type[BaseModel] = Scenario) -> Problem:
+    """What pydantic found in a document of kind `top`, as a line."""
+    path, holder = _real(details["loc"], top)
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     expected = _TYPES.get(kind)
     what = found(value)
@@ -229,7 +230,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field's type may hold, through lists, unions and annotations."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    if get_origin(annotation) in (list, Union, types.UnionType, Annotated):
+    if get_origin(annotation) in (list, dict, Union, types.UnionType, Annotated):
         return [model for part in get_args(annotation) for model in _models(part)]
     return []
 
@@ -242,12 +243,12 @@ def _by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def _real(location: Path) -> tuple[Path, type[BaseModel]]:
+def _real(location: Path, top: type[BaseModel]) -> tuple[Path, type[BaseModel]]:
     """The path that a reader knows, without the kinds that pydantic puts in, and the model at its end or
     around it.
     """
     path: list[str | int] = []
-    holder: type[BaseModel] = Scenario
+    holder = top
     choice: list[type[BaseModel]] = []
     for part in location:
         if len(choice) > 1 and isinstance(part, str):

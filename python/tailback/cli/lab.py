@@ -1,0 +1,211 @@
+"""`tailback lab`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tailback.cli.command import command_app
+from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder, say
+from tailback.cli.outcome import conclude
+from tailback.cli.status import DONE, FAULT
+from tailback.lab import apply as applying
+from tailback.lab import drive, recorded
+from tailback.lab.checks import Checked, checks
+from tailback.lab.checks import verify as verified
+from tailback.lab.model import Lab, LabTest, read
+from tailback.lab.steps import plan as planned
+from tailback.scenario import Problem, ScenarioError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+app = command_app()
+LabFile = Annotated[str, typer.Argument(metavar="FILE", help="A lab as YAML, or the name of an example.")]
+Tests = Annotated[
+    list[str] | None,
+    typer.Option("--test", metavar="NAME", help="A test of the file; repeatable; default: all."),
+]
+
+
+@app.callback()
+def lab() -> None:
+    """Set up, verify, drive and read a real lab.
+
+    plan prints every command; apply runs exactly these, with an undo file; verify checks what must hold; run
+    drives perftest and records counters; collect makes the folder of a run from the records.
+    """
+
+
+@app.command()
+def plan(file: LabFile) -> None:
+    """Print every command, and how to undo it."""
+    with bad_input():
+        given, _ = read(file)
+    for number, step in enumerate(planned(given), 1):
+        typer.echo(f"{number:3} {step.host}: {step.do}\n      # {step.about}")
+        if step.remember:
+            typer.echo(f"      # undo: what this prints before: {step.remember}")
+        else:
+            typer.echo(f"      # undo: {step.undo or 'none'}")
+    typer.echo("\n# verify")
+    for check in checks(given):
+        typer.echo(f"    {check.host}: {check.line}\n      # {check.what}: {check.expected}")
+    for test in given.tests:
+        typer.echo(f"\n# run --test {test.name}")
+        for role in ("server", "client"):
+            typer.echo(f"    {getattr(test, role)}: {drive.perftest_line(given, test, role)}")
+        for bridge in given.bridges:
+            typer.echo(f"    {bridge.host}: {drive.cores_line(test)}")
+    typer.echo("\n# run: before, while and after")
+    for host, name, line in drive.looks(given):
+        typer.echo(f"    {host}: {line}\n      # {name}")
+
+
+@app.command()
+def apply(
+    file: LabFile,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For the playbook and the undo file.")],
+    only_write: Annotated[
+        bool, typer.Option("--only-write", help="Write the playbook, to be read, and run nothing.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the commands that plan prints, and keep an undo file."""
+    with bad_input():
+        given, _ = read(file)
+        playbook = applying.prepare(given, out)
+        if only_write:
+            typer.echo(str(playbook) if playbook else "all hosts are local: no playbook is needed")
+            return
+        try:
+            applying.apply(given, out, _shown(quiet))
+        except applying.StepFailed as error:
+            typer.echo(
+                f"tailback: {error}; tailback lab undo {file} {out} takes back what was done", err=True
+            )
+            raise typer.Exit(FAULT) from None
+    typer.echo(str(out))
+
+
+@app.command()
+def undo(
+    file: LabFile,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="That of apply.")],
+    quiet: Quiet = False,
+) -> None:
+    """Undo what apply did, in reverse order."""
+    with bad_input():
+        given, _ = read(file)
+        failed = applying.undo(given, folder, _shown(quiet))
+    for line in failed:
+        typer.echo(f"tailback: {line}", err=True)
+    raise typer.Exit(FAULT if failed else DONE)
+
+
+@app.command()
+def verify(file: LabFile) -> None:
+    """Check the conditions of a test, and print the findings."""
+    with bad_input():
+        given, _ = read(file)
+    found = verified(given)
+    say([_table(found)])
+    raise typer.Exit(DONE if all(one.ok for one in found) else FAULT)
+
+
+@app.command()
+def run(
+    file: LabFile,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="For what tools print; new tests only.")
+    ],
+    tests: Tests = None,
+    quiet: Quiet = False,
+) -> None:
+    """Drive perftest, and record counters before, while and after."""
+    with bad_input():
+        given, _ = read(file)
+        for test in _chosen(given, tests):
+            if (out / test.name).exists():
+                raise ScenarioError(
+                    [Problem(str(out / test.name), (), "found a test, expected none of its name")]
+                )
+            try:
+                drive.run(given, test, out, _shown(quiet))
+            except drive.TestFailed as error:
+                typer.echo(f"tailback: {error}", err=True)
+                raise typer.Exit(FAULT) from None
+    typer.echo(str(out))
+
+
+@app.command()
+def collect(
+    file: LabFile,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="What run has recorded, or somebody typed in.")
+    ],
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="NAME", help="A test of bandwidth; default: the first.")
+    ] = None,
+    out: Out = None,
+    no_report: NoReport = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make the folder of a run from the records: measured, not simulated.
+
+    Tests of latency that were recorded, too, go with it. measured.csv in it is for `tailback fit`.
+    """
+    from tailback.lab.measured import result_of
+
+    with bad_input():
+        given, scenario = read(file)
+        able = [one for one in given.tests if one.tool == "ib_write_bw"]
+        chosen = able[:1] if test is None else [one for one in able if one.name == test]
+        if not chosen:
+            names = ", ".join(one.name for one in able) or "there is none"
+            raise ScenarioError(
+                [Problem("--test", (), f"found {test or 'none'}, expected a test of bandwidth: {names}")]
+            )
+        one = recorded.read(given, folder, chosen[0])
+        others = [one for one in given.tests if one.tool == "ib_write_lat" and (folder / one.name).is_dir()]
+        latencies = [recorded.read(given, folder, other) for other in others]
+        with result_folder(out, f"{given.name}-{chosen[0].name}") as made:
+            result = result_of(given, scenario, one, latencies)
+            result.write(made, not no_report)
+    raise typer.Exit(conclude(result, made.given, quiet))
+
+
+def _chosen(given: Lab, names: list[str] | None) -> list[LabTest]:
+    known = {test.name: test for test in given.tests}
+    for name in names or ():
+        if name not in known:
+            text = f"found {name}, expected one of {', '.join(known) or 'none: the file has no tests'}"
+            raise ScenarioError([Problem("--test", (), text)])
+    return [known[name] for name in names] if names else list(known.values())
+
+
+def _shown(quiet: bool) -> Callable[[str], None]:
+    """Says on stderr what is done."""
+    return lambda line: None if quiet else typer.echo(line, err=True)
+
+
+def _table(found: list[Checked]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("", "Host", "What", "Found", "Expected"):
+        table.add_column(name)
+    for one in found:
+        style = "" if one.ok else "bold red"
+        table.add_row(
+            "ok" if one.ok else "NOT",
+            one.check.host,
+            one.check.what,
+            one.found,
+            one.check.expected,
+            style=style,
+        )
+    return table

@@ -1,0 +1,1 @@
+"""A real lab: set up, verified, driven, and read into the folder of a run."""

@@ -1,0 +1,111 @@
+"""What must hold on the hosts of a lab before a test means anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tailback.lab.model import Lab, LabBridge, LabNic
+from tailback.lab.reach import ask, last_line
+from tailback.lab.steps import LINK_WORD, PRIORITIES, RING
+
+
+@dataclass(frozen=True)
+class Check:
+    """A line on a host, and what it is to print: exactly that, or that among other words."""
+
+    host: str
+    what: str
+    line: str
+    expected: str
+    among: bool = False
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A check, what was found, and whether that is right."""
+
+    check: Check
+    found: str
+    ok: bool
+
+
+def checks(lab: Lab) -> list[Check]:
+    """All checks of a lab."""
+    return [
+        *(
+            Check(
+                one.host,
+                f"driver of {one.pci}",
+                f"basename $(readlink /sys/bus/pci/devices/{one.pci}/driver)",
+                one.to,
+            )
+            for one in lab.rebind
+        ),
+        *(check for one in lab.bridges for check in _bridge(one)),
+        *(check for one in lab.nics for check in _nic(one)),
+        *(
+            Check(
+                host, f"{test.tool} of {test.name}", f"command -v {test.folder or ''}{test.tool} | wc -l", "1"
+            )
+            for test in lab.tests
+            for host in (test.server, test.client)
+        ),
+    ]
+
+
+def verify(lab: Lab) -> list[Checked]:
+    """Makes all checks; a host that does not answer fails its own."""
+    found = []
+    for check in checks(lab):
+        status, printed, said = ask(lab.hosts[check.host], check.line)
+        seen = " ".join(printed.split())
+        ok = check.expected in seen if check.among else check.expected == seen
+        found.append(Checked(check, seen or (last_line(said) if status else "nothing"), ok))
+    return found
+
+
+def _bridge(bridge: LabBridge) -> Iterator[Check]:
+    host = bridge.host
+    yield _mtu(host, bridge.name, bridge.mtu)
+    for port in bridge.ports:
+        name = port.interface
+        if port.roce is not None:
+            show = f"devlink dev param show pci/{port.pci} name enable_roce"
+            yield Check(host, f"RoCE of {name}", show, f"value {str(port.roce).lower()}", among=True)
+        if port.roce is False:
+            line = f"ls /sys/bus/pci/devices/{port.pci}/infiniband 2> /dev/null | wc -l"
+            yield Check(host, f"RDMA devices of {name}", line, "0")
+        yield _mtu(host, name, bridge.mtu)
+        yield Check(host, f"bridge of {name}", LINK_WORD % (name, "master"), f"master {bridge.name}")
+        state = f"ip -o -d link show {name} | grep -o 'state [a-z][a-z]*'"  # that of the link is in capitals
+        yield Check(host, f"state of {name} in the bridge", state, "state forwarding")
+        if port.rx_ring is not None:
+            yield Check(host, f"receive ring of {name}", RING % name, str(port.rx_ring))
+        if port.qdisc is not None:
+            line = f"tc qdisc show dev {name}"
+            yield Check(host, f"discipline of {name}", line, f"qdisc {port.qdisc.kind} ", among=True)
+
+
+def _mtu(host: str, interface: str, mtu: int) -> Check:
+    return Check(host, f"MTU of {interface}", LINK_WORD % (interface, "mtu"), f"mtu {mtu}")
+
+
+def _nic(nic: LabNic) -> Iterator[Check]:
+    host, name = nic.host, nic.interface
+    state = f"/sys/class/infiniband/{nic.device}/ports/1/state"
+    yield Check(host, f"state of {nic.device}", f"cat {state}", "ACTIVE", among=True)
+    if nic.mtu is not None:
+        yield _mtu(host, name, nic.mtu)
+    if nic.address is not None:
+        yield Check(host, f"address of {name}", f"ip -o addr show dev {name}", f" {nic.address} ", among=True)
+    for priority in nic.ecn:
+        for role in ("roce_np", "roce_rp"):
+            file = f"/sys/class/net/{name}/ecn/{role}/enable/{priority}"
+            yield Check(host, f"{role} of priority {priority} at {name}", f"cat {file}", "1")
+    if nic.pfc is not None:
+        lossless = [int(number in nic.pfc.priorities) for number in range(PRIORITIES)]
+        rows = {"enabled": lossless, "buffer": [nic.pfc.buffer * one for one in lossless]}
+        for row, values in rows.items():
+            line = f"mlnx_qos -i {name} | awk '$1 == \"{row}\" && NF == 9'"
+            yield Check(host, f"PFC of {name}, {row}", line, " ".join(map(str, [row, *values])))

@@ -1,0 +1,159 @@
+"""Running the tests of a lab, and recording what its tools print before, while and after."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event, Thread
+
+from tailback.lab.model import Lab, LabTest
+from tailback.lab.reach import ask, last_line, started
+
+BETWEEN_S = 1.0
+"""Between two looks at the counters while a test runs."""
+MORE_S = 60.0
+"""How much longer than it should take a test may take."""
+_SERVER_UP_S = 1.0
+"""Until a server listens."""
+
+
+class TestFailed(RuntimeError):  # noqa: N818  it is what happened
+    """A test did not end well; the text is one line."""
+
+    __test__ = False  # it is none of pytest's
+
+
+def perftest_line(lab: Lab, test: LabTest, role: str) -> str:
+    """The line that runs perftest at the server or the client."""
+    host = getattr(test, role)
+    nic = lab.nic_of(host)
+    words = [f"{test.folder or ''}{test.tool}", f"-d {nic.device}", f"-x {nic.gid}"]
+    words += [f"-s {test.message}"] if test.message is not None else []
+    words += [f"-D {test.seconds}"] if test.seconds is not None else [f"-n {test.iterations}"]
+    words += [f"-q {test.qps}"] if test.qps > 1 else []
+    words += ["-b"] if test.bidirectional else []
+    words += [f"--use_cuda={test.gpu}"] if test.gpu is not None else []
+    words += [f"--tclass={test.tclass}"] if test.tclass is not None else []
+    if role == "server":
+        return " ".join(words)
+    address = lab.nic_of(test.server).address
+    words.append(test.connect or (address or "").split("/")[0])
+    return " ".join(words)
+
+
+def client_line(lab: Lab, test: LabTest) -> str:
+    """The client's line, whose output is the JSON, and whose table goes to stderr."""
+    words = perftest_line(lab, test, "client").split(" ")
+    words[-1:-1] = ["--out_json", "--out_json_file=$json"]
+    return f"json=$(mktemp) && {' '.join(words)} >&2 && cat $json; status=$?; rm -f $json; exit $status"
+
+
+def looks(lab: Lab) -> list[tuple[str, str, str]]:
+    """What is read before, while and after a test: host, file and line."""
+    found = []
+    for nic in lab.nics:
+        name = nic.interface
+        found.append((nic.host, f"ethtool-{name}.txt", f"ethtool -S {name}"))
+        found.append((nic.host, f"rdma-{nic.device}.json", f"rdma -j statistic show link {nic.device}/1"))
+        ecn = (
+            f"grep -H . /sys/class/net/{name}/ecn/roce_np/enable/* /sys/class/net/{name}/ecn/roce_rp/enable/*"
+        )
+        found.append((nic.host, f"ecn-{name}.txt", ecn))
+        if nic.pfc is not None:
+            found.append((nic.host, f"qos-{name}.txt", f"grep -H . /sys/class/net/{name}/qos/*"))
+    for bridge in lab.bridges:
+        for port in bridge.ports:
+            name = port.interface
+            found.append((bridge.host, f"ethtool-{name}.txt", f"ethtool -S {name}"))
+            if port.qdisc is not None:
+                found.append((bridge.host, f"tc-{name}.json", f"tc -s -j qdisc show dev {name}"))
+    return found
+
+
+def cores_line(test: LabTest) -> str:
+    """The line that measures the cores of a bridge's host while a test runs."""
+    return f"mpstat -P ALL -o JSON 1 {max(1, (test.seconds or 3) - 1)}"
+
+
+def run(lab: Lab, test: LabTest, folder: Path, show: Callable[[str], None]) -> None:
+    """Runs a test, and writes what tools print into `folder/TEST`, as `tailback.lab.recorded` reads it.
+
+    Raises:
+        TestFailed: the server or the client says so, or a host does not answer.
+        FileExistsError: the folder has this test already.
+    """
+    where = folder / test.name
+    where.mkdir(parents=True)
+    show(f"{test.name}: counters before")
+    _look(lab, where / "before")
+    server = perftest_line(lab, test, "server")
+    with ExitStack() as open_ones:
+        show(f"{test.name}: {test.server}: {server}")
+        waits = open_ones.enter_context(started(lab.hosts[test.server], server))
+        cores = {
+            bridge.host: open_ones.enter_context(started(lab.hosts[bridge.host], cores_line(test)))
+            for bridge in lab.bridges
+        }
+        time.sleep(_SERVER_UP_S)
+        if waits.poll() is not None:
+            said = waits.stdout.read() if waits.stdout is not None else ""
+            raise TestFailed(f"{test.name}: {test.server}: {server}: {last_line(said)}")
+        show(f"{test.name}: {test.client}: {perftest_line(lab, test, 'client')}")
+        with _Between(lab, where):
+            patience = (test.seconds or 0) + MORE_S
+            status, printed, table = ask(lab.hosts[test.client], client_line(lab, test), patience)
+        if status:
+            raise TestFailed(
+                f"{test.name}: {test.client}: {perftest_line(lab, test, 'client')}: {last_line(table)}"
+            )
+        for host, process in cores.items():
+            try:
+                measured, _ = process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:  # it has steps to go: what it printed is no whole JSON
+                continue
+            if process.returncode == 0:
+                _write(where / "during" / host / "mpstat.json", measured)
+    show(f"{test.name}: counters after")
+    _look(lab, where / "after")
+    _write(
+        where / ("perftest.json" if printed.lstrip().startswith("{") else "perftest.txt"), printed or table
+    )
+
+
+def _look(lab: Lab, folder: Path) -> None:
+    for host, file, line in looks(lab):
+        status, printed, _ = ask(lab.hosts[host], line)
+        if status == 0 and printed.strip():  # a tool that is not there: the reader says what is missing
+            _write(folder / host / file, printed)
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+class _Between:
+    """Looks at the counters again and again while its context lasts, in a thread."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self._lab, self._folder, self._over = lab, folder, Event()
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        begun, number = time.monotonic(), 0
+        while not self._over.wait(BETWEEN_S):
+            number += 1
+            where, at_s = self._folder / f"during-{number}", time.monotonic() - begun
+            _look(self._lab, where)
+            if where.is_dir():
+                _write(where / "at", f"{at_s:.3f}\n")

@@ -1,0 +1,244 @@
+"""What tools print, as numbers: ethtool, rdma, tc, mpstat, perftest. Each refuses what is none of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+BITS_PER_MIB = 8 * 2**20
+
+
+class Unread(ValueError):  # noqa: N818  it is what was found
+    """A text that is not what the tool prints; the text says what was expected."""
+
+
+def ethtool(text: str) -> dict[str, int]:
+    """`ethtool -S DEV`, or some lines of it: counters by name, priorities as `rx_prio0_pause`."""
+    found = re.findall(r"^\s*([A-Za-z0-9_.]+):\s*([0-9]+)\s*$", text, re.MULTILINE)
+    if not found:
+        raise Unread("lines of ethtool -S, such as rx_out_of_buffer: 0")
+    return {name: int(value) for name, value in found}
+
+
+def rdma(text: str) -> dict[str, int]:
+    """`rdma -j statistic show link DEV/PORT`, or without `-j`, or lines of it: counters by name."""
+    if text.lstrip().startswith(("[", "{")):
+        data = _json(text, "rdma -j statistic")
+        rows = data if isinstance(data, list) else [data]
+        found = {name: value for row in rows if isinstance(row, dict) for name, value in _flat(row)}
+        if found:
+            return found
+    elif pairs := re.findall(r"\b([a-z][a-z0-9_]{3,}) ([0-9]+)\b", text):
+        return {name: int(value) for name, value in pairs}
+    raise Unread("counters of rdma statistic, such as np_cnp_sent 184")
+
+
+def _flat(row: dict[str, Any]) -> list[tuple[str, int]]:
+    """Counters of a row; some versions have them in a mapping of their own."""
+    numbers = [(name, value) for name, value in row.items() if type(value) is int]
+    inner = [pair for value in row.values() if isinstance(value, dict) for pair in _flat(value)]
+    return [(name, value) for name, value in numbers if name not in ("ifindex", "port")] + inner
+
+
+@dataclass(frozen=True)
+class QdiscCounters:
+    """A discipline of a device."""
+
+    kind: str
+    counters: dict[str, int]
+    """As the simulator names them: `qdisc_sent_packets`, `red_marked` and so on."""
+    backlog_bytes: int
+    """What waits at that moment."""
+
+
+_TC = {
+    "bytes": "qdisc_sent_bytes",
+    "packets": "qdisc_sent_packets",
+    "drops": "qdisc_drops",
+    "overlimits": "qdisc_overlimits",
+    "requeues": "qdisc_requeues",
+    "marked": "red_marked",
+    "early": "red_early",
+    "pdrop": "red_pdrop",
+    "other": "red_other",
+}
+
+
+def tc(text: str) -> QdiscCounters:
+    """`tc -s -j qdisc show dev DEV`, or without `-j`: of several disciplines the RED, else the first."""
+    found = _tc_json(text) if text.lstrip().startswith("[") else _tc_text(text)
+    if not found:
+        raise Unread("what tc -s qdisc show prints")
+    return next((one for one in found if one.kind == "red"), found[0])
+
+
+def _tc_json(text: str) -> list[QdiscCounters]:
+    rows = [row for row in _json(text, "tc -s -j qdisc") if isinstance(row, dict) and "kind" in row]
+    return [
+        QdiscCounters(
+            str(row["kind"]),
+            {name: row[key] for key, name in _TC.items() if type(row.get(key)) is int},
+            int(row.get("backlog", 0)),
+        )
+        for row in rows
+    ]
+
+
+def _tc_text(text: str) -> list[QdiscCounters]:
+    found = []
+    for part in re.split(r"^(?=qdisc )", text, flags=re.MULTILINE):
+        head = re.match(r"qdisc (\S+) ", part)
+        sent = re.search(
+            r"Sent ([0-9]+) bytes ([0-9]+) pkt \(dropped ([0-9]+), overlimits ([0-9]+) requeues ([0-9]+)",
+            part,
+        )
+        if head is None or sent is None:
+            continue
+        names = ("bytes", "packets", "drops", "overlimits", "requeues")
+        values = dict(zip(names, map(int, sent.groups()), strict=True))
+        values |= {
+            name: int(value) for name, value in re.findall(r"\b(marked|early|pdrop|other) ([0-9]+)", part)
+        }
+        waits = re.search(r"backlog ([0-9]+)b ", part)
+        counters = {_TC[key]: value for key, value in values.items()}
+        found.append(QdiscCounters(head[1], counters, int(waits[1]) if waits else 0))
+    return found
+
+
+def mpstat(text: str) -> dict[int, dict[str, float]]:
+    """`mpstat -P ALL -o JSON 1 N`, or its table: shares of each core, means: softirq, irq, guest."""
+    rows = _mpstat_json(text) if text.lstrip().startswith("{") else _mpstat_text(text)
+    if not rows:
+        raise Unread("what mpstat -P ALL prints")
+    cores: dict[int, list[dict[str, float]]] = {}
+    for core, shares in rows:
+        cores.setdefault(core, []).append(shares)
+    return {
+        core: {name: sum(one[name] for one in seen) / len(seen) / 100 for name in ("softirq", "irq", "guest")}
+        for core, seen in sorted(cores.items())
+    }
+
+
+_Shares = tuple[int, dict[str, float]]
+
+
+def _mpstat_json(text: str) -> list[_Shares]:
+    data = _json(text, "mpstat -o JSON")
+    try:
+        steps = [step for host in data["sysstat"]["hosts"] for step in host["statistics"]]
+        return [
+            (
+                int(row["cpu"]),
+                {"softirq": float(row["soft"]), "irq": float(row["irq"]), "guest": float(row["guest"])},
+            )
+            for step in steps
+            for row in step["cpu-load"]
+            if str(row["cpu"]).isdigit()
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise Unread("sysstat, hosts, statistics and cpu-load, as mpstat -o JSON writes them") from None
+
+
+def _mpstat_text(text: str) -> list[_Shares]:
+    names: list[str] = []
+    found = []
+    for line in text.splitlines():
+        words = line.lstrip("# ").split()
+        if "CPU" in words and "%soft" in words:
+            names = words[words.index("CPU") :]
+        elif names and len(words) >= len(names) and (row := words[-len(names) :])[0].isdigit():
+            at = {name: row[names.index(f"%{name}")] for name in ("soft", "irq", "guest")}
+            found.append(
+                (
+                    int(row[0]),
+                    {"softirq": float(at["soft"]), "irq": float(at["irq"]), "guest": float(at["guest"])},
+                )
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class Perftest:
+    """What a program of perftest came to; of bandwidth or of latency."""
+
+    message_bytes: int
+    iterations: int
+    bandwidth_bps: float | None = None
+    """Average payload a second; of both directions together in a bidirectional test."""
+    latency_us: tuple[float, float, float, float] | None = None
+    """One way: least, typical (the median), 99th percentile, most."""
+
+
+def perftest(text: str) -> Perftest:
+    """What `--out_json` writes, or the table that the program prints."""
+    return _perftest_json(text) if text.lstrip().startswith("{") else _perftest_text(text)
+
+
+def _perftest_json(text: str) -> Perftest:
+    results = _json(text, "perftest --out_json").get("results")
+    if not isinstance(results, dict):
+        raise Unread("results, as perftest --out_json writes them")
+
+    def number(*names: str) -> float | None:
+        """The first key that begins so; units follow in some versions."""
+        for name in names:
+            for key, value in results.items():
+                if key.startswith(name):
+                    return float(value)
+        return None
+
+    message, iterations = number("MsgSize", "#bytes"), number("n_iterations", "#iterations")
+    bandwidth, typical = number("BW_average"), number("t_typical")
+    if message is None or (bandwidth is None and typical is None):
+        raise Unread("MsgSize, and BW_average or t_typical, in results")
+    return _made(
+        message, iterations or 0, bandwidth, typical, number("t_min"), number("99%"), number("t_max")
+    )
+
+
+def _made(
+    message: float,
+    iterations: float,
+    mib_s: float | None,
+    typical: float | None,
+    least: float | None,
+    p99: float | None,
+    most: float | None,
+) -> Perftest:
+    if typical is None:
+        return Perftest(int(message), int(iterations), (mib_s or 0.0) * BITS_PER_MIB)
+    latency = (typical if least is None else least, typical, typical if p99 is None else p99)
+    return Perftest(int(message), int(iterations), None, (*latency, max(latency) if most is None else most))
+
+
+_TO_MIB = {"MiB/sec": 1.0, "MB/sec": 1.0, "Gb/sec": 1e9 / BITS_PER_MIB}
+"""perftest's MB is of 2^20 bytes: perftest_parameters.h, MEGA is 0x100000 in older versions, too."""
+
+
+def _perftest_text(text: str) -> Perftest:
+    lines = [line.lstrip("# ").split() if "bytes" not in line else line.split() for line in text.splitlines()]
+    for at, words in enumerate(lines):
+        joined = " ".join(words)
+        if "bytes" not in joined or "iterations" not in joined:
+            continue
+        values = next((row for row in lines[at + 1 :] if row and row[0].isdigit()), None)
+        if values is None:
+            break
+        numbers = [float(one) for one in values]
+        if unit := re.search(r"BW average\[([^\]]+)\]", joined):
+            if unit[1] not in _TO_MIB or len(numbers) < 4:
+                break
+            return _made(numbers[0], numbers[1], numbers[3] * _TO_MIB[unit[1]], None, None, None, None)
+        if "t_typical" in joined and len(numbers) >= 5:
+            p99 = numbers[7] if len(numbers) > 7 else None
+            return _made(numbers[0], numbers[1], None, numbers[4], numbers[2], p99, numbers[3])
+    raise Unread("the table of ib_write_bw or ib_write_lat: #bytes #iterations and so on")
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Unread(f"the JSON of {what} ({str(error).split(':')[0].lower()})") from None

@@ -1,0 +1,162 @@
+"""Outputs of tools in a folder, as `tailback lab run` writes them, or as somebody typed them in.
+
+    TEST/perftest.json or perftest.txt       what the client of the test printed
+    TEST/before/HOST/FILE, TEST/after/...    counters
+    TEST/during-1/HOST/FILE, during-2 ...    the same while it ran, with seconds since its start in `at`
+    TEST/during/HOST/mpstat.json or .txt     cores while it ran
+
+FILE is `ethtool-IFACE.txt`, `rdma-DEVICE.json` or `.txt`, `tc-IFACE.json` or `.txt`. What is not there is
+not known, and said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from tailback.lab import readers
+from tailback.lab.model import Lab, LabTest
+from tailback.lab.readers import Perftest, QdiscCounters, Unread
+from tailback.scenario import Problem, ScenarioError
+
+MOST_BYTES = 16 << 20
+_Read = TypeVar("_Read")
+
+
+@dataclass
+class Snapshot:
+    """Counters at one time, by host and interface or device."""
+
+    at_s: float
+    ethtool: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    rdma: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    tc: dict[tuple[str, str], QdiscCounters] = field(default_factory=dict)
+
+
+@dataclass
+class RecordedTest:
+    """A test, and all that was recorded around it."""
+
+    test: LabTest
+    result: Perftest
+    snapshots: list[Snapshot]
+    """The first from before the test, the last from after it."""
+    cores: dict[str, dict[int, dict[str, float]]]
+    missing: list[str]
+    """What the lab has and nothing was recorded of, a line each."""
+
+
+def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
+    """Reads what was recorded of a test.
+
+    Raises:
+        ScenarioError: there is nothing of it, or a file is not what its name says.
+    """
+    where, missing = folder / test.name, list[str]()
+    result = _one(where, "perftest", readers.perftest)
+    if result is None:
+        text = f"found no perftest.json or perftest.txt, expected what {test.tool} of {test.name} printed"
+        raise ScenarioError([Problem(str(where), (), text)])
+    length_s = duration_s(test, result)
+    between = sorted(where.glob("during-*"), key=lambda one: _at(one) or 0.0)
+    steps = [
+        (where / "before", 0.0),
+        *((one, _at(one) or 0.0) for one in between),
+        (where / "after", length_s),
+    ]
+    snapshots = [_snapshot(lab, path, at) for path, at in steps]
+    first, last = snapshots[0], snapshots[-1]
+    for what, kind, keys in _wanted(lab):
+        for key in keys:
+            there = [key in getattr(one, kind) for one in (first, last)]
+            if not any(there):
+                missing.append(f"{what} of {key[1]} at {key[0]}: not recorded")
+            elif not all(there):
+                text = f"only {'before' if there[0] else 'after'} the test"
+                missing.append(f"{what} of {key[1]} at {key[0]}: recorded {text}, taken as counted from 0")
+    cores = {}
+    for bridge in lab.bridges:
+        found = _one(where / "during" / bridge.host, "mpstat", readers.mpstat)
+        if found is None:
+            missing.append(f"mpstat at {bridge.host}: not recorded")
+        else:
+            cores[bridge.host] = found
+    return RecordedTest(test, result, snapshots, cores, missing)
+
+
+def duration_s(test: LabTest, result: Perftest) -> float:
+    """How long a test ran: as it was told to, or what its iterations took."""
+    if test.seconds is not None:
+        return float(test.seconds)
+    if result.bandwidth_bps:
+        return result.iterations * result.message_bytes * 8 / result.bandwidth_bps
+    assert result.latency_us is not None
+    return result.iterations * 2 * result.latency_us[1] / 1e6
+
+
+def _wanted(lab: Lab) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    ports = [(bridge.host, port) for bridge in lab.bridges for port in bridge.ports]
+    nics = [(nic.host, nic.interface) for nic in lab.nics]
+    return [
+        ("ethtool -S", "ethtool", nics + [(host, port.interface) for host, port in ports]),
+        ("rdma statistic", "rdma", [(nic.host, nic.device) for nic in lab.nics]),
+        ("tc -s qdisc", "tc", [(host, port.interface) for host, port in ports if port.qdisc is not None]),
+    ]
+
+
+def _snapshot(lab: Lab, folder: Path, at_s: float) -> Snapshot:
+    found = Snapshot(at_s)
+    for nic in lab.nics:
+        _put(found.rdma, nic.host, nic.device, folder, "rdma", readers.rdma)
+        _put(found.ethtool, nic.host, nic.interface, folder, "ethtool", readers.ethtool)
+    for bridge in lab.bridges:
+        for port in bridge.ports:
+            _put(found.ethtool, bridge.host, port.interface, folder, "ethtool", readers.ethtool)
+            _put(found.tc, bridge.host, port.interface, folder, "tc", readers.tc)
+    return found
+
+
+def _put(
+    into: dict[tuple[str, str], _Read],
+    host: str,
+    name: str,
+    folder: Path,
+    tool: str,
+    reader: Callable[[str], _Read],
+) -> None:
+    value = _one(folder / host, f"{tool}-{name}", reader)
+    if value is not None:
+        into[host, name] = value
+
+
+def _at(folder: Path) -> float | None:
+    try:
+        return float((folder / "at").read_text())
+    except (OSError, ValueError):
+        raise ScenarioError(
+            [Problem(str(folder / "at"), (), "found no number, expected seconds since the start of the test")]
+        ) from None
+
+
+def _one(folder: Path, name: str, reader: Callable[[str], _Read]) -> _Read | None:
+    for ending in ("json", "txt"):
+        file = folder / f"{name}.{ending}"
+        try:
+            with file.open(errors="replace") as opened:
+                text = opened.read(MOST_BYTES + 1)
+        except OSError:
+            continue
+        if len(text) > MOST_BYTES:
+            raise ScenarioError(
+                [Problem(str(file), (), f"found more than {MOST_BYTES >> 20} MiB, expected less")]
+            )
+        try:
+            return reader(text)
+        except Unread as error:
+            raise ScenarioError([Problem(str(file), (), f"found something else, expected {error}")]) from None
+        except (ValueError, TypeError, AttributeError):
+            text = "found something else, expected what the tool of its name prints"
+            raise ScenarioError([Problem(str(file), (), text)]) from None
+    return None

@@ -1,0 +1,347 @@
+"""Real labs: what is planned, applied and taken back, what is checked, and what recorded outputs become."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tailback import ScenarioError, cli
+from tailback.fitting.asked import read_fit
+from tailback.lab import readers
+from tailback.lab.ansible import SHELL
+from tailback.lab.model import read
+from tailback.lab.steps import plan
+from tailback.measures import MEASURES
+from tailback.results import Result
+from test_point import needs_namespaces
+
+RIG = Path(__file__).parent / "lab_rig.py"
+OUTPUTS = Path(__file__).parent / "lab_outputs"
+PUBLISHED_CP = """
+echo 0000:61:00.0 > /sys/bus/pci/drivers/vfio-pci/unbind
+echo mlx5_core > /sys/bus/pci/devices/0000:61:00.0/driver_override
+echo 0000:61:00.0 > /sys/bus/pci/drivers/mlx5_core/bind
+echo 0000:61:00.1 > /sys/bus/pci/drivers/mlx5_core/unbind
+echo vfio-pci > /sys/bus/pci/devices/0000:61:00.1/driver_override
+echo 0000:61:00.1 > /sys/bus/pci/drivers/vfio-pci/bind
+devlink dev param set pci/0000:41:00.1 name enable_roce value false cmode driverinit
+devlink dev param set pci/0000:61:00.0 name enable_roce value false cmode driverinit
+devlink dev reload pci/0000:41:00.1
+devlink dev reload pci/0000:61:00.0
+ethtool -G enp65s0f1np1 rx 8192
+ethtool -G enp97s0f0np0 rx 8192
+tc qdisc add dev enp65s0f1np1 root RED
+tc qdisc add dev enp97s0f0np0 root RED
+echo 1 > /sys/class/net/eth1/ecn/roce_np/enable/0
+echo 1 > /sys/class/net/eth1/ecn/roce_rp/enable/0
+ib_write_bw -d mlx5_0 -x 3 -D 10
+ib_write_bw -d mlx5_0 -x 3 -D 10 10.0.0.1
+ib_write_lat -d mlx5_0 -x 3 -n 5000
+ib_write_lat -d mlx5_0 -x 3 -n 5000 10.0.0.1
+"""
+RED = "red limit 2000000 min 50000 max 200000 avpkt 1500 bandwidth 25Gbit ecn probability 0.5"
+PUBLISHED_PFC = """
+mlnx_qos -i eth1 --pfc 1,0,0,0,0,0,0,0
+mlnx_qos -i eth1 --prio2buffer 1,0,0,0,0,0,0,0
+mlnx_qos -i eth1 --cable_len 1
+mlnx_qos -i eth1 --buffer_size 0,114944,0,0,0,0,0,0
+ib_write_bw -d mlx5_0 -x 3 -s 65536 -D 30 -b 10.0.0.1
+./ib_write_bw -d mlx5_0 -x 3 -s 65536 -D 30 -b --use_cuda=0 10.0.0.1
+"""
+QOS = """PFC configuration:
+    priority    0   1   2   3   4   5   6   7
+    enabled     0   0   0   1   0   0   0   0
+    buffer      0   0   0   2   0   0   0   0
+"""
+BUFFERS = """Port buffer size = 262016
+Spare buffer size = 147072
+Buffer  Size      xoff_threshold  xon_threshold
+0       20480     0               524160
+1       114944    91392           81408
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "published"), [("poor-mans-cp", PUBLISHED_CP), ("gpudirect-pfc", PUBLISHED_PFC)]
+)
+def test_the_plan_has_every_command_that_was_published(
+    capsys: pytest.CaptureFixture[str], name: str, published: str
+) -> None:
+    assert cli.main(["lab", "plan", name]) == 0
+    printed = capsys.readouterr().out
+    lines = [line.split(": ", 1)[1] for line in printed.splitlines() if ": " in line and "#" not in line]
+    missing = [line for line in published.replace("RED", RED).strip().splitlines() if line not in lines]
+    assert missing == []
+
+
+def test_what_takes_a_step_back_is_read_off_what_was_there(tmp_path: Path) -> None:
+    """The lines that a shell runs before mlnx_qos changes anything, on what it prints in the documents."""
+    steps = {step.do.split()[3]: step for step in plan(read("gpudirect-pfc")[0]) if "mlnx_qos" in step.do}
+    (tmp_path / "mlnx_qos").write_text(f"#!/bin/sh\ncat <<'END'\n{QOS}END\n")
+    (tmp_path / "mlnx_qos").chmod(0o755)
+    (tmp_path / "sizes").write_text(BUFFERS)
+
+    def remembered(option: str) -> str:
+        line = steps[option].remember.replace("/sys/class/net/eth1/qos/buffer_size", str(tmp_path / "sizes"))
+        path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        done = subprocess.run(["sh", "-c", line], env=path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert remembered("--pfc") == "mlnx_qos -i eth1 --pfc 0,0,0,1,0,0,0,0"
+    assert remembered("--prio2buffer") == "mlnx_qos -i eth1 --prio2buffer 0,0,0,2,0,0,0,0"
+    assert remembered("--buffer_size") == "mlnx_qos -i eth1 --buffer_size 20480,114944,0,0,0,0,0,0"
+    assert steps["--cable_len"].remember == steps["--cable_len"].undo == ""
+
+
+class _Unsafe(yaml.SafeLoader):
+    pass
+
+
+_Unsafe.add_constructor("!unsafe", lambda _loader, node: ("unsafe", node.value))
+
+
+@pytest.mark.parametrize("name", ["poor-mans-cp", "gpudirect-pfc"])
+def test_the_playbook_runs_what_the_plan_prints_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert cli.main(["lab", "apply", name, "--out", str(tmp_path), "--only-write"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "apply.yaml")
+    plays = yaml.load((tmp_path / "apply.yaml").read_text(), _Unsafe)
+    steps = plan(read(name)[0])
+    wanted = [(s.host, line) for s in steps for line in (s.remember, s.do) if line]
+    tasks = [(play["hosts"], task) for play in plays for task in play["tasks"]]
+    shells = [(host, task[SHELL]) for host, task in tasks if SHELL in task]
+    assert shells == [(host, ("unsafe", line)) for host, line in wanted]
+    others = [task for _, task in tasks if SHELL not in task]
+    assert {task["delegate_to"] for task in others} == {"localhost"}
+    assert len(others) == sum(bool(step.undo or step.remember) for step in steps)
+    hosts = yaml.safe_load((tmp_path / "inventory.yaml").read_text())["all"]["hosts"]
+    assert hosts["vm00"] == {"ansible_host": "vm00", "ansible_user": "root"}
+
+
+ONE = {
+    "name": "one",
+    "scenario": "first-flow",
+    "hosts": {"a": {"at": "local", "model": "h0"}, "b": {"at": "local", "model": "h1"}},
+    "nics": [{"host": host, "interface": f"eth-{host}", "address": "10.0.0.1/24"} for host in "ab"],
+    "tests": [{"name": "t", "tool": "ib_write_bw", "server": "a", "client": "b", "seconds": 2}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        ({"hosts": {"a": {"adress": "local"}}}, 3, "hosts.a.adress: found an unknown field, expected"),
+        ({"hosts": {"a": {"at": "a; reboot"}}}, 3, "hosts.a.at: found"),
+        ({"nics": [{"host": "c", "interface": "eth0"}]}, 0, "nics.0.host: found c, expected one of a, b"),
+        ({"scenario": "nowhere.yaml"}, 0, "found no such file"),
+        ({"nics": []}, 0, "tests.0.server: found a, expected a host with one of nics: there is none"),
+        (
+            {"bridges": [{"host": "a", "name": "b", "ports": [{"interface": "p"}]}]},
+            0,
+            "expected a list of at least 2",
+        ),
+    ],
+)
+def test_a_wrong_file_is_a_line_with_file_and_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], line: int, said: str
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(yaml.safe_dump({**ONE, **change}, sort_keys=False))
+    assert cli.main(["lab", "plan", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert said in err, err
+    if "scenario" not in change:
+        assert err.startswith(f"{file}:"), err
+
+
+@needs_namespaces
+def test_a_lab_on_one_machine_is_set_up_driven_read_and_taken_back(tmp_path: Path) -> None:
+    command = ["unshare", "-rn", sys.executable, str(RIG), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["verify_before"][0] == 1
+    assert told["apply"][0] == 0, told["apply"]
+    ran = [line.split(": ", 1)[1] for line in told["apply"][2].splitlines()]
+    assert ran == [step.do for step in plan(read(str(tmp_path / "lab.yaml"))[0])]
+    assert all(line in told["plan"] for line in ran)
+    assert told["again"][0] == 2
+    assert "expected none: tailback lab undo takes it back" in told["again"][2]
+    assert any(line.startswith("br-cp") for line in told["between"])
+    assert any("qdisc tbf" in line for line in told["between"])
+    # No RDMA device: that check alone fails.
+    wrong = [line.split()[1:5] for line in told["verify"][1].splitlines() if line.startswith("NOT")]
+    assert wrong == [["a", "state", "of", "fake0"], ["b", "state", "of", "fake0"]]
+    assert told["run"][0] == 0, told["run"]
+    assert told["collect"][0] == 0, told["collect"]
+    assert told["undo"] == [0, "", told["undo"][2]]
+    assert told["at_last"] == told["at_first"]
+    measured = Result.load(tmp_path / "measured")
+    assert MEASURES["perftest_bandwidth"](measured) == pytest.approx(1000.0)
+    assert MEASURES["write_latency"](measured) == pytest.approx(10.4e-6)
+    # Each look at the RDMA counters counts 10 CNPs more, over both devices: so they were read while it ran.
+    cnps = measured.bins.values("h0", "np_cnp_sent")
+    first, last = (
+        json.loads((tmp_path / "recorded/bandwidth" / when / "a/rdma-fake0.json").read_text())[0][
+            "np_cnp_sent"
+        ]
+        for when in ("before", "after")
+    )
+    assert measured.counters_at["h0"]["np_cnp_sent"] == last - first
+    assert "rp_cnp_handled" not in measured.counters_at["h0"]  # it stayed where it was
+    assert cnps.sum() == pytest.approx(measured.counters_at["h0"]["np_cnp_sent"])
+    assert cnps.sum() >= 60
+    # A step that fails says so in one line, and what was done before it can be taken back.
+    assert told["fails"][0] == 1
+    assert told["fails"][2].splitlines()[-1].startswith("tailback: step ")
+    assert told["undo_broken"][0] == 0, told["undo_broken"]
+    assert [name.split("@")[0].rstrip(":") for name in told["links"]] == ["p0"]
+
+
+THROUGH_ANSIBLE = """
+import subprocess, sys
+from pathlib import Path
+from tailback.lab import ansible, apply
+from tailback.lab.model import read
+subprocess.run(["ip", "link", "add", "p0", "type", "veth", "peer", "name", "p1"], check=True)
+lab, folder = read(sys.argv[1])[0], Path(sys.argv[2])
+apply._here = lambda lab: False
+apply.prepare(lab, folder)
+apply.apply(lab, folder, print)
+def seen(word):
+    return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout.count(word)
+print("BETWEEN", seen("master br-cp"))
+print("FAILED", apply.undo(lab, folder, lambda line: None))
+print("AFTER", seen("br-cp"))
+"""
+BRIDGE_ONLY = {
+    "name": "bridge-only",
+    "scenario": "poor-mans-cp",
+    "hosts": {"hv": {"at": "local", "model": "br0"}},
+    "commands": [{"host": "hv", "do": "echo '{{ 1 + 1 }}' > /dev/null", "undo": "echo '{{ no_such }}'"}],
+    "bridges": [{"host": "hv", "name": "br-cp", "ports": [{"interface": "p0"}, {"interface": "p1"}]}],
+}
+
+
+@needs_namespaces
+def test_ansible_applies_and_takes_back(tmp_path: Path) -> None:
+    pytest.importorskip("ansible_runner", reason="pip install 'tailback[lab]'")
+    file = tmp_path / "lab.yaml"
+    file.write_text(yaml.safe_dump(BRIDGE_ONLY))
+    command = ["unshare", "-rn", sys.executable, "-c", THROUGH_ANSIBLE, str(file), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert "BETWEEN 2\nFAILED []\nAFTER 0\n" in done.stdout, done.stdout
+
+
+def collected(tmp_path: Path, name: str, test: str) -> Result:
+    out = tmp_path / test
+    assert cli.main(["lab", "collect", name, str(OUTPUTS / name), "--test", test, "--out", str(out)]) == 0
+    return Result.load(out)
+
+
+def test_what_the_congestion_point_printed_becomes_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = collected(tmp_path, "poor-mans-cp", "bandwidth")
+    printed = capsys.readouterr().out
+    assert MEASURES["perftest_bandwidth"](result) == pytest.approx(1300)
+    assert MEASURES["write_latency"](result) == pytest.approx(10.77e-6)
+    assert MEASURES["softirq_share"](result) == 1.0
+    assert MEASURES["bridge_counter"](result, name="red_marked") == 184
+    assert result.counters_at["h0"]["np_cnp_sent"] == result.counters_at["h1"]["rp_cnp_handled"] == 184
+    assert result.counters_at["br0:h0"]["qdisc_sent_packets"] == 7_172_249
+    assert "tc -s qdisc of enp65s0f1np1 at hv: not recorded" in printed
+    page = result.explain()
+    assert page.headline == "The bottleneck is the core of br0 that forwards."
+    assert page.sure.startswith("A guess: it was measured in a lab.")
+    assert cli.main(["compare", str(tmp_path / "bandwidth"), str(tmp_path / "bandwidth")]) == 0
+    assert "a real lab" in (tmp_path / "bandwidth" / "report.html").read_text()
+    free = {"bridge.costs.receive": {"low": "1us", "high": "3us"}}
+    asked = {"scenario": "poor-mans-cp", "free": free}
+    fit = read_fit(tmp_path / "bandwidth" / "measured.csv", asked)
+    assert [row.measure for row in fit.observations] == [
+        "perftest_bandwidth",
+        "write_latency",
+        "softirq_share",
+    ]
+
+
+def test_pauses_of_the_gpu_become_pauses_of_a_run(tmp_path: Path) -> None:
+    result = collected(tmp_path, "gpudirect-pfc", "gpu")
+    assert MEASURES["perftest_bandwidth"](result) == pytest.approx(5295.75)
+    pauses = {pause["port"]: (pause["rx_frames"], pause["transitions"]) for pause in result.meta["pauses"]}
+    assert pauses == {"h0:h1": (12_667, 5418), "h1:h0": (80, 0)}
+    assert [flow["goodput_bps"] for flow in result.flows.to_pylist()] == [pytest.approx(5295.75 * 2**22)] * 2
+    assert cli.main(["explain", str(tmp_path / "gpu"), "--try"]) == 2
+    assert collected(tmp_path, "gpudirect-pfc", "memory").meta["pauses"] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("bandwidth/perftest.txt", "Segmentation fault", "expected the table of ib_write_bw"),
+        (
+            "bandwidth/after/hv/tc-enp97s0f0np0.txt",
+            "RTNETLINK answers",
+            "expected what tc -s qdisc show prints",
+        ),
+        ("bandwidth/after/vm00/rdma-mlx5_0.json", '[{"port": ', "expected the JSON of rdma -j statistic"),
+        (
+            "bandwidth/during/hv/mpstat.json",
+            '{"sysstat": {"hosts": 3}}',
+            "expected sysstat, hosts, statistics",
+        ),
+        ("bandwidth/during-1/at", "soon", "found no number, expected seconds since the start of the test"),
+    ],
+)
+def test_an_output_of_something_else_is_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, text: str, said: str
+) -> None:
+    given = tmp_path / "given"
+    for one in (OUTPUTS / "poor-mans-cp").rglob("*.txt"):
+        copy = given / one.relative_to(OUTPUTS / "poor-mans-cp")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(one.read_text())
+    (given / file).parent.mkdir(parents=True, exist_ok=True)
+    (given / file).write_text(text)
+    assert cli.main(["lab", "collect", "poor-mans-cp", str(given), "--out", str(tmp_path / "out")]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(str(given / file)), err
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_json_says_what_text_says() -> None:
+    marked = {"kind": "red", "bytes": 29_800_422_882, "packets": 7_172_249, "drops": 0, "overlimits": 184}
+    rows = [{"kind": "tbf", "bytes": 1}, {**marked, "requeues": 34, "backlog": 0, "marked": 184, "early": 0}]
+    text = (OUTPUTS / "poor-mans-cp/bandwidth/after/hv/tc-enp97s0f0np0.txt").read_text()
+    both = readers.tc(json.dumps(rows)), readers.tc(text)
+    assert both[0].counters.items() <= both[1].counters.items()
+    row = {"cpu": "31", "soft": 100.0, "irq": 0.0, "guest": 0.0}
+    steps = [{"cpu-load": [{**row, "cpu": "all"}, {**row, "soft": 90.0}]}, {"cpu-load": [row]}]
+    found = readers.mpstat(json.dumps({"sysstat": {"hosts": [{"statistics": steps}]}}))
+    assert found == {31: {"softirq": pytest.approx(0.95), "irq": 0.0, "guest": 0.0}}
+    results = {
+        "MsgSize": 65536,
+        "n_iterations": 104_000,
+        "BW_peak": 0.0,
+        "BW_average": 1300.0,
+        "MsgRate": 0.02,
+    }
+    table = (OUTPUTS / "poor-mans-cp/bandwidth/perftest.txt").read_text()
+    assert readers.perftest(json.dumps({"results": results})) == readers.perftest(table)
+    gigabits = table.replace("MiB/sec", "Gb/sec").replace("1300.00", "10.905")
+    assert readers.perftest(gigabits).bandwidth_bps == pytest.approx(10.905e9)
+
+
+def test_a_lab_that_is_not_there_names_the_examples() -> None:
+    with pytest.raises(ScenarioError, match="one of the examples gpudirect-pfc, poor-mans-cp"):
+        read("nowhere.yaml")

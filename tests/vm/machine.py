@@ -1,0 +1,76 @@
+"""A virtual machine with a real kernel: soft-RoCE and perftest, on taps of a network namespace of our own."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import time
+from pathlib import Path
+
+BOOT_S, COMMAND_S = 180.0, 120.0
+
+
+class Machine:
+    """Boots, carries out commands over the serial line, and is gone with the object."""
+
+    def __init__(self, image: Path, namespace: str, taps: list[str], log: Path) -> None:
+        """A NIC of the machine, eth0 and on, for each tap."""
+        nics = []
+        for number, tap in enumerate(taps):
+            nics += ["-netdev", f"tap,id=n{number},ifname={tap},script=no,downscript=no,vnet_hdr=off"]
+            nics += ["-device", f"virtio-net-pci,netdev=n{number},host_mtu=9000"]
+        kernel = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off"
+        command = ["ip", "netns", "exec", namespace, "qemu-system-x86_64", "-accel", "tcg,thread=multi"]
+        command += ["-cpu", "max", "-smp", "1", "-m", "1024", "-nodefaults", "-no-reboot", "-display", "none"]
+        command += ["-serial", "stdio", "-kernel", str(image / "vmlinuz")]
+        command += ["-initrd", str(image / "initrd.gz")]
+        self.log = log.open("wb")
+        self.process = subprocess.Popen(
+            [*command, "-append", kernel, *nics],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+        )
+        self.rest = b""
+        self._until(b"READY\n", BOOT_S)
+
+    def start(self, command: str) -> None:
+        """Begins a command; `end` waits for it."""
+        assert self.process.stdin
+        self.process.stdin.write(command.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def end(self, patience_s: float = COMMAND_S) -> tuple[int, str]:
+        """Status and output of the command that was begun."""
+        output = self._until(b"STATUS ", patience_s)
+        status = self._until(b"\n", patience_s)
+        return int(status), output.decode("utf-8", "replace")
+
+    def run(self, command: str) -> str:
+        """The output of a command that succeeds."""
+        self.start(command)
+        status, output = self.end()
+        assert status == 0, f"{command}: {status}\n{output}"
+        return output
+
+    def close(self) -> None:
+        """Off."""
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+    def _until(self, mark: bytes, patience_s: float) -> bytes:
+        assert self.process.stdout
+        until = time.monotonic() + patience_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while mark not in self.rest:
+                if not selector.select(max(0.0, until - time.monotonic())):
+                    raise TimeoutError(f"no {mark!r} within {patience_s} s: {self.rest[-2000:]!r}")
+                part = os.read(self.process.stdout.fileno(), 65_536)
+                assert part, f"the machine is off: {self.rest[-2000:]!r}"
+                self.log.write(part)
+                self.rest += part.replace(b"\r", b"")
+        found, self.rest = self.rest.split(mark, 1)
+        return found
