@@ -1,9 +1,11 @@
 """Verdicts that are tried: what may hold the traffic doubled, and the run again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tailback
 from explain_work import Work, groups
@@ -145,3 +147,64 @@ def test_real_packets_are_not_tried() -> None:
 def test_what_is_named_is_among_what_was_tried() -> None:
     _, verdict = tried("gpudirect-pfc", "run.duration=3ms")
     assert any(one is verdict.candidates[0] for one in verdict.tried)
+
+
+def test_reordering_that_is_taken_for_loss_is_tried_and_named() -> None:
+    sprayed = {
+        **CROSSED,
+        "topology": {"kind": "leaf-spine", "leaves": 2, "spines": 4, "hosts_per_leaf": 4},
+        "switch": {"load_balancing": "spray"},
+        "traffic": [{"kind": "write", "from": "h0..h1", "to": "h4..h5", "message": "256KiB", "depth": 4}],
+    }
+    result, verdict = tried(sprayed)
+    assert not result.meta["drops"]
+    assert verdict.key == ("reordering", "all")
+    text = as_text(page(verdict))
+    assert "The bottleneck is reordering that is taken for loss." in text
+    assert "tried: buffers without an end" in text
+    assert "end to the losses" not in text
+    # Receivers that place it get nothing of the kind tried.
+    selective = {"transport": {"loss_recovery": "selective-repeat", "reordering": 100, "window_packets": 100}}
+    _, verdict = tried({**sprayed, "host": {"congestion": "none", **selective}})
+    assert {one.stage.kind for one in verdict.tried} == {"link", "window", "buffer"}
+
+
+def test_timers_that_fire_while_a_pause_holds_packets_are_tried_and_named() -> None:
+    timers = {
+        "loss_recovery": "selective-repeat",
+        "window_packets": 300,
+        "rto_high": "20us",
+        "rto_low": "20us",
+    }
+    _, verdict = tried(
+        {
+            **INCAST,
+            "name": "hasty",
+            "run": {"duration": "1ms"},
+            "host": {"congestion": "none", "mtu": "4096B", "transport": timers},
+            "topology": {"kind": "star", "hosts": 9},
+            "traffic": [{"kind": "write", "from": "h0..h7", "to": "h8", "message": "256KiB", "depth": 4}],
+        }
+    )
+    assert verdict.key == ("timer", "all")
+    said = page(verdict)
+    assert said.next.startswith("Try longer timers (host.transport.rto_high")
+    assert [figure.name for figure in said.evidence][:2] == ["local_ack_timeout_err", "packets sent again"]
+
+
+def test_what_was_never_delivered_counts_where_messages_are_left() -> None:
+    # Nine tenths in one of ten bins, and then nothing; the other run does all of it in two.
+    edges = np.arange(11.0)
+    base = trials.Delivered(edges, np.array([0.0, *[90.0] * 10]))
+    other = trials.Delivered(edges, np.array([0.0, 90.0, *[100.0] * 9]))
+    assert base.gain(other) == pytest.approx(0.0)
+    # 95 of 100 take 10 * 95 / 90 here, and 1.5 there.
+    assert replace(base, whole=100.0).gain(other) == pytest.approx(95 / 9 / 1.5 - 1)
+
+
+def test_the_next_best_is_worth_something() -> None:
+    result, verdict = tried(INCAST)
+    assert max(one.gain for one in verdict.candidates[1:]) < 0.05
+    assert page(verdict).second == "Nothing else that was tried is worth 5 %."
+    estimate = explain(result)
+    assert "that was tried" not in page(estimate).second

@@ -132,6 +132,10 @@ def test_an_interface_that_vanishes_ends_it_with_one_line() -> None:
         ("rate: 1\n", ":1: rate: found 1, expected a rate with a unit, such as 100Gbps"),
         ("rat: 1Gbps\n", ":1: rat: found an unknown field, expected rate (or another of"),
         ("pfc: {xoff: 1KB, xon: 2KB}\n", ":1: pfc: found a mapping, expected xon below xoff"),
+        (
+            "pfc: {xoff: 2KB, xon: 1KB, quanta: 1}\n",
+            ":1: pfc.quanta: found 1, expected greater than or equal to 2",
+        ),
         ("events:\n  - {action: drop}\n", ":2: events.0: found a mapping, expected nth or psn"),
         (
             "events:\n  - {action: lose, nth: 1}\n",

@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from tailback.scenario import declared
+from tailback.scenario import controllers, declared
 from tailback.scenario.fields import Declared
 from tailback.scenario.model import Scenario
 
@@ -64,6 +64,19 @@ def test_no_section_declares_a_setting_again() -> None:
         if name in section.model_fields and name not in CHOOSES and times > 1
     }
     assert not twice
+
+
+def test_what_is_auto_is_declared_by_the_engine() -> None:
+    made = {declared.__name__, controllers.__name__}
+    own = {
+        f"{one.__name__}.{name}"
+        for section in sections()
+        for one in section.__mro__
+        if one.__module__ not in made
+        for name in vars(one).get("__annotations__", {})
+        if name in section.model_fields and section.model_fields[name].default == "auto"
+    }
+    assert not own
 
 
 def test_what_the_engine_declares_is_declared_once() -> None:

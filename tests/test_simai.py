@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tailback
@@ -196,10 +197,12 @@ def test_a_topology_that_is_refused(tmp_path: Path, before: str, after: str, exp
     assert expected in refused(write(tmp_path, net=net))
 
 
-def test_a_group_without_ranks_is_named_with_its_layer(tmp_path: Path) -> None:
-    text = workload("moe -1 1 ALLTOALL_EP 8000 1 NONE 0 1 NONE 0 1")
-    with pytest.raises(InputError, match=r"layer 0 \(moe\), forward: expected a group of two or more ranks"):
-        run_simai(write(tmp_path, text))
+def test_a_group_of_one_rank_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = workload(LAYERS[0], "moe -1 15560 ALLTOALL_EP 800000 1200 NONE 0 1 NONE 0 0")
+    assert refused(write(tmp_path, text)).endswith(
+        "/w.txt:4: layer 1 (moe), fwd comm: expected a group of two or more ranks, found all-to-all in "
+        "expert groups of 1 (model_parallel_NPU_group: 8, ep: 1, 16 GPUs)"
+    )
 
 
 def test_what_is_not_honoured_is_named(tmp_path: Path) -> None:
@@ -223,3 +226,41 @@ def test_what_never_ends_there_is_warned_of(tmp_path: Path) -> None:
     ):
         assert part in found
     assert run_simai(options).complete
+
+
+def test_compare_sees_what_was_given(tmp_path: Path) -> None:
+    folders: dict[str, Any] = {"one": {}, "late": {"send_lat": 60}, "pxn": {"pxn": True}}
+    for name, options in folders.items():
+        run_simai(write(tmp_path / f"{name}-in", **options), out=tmp_path / name, report=False)
+    other = write(tmp_path / "two-in", workload(LAYERS[0].replace("1048576", "1048577"), LAYERS[1]))
+    run_simai(other, out=tmp_path / "two", report=False)
+
+    def differ(name: str) -> dict[str, list[str]]:
+        result = tailback.compare(tmp_path / "one", tmp_path / name)
+        return {one.name: one.values for one in result.settings_that_differ}
+
+    assert differ("late") == {"AS_SEND_LAT": ["6", "60"]}
+    assert differ("pxn") == {"AS_PXN_ENABLE": ["false", "true"]}
+    assert list(differ("two")) == ["workload.txt"]
+
+
+def test_explain_names_the_send_latency(tmp_path: Path) -> None:
+    said = run_simai(write(tmp_path / "late", send_lat=6000)).explain()
+    assert said.headline == "Nothing is the bottleneck: messages wait before they begin."
+    assert "waited for the send latency before they began" in " ".join(said.reasons)
+    assert "AS_SEND_LAT" in said.next
+    assert "send latency" not in " ".join(run_simai(write(tmp_path / "soon", send_lat=0)).explain().reasons)
+
+
+def test_two_links_to_the_fabric_are_refused_with_the_topology(tmp_path: Path) -> None:
+    options = write(tmp_path, native=True)
+    text = Path(options.topology).read_text()
+    lines = text.splitlines()
+    # GPU 0 gets a second link, to the switch of another rail.
+    head = lines[0].split()
+    head[4] = str(int(head[4]) + 1)
+    Path(options.topology).write_text(
+        "\n".join([" ".join(head), *lines[1:], "0 19 400Gbps 0.0005ms 0"]) + "\n"
+    )
+    with pytest.raises(InputError, match=r"/net: expected one link to the fabric for each host; 0 has more"):
+        run_simai(options)

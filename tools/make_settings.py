@@ -32,6 +32,12 @@ QUANTITIES: dict[str, tuple[str, Quantity]] = {
 }
 BY_RATE = {("size", None, None): "SizeByRate", ("number", 0.0, 1.0): "ShareByRate"}
 """Types of settings that may depend on a link's rate, by quantity and bounds."""
+SHARED = {
+    "Start": ("start", "When something begins, or how much later: within the bounds of traffic."),
+    "RunTime": ("stop", "When something ends, or how long it takes: likewise."),
+    "Message": ("message", "Size of a message of RDMA."),
+}
+"""Types that settings of scenarios share with a setting of writers, which declares their bounds."""
 AUTO = (
     "auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its "
     "ACK back, rounded up to 100 ns."
@@ -93,9 +99,13 @@ def main() -> int:
 
 def declared_module() -> str:
     """All sections but those of controllers."""
-    text = "".join(
-        section({"profiles": [], **one}, one["name"], "Declared") for one in json.loads(settings())
-    )
+    sections = json.loads(settings())
+    text = "".join(section({"profiles": [], **one}, one["name"], "Declared") for one in sections)
+    [writes] = (one["parameters"] for one in sections if one["name"] == "Write")
+    for name, (parameter, about) in SHARED.items():
+        [declared] = (one for one in writes if one["name"] == parameter)
+        kind, _, _ = field({**declared, "optional": False}, of_profile=False, by_rate=False).partition(" = ")
+        text += f'{name} = {kind}\n"""{about}"""\n'
     return formatted(DECLARED_HEAD + text)
 
 

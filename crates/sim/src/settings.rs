@@ -8,7 +8,7 @@ use tailback_proto::aqm::sfq::SfqParameters;
 use tailback_proto::aqm::tbf::TbfParameters;
 use tailback_proto::congestion::hostcc::HostCcParameters;
 use tailback_proto::congestion::rhcc::receiver::ReceiverParameters;
-use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
+use tailback_proto::flow_control::pfc::{HeadroomParameters, PauseParameters, PfcParameters};
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::Section;
 use tailback_proto::transport::rc::TransportParameters;
@@ -18,15 +18,15 @@ use crate::host::cpu::CpuParameters;
 use crate::host::path::ddio::DdioParameters;
 use crate::host::path::settings::{
     GpuParameters, MemoryParameters, PathParameters, ReadsParameters, ReceiveBufferParameters,
-    StallsParameters,
+    ReceiveThresholdParameters, StallsParameters,
 };
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::moderation::CoalescingParameters;
 use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
 use crate::plan::{
     BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FailurePlan, FramesPlan, LinkPlan,
-    MemoryLoadPlan, NicPlan, PingsPlan, RunParameters, SwitchModelPlan, TcpConnectionPlan, TrimmingPlan,
-    WriterPlan,
+    MemoryLoadPlan, NicPlan, PingsPlan, PoolParameters, RunParameters, SharedParameters, SwitchModelPlan,
+    TcpConnectionPlan, TrimmingPlan, WriterPlan,
 };
 use crate::record::RecordParameters;
 
@@ -43,6 +43,9 @@ pub fn sections() -> Vec<Section> {
         Section::by_rate::<EcnPlan>("Thresholds"),
         Section::of::<PfcParameters>("Pfc"),
         Section::of::<PauseParameters>("Pause"),
+        Section::of::<HeadroomParameters>("Headroom"),
+        Section::of::<SharedParameters>("Shared"),
+        Section::of::<PoolParameters>("Pools"),
         Section::of::<WatchdogParameters>("Watchdog"),
         Section::of::<TrimmingPlan>("Trimming"),
         Section::of::<RecordParameters>("Record"),
@@ -50,6 +53,7 @@ pub fn sections() -> Vec<Section> {
         Section::of::<HostCcParameters>("HostCc"),
         Section::of::<PathParameters>("HostPath"),
         Section::of::<ReceiveBufferParameters>("ReceiveBuffer"),
+        Section::of::<ReceiveThresholdParameters>("ReceiveThresholds"),
         Section::of::<MemoryParameters>("Memory"),
         Section::of::<GpuParameters>("Gpu"),
         Section::of::<StallsParameters>("Stalls"),

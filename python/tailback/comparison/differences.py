@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -18,6 +19,8 @@ from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.flat import flat
+from tailback.simai.inputs import TOPOLOGY, WORKLOAD
+from tailback.simai.setup import SimaiSetup
 from tailback.summary import summarise
 from tailback.summary.figures import FIGURES, value_at
 
@@ -62,10 +65,18 @@ def _settings(result: Recorded) -> Iterator[tuple[str, str]]:
         if isinstance(result.setup, AstraSetup):
             own = result.setup.astra.plan() | {"files": len(result.setup.astra.traces)}
             yield from ((name, _plain(value)) for name, value in flat(own))
+        if isinstance(result.setup, SimaiSetup):
+            simai = result.setup.simai
+            yield from ((key, _plain(value)) for key, value in simai.settings.items())
+            yield from ((name, _digest(simai.files[name])) for name in (WORKLOAD, TOPOLOGY))
         yield from ((key, str(value)) for key, value in result.setup.inputs.config.values.items())
         for name in ("topology.txt", "flow.txt"):
             if name in result.setup.files:
                 yield name, f"{len(result.setup.files[name])} B"
+
+
+def _digest(file: bytes) -> str:
+    return f"{len(file)} B, CRC {zlib.crc32(file):08x}"
 
 
 def _plain(value: Any) -> str:

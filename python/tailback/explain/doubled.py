@@ -17,6 +17,10 @@ Key = tuple[str, str]
 Doubling = Callable[[Plan], Plan]
 PRIORITIES = 8
 """IEEE 802.1Q: what a port may have headroom for."""
+LONGER = 16
+"""How much longer timers wait that fire too early: beyond any queue."""
+WIDE, PATIENT = 1024, 64
+"""Window and reordering of a selective repeat in place of go-back-N, in packets."""
 ROOM = 64
 """How much larger buffers, and headroom, of a fabric are that loses nothing."""
 
@@ -195,6 +199,29 @@ def links(plan: Plan, numbers: Iterable[int]) -> Plan:
     for number in numbers:
         plan = doubled_link(plan, number)
     return plan
+
+
+def longer_timers(plan: Plan) -> Plan:
+    """Retransmission timers that wait longer."""
+    edited = copy.deepcopy(plan)
+    for nic in edited["nics"]:
+        transport = nic["transport"]
+        for key in ("rto_low", "rto_high", "adaptive_timeout"):
+            if transport[key] is not None:
+                transport[key] = min(transport["ack_timeout"], LONGER * transport[key])
+    return edited
+
+
+def bears_reordering(plan: Plan) -> Plan:
+    """Receivers place what comes out of order, and senders take little of it for lost."""
+    edited = copy.deepcopy(plan)
+    for nic in edited["nics"]:
+        transport = nic["transport"]
+        if transport["loss_recovery"] == "selective-repeat":
+            transport["reordering"] = transport["window_packets"]
+        else:
+            transport |= {"loss_recovery": "selective-repeat", "window_packets": WIDE, "reordering": PATIENT}
+    return edited
 
 
 def lossless(plan: Plan) -> Plan:

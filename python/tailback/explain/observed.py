@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
@@ -21,6 +22,7 @@ from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes
 from tailback.recorded.signals import CE_MARK, PFC_PAUSE
+from tailback.simai.setup import SimaiSetup
 
 GAP_BYTES = 20
 """Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
@@ -417,6 +419,26 @@ class Observed:
     def lost_on_wire(self) -> dict[Port, int]:
         """Packets that left a port and came with errors, in the whole run: nobody's buffer was too small."""
         return self._dropped_for(LOST)
+
+    @cached_property
+    def begins_late(self) -> float:
+        """Share of the run for which messages waited before they began that ranks waited for one behind the
+        other; 0 but for SimAI's inputs.
+        """
+        setup = self._result.setup
+        waited_us = setup.simai.waited_us if isinstance(setup, SimaiSetup) else 0
+        return waited_us / 1e6 / self.bins.end_s if self.bins.end_s else 0.0
+
+    @cached_property
+    def timeouts(self) -> int:
+        """How often a retransmission timer fired."""
+        return int(pc.sum(self.flows.column("local_ack_timeout_err")).as_py() or 0)
+
+    @cached_property
+    def leaves_messages(self) -> bool:
+        """Whether messages were not done when the run ended, of senders that run out of work."""
+        states = set(self.flows.column("state").to_pylist())
+        return not self.work.endless and states != {"done"}
 
     @cached_property
     def trimmed(self) -> dict[Port, int]:

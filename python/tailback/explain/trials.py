@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,9 +20,19 @@ import pyarrow as pa
 
 from tailback._engine import Simulation
 from tailback.explain import explain, faults
-from tailback.explain.doubled import Doubling, Key, Plan, doublings, links, lossless, together
+from tailback.explain.doubled import (
+    Doubling,
+    Key,
+    Plan,
+    bears_reordering,
+    doublings,
+    links,
+    longer_timers,
+    lossless,
+    together,
+)
 from tailback.explain.sender import Senders
-from tailback.explain.stages import Stage, Stages
+from tailback.explain.stages import Figure, Stage, Stages
 from tailback.explain.verdict import (
     ALONE,
     ALONE_ENOUGH,
@@ -39,7 +49,7 @@ from tailback.plan import packed_plan
 from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
-from tailback.text import natural
+from tailback.text import count, natural, share
 
 SHORT_HOPS = 200_000_000
 """Packet-hops of all trials together that are tried unasked: some ten seconds on two cores."""
@@ -50,7 +60,7 @@ WORK = 0.95
 TWICE = 1.0
 """Twice the capacity carries twice as much at most. A doubling that gives more ended timeouts or moved
 interrupts, and another may have done the same: what gives twice is worth as much."""
-BROKEN = (FAILED, "loss", "headroom")
+BROKEN = (FAILED, "loss", "headroom", "timer", "reordering")
 """An end to what is broken may give any gain."""
 AS_GOOD = 0.9
 """What counters point to stays the answer if it gives this part of the best."""
@@ -72,6 +82,8 @@ class Delivered:
 
     edges_s: Any
     bytes: Any
+    whole: float = 0.0
+    """What there was to deliver, where that is known and some of it was not delivered."""
 
     @classmethod
     def of(cls, bins: Bins) -> Delivered:
@@ -93,8 +105,8 @@ class Delivered:
 
     def gain(self, other: Delivered) -> float:
         """How much sooner the other run has done this one's work, as a share."""
-        size = WORK * float(self.bytes[-1])
-        if not size:
+        size = WORK * max(float(self.bytes[-1]), self.whole)
+        if not self.bytes[-1]:
             return 1.0 if other.bytes[-1] else 0.0
         first = self.time(0.02 * size)
         begin = 0.0 if first < 0.5 * self.time(size) else first
@@ -183,6 +195,9 @@ def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], Non
     again, *runs = _run(plan, [dict, *(one.double for one in choices)], progress)
     if again is None or not base.same(again):
         raise CannotTry("simulated again it is another run: it is of another version of Tailback")
+    if verdict.seen.leaves_messages:
+        # What it never delivered counts, too: as much as any run did.
+        base = replace(base, whole=max(float(run.bytes[-1]) for run in runs if run is not None))
     found = [(choice, base.gain(run)) for choice, run in zip(choices, runs, strict=True) if run is not None]
     if not found:
         return verdict
@@ -353,9 +368,13 @@ def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Key, list[Stage]]) 
     if plan["failures"]:
         found.append(_Choice(FAILED, "all", lambda one: {**one, "failures": []}))
     if plan["switches"] or any(link["loss"] for link in plan["links"]):
-        lost = "loss" if verdict.seen.sent_again else "buffer"
+        lost = "loss" if verdict.seen.meta["drops"] else "buffer"
         kind = next((kind for kind in ("headroom", "loss") if (kind, "all") in observed), lost)
         found.append(_Choice(kind, "all", lossless))
+    if verdict.seen.timeouts:
+        found.append(_Choice("timer", "all", longer_timers))
+    if verdict.seen.sent_again and any(one["load_balancing"] != "ecmp" for one in plan["switch_models"]):
+        found.append(_Choice("reordering", "all", bears_reordering))
     return found
 
 
@@ -369,6 +388,12 @@ def _candidate(
     if choice.kind == "loss":
         most = max(verdict.seen.through, key=lambda port: verdict.seen.port_told(port, DROP))
         where = ":".join(most)
-    stage = stages[0] if stages else Stage(choice.kind, where, 0.0, False)
+    figures = []
+    if choice.kind in ("timer", "reordering"):
+        figures = [
+            Figure("local_ack_timeout_err", count(verdict.seen.timeouts), ""),
+            Figure("packets sent again", share(verdict.seen.sent_again), "0"),
+        ]
+    stage = stages[0] if stages else Stage(choice.kind, where, 0.0, False, figures)
     members = [Candidate(one) for one in stages]
     return Candidate(stage, gain, group=choice.group, members=members)

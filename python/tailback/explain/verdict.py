@@ -45,6 +45,7 @@ ALONE = "no stage alone would carry more"
 NOTHING = "nothing was delivered"
 COMPUTING = "ranks compute"
 INSIDE = "nothing crosses the network"
+LATE = "messages wait before they begin"
 MOSTLY = 0.8
 """Part of the time of all jobs that ranks compute from which on the network is not what holds them."""
 WORTH_IT = 0.05
@@ -169,6 +170,8 @@ def explain(seen: Observed) -> Verdict:
     ranked = sorted((_named(one) for one in grouped.values()), key=lambda one: -one.gain)
     for one in {id(one): one for one in (*ranked, *single.values())}.values():
         one.gain, one.together = seen.work.sooner(one.gain), seen.work.sooner(one.together)
+    if seen.begins_late > MOSTLY:
+        return Verdict(seen, ranked, LATE)
     if seen.computing > MOSTLY:
         return Verdict(seen, ranked, COMPUTING)
     if all(senders.keeps_up(pair) for pair in seen.pairs):

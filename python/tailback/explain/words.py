@@ -9,12 +9,14 @@ from typing import Any
 from tailback import text
 from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
+from tailback.explain.kinds import KINDS, Kind
 from tailback.explain.stages import FULL, RING_BYTES, SOME, Figure
 from tailback.explain.verdict import (
     ALONE,
     COMPUTING,
     FAILED,
     INSIDE,
+    LATE,
     NOTHING,
     OFFERED,
     WORTH_IT,
@@ -33,141 +35,12 @@ EQUAL = 0.8
 """A second trial that gave more than this part of the first's gave as much."""
 MOST_TRIED = 10
 """Trials that a page lists."""
+HALF = 0.5
+"""A stage that is busy for less of the time is not what two at once would relieve."""
 CLOSE = 0.5
 """A second candidate whose gain is more than this part of the first's is close."""
 MORE = 1.1
 """How much more than a stage alone its whole group must be worth to be spoken of."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How a kind of stage is spoken of."""
-
-    name: str
-    why: str
-    """What the figures mean, in one sentence."""
-    next: str
-    """What to try, as settings."""
-
-
-KINDS = {
-    "link": Kind(
-        "the link at port {where}",
-        "Packets wait before this port while what is behind it has room.",
-        "a faster link (topology: its rate), fewer senders to {peer}, or another way; a larger buffer only "
-        "makes the queue longer",
-    ),
-    "own link": Kind(
-        "the sender's own link, {where}",
-        "The sender has more to send and its wire is busy; nothing ahead of it is full.",
-        "a faster link for {host} (topology: its rate), or more senders",
-    ),
-    "pcie": Kind(
-        "PCIe of {where}",
-        "The NIC's receive buffer waits for PCIe, which is busy moving writes and hardly waits for credits.",
-        "more lanes or a newer generation (host.path.preset, host.path.rate), or larger writes (max_payload)",
-    ),
-    "credits": Kind(
-        "PCIe credits of {where}",
-        "Writes wait for credits, and most of what has credits is not in the IIO: the way there and back is "
-        "long for so few.",
-        "more credits (host.path.iio_lines) or a shorter way (host.path.credit_latency)",
-    ),
-    "memory": Kind(
-        "memory of {where}",
-        "Writes wait for credits, and what has credits stands in the IIO, waiting for memory.",
-        "less traffic of cores (memory_load; host.rhcc or host.hostcc limit it), more bandwidth "
-        "(host.path.memory.bandwidth), or buffers that fit into the cache (fewer or smaller messages "
-        "outstanding, host.path.memory.ddio)",
-    ),
-    "gpu": Kind(
-        "the path to the GPU's memory (BAR1) of {where}",
-        "Writes wait for credits, and what has credits stands in the IIO, waiting for the GPU.",
-        "a GPU behind the NIC's own switch or root port (host.path.gpu.hops, outstanding, bandwidth); look "
-        "for stalls in bar1_stalled_us",
-    ),
-    "receiving cpu": Kind(
-        "a core of the receiver {where}",
-        "Packets stand in the receive ring while the core is busy all the time.",
-        "a faster core (host.cpu.clock), larger packets (host.tcp.mtu), or connections on more cores "
-        "(host.cpu.cores)",
-    ),
-    "sending cpu": Kind(
-        "a core of the sender {where}",
-        "The sender's cores have no time left, and nothing ahead of them is full.",
-        "a faster core (host.cpu.clock), more connections on more cores, or larger bursts (host.tcp.tso)",
-    ),
-    "softirq": Kind(
-        "the core of {where} that forwards",
-        "A core has no time left beside interrupts and softirqs, and packets wait in the ring before it.",
-        "more channels on other cores (bridge.ports: irqs, rss), a core on the device's NUMA node, or larger "
-        "packets (host.mtu)",
-    ),
-    "ring": Kind(
-        "a receive ring of {where}",
-        "The ring drops packets though the core behind it has time left: bursts are longer than the ring.",
-        "a larger bridge.rx_ring, or a smaller window at the senders (traffic: depth)",
-    ),
-    "qdisc": Kind(
-        "a queueing discipline of {where}",
-        "Packets wait in it, or are marked or dropped by it, though neither its wire nor its core is full.",
-        "a higher rate (tbf) or higher thresholds (red: min, max, limit) in bridge.qdisc",
-    ),
-    "window": Kind(
-        "the window of {where}",
-        "Hardly any of what is under way waits in a queue: senders wait for acknowledgements.",
-        "a deeper queue (traffic: depth, message or qps)",
-    ),
-    "receive window": Kind(
-        "the receive window of {where}",
-        "Hardly any of what is under way waits in a queue, and no core is full: senders wait for ACKs.",
-        "a larger host.tcp.receive_buffer, or more connections",
-    ),
-    "reads": Kind(
-        "the reads of the sender {where} over PCIe",
-        "The NIC has work and may send it, but its wire is idle: payload does not come fast enough.",
-        "more reads outstanding (host.path.reads.outstanding) or a shorter latency (host.path.reads.latency)",
-    ),
-    "loss": Kind(
-        "packets lost on cables, most at {where}",
-        "Packets come with errors and are sent again, with all that followed them (go-back-N).",
-        "another cable or transceiver; nothing that is faster makes up for it",
-    ),
-    "headroom": Kind(
-        "lossless traffic that is dropped at {where}",
-        "Headroom there is too small for what still comes after a pause was asked for: packets are dropped "
-        "and sent again, with all that followed them (go-back-N).",
-        "switch.pfc.headroom: auto, or a smaller xoff (host.path.receive_buffer for a NIC)",
-    ),
-    "drops": Kind(
-        "what switches drop, most at {where}",
-        "Buffers are full, and packets are dropped and sent again.",
-        "larger buffers (switch.buffer), PFC (switch.lossless), or less that comes at once: lower ECN "
-        "thresholds (switch.ecn), smaller windows (traffic: depth)",
-    ),
-    "buffer": Kind(
-        "the buffers of switches",
-        "Nothing is lost, but what is short of room is paused or slowed down.",
-        "larger buffers (switch.buffer), or other shares of them (switch.alpha, switch.pfc)",
-    ),
-    "failed link": Kind(
-        "a failed link, {where}",
-        "What took it has to share other links, or waits until it is up again.",
-        "another link beside it, or a repair; what is faster elsewhere gives less",
-    ),
-    "tier": Kind(
-        "{where}",
-        "One of them alone is worth little: several hold traffic side by side.",
-        "faster or more links there, or less traffic that crosses them (placement of jobs)",
-    ),
-    "throttle": Kind(
-        "congestion control at the senders",
-        "The senders have work and nobody pauses them, but their limiters hold them below the line rate, and "
-        "no port has told them to.",
-        "a faster recovery (host.dcqcn.profile, rpg_time_reset, rpg_ai_rate) or higher thresholds "
-        "(switch.ecn.k_min)",
-    ),
-}
 
 
 def kind_of(verdict: Verdict, one: Candidate) -> Kind:
@@ -270,6 +143,8 @@ _ENDS = {
     "loss": "An end to the losses",
     "headroom": "An end to the losses",
     "buffer": "Buffers without an end",
+    "timer": "Timers that wait longer",
+    "reordering": "A transport that bears reordering",
     FAILED: "The same without the failure",
 }
 
@@ -347,12 +222,21 @@ def _nothing(verdict: Verdict) -> Page:
         "stage, twice as fast, would carry 5 % more.",
         COMPUTING: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: a network without "
         "an end would save them the rest of it.",
+        LATE: f"For {text.share(seen.begins_late)} of the run messages that ranks waited for, one behind the "
+        "other, waited for the send latency before they began: the network had nothing to carry.",
         INSIDE: "Ranks wait for messages inside of servers, and for none that takes the network.",
         NOTHING: "Nothing was delivered in the time that is looked at: there is no throughput "
         "to explain. Look at faults, timeouts and drops.",
     }
-    if all(one.stage.use < FULL for one in verdict.candidates):
+    fullest = max((one.stage.use for one in verdict.candidates), default=0.0)
+    two_at_once = "Try two stages at once: the fullest, and the next on its path."
+    if fullest < FULL:
         reasons[ALONE] = "Nothing is full, and no single stage, twice as fast, would carry 5 % more."
+    if fullest < HALF:
+        two_at_once = (
+            "Try more at a time: messages, queue pairs, channels. The fullest stage is busy "
+            f"{text.share(fullest)} of the time, and senders wait for something else than it."
+        )
     figures = [Figure("goodput", text.rate(seen.goodput), "")]
     said = " ".join([*faults.sentences(seen), reasons[verdict.none]])
     for candidate in verdict.candidates[:2]:
@@ -361,6 +245,7 @@ def _nothing(verdict: Verdict) -> Page:
     following = {
         OFFERED: "Try more traffic, to find what gives way first.",
         COMPUTING: "Try what the ranks compute, or collectives that overlap with it.",
+        LATE: "Try another AS_SEND_LAT: docs/simai.md says what that simulator makes of it.",
         INSIDE: "Try a faster link inside of servers (servers.rate), or another algorithm.",
         NOTHING: "Try tailback run with a longer run.duration.",
     }
@@ -368,7 +253,7 @@ def _nothing(verdict: Verdict) -> Page:
         f"Nothing is the bottleneck: {verdict.none}.",
         [said],
         figures,
-        following.get(verdict.none, "Try two stages at once: the fullest, and the next on its path."),
+        following.get(verdict.none, two_at_once),
         _sure_of_trials(verdict) if verdict.tried else _sure(verdict),
         _second(verdict),
     )
@@ -446,6 +331,10 @@ def _sure(verdict: Verdict) -> str:
 
 def _second(verdict: Verdict) -> str:
     rest = verdict.candidates[0 if verdict.none else 1 :]
+    if rest and verdict.tried and rest[0].gain < WORTH_IT:
+        return (
+            f"{'Nothing' if verdict.none else 'Nothing else'} that was tried is worth {_percent(WORTH_IT)}."
+        )
     if rest:
         second = rest[0]
         if verdict.tried:

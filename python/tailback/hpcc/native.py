@@ -101,7 +101,8 @@ def _host_rates(inputs: HpccInputs) -> dict[int, int]:
             if not topology.is_host[node]:
                 continue
             if node in rates:
-                raise InputError(inputs.config.file, f"expected one link for each host; {node} has more")
+                text = f"expected one link to the fabric for each host; {node} has more"
+                raise InputError(inputs.topology.file or inputs.config.file, text)
             rates[node] = link.rate_bps
     return rates
 

@@ -26,13 +26,16 @@ class Link:
 
 @dataclass
 class Topology:
-    """`is_host` by node id; `links` in the order of the file; `inner` are switches inside of servers."""
+    """`is_host` by node id; `links` in the order of the file; `inner` are switches inside of servers;
+    `file` is its name.
+    """
 
     nodes: int
     switches: list[int]
     links: list[Link]
     is_host: list[bool]
     inner: frozenset[int] = frozenset()
+    file: str = ""
 
     def connected(self, a: int, b: int) -> bool:
         """Whether two hosts have a path."""
@@ -83,7 +86,7 @@ def read_topology(file: str, data: bytes, nearest: bool = False) -> Topology:
     check_links_fit(tokens, 2, switch_count, link_count)
     is_host = [True] * nodes
     switches = read_switches(tokens, is_host, switch_count)
-    return Topology(nodes, switches, read_links(tokens, nodes, link_count, nearest), is_host)
+    return Topology(nodes, switches, read_links(tokens, nodes, link_count, nearest), is_host, file=file)
 
 
 def check_links_fit(tokens: Tokens, at: int, switch_count: int, link_count: int) -> None:

@@ -13,10 +13,10 @@ from pydantic_core import PydanticCustomError
 
 from tailback.files import read_file
 from tailback.limits import SCENARIO_BYTES
-from tailback.scenario import Problem, ScenarioError
+from tailback.scenario import Problem, ScenarioError, declared
 from tailback.scenario.document import Document, from_yaml
 from tailback.scenario.errors import found, one_of
-from tailback.scenario.fields import Part, Priority
+from tailback.scenario.fields import Part, Priority, like
 from tailback.units import DURATION, RATE, SIZE
 
 Delay = Annotated[int, DURATION.between(maximum="10s")]
@@ -49,7 +49,7 @@ class Pfc(Part):
     xoff: Bytes
     xon: Bytes
     priority: Priority = 3
-    quanta: Annotated[int, Field(ge=1, le=65_535)] = 65_535
+    quanta: int = like(declared.Pause, "quanta")
 
     @model_validator(mode="after")
     def _ordered(self) -> Pfc:

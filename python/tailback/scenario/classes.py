@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
+from tailback.scenario import declared
 from tailback.scenario.errors import found
 from tailback.scenario.fields import Part, Priority, setting
-from tailback.units import SIZE
 
 DATA = "data"
 """The word for CNPs that have the marks of the packets that they answer."""
@@ -145,17 +145,8 @@ class Classification(Part):
         return self.default_priority
 
 
-class Pools(Part):
+class Pools(declared.Pools):
     """The shared buffer in two: lossless priorities draw on one part, all others on the other."""
-
-    lossless: Annotated[int, SIZE.between("1B")] = setting(
-        4 << 20, "What lossless priorities share.", "Mellanox community DOC-2591: a pool of 4 MiB for RoCE"
-    )
-    lossy: Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")] = setting(
-        "auto",
-        "What all others share. auto: the rest of what is shared.",
-        "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
-    )
 
     def split(self, shared: int) -> tuple[int, int]:
         """Bytes of the two of a buffer of which so much is shared; may be less than 1."""

@@ -11,12 +11,11 @@ from pydantic import Field, model_validator
 
 from tailback.scenario import declared
 from tailback.scenario.controllers import Kind
-from tailback.scenario.fields import Dscp, Part, Priority, Start, refuse, setting
+from tailback.scenario.declared import Message, Start
+from tailback.scenario.fields import Dscp, Part, Priority, like, refuse, setting
 from tailback.scenario.hosts import ALL, HostSet
 from tailback.units import DURATION, RATE, SIZE
 
-Message = Annotated[int, declared.Write.model_fields["message"].metadata[0]]
-"""A size of a message, as writers have it."""
 Size = Annotated[int, SIZE.between("1B", "1TB")]
 _Algorithm = Literal["ring", "direct", "halving-doubling", "double-binary-tree", "hierarchical"]
 ALGORITHMS: dict[str, tuple[_Algorithm, ...]] = {
@@ -107,7 +106,7 @@ class Ranks(Part):
         "NVIDIA NCCL keeps its connections",
     )
     repeat: int = setting(1, "How often.", "assumption: once", ge=1, le=1_000_000)
-    start: Start = setting(0, "When the ranks begin.", "assumption: at once")
+    start: int = like(declared.Write, "start", "When the ranks begin.")
     priority: Priority = setting(3, "Priority (PCP) of data and ACKs.", _PRIORITY)
     dscp: Dscp | None = setting(
         None,
@@ -138,7 +137,6 @@ _CHUNK_TEXT = (
 )
 _CHUNK = "assumption: as the closed forms have it"
 _Channels = Annotated[int, Field(ge=1, le=64)]
-_Compute = Annotated[int, DURATION.between(maximum="36000s")]
 
 
 OF_JOBS = {*Ranks.model_fields, "channels", "chunk", "compute", "overlap", "algorithm"} - {
@@ -163,7 +161,7 @@ class _Parts(Part):
 class _Alone(Ranks, _Parts):
     """A collective that is repeated, with computing between."""
 
-    compute: _Compute = setting(0, "Every rank computes so long in each repetition.", "assumption: none")
+    compute: Start = setting(0, "Every rank computes so long in each repetition.", "assumption: none")
     overlap: bool = setting(
         False,
         "It computes while the collective is under way. false: it does so before.",
@@ -254,7 +252,7 @@ class AllToAll(_Alone):
 class Step(_Parts):
     """One of the things that ranks do in turn: they compute, take part in a collective, or run a graph."""
 
-    compute: _Compute | None = setting(None, "They compute so long.", "assumption: collective is given")
+    compute: Start | None = setting(None, "They compute so long.", "assumption: collective is given")
     collective: Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"] | None = (
         setting(None, "They take part in this collective.", "assumption: compute is given")
     )

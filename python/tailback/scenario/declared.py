@@ -206,6 +206,41 @@ class Pause(Declared):
     )
 
 
+class Headroom(Declared):
+    """What a switch keeps free for what still arrives once it has to ask for a pause."""
+
+    headroom: Annotated[int | Literal["auto"], SIZE.or_word("auto")] = setting(
+        "auto",
+        "Buffer kept for each port and lossless priority, for what arrives once a pause has to be asked for. auto: frames of the packet that passes xoff, of what the link carries in twice its delay, the response delay, the switch's latency, a packet of the greatest length that delays the pause and the PFC frame, and of one more packet that was begun before it.",
+        "IEEE 802.1Q annex N (the terms of the sum); docs/models/pfc.md",
+    )
+
+
+class Shared(Declared):
+    """What of the buffer is shared: `shared_bytes` of a model."""
+
+    shared: Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")] = setting(
+        "auto",
+        "What all queues share of the buffer. auto: all that headroom leaves.",
+        "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
+    )
+
+
+class Pools(Declared):
+    """The shared buffer in two: lossless priorities draw on one part, all others on the other."""
+
+    lossless: Annotated[int, SIZE.between("1B")] = setting(
+        SIZE.parse("4MiB"),
+        "What lossless priorities share.",
+        "Mellanox community DOC-2591: a pool of 4 MiB for RoCE",
+    )
+    lossy: Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")] = setting(
+        "auto",
+        "What all others share. auto: the rest of what is shared.",
+        "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
+    )
+
+
 class Watchdog(Declared):
     """The PFC watchdog of the switches' ports, with the action drop."""
 
@@ -433,6 +468,33 @@ class ReceiveBuffer(Declared):
         None,
         "Least time between two such CNPs of a queue pair. null: min_time_between_cnps, which marks share.",
         "assumption: no document says; a ConnectX-5 was seen to send one per 3.54 ms and queue pair",
+    )
+
+
+class ReceiveThresholds(Declared):
+    """When the lossless part of a receive buffer asks for pauses, and when they end."""
+
+    xoff: Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")] = setting(
+        "auto",
+        "A pause is asked for from this fill on. auto: below lossless_size as much as switch.pfc.headroom is where auto, with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.",
+        "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c",
+    )
+    xon: Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")] = setting(
+        "auto",
+        "The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver has it.",
+        "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len Linux mlx5 en/port_buffer.c",
+    )
+    cable_len: int | None = setting(
+        None,
+        "Length of the cable in metres, as mlnx_qos --cable_len takes it: an xoff that is auto then lies (301 + 2.16 * cable_len) B for each Gbit/s of the link, of at least 40, and 2.72 * interface_mtu below lossless_size; xon another 9978 B below; both in cells of 128 B. null: xoff from the link's delay.",
+        "Linux mlx5 en/port_buffer.c: calculate_xoff, update_xoff_threshold",
+        ge=0,
+        le=1000,
+    )
+    interface_mtu: Annotated[int, SIZE.between("68B", maximum="9.978KB")] | None = setting(
+        None,
+        "MTU of the interface, as ip link shows it, where cable_len is given. null: the least that host.mtu fits into, or host.tcp.mtu with TCP.",
+        "assumption: set no larger than RoCE needs",
     )
 
 
@@ -1268,3 +1330,11 @@ class Tbf(Declared):
     limit: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
         None, "Most bytes that wait, where there is no child.", "assumption: child is set"
     )
+
+
+Start = Annotated[int, DURATION.between(maximum="36000s")]
+"""When something begins, or how much later: within the bounds of traffic."""
+RunTime = Annotated[int, DURATION.between("1ps", maximum="36000s")]
+"""When something ends, or how long it takes: likewise."""
+Message = Annotated[int, SIZE.between("1B", maximum="2GiB")]
+"""Size of a message of RDMA."""

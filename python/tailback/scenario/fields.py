@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -10,10 +11,6 @@ from pydantic_core import PydanticCustomError
 
 from tailback.units import DURATION, format_duration, format_rate
 
-LONGEST = "36000s"
-"""Ten hours: half of what the engine's event queue can schedule."""
-RunTime = Annotated[int, DURATION.between("1ps", LONGEST)]
-Start = Annotated[int, DURATION.between(maximum=LONGEST)]
 Delay = Annotated[int, DURATION.between(maximum="1s")]
 Priority = Annotated[int, Field(ge=0, le=7)]
 Dscp = Annotated[int, Field(ge=0, le=63)]
@@ -46,6 +43,14 @@ class Declared(Part):
         """As the engine takes them, under the same names in base units; `of`: which section of several."""
         of = of or next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
         return {name: getattr(self, name) for name in of.__annotations__ if name != "kind"} | worked_out
+
+
+def like(section: type[Declared], name: str, about: str | None = None) -> Any:
+    """A field with the bounds, default and source of one that is declared; `about`: what it does here."""
+    field = copy(section.model_fields[name])
+    if about is not None:
+        field.description = about
+    return field
 
 
 def falling(longest: int) -> AfterValidator:

@@ -6,7 +6,7 @@ What the model does with it is in docs/models/host-path.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -19,7 +19,7 @@ from tailback.scenario.fields import (
     stop_after_start,
 )
 from tailback.scenario.hosts import HostSet
-from tailback.units import SIZE, format_size, rate
+from tailback.units import format_size, rate
 
 _WAN = "Wan et al. (RHCC), APNet 2024"
 
@@ -34,8 +34,6 @@ CELL_BYTES = 128
 """Unit in which ConnectX-4 counts its receive buffer (mlx5 en/port_buffer.h)."""
 XON_OFFSET_BYTES = 10_000
 """How far below xoff a pause ends, where xon is auto."""
-
-_Threshold = Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")]
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ guide (327043-001), WPQ_OCCUPANCY grows by at most 32 a cycle."""
 
 
 class _Parts(Part):
-    """Priorities and thresholds."""
+    """Priorities of the lossless part."""
 
     lossless: Priorities | None = setting(
         None,
@@ -80,37 +78,9 @@ class _Parts(Part):
         "default where there is no switch.",
         "assumption: NIC and switch are set up alike",
     )
-    xoff: _Threshold = setting(
-        "auto",
-        "A pause is asked for from this fill on. auto: below lossless_size as much as switch.pfc.headroom is "
-        "where auto, with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver "
-        "has it.",
-        "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c",
-    )
-    xon: _Threshold = setting(
-        "auto",
-        "The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver "
-        "has it.",
-        "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len "
-        "Linux mlx5 en/port_buffer.c",
-    )
-    cable_len: Annotated[int, Field(ge=0, le=1000)] | None = setting(
-        None,
-        "Length of the cable in metres, as mlnx_qos --cable_len takes it: an xoff that is auto then lies "
-        "(301 + 2.16 * cable_len) B for each Gbit/s of the link, of at least 40, and 2.72 * interface_mtu "
-        "below lossless_size; xon another 9978 B below; both in cells of 128 B. null: xoff from the link's "
-        "delay.",
-        "Linux mlx5 en/port_buffer.c: calculate_xoff, update_xoff_threshold",
-    )
-    interface_mtu: Annotated[int, SIZE.between("68B", f"{MAX_INTERFACE_MTU}B")] | None = setting(
-        None,
-        "MTU of the interface, as ip link shows it, where cable_len is given. null: the least that host.mtu "
-        "fits into, or host.tcp.mtu with TCP.",
-        "assumption: set no larger than RoCE needs",
-    )
 
 
-class ReceiveBuffer(declared.Pause, _Parts, declared.ReceiveBuffer):
+class ReceiveBuffer(declared.Pause, declared.ReceiveThresholds, _Parts, declared.ReceiveBuffer):
     """The NIC's receive buffer: a part for its lossless priorities, and one for all others."""
 
     @model_validator(mode="after")

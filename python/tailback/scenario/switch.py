@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
 from tailback.scenario.by_rate import at_rate, rates_of
 from tailback.scenario.classes import Classification, Pools, Priorities, Weights
 from tailback.scenario.fields import Part, refuse, setting
-from tailback.units import SIZE, format_rate, format_size
-
-_Headroom = Annotated[int | Literal["auto"], SIZE.or_word("auto")]
-_Shared = Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")]
+from tailback.units import format_rate, format_size
 
 
 class Thresholds(declared.Thresholds):
@@ -65,18 +60,7 @@ class EcnOfPriorities(Thresholds):
     priorities: Priorities = Field(description="The priorities.", min_length=1)
 
 
-class _Kept(Part):
-    headroom: _Headroom = setting(
-        "auto",
-        "Buffer kept for each port and lossless priority, for what arrives once a pause has to be asked for. "
-        "auto: frames of the packet that passes xoff, of what the link carries in twice its delay, the "
-        "response delay, the switch's latency, a packet of the greatest length that delays the pause and the "
-        "PFC frame, and of one more packet that was begun before it.",
-        "IEEE 802.1Q annex N (the terms of the sum); docs/models/pfc.md",
-    )
-
-
-class Pfc(declared.Pause, declared.Pfc, _Kept):
+class Pfc(declared.Pause, declared.Pfc, declared.Headroom):
     """Priority flow control of the switch (IEEE 802.1Qbb)."""
 
     @model_validator(mode="after")
@@ -102,17 +86,15 @@ class Trimming(declared.Trimming):
     )
 
 
-class Switch(declared.Switch):
-    """The switch: output queues behind one shared buffer."""
-
+class _Classified(Part):
     qos: Classification = Field(
         default_factory=Classification, description="Classes of the packets that arrive."
     )
-    shared: _Shared = setting(
-        "auto",
-        "What all queues share of the buffer. auto: all that headroom leaves.",
-        "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
-    )
+
+
+class Switch(declared.Shared, _Classified, declared.Switch):
+    """The switch: output queues behind one shared buffer."""
+
     lossless: Priorities = setting(
         [3],
         "Priorities under PFC; [] makes the switch lossy.",

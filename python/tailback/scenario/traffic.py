@@ -15,11 +15,11 @@ from tailback.scenario.collectives import (
     AllToAll,
     Broadcast,
     Job,
-    Message,
     ReduceScatter,
 )
 from tailback.scenario.controllers import Kind
-from tailback.scenario.fields import Dscp, Part, Priority, RunTime, Start, refuse, setting, stop_after_start
+from tailback.scenario.declared import Message, RunTime, Start
+from tailback.scenario.fields import Dscp, Part, Priority, like, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL, HostSet
 from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
 from tailback.units import duration, format_duration, size
@@ -96,7 +96,7 @@ class WriteLatency(Part):
         ge=1,
         le=2**32,
     )
-    start: Start = setting(0, "Time of the first message.", "assumption: at once")
+    start: int = like(declared.Write, "start", "Time of the first message.")
 
 
 class TcpStreams(declared.TcpConnections, _Ends):
@@ -153,11 +153,9 @@ class Churn(Part):
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
-    message: Message = setting(size("64KiB"), "Size of a message.", f"{PERFTEST} -s")
-    depth: int = setting(
-        128, "Messages outstanding on a queue pair.", f"{PERFTEST} -t (tx-depth)", ge=1, le=1_048_576
-    )
-    start: Start = setting(0, "The first round.", "assumption: at once")
+    message: int = like(declared.Write, "message")
+    depth: int = like(declared.Write, "depth")
+    start: int = like(declared.Write, "start", "The first round.")
     stop: RunTime | None = setting(
         None, "No round from here on; null: until the end of the run.", "assumption: it goes on"
     )
@@ -243,7 +241,7 @@ class Poisson(Part):
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
-    start: Start = setting(0, "When the arrivals begin.", "assumption: at once")
+    start: int = like(declared.Write, "start", "When the arrivals begin.")
     stop: RunTime | None = setting(
         None, "When the arrivals end; null: with the run.", "assumption: the load lasts"
     )
@@ -286,7 +284,7 @@ class Incast(Part):
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
-    start: Start = setting(0, "The first burst.", "assumption: at once")
+    start: int = like(declared.Write, "start", "The first burst.")
     stop: RunTime | None = setting(
         None, "No burst from here on; null: until the end of the run.", "assumption: the load lasts"
     )
@@ -315,7 +313,7 @@ class Permutation(Part):
     priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
     dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
     congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
-    start: Start = setting(0, "The first round.", "assumption: at once")
+    start: int = like(declared.Write, "start", "The first round.")
 
 
 CONNECTIONS = (Write, WriteLatency, Churn, TcpStreams)

@@ -19,11 +19,22 @@ from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.limits import HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES, SIMAI_WORKLOAD_BYTES
 from tailback.rows import Rows
 from tailback.simai.topology import Servers, read_servers
-from tailback.simai.workload import FORWARD, INPUT, PARTS, WEIGHT, Collective, Workload, read_workload
+from tailback.simai.workload import (
+    FORWARD,
+    INPUT,
+    PART_NAMES,
+    PARTS,
+    WEIGHT,
+    Collective,
+    Workload,
+    read_workload,
+)
 
 SETTINGS, TOPOLOGY, WORKLOAD = "simai.json", "topology.txt", "workload.txt"
 SEND_LAT = 6000
 """What that simulator takes where AS_SEND_LAT is not set."""
+NAMES = {"threads": "-t", "send_lat": "AS_SEND_LAT", "pxn": "AS_PXN_ENABLE", "nvls": "AS_NVLS_ENABLE"}
+"""Of what is given beside files."""
 MOST_SEND_LAT = 2_000_000
 
 
@@ -110,6 +121,27 @@ class SimaiInputs:
         }
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What was given beside files, by its name in the environment or on the command line."""
+        given = _settings(self.options)
+        return {NAMES.get(key, f"--{key}"): value for key, value in given.items()}
+
+    @property
+    def waited_us(self) -> int:
+        """What messages wait for before they begin that ranks wait for one behind the other, in us."""
+        return self._one_behind_the_other * self.options.send_lat
+
+    @property
+    def _one_behind_the_other(self) -> int:
+        """Messages that ranks wait for, forward and for input gradients."""
+        return sum(
+            self.steps(one)
+            for layer in self.workload.layers
+            for part in (FORWARD, INPUT)
+            if (one := layer.collectives[part]) and self.is_sent(part)
+        )
+
+    @property
     def not_honoured(self) -> dict[str, str]:
         """What is asked for and not done."""
         found = {}
@@ -174,12 +206,7 @@ class SimaiInputs:
         latency = self.options.send_lat
         if latency < 1000:  # below a microsecond, what is meant is not in ns
             return
-        waited = sum(
-            self.steps(one)
-            for layer in self.workload.layers
-            for part in (FORWARD, INPUT)
-            if (one := layer.collectives[part]) and self.is_sent(part)
-        )
+        waited = self._one_behind_the_other
         text = (
             f"AS_SEND_LAT: warning: each message begins {latency} x 1000 ns = {_time(latency)} after it is "
             f"sent, as there: {latency} is meant in ns, and multiplied by 1000 as if for ps, but time is "
@@ -192,6 +219,10 @@ class SimaiInputs:
                 f"{_time(waited * latency / 1000)} are meant"
             )
         yield f"{text}; AS_SEND_LAT={latency // 1000} makes it {_time(latency // 1000)}"
+
+
+def _settings(options: SimaiOptions) -> dict[str, Any]:
+    return {key: getattr(options, key) for key in ("threads", "send_lat", "pxn", "nvls", "native")}
 
 
 def _time(us: float) -> str:
@@ -220,12 +251,13 @@ def load_inputs(options: SimaiOptions) -> SimaiInputs:
     # A run there ends with the work, and not at a time; whatever GLOBAL_T says, it is set to 1.
     config.values.update(TAILBACK_VARIANT=SIMAI, SIMULATOR_STOP_TIME=LATEST_END_S, GLOBAL_T=1)
     _check(options, workload, servers)
-    settings = {key: getattr(options, key) for key in ("threads", "send_lat", "pxn", "nvls", "native")}
-    files[SETTINGS] = (json.dumps(settings) + "\n").encode()
+    files[SETTINGS] = (json.dumps(_settings(options)) + "\n").encode()
     network = HpccInputs(
         Path(options.workload).stem, config, servers.topology, Rows(), files, config.warnings
     )
-    return SimaiInputs(network, servers, workload, options, files)
+    inputs = SimaiInputs(network, servers, workload, options, files)
+    _check_groups(inputs)
+    return inputs
 
 
 def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
@@ -243,6 +275,19 @@ def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
         if not servers.topology.connected(0, gpu):
             text = f"expected a path from GPU 0 to GPU {gpu}, there is none"
             raise InputError(named(options.topology), text)
+
+
+def _check_groups(inputs: SimaiInputs) -> None:
+    """Refuses collectives of one rank that something would be sent for."""
+    for number, layer in enumerate(inputs.workload.layers):
+        for part, one in enumerate(layer.collectives):
+            if one and inputs.is_sent(part) and inputs.ranks(one.group) < 2:
+                raise InputError(
+                    f"{named(inputs.options.workload)}:{layer.line}",
+                    f"layer {number} ({layer.name}), {PART_NAMES[part]} comm: expected a group of two or "
+                    f"more ranks, found {one.kind} in {one.group} groups of 1 (model_parallel_NPU_group: "
+                    f"{inputs.workload.tensor}, ep: {inputs.expert}, {inputs.servers.gpus} GPUs)",
+                )
 
 
 def _inside(servers: Servers) -> dict[str, int] | None:

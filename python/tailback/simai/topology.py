@@ -43,6 +43,6 @@ def read_servers(file: str, data: bytes) -> Servers:
     if gpus % per_server:
         raise tokens.refuse(1, f"a divisor of the {gpus} GPUs")
     topology = Topology(
-        nodes, switches, read_links(tokens, nodes, link_count, nearest=True), is_host, frozenset(inner)
+        nodes, switches, read_links(tokens, nodes, link_count, nearest=True), is_host, frozenset(inner), file
     )
     return Servers(topology, gpus, per_server, gpu_type)

@@ -37,6 +37,17 @@ crate::parameters! {
     }
 }
 
+crate::parameters! {
+    /// What a switch keeps free for what still arrives once it has to ask for a pause.
+    pub struct HeadroomParameters {
+        /// Buffer kept for each port and lossless priority, for what arrives once a pause has to be asked for. auto: frames of
+        /// the packet that passes xoff, of what the link carries in twice its delay, the response delay, the switch's latency,
+        /// a packet of the greatest length that delays the pause and the PFC frame, and of one more packet that was begun
+        /// before it.
+        headroom: Bytes, or auto, source "IEEE 802.1Q annex N (the terms of the sum); docs/models/pfc.md";
+    }
+}
+
 /// Length of one pause quantum in bit times (802.3 annex 31B, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
 

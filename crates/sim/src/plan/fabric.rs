@@ -136,7 +136,26 @@ tailback_proto::parameters! {
     }
 }
 
-/// How the shared buffer is divided.
+tailback_proto::parameters! {
+    /// What of the buffer is shared: `shared_bytes` of a model.
+    pub struct SharedParameters {
+        /// What all queues share of the buffer. auto: all that headroom leaves.
+        shared: Bytes, or auto, in Bytes(1).., source "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST";
+    }
+}
+
+tailback_proto::parameters! {
+    /// The shared buffer in two: lossless priorities draw on one part, all others on the other.
+    pub struct PoolParameters {
+        /// What lossless priorities share.
+        lossless: Bytes = Bytes(4 << 20), in Bytes(1)..,
+            source "Mellanox community DOC-2591: a pool of 4 MiB for RoCE";
+        /// What all others share. auto: the rest of what is shared.
+        lossy: Bytes, or auto, in Bytes(1).., source "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST";
+    }
+}
+
+/// How the shared buffer is divided: [`PoolParameters`] worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]

@@ -49,6 +49,30 @@ tailback_proto::parameters! {
     }
 }
 
+tailback_proto::parameters! {
+    /// When the lossless part of a receive buffer asks for pauses, and when they end.
+    pub struct ReceiveThresholdParameters {
+        /// A pause is asked for from this fill on. auto: below lossless_size as much as switch.pfc.headroom is where auto, with
+        /// this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.
+        xoff: Bytes, or auto, in THRESHOLDS,
+            source "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c";
+        /// The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver has it.
+        xon: Bytes, or auto, in THRESHOLDS,
+            source "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len Linux mlx5 en/port_buffer.c";
+        /// Length of the cable in metres, as mlnx_qos --cable_len takes it: an xoff that is auto then lies (301 + 2.16 *
+        /// cable_len) B for each Gbit/s of the link, of at least 40, and 2.72 * interface_mtu below lossless_size; xon another
+        /// 9978 B below; both in cells of 128 B. null: xoff from the link's delay.
+        cable_len: Option<u32> = None, in 0..=1000,
+            source "Linux mlx5 en/port_buffer.c: calculate_xoff, update_xoff_threshold";
+        /// MTU of the interface, as ip link shows it, where cable_len is given. null: the least that host.mtu fits into, or
+        /// host.tcp.mtu with TCP.
+        interface_mtu: Option<Bytes> = None, in Bytes(68)..=Bytes(9978),
+            source "assumption: set no larger than RoCE needs";
+    }
+}
+
+/// Within a part.
+const THRESHOLDS: RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
 /// From a jumbo frame on.
 const PARTS: RangeInclusive<Bytes> = Bytes(9216)..=Bytes(1 << 30);
 
