@@ -84,7 +84,7 @@ def limits_page() -> str:
         MADE,
         "Inputs may be large, but a small input may not ask for huge resources: each limit is checked before",
         "anything of that size is made. A refused input ends with status 2 and a line that names the limit.",
-        "Only regular files are read: no device, pipe, socket or directory. Limits of a single setting are in",
+        "Only regular files are read: no device, pipe, socket or directory. Limits of single settings are in",
         "the [scenario reference](scenario.md).",
         "",
         "Within the limits, the cost of reading grows with the input:",
