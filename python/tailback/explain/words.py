@@ -161,10 +161,11 @@ def _doubled(one: Candidate) -> str:
 
 
 def _tried(verdict: Verdict) -> list[Figure]:
-    """What each trial gave."""
-    return [
-        Figure(f"tried: {_named(verdict, one)}", _signed(one.gain), "") for one in verdict.tried[:MOST_TRIED]
-    ]
+    """What each trial gave. A group of one stage has the name of that stage, and is the same trial."""
+    gains: dict[str, float] = {}
+    for one in verdict.tried:
+        gains.setdefault(_named(verdict, one), one.gain)
+    return [Figure(f"tried: {name}", _signed(gain), "") for name, gain in list(gains.items())[:MOST_TRIED]]
 
 
 def _named(verdict: Verdict, one: Candidate) -> str:
