@@ -280,6 +280,24 @@ def test_an_oversubscribed_bisection_bounds_an_all_to_all() -> None:
     assert one["bound_s"] <= one["mean_s"]
 
 
+def test_links_that_are_never_up_carry_nothing() -> None:
+    leaf_spine = {"kind": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 4}
+    fabric = {"link": {"rate": "400Gbps"}, "fabric": {"rate": "400Gbps"}}
+    item = {"kind": "all-to-all", "size": "8MB"}
+
+    def bound(*failures: dict[str, str]) -> float:
+        made = scenario(item, topology={**leaf_spine, **fabric}, failures=list(failures))
+        (one,) = tailback.run(made).summary["collectives"]
+        assert one["bound_s"] <= one["mean_s"]
+        return float(one["bound_s"])
+
+    # Half of what four ranks give, 16 MB, crosses two links of a leaf each way, or the one that is left.
+    down = {"link": "leaf0-spine1", "at": "0us"}
+    assert bound(down) == pytest.approx(16e6 * 8 / 400e9, rel=0.03)
+    assert bound() == bound({**down, "at": "1us"}) == bound({**down, "repair": "10us"})
+    assert bound() == pytest.approx(16e6 * 8 / 800e9, rel=0.03)
+
+
 def test_links_inside_of_servers_take_part_of_the_load() -> None:
     rails = {"kind": "rail-optimised", "servers": 4, "nics": 4, "spines": 2, "link": {"rate": "400Gbps"}}
     item = {"kind": "all-reduce", "size": "16MB", "algorithm": "hierarchical", "servers": {"gpus": 4}}

@@ -57,6 +57,32 @@ def test_the_command_warns(tmp_path: Path) -> None:
     assert "warning: switch.load_balancing: spray lets packets overtake each other" in said
 
 
+def test_settings_without_effect_are_worth_a_warning(tmp_path: Path) -> None:
+    [said] = warnings(scenario(host="{transport: {reordering: 64, window_packets: 9}}"))
+    assert (
+        said == "host.transport.window_packets, reordering are without effect under loss_recovery: go-back-n"
+    )
+    selective = "{transport: {loss_recovery: selective-repeat, slow_restart: never}}"
+    [said] = warnings(scenario(host=selective))
+    assert said == "host.transport.slow_restart is without effect under loss_recovery: selective-repeat"
+    [said] = warnings(scenario("{flowlet_gap: 1us}"))
+    assert said == "switch.flowlet_gap is without effect under load_balancing: ecmp"
+    assert warnings(scenario("{flowlet_gap: 1us, load_balancing: flowlet}")) == []
+
+
+def test_a_sweep_warns_once_and_names_the_point(tmp_path: Path) -> None:
+    path = tmp_path / "ways.yaml"
+    path.write_text(BASE.format(switch="{}", host="{}"))
+    vary = ("--vary", "switch.load_balancing=ecmp,spray", "--vary", "run.duration=20us,30us")
+    done = start("sweep", "--scenario", path, *vary, "--seeds", "1", "--out", tmp_path / "out")
+    _, said = done.communicate(timeout=100)
+    assert done.returncode == 0, said
+    [line] = [line for line in said.splitlines() if line.startswith("warning: ")]
+    assert line.startswith(
+        "warning: switch.load_balancing=spray, run.duration=20us: switch.load_balancing: spray"
+    )
+
+
 def test_a_refusal_names_the_choices() -> None:
     with pytest.raises(ValueError, match=r"switch\.load_balancing: found \"drill\", expected one of ecmp"):
         scenario("{load_balancing: drill}")

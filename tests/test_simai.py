@@ -197,10 +197,12 @@ def test_a_topology_that_is_refused(tmp_path: Path, before: str, after: str, exp
     assert expected in refused(write(tmp_path, net=net))
 
 
-def test_a_group_without_ranks_is_named_with_its_layer(tmp_path: Path) -> None:
-    text = workload("moe -1 1 ALLTOALL_EP 8000 1 NONE 0 1 NONE 0 1")
-    with pytest.raises(InputError, match=r"layer 0 \(moe\), forward: expected a group of two or more ranks"):
-        run_simai(write(tmp_path, text))
+def test_a_group_of_one_rank_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = workload(LAYERS[0], "moe -1 15560 ALLTOALL_EP 800000 1200 NONE 0 1 NONE 0 0")
+    assert refused(write(tmp_path, text)).endswith(
+        "/w.txt:4: layer 1 (moe), fwd comm: expected a group of two or more ranks, found all-to-all in "
+        "expert groups of 1 (model_parallel_NPU_group: 8, ep: 1, 16 GPUs)"
+    )
 
 
 def test_what_is_not_honoured_is_named(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ def analyze(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a capture of RoCEv2 traffic tells.
+    """Say what a capture of RoCEv2 traffic shows.
 
     Queue pairs and rates, marks and CNPs, gaps, NAKs and retransmissions, pauses, round trips. Files of any
-    size are read in bounded memory; each point of capture is looked at by itself.
+    size are read in bounded memory; each capture point is analysed by itself.
     """
     with bad_input(), progress_bar(as_json) as bar:
         share = of_runs(bar) if bar else None

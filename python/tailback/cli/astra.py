@@ -60,9 +60,9 @@ def astra(
     """Run ASTRA-sim's inputs as they are.
 
     Its own options name Chakra traces, system, topologies and groups; the network is its ns-3 backend's.
-    Prints when each rank has finished, as there. The folder gets fct.txt and pfc.txt in its format, beside
-    report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what
-    was simulated.
+    Prints when each rank has finished, as ASTRA-sim does. The folder gets fct.txt and pfc.txt in its
+    format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early
+    and keeps what was simulated.
     """
     with bad_input():
         options = AstraOptions(

@@ -22,14 +22,14 @@ def compare(
     ],
     page: Annotated[
         Path | None,
-        typer.Option("--page", metavar="FILE.html", help="Write a page with plots that lie over each other."),
+        typer.Option("--page", metavar="FILE.html", help="Write a page with overlaid plots."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what differs between runs.
 
-    The first is what the others are held against: settings, where each is stuck, figures, findings, and
-    flows in pairs. The folder of a run with --seeds is one side: then it says what is noise.
+    The others are compared with the first: settings, where each is stuck, figures, findings, and flows in
+    pairs. The folder of a run with --seeds is one side: then it says what is noise.
     """
     with bad_input():
         comparison = compare_runs(*runs)

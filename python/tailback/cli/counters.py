@@ -42,7 +42,7 @@ def counters(
 ) -> None:
     """Print the counters of hosts and switches as their tools do.
 
-    Without --host every one of them has its part, after a heading. Of a scenario nothing is written.
+    Without --host each host and switch has a part with a heading. A scenario is run, and nothing is written.
     """
     if (tool is None) is not as_json:
         raise typer.BadParameter("expected one of --as TOOL and --json")

@@ -38,7 +38,7 @@ def endpoint(
         typer.Option(
             "--perftest",
             metavar="ADDRESS[:PORT]",
-            help="ib_write_bw is the other end: the address where it listens, or where it is waited for.",
+            help="ib_write_bw is the other end: the address where it listens, or where to wait for it.",
         ),
     ] = None,
     out: Out = None,
@@ -47,11 +47,11 @@ def endpoint(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Be hosts of a scenario on interfaces, with real packets.
+    """Run hosts of a scenario on interfaces, with real packets.
 
     Each host is a NIC in software: queue pairs, congestion control, pacing and pauses as the scenario says,
-    at the rate of its link. What lies between the interfaces is what there is. Hosts without an interface
-    here are elsewhere, by the same command with the same scenario, or are perftest's ib_write_bw. It needs
+    at the rate of its link. The network between the interfaces is real. Hosts without an interface here run
+    elsewhere, by the same command with the same scenario, or are perftest's ib_write_bw. It needs
     CAP_NET_RAW.
     """
     with bad_input():

@@ -29,17 +29,16 @@ def explain(
         bool | None,
         typer.Option(
             "--try/--no-try",
-            help="Run it again with each thing doubled that may be the bottleneck; default: if that takes "
-            "seconds.",
+            help="Repeat the run with each possible bottleneck twice as fast; default: if it takes seconds.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Say where a run is stuck, and what shows it.
 
-    From its counters and queue series: the name and the settings of the scenario are not looked at, only what
-    is printed on the hardware, such as the rate of a link. A simulated run is then tried: what may hold it is
-    doubled, one thing at a time, and the run repeated.
+    It reads counters and queue series, and nominal rates such as a link's, but neither the name nor the
+    settings of the scenario. A simulated run is then tried: it is repeated with one stage at a time twice as
+    fast.
     """
     with bad_input():
         result = read_run(folder)

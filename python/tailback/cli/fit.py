@@ -48,7 +48,7 @@ def fit_(
         typer.Option(
             "--free",
             metavar="PATH=LOW..HIGH",
-            help="A setting that is not known, and between what it is; LOW..HIGH:log for its logarithm; or "
+            help="An unknown setting and its range; LOW..HIGH:log for a range of its logarithm; or "
             "its values, as in PATH=true,false. Again for more.",
         ),
     ] = None,
@@ -59,7 +59,7 @@ def fit_(
     points: Annotated[
         int | None,
         typer.Option(
-            "--points", metavar="N", help="Of the first round; default: ten for each unknown range."
+            "--points", metavar="N", help="Points of the first round; default: ten for each unknown range."
         ),
     ] = None,
     refine: Annotated[
@@ -72,7 +72,7 @@ def fit_(
     resume: Annotated[
         Path | None,
         typer.Option(
-            "--resume", metavar="DIR", help="Go on with the fit in DIR: what is done is not run again."
+            "--resume", metavar="DIR", help="Continue the fit in DIR: finished runs are not repeated."
         ),
     ] = None,
     jobs: Annotated[

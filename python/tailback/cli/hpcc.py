@@ -28,7 +28,7 @@ def hpcc(
 ) -> None:
     """Run the files of the HPCC ns-3 simulator as they are.
 
-    Config, topology and flows are read as there. The folder gets fct.txt and pfc.txt in that simulator's
+    It reads config, topology and flows as that simulator does. The folder gets fct.txt and pfc.txt in its
     format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early
     and keeps what was simulated. --json prints the summary and the folder.
     """

@@ -31,8 +31,8 @@ def import_(
 ) -> None:
     """Print a scenario with the switch of a configuration.
 
-    It loads as it is: hosts and traffic are there to be replaced. What of the configuration is not honoured
-    is listed in comments at its end.
+    The scenario runs as it is: replace its hosts and traffic. Comments at its end list what is not honoured
+    of the configuration.
     """
     with bad_input():
         typer.echo(FORMS[form](file), nl=False)

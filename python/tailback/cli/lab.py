@@ -36,13 +36,13 @@ def lab() -> None:
     """Set up, verify, drive and read a real lab.
 
     plan prints every command; apply runs exactly these, with an undo file; verify checks what must hold; run
-    drives perftest and records counters; collect makes the folder of a run of what was recorded.
+    drives perftest and records counters; collect makes the folder of a run from the records.
     """
 
 
 @app.command()
 def plan(file: LabFile) -> None:
-    """Print every command, and what takes it back."""
+    """Print every command, and how to undo it."""
     with bad_input():
         given, _ = read(file)
     for number, step in enumerate(planned(given), 1):
@@ -74,7 +74,7 @@ def apply(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run what plan prints, and keep what takes it back."""
+    """Run the commands that plan prints, and keep an undo file."""
     with bad_input():
         given, _ = read(file)
         playbook = applying.prepare(given, out)
@@ -97,7 +97,7 @@ def undo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="That of apply.")],
     quiet: Quiet = False,
 ) -> None:
-    """Take back what apply did, the last first."""
+    """Undo what apply did, in reverse order."""
     with bad_input():
         given, _ = read(file)
         failed = applying.undo(given, folder, _shown(quiet))
@@ -108,7 +108,7 @@ def undo(
 
 @app.command()
 def verify(file: LabFile) -> None:
-    """Check what must hold before a test, and say what was found."""
+    """Check the conditions of a test, and print the findings."""
     with bad_input():
         given, _ = read(file)
     found = verified(given)
@@ -154,7 +154,7 @@ def collect(
     no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make the folder of a run of what was recorded: measured, not simulated.
+    """Make the folder of a run from the records: measured, not simulated.
 
     Tests of latency that were recorded, too, go with it. measured.csv in it is for `tailback fit`.
     """

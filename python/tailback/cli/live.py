@@ -68,10 +68,10 @@ def live(
 ) -> None:
     """Run a scenario with real packets, on veth pairs that it makes.
 
-    Hosts and switches are namespaces of this machine. The result is a folder as of any run, in the times of
-    the scenario: `tailback compare` puts a simulated run beside it. A scenario of a veth pair runs on the
-    kernel's own, in real time, and the model beside it. It needs CAP_SYS_ADMIN, of which `unshare
-    -rn` gives enough; what it makes ends with the command, however that ends.
+    Hosts and switches are namespaces of this machine. The result is a folder like any run's, in scenario
+    time: `tailback compare` puts a simulated run beside it. A scenario of a veth pair runs on the kernel's
+    own, in real time, with the model beside it. It needs CAP_SYS_ADMIN (`unshare -rn` is enough). Its
+    namespaces disappear when the command ends, even by a kill.
     """
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed)

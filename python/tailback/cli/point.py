@@ -56,7 +56,7 @@ def point(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Be a congestion point between two interfaces.
+    """Run a congestion point between two interfaces.
 
     Frames of A leave by B and the other way round, through a queue and a link that are emulated: rate, delay,
     buffer, ECN marks, pauses, and events that hit single packets. Ctrl-C ends it and keeps what was counted.

@@ -20,8 +20,8 @@ def report(
 ) -> None:
     """Write the report of a run.
 
-    report.html in the folder, made from its other files: after `run --no-report`, or anew. An older one is
-    replaced.
+    Makes report.html in the folder from its other files: after `run --no-report`, or again. It replaces an
+    older report.
     """
     with bad_input():
         typer.echo(write_report(folder))

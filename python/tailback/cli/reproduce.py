@@ -45,7 +45,7 @@ def reproduce(
 ) -> None:
     """Repeat a published experiment, or all, and check its claims.
 
-    Each claim is set against what was measured: met, or missed. --json prints reproduce.json and the folder.
+    Each claim is compared with the result: met, or missed. --json prints reproduce.json and the folder.
     """
     ids = [one.strip() for entry in only or () for one in entry.split(",")]
     with bad_input():

@@ -70,11 +70,11 @@ def run(
         ),
     ] = None,
     capture_time: Annotated[
-        str | None, typer.Option("--capture-time", metavar="FROM..TO", help="Only then, such as 1ms..2ms.")
+        str | None, typer.Option("--capture-time", metavar="FROM..TO", help="In this time, such as 1ms..2ms.")
     ] = None,
     capture_bytes: Annotated[
         str | None,
-        typer.Option("--capture-bytes", metavar="SIZE", help="Of each frame only so much, such as 128B."),
+        typer.Option("--capture-bytes", metavar="SIZE", help="Only so much of each frame, such as 128B."),
     ] = None,
     threads: Annotated[
         str,

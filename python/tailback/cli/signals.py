@@ -30,7 +30,7 @@ def signals(
     """Print who told whom to wait.
 
     By marks, pauses, CNPs, NAKs, stalls and drops. A line for each signal, queue and pair of nodes, most
-    first. When in the run each was told is in signals.parquet.
+    first. signals.parquet has their times.
     """
     with bad_input(), reading(folder):
         rows = read_run(folder).told.summed()

@@ -44,8 +44,8 @@ def simai(
 ) -> None:
     """Run SimAI's inputs as they are.
 
-    Its own options name workload, topology and SimAI.conf; the network is that of its ns-3. Prints what each
-    collective of a layer took as soon as it has ended. The folder gets ncclFlowModel_EndToEnd.csv, fct.txt
+    Its own options name workload, topology and SimAI.conf; the network is that of its ns-3. Prints the time
+    of each collective of a layer as soon as it has ended. The folder gets ncclFlowModel_EndToEnd.csv, fct.txt
     and pfc.txt in its format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C
     ends the run early and keeps what was simulated.
     """

@@ -12,7 +12,8 @@ from tailback.cli.command import command_app
 from tailback.cli.common import Quiet, Sets, bad_input, result_folder, say
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
-from tailback.scenario import Problem, ScenarioError
+from tailback.scenario import Problem, ScenarioError, load
+from tailback.scenario.warnings import warnings
 from tailback.sweeps import Design, SweepResult, read_design, sweep
 from tailback.sweeps.points import in_words, vary_of
 from tailback.sweeps.results import PAGE
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 app = command_app()
+
+MOST_WARNED = 64
+"""Points that warnings are looked for in: each takes some milliseconds to read."""
 
 
 @app.command(name="sweep")
@@ -71,7 +75,7 @@ def sweep_(
     resume: Annotated[
         Path | None,
         typer.Option(
-            "--resume", metavar="DIR", help="Go on with the sweep in DIR: what is done is not run again."
+            "--resume", metavar="DIR", help="Continue the sweep in DIR: finished runs are not repeated."
         ),
     ] = None,
     jobs: Annotated[
@@ -85,8 +89,8 @@ def sweep_(
 ) -> None:
     """Run a scenario at many points and seeds, and say what is noise.
 
-    Without --out the folder is runs/NAME-sweep-TIME. A run that fails is a row with its message, and the
-    others go on. Ctrl-C keeps what is complete, and --resume goes on from there.
+    Without --out the folder is runs/NAME-sweep-TIME. A run that fails has a row with its message, and the
+    others go on. Ctrl-C keeps complete runs, and --resume continues from there.
     """
     with bad_input():
         asked = _asked(file, scenario, vary, sets, seeds, where, sample, measures, keep, store)
@@ -99,10 +103,28 @@ def sweep_(
             elif asked is None:
                 raise typer.BadParameter("expected FILE, --scenario or --resume")
             else:
+                if not quiet:
+                    _warn(asked)
                 with result_folder(out, asked.name) as folder:
                     place = folder.given
                     result = sweep(asked, out=folder, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, quiet))
+
+
+def _warn(asked: Design) -> None:
+    """Says once what points may well not mean, with the first of them; of the first points."""
+    told: dict[str, str] = {}
+    for point in asked.all_points()[:MOST_WARNED]:
+        try:
+            scenario = load(
+                asked.scenario, sets=[*asked.sets, *(f"{path}={to}" for path, to in point.items())]
+            )
+        except ScenarioError:  # it becomes a row with its message
+            continue
+        for warning in warnings(scenario):
+            told.setdefault(warning, in_words(point))
+    for warning, where in told.items():
+        typer.echo(f"warning: {where}: {warning}", err=True)
 
 
 def _asked(

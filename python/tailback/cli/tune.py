@@ -26,14 +26,14 @@ app = command_app()
 def tune_(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A tuning.")] = None,
     trials: Annotated[
-        int | None, typer.Option("--trials", metavar="N", help="In place of the file's.", min=1)
+        int | None, typer.Option("--trials", metavar="N", help="Trials, in place of the file's.", min=1)
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with the tuning in DIR: no run is done twice."),
+        typer.Option("--resume", metavar="DIR", help="Continue the tuning in DIR: no run is done twice."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", help="Runs at a time; default: a core each.", min=1, max=256)
@@ -48,7 +48,7 @@ def tune_(
     """Look for the settings that serve several workloads best.
 
     They are judged on seeds and workloads that no trial saw. Without --out the folder is
-    runs/NAME-tune-TIME. Ctrl-C keeps what is complete, and --resume goes on from there.
+    runs/NAME-tune-TIME. Ctrl-C keeps complete runs, and --resume continues from there.
     """
     with bad_input():
         _needed()

@@ -87,11 +87,10 @@ def _parts(
     """Cuts, and what they carry of payload, which is a share of what the network's links do. Where servers
     have links of their own a cut goes around a rank, or through no server.
     """
-    network = result.setup.network
     servers: dict[int, list[int]] = {}
     for host, server in zip(plan["ranks"], plan["servers"], strict=True):
         servers.setdefault(server, []).append(host)
-    for tier, part_of, wire_rates, heads in cuts(network):
+    for tier, part_of, wire_rates, heads in cuts(result):
         rates = wire_rates * share
         if tier == 0 and plan["domain"] is not None:
             inside = rates.copy()

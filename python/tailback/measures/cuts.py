@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tailback import text
-from tailback.scenario.network import Network
+from tailback.recorded.run import Recorded
 
 
-def cuts(network: Network) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any], list[str]]]:
+def cuts(result: Recorded) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any], list[str]]]:
     """For each tier: the part that each host is in when all above is cut off, what the links out of each part
-    carry one way, and the first of its highest nodes.
+    carry one way, and the first of its highest nodes. Links that were never up carry nothing.
     """
+    network = result.setup.network
+    down = _never_up(result)
     tier_of = network.tier_of
     for tier in range(max(tier_of.values(), default=0)):
         part: dict[str, int] = {}
@@ -33,12 +35,22 @@ def cuts(network: Network) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[
                         together.append(peer)
             heads.append(max(sorted(together, key=text.natural), key=lambda name: tier_of[name]))
         rates = np.zeros(len(heads))
-        for wire in network.wires:
+        for wire in (wire for at, wire in enumerate(network.wires) if at not in down):
             ends = (part.get(wire.a), part.get(wire.b))
             for number in ends if ends[0] != ends[1] else ():
                 if number is not None:
                     rates[number] += wire.rate
         yield tier, np.array([part[host] for host in network.hosts]), rates, heads
+
+
+def _never_up(result: Recorded) -> set[int]:
+    """Numbers of links that were down from the start of the run to its end."""
+    end = result.meta["end_ps"]
+    return {
+        one["link"]
+        for one in result.plan.get("failures", [])
+        if not one["at"] and (one["repair"] is None or one["repair"] >= end)
+    }
 
 
 def place(tier: int, heads: list[str]) -> str:

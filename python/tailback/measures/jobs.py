@@ -131,7 +131,7 @@ def _bound(
     share = ideal_payload_share(result)
     payload_share = share if share > 0 else 1.0
     found: list[tuple[float, str, int]] = []
-    for tier, part_of, rates, heads in cuts(result.setup.network):
+    for tier, part_of, rates, heads in cuts(result):
         out, into = part_of[src], part_of[dst]
         crosses = out != into
         weights = sizes[crosses] * 8.0

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
 from tailback.scenario.congestion import has_window
 from tailback.scenario.model import Scenario
 
 
 def warnings(scenario: Scenario) -> list[str]:
     """A line each."""
+    return [*_without_effect(scenario), *_overtaken(scenario)]
+
+
+def _without_effect(scenario: Scenario) -> Iterator[str]:
+    """Settings that are not their defaults, and that nothing looks at."""
+    transport, switch = scenario.host.transport, scenario.switch
+    selective = ("window_packets", "reordering", "rto_low", "rto_high")
+    goes_back = ("slow_restart", "adaptive_timeout", "nak_delay", "nak_reaction")
+    ignored = goes_back if has_window(scenario.host) else selective
+    given = [name for name in ignored if getattr(transport, name) != _default(transport, name)]
+    if given:
+        are = "is" if len(given) == 1 else "are"
+        under = f"under loss_recovery: {transport.loss_recovery}"
+        yield f"host.transport.{', '.join(given)} {are} without effect {under}"
+    if switch.load_balancing != "flowlet" and switch.flowlet_gap != _default(switch, "flowlet_gap"):
+        yield f"switch.flowlet_gap is without effect under load_balancing: {switch.load_balancing}"
+
+
+def _default(section: BaseModel, name: str) -> Any:
+    return type(section).model_fields[name].default
+
+
+def _overtaken(scenario: Scenario) -> list[str]:
     how = scenario.switch.load_balancing
     if how not in ("spray", "adaptive") or len(scenario.network.switches) < 2:
         return []

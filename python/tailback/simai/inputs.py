@@ -19,7 +19,16 @@ from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.limits import HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES, SIMAI_WORKLOAD_BYTES
 from tailback.rows import Rows
 from tailback.simai.topology import Servers, read_servers
-from tailback.simai.workload import FORWARD, INPUT, PARTS, WEIGHT, Collective, Workload, read_workload
+from tailback.simai.workload import (
+    FORWARD,
+    INPUT,
+    PART_NAMES,
+    PARTS,
+    WEIGHT,
+    Collective,
+    Workload,
+    read_workload,
+)
 
 SETTINGS, TOPOLOGY, WORKLOAD = "simai.json", "topology.txt", "workload.txt"
 SEND_LAT = 6000
@@ -246,7 +255,9 @@ def load_inputs(options: SimaiOptions) -> SimaiInputs:
     network = HpccInputs(
         Path(options.workload).stem, config, servers.topology, Rows(), files, config.warnings
     )
-    return SimaiInputs(network, servers, workload, options, files)
+    inputs = SimaiInputs(network, servers, workload, options, files)
+    _check_groups(inputs)
+    return inputs
 
 
 def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
@@ -264,6 +275,19 @@ def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
         if not servers.topology.connected(0, gpu):
             text = f"expected a path from GPU 0 to GPU {gpu}, there is none"
             raise InputError(named(options.topology), text)
+
+
+def _check_groups(inputs: SimaiInputs) -> None:
+    """Refuses collectives of one rank that something would be sent for."""
+    for number, layer in enumerate(inputs.workload.layers):
+        for part, one in enumerate(layer.collectives):
+            if one and inputs.is_sent(part) and inputs.ranks(one.group) < 2:
+                raise InputError(
+                    f"{named(inputs.options.workload)}:{layer.line}",
+                    f"layer {number} ({layer.name}), {PART_NAMES[part]} comm: expected a group of two or "
+                    f"more ranks, found {one.kind} in {one.group} groups of 1 (model_parallel_NPU_group: "
+                    f"{inputs.workload.tensor}, ep: {inputs.expert}, {inputs.servers.gpus} GPUs)",
+                )
 
 
 def _inside(servers: Servers) -> dict[str, int] | None:
