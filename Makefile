@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo install test test-rust test-python test-vm browser lint format fuzz fuzz-rust fuzz-python soak headroom checked fit-coverage failure-points \
 	settings docs wheel \
-	bench mutants lock clean help
+	bench scaling mutants lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -76,7 +76,7 @@ browser:
 	@sh tools/get-chromium
 
 test-vm: $(VENV)/.test ## perftest on a real kernel's soft-RoCE in a virtual machine, to end points and back; a minute, as root
-	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py
+	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py tests/vm/lab.py
 
 lint: $(VENV)/.lint $(VENV)/.test ## formatters, linters and the type checker, warnings as errors
 	$(CARGO) fmt --all --check
@@ -132,8 +132,12 @@ docs: $(VENV)/.docs ## build the book into site/, warnings as errors
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
-bench: ## packet-hops per CPU-second, Tailback's own models and the HPCC profile
+bench: $(INSTALLED) ## packet-hops per CPU-second beside their aims, and whole commands beside the engine's own time
 	$(CARGO) bench --locked --quiet --package tailback-sim --bench hops --bench hpcc
+	$(BIN)/python tools/whole_commands.py
+
+scaling: $(INSTALLED) ## how cost grows with hosts, queue pairs, flows, bins and classes; five CPU minutes, 7 GB. SCALING=--quick for less
+	$(BIN)/python tools/scaling.py $(SCALING)
 
 lock: ## pin the newest versions of all Python packages, for every Python from 3.10 on
 	@$(PIP) install uv

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import math
 import os
 import random
 import resource
@@ -26,6 +25,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from log_chart import chart
 from tailback.sweeps import sweep
 from tailback.sweeps.carry_out import Progress
 from tailback.sweeps.shown import shown_of
@@ -149,47 +149,6 @@ def cluster() -> None:
     }
     PICTURE.write_text(chart(lines, "Cores", "Longer than simulation alone, %"))
     print(f"\n{PICTURE}")
-
-
-def chart(lines: dict[str, list[tuple[float, float]]], across: str, up: str) -> str:
-    """Lines over two logarithmic axes, as SVG."""
-    width, height, left, bottom, right, top = 720, 400, 64, 48, 110, 16
-    every = [point for line in lines.values() for point in line]
-    low_x, high_x = (math.log10(end([x for x, _ in every])) for end in (min, max))
-    low_y = math.floor(math.log10(max(0.01, min(y for _, y in every))))
-    high_y = math.ceil(math.log10(max(y for _, y in every)))
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        along = (math.log10(x) - low_x) / (high_x - low_x)
-        above = (math.log10(max(y, 10**low_y)) - low_y) / (high_y - low_y)
-        return left + along * (width - left - right), height - bottom - above * (height - bottom - top)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        'font-size="13">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
-    for power in range(low_y, high_y + 1):
-        x, y = place(10**low_x, 10.0**power)
-        parts.append(f'<path d="M{x:.1f} {y:.1f}H{width - right}" stroke="#d8d8d8"/>')
-        parts.append(f'<text x="{x - 8:.1f}" y="{y + 4:.1f}" text-anchor="end">{10.0**power:g}</text>')
-    for size in sorted({x for x, _ in every}):
-        if f"{size:.0f}"[0] in "15":
-            x, y = place(size, 10.0**low_y)
-            parts.append(f'<path d="M{x:.1f} {y:.1f}V{top}" stroke="#eeeeee"/>')
-            parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle">{size:,.0f}</text>')
-    for (name, line), colour in zip(lines.items(), ("#b3541e", "#1f5fa8", "#2b7a3d"), strict=True):
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (place(*point) for point in line))
-        parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        x, y = place(*line[-1])
-        parts.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}" fill="{colour}">{name}</text>')
-    middle = (height - bottom + top) / 2
-    parts.append(
-        f'<text x="{(width - right + left) / 2}" y="{height - 10}" text-anchor="middle">{across}</text>'
-    )
-    turned = f'transform="rotate(-90 16 {middle})"'
-    parts.append(f'<text x="16" y="{middle}" text-anchor="middle" {turned}>{up}</text></svg>')
-    return "\n".join(parts) + "\n"
 
 
 class AtOnce(Executor):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -145,8 +146,10 @@ class Took(NamedTuple):
 def measured(folder: Path, command: list[str]) -> Took:
     """Runs it once in a process of its own."""
     out = folder / "out"
-    child = os.spawnv(os.P_NOWAIT, TAILBACK, ["tailback", *command, "--quiet", "--out", str(out)])
-    _, status, usage = os.wait4(child, 0)
+    words = [str(TAILBACK), *command, "--quiet", "--out", str(out)]
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = status
     if status:
         raise SystemExit(f"{' '.join(command)}: status {status}")
     engine_s = json.loads((out / "timing.json").read_text())["cpu_s"]
@@ -174,5 +177,7 @@ def rows(names: list[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    print("| Command | Million hops | Whole, s | Engine, s | Around it, s | Whole / engine | Peak memory |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in rows(sys.argv[1:] or list(CASES)):
         print(row, flush=True)

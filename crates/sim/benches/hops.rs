@@ -183,23 +183,59 @@ fn web_search_on(tree: FatTree, span_ps: u64) -> Plan {
     plan
 }
 
-type Case = (&'static str, fn() -> Plan);
+struct Case {
+    name: &'static str,
+    plan: fn() -> Plan,
+    /// Million hops per CPU-second that it is to reach.
+    aim: Option<f64>,
+    /// What a bare inner loop of the same traffic reached, one ACK in 16 packets: see `docs/performance.md`.
+    prototype: Option<f64>,
+}
+
+const fn case(name: &'static str, plan: fn() -> Plan, aim: Option<f64>, prototype: Option<f64>) -> Case {
+    Case { name, plan, aim, prototype }
+}
 
 const CASES: [Case; 14] = [
-    ("small permutation, k=8", || permutation_on(FatTree::k_ary(8).plan(), 1024, 1 << 20)),
-    ("published incast, MTU 1024", || published_incast(1024)),
-    ("published incast, MTU 4096", || published_incast(4096)),
-    ("incast 16:1, MTU 1024", incast_16),
-    ("incast 16:1, hosts with a path", incast_16_with_paths),
-    ("TCP incast 16:1, 64 connections", tcp_incast_16),
-    ("permutation, 16 hosts, MTU 1024", || permutation_on(star(16), 1024, 200 << 20)),
-    ("permutation, k=8, MTU 1024", || permutation_on(FatTree::k_ary(8).plan(), 1024, 20 << 20)),
-    ("permutation, k=8, MTU 4096", || permutation_on(FatTree::k_ary(8).plan(), 4096, 80 << 20)),
-    ("permutation, k=16, MTU 1024", || permutation_on(FatTree::k_ary(16).plan(), 1024, 2 << 20)),
-    ("WebSearch 50 %, 128 hosts", || web_search_on(FatTree::k_ary(8), 3 * MS)),
-    ("WebSearch 50 %, 320 hosts", || web_search_on(FatTree::hosts_320(), 2 * MS)),
-    ("permutation, 8,192 hosts", || permutation_on(FatTree::k_ary(32).plan(), 1024, 1 << 20)),
-    ("16 queue pairs each, 8,192 hosts", || queue_pairs_on(FatTree::k_ary(32).plan(), 16)),
+    case("small permutation, k=8", || permutation_on(FatTree::k_ary(8).plan(), 1024, 1 << 20), None, None),
+    case("published incast, MTU 1024", || published_incast(1024), Some(16.0), None),
+    case("published incast, MTU 4096", || published_incast(4096), Some(16.0), None),
+    case("incast 16:1, MTU 1024", incast_16, Some(16.0), Some(25.0)),
+    case("incast 16:1, hosts with a path", incast_16_with_paths, Some(5.0), None),
+    case("TCP incast 16:1, 64 connections", tcp_incast_16, None, None),
+    case("permutation, 16 hosts, MTU 1024", || permutation_on(star(16), 1024, 200 << 20), None, None),
+    case(
+        "permutation, k=8, MTU 1024",
+        || permutation_on(FatTree::k_ary(8).plan(), 1024, 20 << 20),
+        Some(14.0),
+        Some(18.8),
+    ),
+    case(
+        "permutation, k=8, MTU 4096",
+        || permutation_on(FatTree::k_ary(8).plan(), 4096, 80 << 20),
+        Some(14.0),
+        None,
+    ),
+    case(
+        "permutation, k=16, MTU 1024",
+        || permutation_on(FatTree::k_ary(16).plan(), 1024, 2 << 20),
+        Some(10.0),
+        Some(9.8),
+    ),
+    case("WebSearch 50 %, 128 hosts", || web_search_on(FatTree::k_ary(8), 3 * MS), None, None),
+    case("WebSearch 50 %, 320 hosts", || web_search_on(FatTree::hosts_320(), 2 * MS), Some(14.0), None),
+    case(
+        "permutation, 8,192 hosts",
+        || permutation_on(FatTree::k_ary(32).plan(), 1024, 1 << 20),
+        Some(5.0),
+        Some(3.2),
+    ),
+    case(
+        "16 queue pairs each, 8,192 hosts",
+        || queue_pairs_on(FatTree::k_ary(32).plan(), 16),
+        Some(5.0),
+        None,
+    ),
 ];
 
 /// How often each case runs; the fastest counts.
@@ -208,7 +244,8 @@ const REPEATS: usize = 3;
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--case") {
-        let (_, plan) = CASES.iter().find(|case| case.0 == arguments[at + 1]).expect("a case of this name");
+        let plan =
+            CASES.iter().find(|case| case.name == arguments[at + 1]).expect("a case of this name").plan;
         if let Some(threads) = arguments.get(at + 2) {
             let start = std::time::Instant::now();
             let mut simulation = Simulation::new(plan()).expect("the plan is possible");
@@ -240,21 +277,32 @@ fn main() {
     }
     println!("\nwhole runs, recording on; the fastest of {REPEATS}");
     println!(
-        "  {:<34}{:>8}{:>14}{:>13}{:>15}{:>10}{:>10}{:>11}",
-        "", "Mhops", "Mhops/CPU-s", "events/hop", "queue's share", "set-up", "end", "peak"
+        "  {:<34}{:>8}{:>14}{:>7}{:>11}{:>13}{:>15}{:>10}{:>10}{:>11}",
+        "",
+        "Mhops",
+        "Mhops/CPU-s",
+        "aim",
+        "prototype",
+        "events/hop",
+        "queue's share",
+        "set-up",
+        "end",
+        "peak"
     );
     let wanted = arguments.iter().skip(1).find(|argument| !argument.starts_with('-'));
-    for (name, _) in CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.0.contains(wanted.as_str())))
-    {
+    let figure = |known: Option<f64>| known.map_or("-".into(), |value| format!("{value:.1}"));
+    for case in CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.name.contains(wanted.as_str()))) {
         let best = (0..REPEATS)
-            .map(|_| Measured::of_child(name))
+            .map(|_| Measured::of_child(case.name))
             .min_by(|a, b| a.seconds.total_cmp(&b.seconds))
             .expect("it ran");
         println!(
-            "  {:<34}{:>8.1}{:>14.1}{:>13.2}{:>13.0} %{:>8.2} s{:>8.2} s{:>7.0} MiB",
-            name,
+            "  {:<34}{:>8.1}{:>14.1}{:>7}{:>11}{:>13.2}{:>13.0} %{:>8.2} s{:>8.2} s{:>7.0} MiB",
+            case.name,
             best.hops / 1e6,
             best.hops / best.seconds / 1e6,
+            figure(case.aim),
+            figure(case.prototype),
             best.events / best.hops,
             100.0 * best.events * reference / 1e9 / best.seconds,
             best.setup_seconds,
