@@ -76,7 +76,7 @@ browser:
 	@sh tools/get-chromium
 
 test-vm: $(VENV)/.test ## perftest on a real kernel's soft-RoCE in a virtual machine, to end points and back; a minute, as root
-	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py
+	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py tests/vm/lab.py
 
 lint: $(VENV)/.lint $(VENV)/.test ## formatters, linters and the type checker, warnings as errors
 	$(CARGO) fmt --all --check

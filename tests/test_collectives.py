@@ -312,12 +312,12 @@ def test_ranks_of_one_server_are_bound_by_its_links() -> None:
     result = tailback.run(scenario(item))
     (one,) = result.summary["collectives"]
     # 2 x 7/8 of it leave each rank, by a NIC of 400 Gbit/s or a link of 3,600.
-    assert one["bound_at"] == "the links inside of servers, and those of hosts"
+    assert one["bound_at"] == "the links inside servers, and the links of hosts"
     assert one["bound_s"] == pytest.approx(2 * 7 / 8 * 64e6 * 8 / 4000e9, rel=0.03)
     assert one["bound_s"] <= one["min_s"] < 1.3 * one["bound_s"]
     said = result.explain()
     assert said.headline == "Nothing is the bottleneck: nothing crosses the network."
-    assert said.next.startswith("Try a faster link inside of servers")
+    assert said.next.startswith("Try a faster link inside servers")
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_reordering_that_is_taken_for_loss_is_tried_and_named() -> None:
     assert verdict.key == ("reordering", "all")
     text = as_text(page(verdict))
     assert "The bottleneck is reordering that is taken for loss." in text
-    assert "tried: buffers without an end" in text
+    assert "tried: unlimited buffers" in text
     assert "end to the losses" not in text
     # Receivers that place it get nothing of the kind tried.
     selective = {"transport": {"loss_recovery": "selective-repeat", "reordering": 100, "window_packets": 100}}

@@ -257,6 +257,7 @@ def test_what_the_congestion_point_printed_becomes_a_run(
     assert MEASURES["bridge_counter"](result, name="red_marked") == 184
     assert result.counters_at["h0"]["np_cnp_sent"] == result.counters_at["h1"]["rp_cnp_handled"] == 184
     assert result.counters_at["br0:h0"]["qdisc_sent_packets"] == 7_172_249
+    assert result.summary["signals"]["ecn_marked_packets"] == 184
     assert "tc -s qdisc of enp65s0f1np1 at hv: not recorded" in printed
     page = result.explain()
     assert page.headline == "The bottleneck is the core of br0 that forwards."
@@ -338,6 +339,12 @@ def test_json_says_what_text_says() -> None:
     }
     table = (OUTPUTS / "poor-mans-cp/bandwidth/perftest.txt").read_text()
     assert readers.perftest(json.dumps({"results": results})) == readers.perftest(table)
+    head, tail = "{\ntest_info: {\nMtu: 1024,\n},\nresults: {\n", "MsgRate: 0.000035,\n},\n}\n"
+    old = f"{head}MsgSize: 65536,\nn_iterations: 104000,\nBW_peak: 0.00,\nBW_average: 1300.00,\n{tail}"
+    # As perftest 4.5 writes it.
+    assert readers.perftest(old) == readers.perftest(table)
+    with pytest.raises(readers.Unread):
+        readers.perftest("{\nresults: {\n},\n}\n")
     gigabits = table.replace("MiB/sec", "Gb/sec").replace("1300.00", "10.905")
     assert readers.perftest(gigabits).bandwidth_bps == pytest.approx(10.905e9)
 

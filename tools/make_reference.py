@@ -82,12 +82,12 @@ def limits_page() -> str:
         "# Limits",
         "",
         MADE,
-        "What is handed in may be large, and may not ask for far more than it is: each of these is looked at",
-        "before anything is made of what it bounds. What is refused ends with status 2 and a line that names",
-        "the limit. A file is a regular file: no device, pipe, socket or directory is read. Limits of a",
-        "single setting are with it in the [scenario reference](scenario.md).",
+        "Inputs may be large, but a small input may not ask for huge resources: each limit is checked before",
+        "anything of that size is made. A refused input ends with status 2 and a line that names the limit.",
+        "Only regular files are read: no device, pipe, socket or directory. Limits of single settings are in",
+        "the [scenario reference](scenario.md).",
         "",
-        "Within them, what a reader takes grows with its input:",
+        "Within the limits, the cost of reading grows with the input:",
         "[by how much](../testing.md#what-an-input-may-cost).",
     ]
     for group in dict.fromkeys(limit.group for limit in LIMITS):
@@ -623,15 +623,15 @@ YAML is read by the rules of version 1.2: `no` is a text, `1:30` is not 90. A fi
 
 HPCC_TOP = """# Keys of config.txt
 
-What `tailback hpcc` makes of each key of the HPCC simulator's `config.txt`, see
+How `tailback hpcc` treats each key of the HPCC simulator's `config.txt`, see
 [the drop-in](../hpcc.md). The page is made from the table that reads the file.
 
-- *as there*: it does what it does in that simulator.
-- *not honoured*: it would do something there and does not here. A run lists those that it was given.
-- *none there either*: that simulator reads it, too, and does nothing with it.
+- *as there*: the key works as in that simulator.
+- *not honoured*: the key has an effect in that simulator, but not here. A run lists such keys in its input.
+- *none there either*: that simulator also reads the key and ignores it.
 
-Defaults are that simulator's. A key that *must be given* has none there that could be used; of the keys of
-one controller, those of the chosen one must be given.
+Defaults are that simulator's. A key that *must be given* has no usable default there; of the keys of
+controllers, only those of the chosen one must be given.
 
 """
 

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import os
 import selectors
+import shutil
 import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
+HERE = Path(__file__).parent
+IMAGE = HERE.parent.parent / "target" / "vm"
 BOOT_S, COMMAND_S = 180.0, 120.0
+
+
+def image() -> Path:
+    """The folder of the image, made when there is none; skips the test where that cannot be."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        pytest.skip("a virtual machine needs root, and Debian's packages")
+    if subprocess.run([str(HERE / "image"), str(IMAGE)], check=False).returncode:
+        pytest.skip("the image of the virtual machine cannot be made: the lines above say why")
+    return IMAGE
 
 
 class Machine:

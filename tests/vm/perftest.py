@@ -6,20 +6,16 @@ none. What flows stays on taps of a network namespace that is made for it.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import Machine
+from machine import Machine, image
 from tailback import Result
 
-HERE = Path(__file__).parent
-IMAGE = HERE.parent.parent / "target" / "vm"
 NAMESPACE = "tailback-vm"
 ENDPOINT_AT, MACHINE_AT = "10.85.0.2", "10.85.0.1"
 """Of the exchange, on the second tap; the first has what is written."""
@@ -41,9 +37,7 @@ def ip(arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        pytest.skip("a virtual machine needs root, and Debian's packages")
-    subprocess.run([str(HERE / "image"), str(IMAGE)], check=True)
+    where = image()
     subprocess.run(["ip", "netns", "delete", NAMESPACE], check=False, stderr=subprocess.DEVNULL)
     ip(f"netns add {NAMESPACE}")
     try:
@@ -51,7 +45,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
             ip(f"-n {NAMESPACE} tuntap add dev {tap} mode tap")
             ip(f"-n {NAMESPACE} link set {tap} mtu 4300 up")
         ip(f"-n {NAMESPACE} addr add {ENDPOINT_AT}/24 dev mgmt0")
-        made = Machine(IMAGE, NAMESPACE, ["rdma0", "mgmt0"], tmp_path_factory.mktemp("vm") / "log")
+        made = Machine(where, NAMESPACE, ["rdma0", "mgmt0"], tmp_path_factory.mktemp("vm") / "log")
         try:
             made.run("ip addr add 10.84.200.1/16 dev eth0 && ip link set eth0 mtu 4300 up")
             made.run(f"ip addr add {MACHINE_AT}/24 dev eth1 && ip link set eth1 up")

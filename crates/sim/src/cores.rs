@@ -5,7 +5,8 @@
 //!
 //! A piece of work has an end, and takes time for one purpose or several. What it is, and when it takes effect, is for those
 //! who have cores: hosts that speak TCP (`host`) do a batch of work at its beginning, by a clock of the batch's own; bridges
-//! and veth pairs (`linux`) do a unit at its end.
+//! and veth pairs (`linux`) do a unit at its end. Neither does for both: a unit a packet would cost hosts an event for each, and
+//! a batch would hide what bridges are measured by, when each packet of a poll goes on, and where an interrupt comes in between.
 
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
@@ -158,7 +159,11 @@ impl<Work: Copy> Core<Work> {
 
     /// What is left of the piece of work under way.
     fn left(&self, now: Time) -> Time {
-        self.busy_until.saturating_sub(now).min(self.length())
+        // Most cores that are looked at do nothing.
+        if self.busy_until <= now {
+            return Time::ZERO;
+        }
+        (self.busy_until - now).min(self.length())
     }
 
     fn length(&self) -> Time {

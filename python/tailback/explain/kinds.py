@@ -19,8 +19,8 @@ class Kind:
 KINDS = {
     "link": Kind(
         "the link at port {where}",
-        "Packets wait before this port while what is behind it has room.",
-        "a faster link (topology: its rate), fewer senders to {peer}, or another way; a larger buffer only "
+        "Packets wait at this port while the stages behind it have room.",
+        "a faster link (topology: its rate), fewer senders to {peer}, or another path; a larger buffer only "
         "makes the queue longer",
     ),
     "own link": Kind(
@@ -35,20 +35,20 @@ KINDS = {
     ),
     "credits": Kind(
         "PCIe credits of {where}",
-        "Writes wait for credits, and most of what has credits is not in the IIO: the way there and back is "
-        "long for so few.",
-        "more credits (host.path.iio_lines) or a shorter way (host.path.credit_latency)",
+        "Writes wait for credits, and most writes with credits are not in the IIO: there are too few credits "
+        "for the round trip.",
+        "more credits (host.path.iio_lines) or a shorter latency (host.path.credit_latency)",
     ),
     "memory": Kind(
         "memory of {where}",
-        "Writes wait for credits, and what has credits stands in the IIO, waiting for memory.",
+        "Writes wait for credits, and writes with credits wait in the IIO for memory.",
         "less traffic of cores (memory_load; host.rhcc or host.hostcc limit it), more bandwidth "
         "(host.path.memory.bandwidth), or buffers that fit into the cache (fewer or smaller messages "
         "outstanding, host.path.memory.ddio)",
     ),
     "gpu": Kind(
         "the path to the GPU's memory (BAR1) of {where}",
-        "Writes wait for credits, and what has credits stands in the IIO, waiting for the GPU.",
+        "Writes wait for credits, and writes with credits wait in the IIO for the GPU.",
         "a GPU behind the NIC's own switch or root port (host.path.gpu.hops, outstanding, bandwidth); look "
         "for stalls in bar1_stalled_us",
     ),
@@ -81,12 +81,12 @@ KINDS = {
     ),
     "window": Kind(
         "the window of {where}",
-        "Hardly any of what is under way waits in a queue: senders wait for acknowledgements.",
+        "Hardly any bytes in flight wait in a queue: senders wait for acknowledgements.",
         "a deeper queue (traffic: depth, message or qps)",
     ),
     "receive window": Kind(
         "the receive window of {where}",
-        "Hardly any of what is under way waits in a queue, and no core is full: senders wait for ACKs.",
+        "Hardly any bytes in flight wait in a queue, and no core is full: senders wait for ACKs.",
         "a larger host.tcp.receive_buffer, or more connections",
     ),
     "reads": Kind(
@@ -96,30 +96,30 @@ KINDS = {
     ),
     "loss": Kind(
         "packets lost on cables, most at {where}",
-        "Packets come with errors and are sent again, with all that followed them (go-back-N).",
-        "another cable or transceiver; nothing that is faster makes up for it",
+        "Packets are corrupted and retransmitted, with all that followed them (go-back-N).",
+        "another cable or transceiver; nothing faster makes up for it",
     ),
     "headroom": Kind(
         "lossless traffic that is dropped at {where}",
-        "Headroom there is too small for what still comes after a pause was asked for: packets are dropped "
-        "and sent again, with all that followed them (go-back-N).",
+        "Headroom there is too small for packets that still come after a pause was sent: they are dropped "
+        "and retransmitted, with all that followed them (go-back-N).",
         "switch.pfc.headroom: auto, or a smaller xoff (host.path.receive_buffer for a NIC)",
     ),
     "drops": Kind(
-        "what switches drop, most at {where}",
-        "Buffers are full, and packets are dropped and sent again.",
-        "larger buffers (switch.buffer), PFC (switch.lossless), or less that comes at once: lower ECN "
+        "drops at switches, most at {where}",
+        "Buffers are full, and packets are dropped and retransmitted.",
+        "larger buffers (switch.buffer), PFC (switch.lossless), or smaller bursts: lower ECN "
         "thresholds (switch.ecn), smaller windows (traffic: depth)",
     ),
     "buffer": Kind(
         "the buffers of switches",
-        "Nothing is lost, but what is short of room is paused or slowed down.",
-        "larger buffers (switch.buffer), or other shares of them (switch.alpha, switch.pfc)",
+        "Nothing is lost, but senders are paused or slowed down for lack of room.",
+        "larger buffers (switch.buffer), or other shares of them (switch.ingress_alpha, switch.pfc)",
     ),
     "failed link": Kind(
         "a failed link, {where}",
-        "What took it has to share other links, or waits until it is up again.",
-        "another link beside it, or a repair; what is faster elsewhere gives less",
+        "Its traffic has to share other links, or waits until it is up again.",
+        "another link beside it, or a repair; faster stages elsewhere gain less",
     ),
     "tier": Kind(
         "{where}",
@@ -135,14 +135,14 @@ KINDS = {
     ),
     "timer": Kind(
         "retransmission timers",
-        "Timers fire while what they wait for is on its way, held up by pauses or queues: it is sent again, "
-        "and was not lost.",
+        "Timers fire while pauses or queues delay packets and ACKs: packets are retransmitted that were not "
+        "lost.",
         "longer timers (host.transport.rto_high and rto_low, adaptive_timeout under go-back-N)",
     ),
     "reordering": Kind(
         "reordering that is taken for loss",
-        "Packets take several ways and overtake each other, and senders send again what was not lost.",
-        "host.transport.loss_recovery: selective-repeat, with as much reordering as one way may be longer "
-        "than another, or one way for each queue pair (switch.load_balancing: ecmp)",
+        "Packets take several paths and overtake each other, and senders retransmit packets not lost.",
+        "host.transport.loss_recovery: selective-repeat, with reordering as large as paths differ in "
+        "packets, or one path for each queue pair (switch.load_balancing: ecmp)",
     ),
 }

@@ -116,7 +116,7 @@ def page(verdict: Verdict) -> Page:
     reasons = [kind.why, *faults.sentences(seen), *tiers.why(verdict.groups, first)]
     if share < 0.95 and first.parts:
         reasons.append(
-            f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or by nothing."
+            f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or not at all."
         )
     begin, end = (text.duration(at) for at in seen.span)
     gives = "gave" if verdict.tried else "would give about"
@@ -142,9 +142,9 @@ def page(verdict: Verdict) -> Page:
 _ENDS = {
     "loss": "An end to the losses",
     "headroom": "An end to the losses",
-    "buffer": "Buffers without an end",
-    "timer": "Timers that wait longer",
-    "reordering": "A transport that bears reordering",
+    "buffer": "Unlimited buffers",
+    "timer": "Longer timers",
+    "reordering": "A transport that tolerates reordering",
     FAILED: "The same without the failure",
 }
 
@@ -161,10 +161,11 @@ def _doubled(one: Candidate) -> str:
 
 
 def _tried(verdict: Verdict) -> list[Figure]:
-    """What each trial gave."""
-    return [
-        Figure(f"tried: {_named(verdict, one)}", _signed(one.gain), "") for one in verdict.tried[:MOST_TRIED]
-    ]
+    """What each trial gave. A group of one stage has the name of that stage, and is the same trial."""
+    gains: dict[str, float] = {}
+    for one in verdict.tried:
+        gains.setdefault(_named(verdict, one), one.gain)
+    return [Figure(f"tried: {name}", _signed(gain), "") for name, gain in list(gains.items())[:MOST_TRIED]]
 
 
 def _named(verdict: Verdict, one: Candidate) -> str:
@@ -194,14 +195,14 @@ def _sure_of_trials(verdict: Verdict) -> str:
 def _deadlocked(found: tuple[str, str]) -> Page:
     where, words = found
     return Page(
-        f"A deadlock: nothing moves at {where}, and what it waits for waits for it.",
+        f"A deadlock: nothing moves at {where}, and the queues there wait for each other in a cycle.",
         [f"{words}. No stage is too slow: each port is paused by the next, all the way round."],
         [],
         "Try routes without a loop of buffers that wait for each other, no PFC on one of these links "
         "(switch.lossless), congestion control that keeps queues short, or a PFC watchdog (switch.watchdog), "
         "which drops packets to get out of it.",
         "Sure: the run names who waits for whom.",
-        "No other stage is asked for: nothing moves.",
+        "No other stage matters: nothing moves.",
     )
 
 
@@ -220,12 +221,12 @@ def _nothing(verdict: Verdict) -> Page:
         "what it is given. Completion times may still suffer from queues that come and go.",
         ALONE: "Whatever is full has a neighbour that is nearly as full: no single "
         "stage, twice as fast, would carry 5 % more.",
-        COMPUTING: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: a network without "
-        "an end would save them the rest of it.",
+        COMPUTING: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: an infinitely "
+        "fast network would save them only the rest.",
         LATE: f"For {text.share(seen.begins_late)} of the run messages that ranks waited for, one behind the "
         "other, waited for the send latency before they began: the network had nothing to carry.",
-        INSIDE: "Ranks wait for messages inside of servers, and for none that takes the network.",
-        NOTHING: "Nothing was delivered in the time that is looked at: there is no throughput "
+        INSIDE: "Ranks wait for messages inside servers, and for none in the network.",
+        NOTHING: "Nothing was delivered in the span that is explained: there is no throughput "
         "to explain. Look at faults, timeouts and drops.",
     }
     fullest = max((one.stage.use for one in verdict.candidates), default=0.0)
@@ -235,7 +236,7 @@ def _nothing(verdict: Verdict) -> Page:
     if fullest < HALF:
         two_at_once = (
             "Try more at a time: messages, queue pairs, channels. The fullest stage is busy "
-            f"{text.share(fullest)} of the time, and senders wait for something else than it."
+            f"{text.share(fullest)} of the time, and senders wait for something else."
         )
     figures = [Figure("goodput", text.rate(seen.goodput), "")]
     said = " ".join([*faults.sentences(seen), reasons[verdict.none]])
@@ -244,9 +245,9 @@ def _nothing(verdict: Verdict) -> Page:
     figures += _tried(verdict)
     following = {
         OFFERED: "Try more traffic, to find what gives way first.",
-        COMPUTING: "Try what the ranks compute, or collectives that overlap with it.",
-        LATE: "Try another AS_SEND_LAT: docs/simai.md says what that simulator makes of it.",
-        INSIDE: "Try a faster link inside of servers (servers.rate), or another algorithm.",
+        COMPUTING: "Try shorter computation, or collectives that overlap with it.",
+        LATE: "Try another AS_SEND_LAT: docs/simai.md says how SimAI reads it.",
+        INSIDE: "Try a faster link inside servers (servers.rate), or another algorithm.",
         NOTHING: "Try tailback run with a longer run.duration.",
     }
     return Page(
@@ -286,21 +287,21 @@ def _sure(verdict: Verdict) -> str:
         if first.stage.use < FULL and first.stage.kind not in ("loss", "headroom"):
             who = first.stage.where if first.group else "it"
             doubts.append(
-                f"{who} is busy {text.share(first.stage.use)} of the time only, as senders hold back"
+                f"{who} is busy only {text.share(first.stage.use)} of the time, as senders hold back"
             )
         if first.stage.kind == "cpu":
             doubts.append("what a core spends on a packet depends on how many come at once")
         if first.stage.kind in ("window", "throttle", "reads"):
-            doubts.append("nothing shows it but that all else is not full")
+            doubts.append("it shows only in that nothing else is full")
         if first.stage.kind in ("softirq", "ring") and first.stage.signals:
-            doubts.append("what a ring drops is sent again, with all that followed it")
+            doubts.append("packets that a ring drops are retransmitted, with all that followed")
         elif first.stage.kind == "softirq" and seen.in_rings(first.stage.where) < RING_BYTES:
-            doubts.append("little waits for it, and a core that rests waits for interrupts")
+            doubts.append("little waits for it, and an idle core waits for interrupts")
         if not first.group and first.next and first.next.need * (1 + first.gain) >= FULL:
             after = Candidate(first.next)
             doubts.append(f"{_called(verdict, after, kind_of(verdict, after).name)} would be full, too")
         if first.together > MORE * first.gain:
-            doubts.append(f"all of its kind together would give {_percent(first.together)}")
+            doubts.append(f"doubling all of its kind would give {_percent(first.together)}")
         if first.gain < 3 * WORTH_IT:
             doubts.append("it is worth little")
     elif (
@@ -315,7 +316,7 @@ def _sure(verdict: Verdict) -> str:
     if verdict.none == ALONE and seen.bridges:
         doubts.append("interrupts that are put off make bursts, which no series shows")
     if seen.sent_again > (SOME if verdict.none == ALONE else MUCH):
-        doubts.append(f"{text.share(seen.sent_again)} of all packets were sent again")
+        doubts.append(f"{text.share(seen.sent_again)} of all packets were retransmitted")
     if any(seen.lost_on_wire.values()):
         doubts.append("cables lose packets, which costs more the faster links are")
     if not seen.meta["complete"]:

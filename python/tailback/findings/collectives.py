@@ -13,7 +13,7 @@ _PARTS = {
     "network_s": "messages in an empty network",
     "behind_s": "messages behind others of the same sender",
     "congestion_s": "congestion: queues, pauses and packets sent again",
-    "inside_s": "messages inside of servers",
+    "inside_s": "messages inside servers",
     "reduce_s": "reducing",
     "compute_s": "computing",
     "late_s": "ranks that came late",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ _GAUGES = ("outbound_pci_stalled_wr", "outbound_pci_stalled_rd")
 """Shares of the last second in %, no counts (mlx5): the most that was seen."""
 _OF_HOSTS = ("np_cnp_sent", "rp_cnp_handled", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err")
 """Counters of hosts that the simulator has as series."""
+_DISCARDED = ("discarded_out_of_order", "discarded_duplicate")
 _MOST_BINS = 2048
 
 Values = list[float]
@@ -109,10 +110,13 @@ class _Made:
             first, last = max(number * width, span[0]), min((number + 1) * width, span[1])
             return max(0.0, last - first) / max(span[1] - span[0], 1e-9)
 
-        return [
+        even = [
             sum(count * share(number, span) for count, span in zip(grown, spans, strict=True))
             for number in range(self.bins)
         ]
+        # Whole packets, and all of them in the end.
+        until = [0, *map(round, accumulate(even))]
+        return [float(now - then) for then, now in pairwise(until)]
 
     def _counters(self) -> Iterator[dict[str, Any]]:
         for nic in self.lab.nics:
@@ -282,17 +286,8 @@ class _Made:
             "drops": list(self._drops()),
             "conservation": {
                 "checked_queues": 0,
-                "data_packets": dict.fromkeys(
-                    (
-                        "sent",
-                        "delivered",
-                        "dropped",
-                        "discarded_out_of_order",
-                        "discarded_duplicate",
-                        "in_flight",
-                    ),
-                    0,
-                ),
+                "data_packets": dict.fromkeys(("dropped", *_DISCARDED, "in_flight"), 0)
+                | dict.fromkeys(("sent", "delivered"), self.packets * len(self.sends)),
                 "ok": True,
             },
             "pauses": list(self._pauses(end)),

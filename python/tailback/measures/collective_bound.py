@@ -62,7 +62,7 @@ def bound(result: Recorded, job: dict[str, Any], plan: dict[str, Any]) -> Bound:
 
 def _place(tier: int, heads: list[str], servers: bool) -> str:
     if tier == _INSIDE:
-        return "the links inside of servers, and those of hosts"
+        return "the links inside servers, and the links of hosts"
     if tier or not servers:
         return place(tier, heads)
     return f"the links of the server of {heads[0]}" if len(heads) == 1 else "the links of servers"

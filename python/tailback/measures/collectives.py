@@ -26,7 +26,7 @@ class Collective:
     `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done; nccl-
     tests divide the time of a loop by its rounds, in which one may begin before the other has ended
     everywhere. The parts of the longest path say what the last rank waited for, on average: `late_s` for
-    ranks that came late, `compute_s`, `reduce_s`, `inside_s` for messages inside of servers, `network_s`
+    ranks that came late, `compute_s`, `reduce_s`, `inside_s` for messages inside servers, `network_s`
     for messages as long as they take in an empty network, `behind_s` behind messages of the same sender,
     and `congestion_s` beyond all that. `slowest` is the host whose rank was last most often, alone, in
     `slowest_share` of them; ranks that end at the same instant are last together. `bound_s` is the least

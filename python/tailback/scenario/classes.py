@@ -119,8 +119,8 @@ class Classification(Part):
 
     trust: Literal["dscp", "pcp", "port"] = setting(
         "dscp",
-        "What of a packet is trusted: its DSCP, its PCP, or nothing (port): then all are in "
-        "default_priority.",
+        "Which code point of a packet is trusted: its DSCP, its PCP, or none (port): then all packets are "
+        "in default_priority.",
         'NVIDIA "RoCE Configuration" guides: trust L3 (mlnx_qos --trust dscp); "RoCE Rocks without PFC", '
         "section 2.2",
     )

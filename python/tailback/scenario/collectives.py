@@ -48,7 +48,7 @@ class Servers(Part):
     )
     rate: Annotated[int, RATE.between("1Mbps", "100Tbps")] | None = setting(
         RATE.parse("3600Gbps"),
-        "Of each GPU, each way. null: there are no such links, and all messages take the network.",
+        "Rate of each GPU, each way. null: there are no such links, and all messages take the network.",
         "NVIDIA H100: NVLink of 900 GB/s, both ways together",
     )
     latency: Annotated[int, DURATION.between(maximum="1s")] = setting(
@@ -66,27 +66,27 @@ class Ranks(Part):
     )
     ranks: int | None = setting(
         None,
-        "How many of the hosts take part: of those that no item before has taken with ranks. null: all.",
+        "How many of the hosts take part, of the hosts that no earlier item has taken with ranks. null: all.",
         "assumption: all hosts",
         ge=2,
         le=65_535,
     )
     placement: Literal["packed", "spread", "random"] = setting(
         "packed",
-        "Which of them, where ranks is given. packed: the first ones; spread: from each switch with hosts in "
+        "Which hosts, where ranks is given. packed: the first ones; spread: from each switch with hosts in "
         "turn; random: drawn by the seed. With servers, whole servers.",
         "assumption: as schedulers place jobs that know the topology",
     )
     groups: int = setting(
         1,
-        "The ranks are split into so many groups of neighbours that do the same side by side.",
+        "The ranks are split into this many groups of neighbours, which do the same side by side.",
         "assumption: all ranks together",
         ge=1,
         le=32_768,
     )
     interleaved: bool = setting(
         False,
-        "Rank i is in group i modulo groups, as those of data parallelism are.",
+        "Rank i is in group i modulo groups, as in data parallelism.",
         "assumption: neighbours",
     )
     servers: Servers | None = setting(
@@ -128,12 +128,12 @@ class Ranks(Part):
         return self
 
 
-_SIZE = "Its size as nccl-tests counts it: all that a rank gives or gets, whichever is more."
+_SIZE = "Its size as nccl-tests counts it: all that a rank sends or receives, whichever is more."
 _CHANNELS_TEXT = "Parts that run side by side, each on queue pairs of its own."
 _CHANNELS = "assumption: one; NCCL takes more, which share the link"
 _CHUNK_TEXT = (
-    "Largest message; null: a whole share. What waits for a message waits for its chunk only; chunks go one "
-    "behind the other on a queue pair that they share, and side by side where each has its own."
+    "Largest message; null: a whole share. Whatever waits for a message waits for its chunk only; chunks "
+    "follow each other on a queue pair that they share, and run side by side where each has its own."
 )
 _CHUNK = "assumption: as the closed forms have it"
 _Channels = Annotated[int, Field(ge=1, le=64)]
@@ -161,10 +161,10 @@ class _Parts(Part):
 class _Alone(Ranks, _Parts):
     """A collective that is repeated, with computing between."""
 
-    compute: Start = setting(0, "Every rank computes so long in each repetition.", "assumption: none")
+    compute: Start = setting(0, "Every rank computes for this long in each repetition.", "assumption: none")
     overlap: bool = setting(
         False,
-        "It computes while the collective is under way. false: it does so before.",
+        "It computes while the collective runs. false: it computes before.",
         "assumption: one after the other",
     )
 
@@ -224,7 +224,7 @@ class AllToAll(_Alone):
     kind: Literal["all-to-all"] = Field(description="The kind of traffic.")
     size: Size | None = setting(
         None,
-        "All that a rank gives, as nccl-tests counts it; messages may be repeated, and wait for each other.",
+        "All that a rank sends, as nccl-tests counts it; messages may be repeated, and wait for each other.",
         "assumption: message is given",
     )
     message: Message | None = setting(
@@ -252,7 +252,9 @@ class AllToAll(_Alone):
 class Step(_Parts):
     """One of the things that ranks do in turn: they compute, take part in a collective, or run a graph."""
 
-    compute: Start | None = setting(None, "They compute so long.", "assumption: collective is given")
+    compute: Start | None = setting(
+        None, "The ranks compute for this long.", "assumption: collective is given"
+    )
     collective: Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"] | None = (
         setting(None, "They take part in this collective.", "assumption: compute is given")
     )

@@ -194,7 +194,7 @@ class Dcqcn(Part):
     )
     clamp_tgt_rate_after_time_inc: Flag | None = setting(
         None,
-        "Where not every cut sets the target: one after an increase by the timer does, not only one after an increase by the byte counter.",
+        "If not every cut sets the target: a cut after an increase by the timer does, not only a cut after an increase by the byte counter.",
         "the profile",
     )
     rpg_time_reset: int | None = setting(
@@ -237,7 +237,7 @@ class Dcqcn(Part):
     )
     wait_follows_rate: Flag | None = setting(
         None,
-        "Reading: a packet that waits for its turn leaves earlier when the rate rises meanwhile. If not, its turn stays when it was.",
+        "Reading: a packet that waits for its turn leaves earlier when the rate rises meanwhile. If false, its turn does not move.",
         "the profile",
     )
 
@@ -536,7 +536,7 @@ class RhccSender(Part):
     )
     floor: Annotated[int, RATE.between("1bps", maximum="100Tbps")] = setting(
         RATE.parse("100Mbps"),
-        "Lowest rate. From zero, which the paper allows, a rate that is only multiplied never comes back.",
+        "Lowest rate. From zero, which the paper allows, a rate that is only multiplied never recovers.",
         "assumption: as the lowest rate of HPCC, TIMELY and DCTCP here",
     )
     idle_probe: Annotated[int, DURATION.between("1ps", maximum="1s")] | None = setting(

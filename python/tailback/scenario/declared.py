@@ -71,7 +71,7 @@ class Link(Declared):
     )
     loss: float = setting(
         0.0,
-        "Probability that a packet is lost on the link, each way. PFC frames never are.",
+        "Probability that a packet is lost on the link, in each direction. PFC frames are never lost.",
         "assumption: a clean link",
         ge=0.0,
         lt=1.0,
@@ -103,7 +103,7 @@ class Nic(Declared):
     )
     ect: bool = setting(
         True,
-        "Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of soft-RoCE without a traffic class; RED drops what it would mark.",
+        "RoCE data packets carry ECT(0), so queues may mark them. false: Not-ECT, as soft-RoCE sends without a traffic class; RED drops the packets that it would mark.",
         "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)",
     )
 
@@ -139,12 +139,12 @@ class Switch(Declared):
     )
     load_balancing: Literal["ecmp", "flowlet", "spray", "adaptive"] = setting(
         "ecmp",
-        "Which of several equally short ways data takes. ecmp: a hash of the connection; flowlet: one drawn whenever the connection was silent for flowlet_gap; spray: one drawn for each packet of RoCE; adaptive: for each packet of RoCE the port with the shortest queue. ACKs, NAKs and CNPs, and TCP but for flowlets, keep to the hash.",
+        "Which of several shortest paths data takes. ecmp: by a hash of the connection; flowlet: a random one whenever the connection was silent for flowlet_gap; spray: a random one for each RoCE packet; adaptive: for each RoCE packet the port with the shortest queue. ACKs, NAKs, CNPs, and TCP except with flowlet, keep to the hash.",
         "what switches do unless adaptive routing is switched on",
     )
     flowlet_gap: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("500us"),
-        "Silence after which data of a connection may take another way, with load_balancing: flowlet.",
+        "Silence after which data of a connection may take another path, with load_balancing: flowlet.",
         'Alizadeh et al., "CONGA", SIGCOMM 2014: its default, which LetFlow tests, too',
     )
 
@@ -174,17 +174,17 @@ class Pfc(Declared):
 
     xoff: Annotated[int, SIZE.between("1B")] | None = setting(
         None,
-        "An ingress group above this asks for a pause. null: switch.ingress_alpha times the free buffer.",
+        "An ingress group above this pauses its peer. null: switch.ingress_alpha times the free buffer.",
         "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic",
     )
     xon: Annotated[int, SIZE] | None = setting(
         None,
-        "An ingress group at or below this lets its peer go on. null: xon_offset below xoff.",
+        "An ingress group at or below this resumes its peer. null: xon_offset below xoff.",
         "assumption: a fixed value makes no sense below a threshold that moves",
     )
     xon_offset: Annotated[int, SIZE] = setting(
         SIZE.parse("3KiB"),
-        "How far below xoff a group lets its peer go on, where xon is null.",
+        "How far below xoff a group resumes its peer, where xon is null.",
         "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
     )
 
@@ -211,7 +211,7 @@ class Headroom(Declared):
 
     headroom: Annotated[int | Literal["auto"], SIZE.or_word("auto")] = setting(
         "auto",
-        "Buffer kept for each port and lossless priority, for what arrives once a pause has to be asked for. auto: frames of the packet that passes xoff, of what the link carries in twice its delay, the response delay, the switch's latency, a packet of the greatest length that delays the pause and the PFC frame, and of one more packet that was begun before it.",
+        "Buffer kept for each port and lossless priority, for packets that arrive once a pause is due. auto: frames of the packet that passes xoff; of what the link carries in twice its delay, the response delay, the switch's latency, a packet of the greatest length that delays the pause, and the PFC frame; and of one more packet that the peer has begun.",
         "IEEE 802.1Q annex N (the terms of the sum); docs/models/pfc.md",
     )
 
@@ -221,7 +221,7 @@ class Shared(Declared):
 
     shared: Annotated[int | Literal["auto"], SIZE.between("1B").or_word("auto")] = setting(
         "auto",
-        "What all queues share of the buffer. auto: all that headroom leaves.",
+        "The part of the buffer that all queues share. auto: all that headroom leaves.",
         "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST",
     )
 
@@ -246,12 +246,12 @@ class Watchdog(Declared):
 
     detection_time: Annotated[int, DURATION.between("1ps", maximum="18000s")] = setting(
         DURATION.parse("200ms"),
-        "A lossless queue that a pause holds up for so long drops what waits and what comes.",
+        "A lossless queue that is paused for this long drops its packets and all that arrive.",
         "SONiC, pfcwd: DEFAULT_DETECTION_TIME",
     )
     restoration_time: Annotated[int, DURATION.between("1ps", maximum="18000s")] = setting(
         DURATION.parse("200ms"),
-        "It works again after so long without a pause.",
+        "The queue works again after this long without a pause.",
         "SONiC, pfcwd: DEFAULT_RESTORATION_TIME",
     )
 
@@ -325,7 +325,7 @@ class RhccReceiver(Declared):
     )
     write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("20us"),
-        "What writing a level takes; it has its effect then, and nothing else is decided meanwhile.",
+        "Time to write a level, which then takes effect; nothing else is decided meanwhile.",
         "assumption: no source gives it; registers of other cores are written through interrupts to them",
     )
     raise_interval: Annotated[int, DURATION.between(maximum="1s")] = setting(
@@ -394,7 +394,7 @@ class HostCc(Declared):
     )
     write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("20us"),
-        "What writing a level takes; it has its effect then, and nothing else is decided meanwhile.",
+        "Time to write a level, which then takes effect; nothing else is decided meanwhile.",
         "assumption: no source gives it; registers of other cores are written through interrupts to them",
     )
     raise_interval: Annotated[int, DURATION.between(maximum="1s")] = setting(
@@ -476,7 +476,7 @@ class ReceiveThresholds(Declared):
 
     xoff: Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")] = setting(
         "auto",
-        "A pause is asked for from this fill on. auto: below lossless_size as much as switch.pfc.headroom is where auto, with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.",
+        "The NIC pauses its peer from this fill on. auto: below lossless_size by what switch.pfc.headroom: auto would be with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.",
         "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c",
     )
     xon: Annotated[int | Literal["auto"], SIZE.between(maximum="1GiB").or_word("auto")] = setting(
@@ -536,12 +536,12 @@ class Memory(Declared):
     )
     refresh_interval: Annotated[int, DURATION.between("1us", maximum="1s")] = setting(
         DURATION.parse("7.8us"),
-        "Every so often a bank is refreshed, and serves neither reads nor writes.",
+        "Time between two refreshes of a bank, which then serves neither reads nor writes.",
         "JEDEC JESD79-4, tREFI: 7.8 us of DDR4; DDR5 has 3.9 us",
     )
     refresh_time: Annotated[int, DURATION.between(maximum="900ns")] = setting(
         DURATION.parse("0s"),
-        "How long that takes, of all channels at once; 0s: there is no refresh. bandwidth, which is measured, has it in it.",
+        "Length of a refresh, of all channels at once; 0s: there is no refresh. bandwidth, which is measured, includes it.",
         "assumption: a fluid; JEDEC JESD79-4, tRFC1, has 350 ns of chips of 8 Gbit and 550 ns of 16 Gbit, but all channels at once is too harsh: the sender's half of Wan et al. (RHCC), APNet 2024 would keep 3 of 38 Gbit/s",
     )
     cpu_latency: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
@@ -597,12 +597,12 @@ class Transport(Declared):
     )
     ack_timeout: Annotated[int, DURATION.between("1ps", maximum="549.755813888s")] = setting(
         DURATION.parse("67.108864ms"),
-        "Time without an ACK until packets are sent again.",
+        "Time without an ACK until packets are retransmitted.",
         "perftest, ib_write_bw: 4.096 us * 2^14",
     )
     adaptive_timeout: Annotated[int, DURATION.between("1ps", maximum="549.755813888s")] | None = setting(
         DURATION.parse("4.194304ms"),
-        "First value of that time, which doubles with each timeout up to ack_timeout and is back after progress. null: it is always ack_timeout.",
+        "First value of the timeout, which doubles with each timeout up to ack_timeout and is reset after progress. null: it is always ack_timeout.",
         'assumption: NVIDIA\'s adaptive retransmission is on by default, but its first value is not given: 4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what Yu et al., "Lumina", SIGCOMM 2023, saw of ConnectX NICs',
     )
     retry_count: int = setting(
@@ -614,17 +614,17 @@ class Transport(Declared):
     )
     nak_reaction: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("0s"),
-        "From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.",
+        "From a NAK to the first retransmission; the queue pair sends nothing meanwhile.",
         "assumption: at once; no vendor document says",
     )
     nak_delay: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("0s"),
-        "From a gap to the responder's NAK of it: a slow path, once a gap.",
+        "From a gap to the responder's NAK: a slow path, once for each gap.",
         "assumption: at once; ConnectX-5 takes almost 20 us",
     )
     slow_restart: Literal["never", "timeout", "loss"] = setting(
         "loss",
-        "What the sender restarts slowly after: one packet, doubled each round trip. timeout: after timeouts; loss: after NAKs, too.",
+        "When the sender restarts slowly, with one packet, doubled each round trip. timeout: after timeouts; loss: after NAKs, too.",
         "assumption: no document gives the law; see the page on what follows a loss",
     )
     losses_are_cnps: bool = setting(
@@ -634,7 +634,7 @@ class Transport(Declared):
     )
     loss_recovery: Literal["go-back-n", "selective-repeat"] = setting(
         "go-back-n",
-        "What is sent again after a loss. go-back-n: the missing packet and all that followed it; selective-repeat: what is missing, while the receiver places what comes out of order (IRN).",
+        "What is retransmitted after a loss. go-back-n: the missing packet and all after it; selective-repeat: only what is missing, while the receiver places packets out of order (IRN).",
         "IB specification 9.7.5.1.3, and what NICs do without a vendor's mode for adaptive routing",
     )
     window_packets: int | None = setting(
@@ -710,7 +710,7 @@ class Tcp(Declared):
     )
     receive_buffer: Annotated[int, SIZE.between("1B", maximum="1GiB")] = setting(
         SIZE.parse("6MiB"),
-        "Most that a receiver lets a sender have under way and unread.",
+        "Most bytes of a connection in flight or unread at its receiver.",
         "Linux tcp.c, tcp_init: the largest of net.ipv4.tcp_rmem (32 MiB in the newest kernels); its growth up to there is left out",
     )
     tso: Annotated[int, SIZE.between(maximum="512KiB")] = setting(
@@ -783,7 +783,7 @@ class Cpu(Declared):
     )
     cycles_per_segment: float = setting(
         3000.0,
-        "Cycles of what goes through the stack as one: merged segments up, an ACK, a burst down.",
+        "Cycles of each unit that goes through the stack: merged segments up, an ACK or a burst down.",
         'assumption: of the order of Cai et al., "Understanding Host Network Stack Overheads", SIGCOMM 2021, section 3; a microsecond of IP, TCP and the socket',
         ge=0.0,
         le=1000000000.0,
@@ -807,7 +807,7 @@ class Ddio(Declared):
     )
     cpu_share: float = setting(
         0.181818,
-        "Share of the lines that cores bring into the cache that come to lie in these ways.",
+        "Share of the cores' cache lines that are allocated in these ways.",
         "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)",
         ge=0.0,
         le=1.0,
@@ -848,7 +848,7 @@ class Coalescing(Declared):
     )
     frames: int = setting(
         32,
-        "Or with this many; without effect where it is adaptive.",
+        "An interrupt comes with this many packets; without effect where it is adaptive.",
         "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS",
         ge=1,
         le=65535,
@@ -888,7 +888,7 @@ class Costs(Declared):
     )
     remote_factor: float = setting(
         1.0,
-        "All of these times this, where the core is not on the NUMA node of the device.",
+        "Factor of all of these, where the core is not on the NUMA node of the device.",
         "assumption: no document says; 1 = it makes no difference",
         ge=1.0,
         le=100.0,
@@ -903,11 +903,13 @@ class Bql(Declared):
         SIZE.parse("0B"), "The limit is not below this.", "Linux lib/dynamic_queue_limits.c"
     )
     limit_max: Annotated[int, SIZE.between(maximum="1GiB")] = setting(
-        SIZE.parse("1GiB"), "Nor above this.", "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB"
+        SIZE.parse("1GiB"),
+        "The limit is not above this.",
+        "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB",
     )
     hold_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("1s"),
-        "How long slack is looked for until it is taken off.",
+        "Time over which slack is observed before the limit is lowered.",
         "Linux net/core/dev.c: HZ",
     )
 
@@ -974,7 +976,7 @@ class Veth(Declared):
     )
     tx_usecs: Annotated[int, DURATION] = setting(
         DURATION.parse("100us"),
-        "Over how long completions are collected until the limit is told; 0us: each is told. Without effect where bql is none.",
+        "Time over which completions are coalesced before the limit sees them; 0us: it sees each at once. Without effect where bql is none.",
         "v7 of the series, patch 5: ethtool tx-usecs, 100 us",
     )
     output: Annotated[int, DURATION.between("1ps", maximum="10s")] = setting(
@@ -1007,7 +1009,7 @@ class Consumer(Declared):
     )
     echo: float = setting(
         1.0,
-        "An echo request costs this many times what another packet does, with its rules.",
+        "An echo request costs this many times as much as another packet, rules included.",
         "assumption: the same",
         ge=1.0,
         le=1000.0,
@@ -1218,7 +1220,7 @@ class Red(Declared):
     )
     max: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
         None,
-        "Average from which on all are; null: three times min, without min a quarter of limit.",
+        "Average from which on all packets are marked; null: three times min, without min a quarter of limit.",
         "iproute2 tc/q_red.c",
     )
     avpkt: Annotated[int, SIZE.between("1B", maximum="65.535KB")] = Field(
@@ -1238,24 +1240,26 @@ class Red(Declared):
         0.02, "Probability at max.", "iproute2 tc/q_red.c", gt=0.0, lt=1.0, allow_inf_nan=False
     )
     ecn: bool = setting(
-        False, "Mark what says ECT instead of dropping it; all else is dropped.", "iproute2 tc/q_red.c"
+        False, "Mark ECT packets instead of dropping them; others are dropped.", "iproute2 tc/q_red.c"
     )
-    harddrop: bool = setting(False, "With ecn: above max drop even what says ECT.", "iproute2 tc/q_red.c")
+    harddrop: bool = setting(False, "With ecn: above max drop ECT packets, too.", "iproute2 tc/q_red.c")
     whole_us: bool = setting(
         False,
-        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing is left of it an idle average is halved at once, and gone after 255 us.",
+        "Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where that gives 0, an idle average is halved at once, and gone after 255 us.",
         "iproute2 tc/tc_core.c from 2025 on; before that: true",
     )
 
 
 class CodelDelays(Declared):
-    """What CoDel is set by, in one queue or in each of many."""
+    """CoDel's settings, for one queue or for each of many."""
 
     target: Annotated[int, DURATION.between("1us", maximum="1000s")] = setting(
-        DURATION.parse("5ms"), "Wait that is acceptable.", "RFC 8289, section 4.3"
+        DURATION.parse("5ms"), "Acceptable wait.", "RFC 8289, section 4.3"
     )
     interval: Annotated[int, DURATION.between("1us", maximum="1000s")] = setting(
-        DURATION.parse("100ms"), "For how long the wait must be too long.", "RFC 8289, section 4.3"
+        DURATION.parse("100ms"),
+        "How long the wait must exceed the target before the first drop.",
+        "RFC 8289, section 4.3",
     )
     stale: bool = setting(
         False,
@@ -1269,11 +1273,11 @@ class Codel(Declared):
 
     kind: Literal["codel"] = Field(description="The discipline.")
     limit: int = setting(1000, "Most packets that wait.", "Linux net/sched/sch_codel.c", ge=1, le=16777216)
-    ecn: bool = setting(False, "Mark what says ECT instead of dropping it.", "Linux net/sched/sch_codel.c")
+    ecn: bool = setting(False, "Mark ECT packets instead of dropping them.", "Linux net/sched/sch_codel.c")
 
 
 class FqCodel(Declared):
-    """A queue a flow, served in turns, with CoDel in each."""
+    """A queue for each flow, served in turn, with CoDel in each."""
 
     kind: Literal["fq_codel"] = Field(description="The discipline.")
     limit: int = setting(
@@ -1287,7 +1291,7 @@ class FqCodel(Declared):
         "Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.",
         "Linux net/sched/sch_fq_codel.c",
     )
-    ecn: bool = setting(True, "Mark what says ECT instead of dropping it.", "Linux net/sched/sch_fq_codel.c")
+    ecn: bool = setting(True, "Mark ECT packets instead of dropping them.", "Linux net/sched/sch_fq_codel.c")
     memory_limit: Annotated[int, SIZE.between("1B", maximum="2GiB")] = setting(
         SIZE.parse("32MiB"), "Most memory that waiting packets take.", "Linux net/sched/sch_fq_codel.c"
     )
@@ -1301,7 +1305,7 @@ class FqCodel(Declared):
 
 
 class Sfq(Declared):
-    """A queue a flow, served in turns; the longest loses its last packet when it is full."""
+    """A queue for each flow, served in turn; when full, the longest queue drops its last packet."""
 
     kind: Literal["sfq"] = Field(description="The discipline.")
     limit: int = setting(127, "Most packets that wait.", "Linux net/sched/sch_sfq.c", ge=1, le=16777216)

@@ -74,8 +74,8 @@ class _Parts(Part):
 
     lossless: Priorities | None = setting(
         None,
-        "Priorities for which the NIC asks its peer for pauses; null: those of switch.lossless, at its "
-        "default where there is no switch.",
+        "Priorities for which the NIC pauses its peer; null: those of switch.lossless, at its default where "
+        "there is no switch.",
         "assumption: NIC and switch are set up alike",
     )
 

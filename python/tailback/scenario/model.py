@@ -136,7 +136,7 @@ class Host(Controllers, Nic):
 
     congestion_by_host: list[CongestionOfHosts] = setting(
         [],
-        "Other congestion control of what some hosts send. A controller's section holds wherever it runs.",
+        "Other congestion control for some sending hosts. A controller's section holds wherever it runs.",
         "host.congestion holds",
         max_length=1000,
     )
@@ -154,9 +154,7 @@ class Host(Controllers, Nic):
         [], "Other paths of some hosts.", "assumption: all hosts are alike", max_length=1000
     )
     tcp: Tcp = Field(default_factory=Tcp, description="TCP, where traffic is tcp.")
-    cpu: declared.Cpu = Field(
-        default_factory=declared.Cpu, description="The CPU, of which only TCP takes a part."
-    )
+    cpu: declared.Cpu = Field(default_factory=declared.Cpu, description="The CPU, which only TCP uses.")
 
 
 class _OfLink(Part):
@@ -221,8 +219,8 @@ class Scenario(Part):
     preset: Presets = setting(
         [],
         "Settings of today's fabrics by their rate, the buffer of a family of switches, or what a NIC does "
-        "after a loss: fills in the settings that are not given, before qos does. Of several the first one "
-        "that has a setting counts, such as [spectrum-2, 400g, connectx-5].",
+        "after a loss: fills in the settings that are not given, before qos does. If several presets have a "
+        "setting, the first counts, such as in [spectrum-2, 400g, connectx-5].",
         "assumption: every setting has its own default",
     )
     topology: Topology = Field(description="The hosts, switches and links.")

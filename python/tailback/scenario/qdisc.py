@@ -72,11 +72,11 @@ class Codel(declared.Codel, declared.CodelDelays):
 
 
 class FqCodel(declared.FqCodel, declared.CodelDelays):
-    """A queue a flow, served in turns, with CoDel in each."""
+    """A queue for each flow, served in turn, with CoDel in each."""
 
 
 class Sfq(declared.Sfq):
-    """A queue a flow, served in turns; the longest loses its last packet when it is full."""
+    """A queue for each flow, served in turn; when full, the longest queue drops its last packet."""
 
     @model_validator(mode="after")
     def _power(self) -> Sfq:

@@ -149,8 +149,8 @@ class TwoLevelFatTree(Part):
     leaves: int = Field(description="Number of leaf switches.", ge=1, le=MOST_PORTS)
     oversubscription: float = setting(
         1.0,
-        "Most that a leaf's links to hosts may carry, over what its links to spines carry; 1 is a full fat "
-        "tree. The number of spines is the least that keeps to it.",
+        "Highest rate of a leaf's links to hosts, over the rate of its links to spines; 1 is a full fat "
+        "tree. The number of spines is the least that meets it.",
         "Al-Fares et al., SIGCOMM 2008, section 2.1: 1:1 gives every host its full rate",
         ge=0.001,
         le=1000.0,

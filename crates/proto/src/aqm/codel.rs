@@ -35,11 +35,11 @@ fn before(a: u32, b: u32) -> bool {
 }
 
 crate::parameters! {
-    /// What CoDel is set by, in one queue or in each of many.
+    /// CoDel's settings, for one queue or for each of many.
     pub struct CodelParameters {
-        /// Wait that is acceptable.
+        /// Acceptable wait.
         target: Time = Time::from_ms(5), in TIMES, source "RFC 8289, section 4.3";
-        /// For how long the wait must be too long.
+        /// How long the wait must exceed the target before the first drop.
         interval: Time = Time::from_ms(100), in TIMES, source "RFC 8289, section 4.3";
         /// Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can be dropped.
         stale: bool = false,
@@ -52,7 +52,7 @@ crate::parameters! {
     pub struct CodelQueueParameters {
         /// Most packets that wait.
         limit: u32 = 1000, in PACKETS, source "Linux net/sched/sch_codel.c";
-        /// Mark what says ECT instead of dropping it.
+        /// Mark ECT packets instead of dropping them.
         ecn: bool = false, source "Linux net/sched/sch_codel.c";
     }
 }
@@ -60,7 +60,7 @@ crate::parameters! {
 /// What `tc` takes in microseconds and the kernel keeps in 32 bits.
 const TIMES: std::ops::RangeInclusive<Time> = Time::from_us(1)..=Time::from_ms(1_000_000);
 
-/// What CoDel works with.
+/// CoDel's parameters as the kernel keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Law {
     /// Acceptable time in the queue, units of 1024 ns.

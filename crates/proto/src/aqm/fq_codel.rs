@@ -13,7 +13,7 @@ use super::{PACKETS, QUANTUM};
 use crate::units::{Bytes, Time};
 
 crate::parameters! {
-    /// A queue a flow, served in turns, with CoDel in each.
+    /// A queue for each flow, served in turn, with CoDel in each.
     pub struct FqCodelParameters {
         /// Most packets that wait.
         limit: u32 = 10_240, in PACKETS, source SOURCE;
@@ -21,7 +21,7 @@ crate::parameters! {
         flows: u32 = 1024, in 1..=65_536, source SOURCE;
         /// Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.
         quantum: Bytes, or null, in QUANTUM, source SOURCE;
-        /// Mark what says ECT instead of dropping it.
+        /// Mark ECT packets instead of dropping them.
         ecn: bool = true, source SOURCE;
         /// Most memory that waiting packets take.
         memory_limit: Bytes = Bytes(32 << 20), in Bytes(1)..=Bytes(1 << 31), source SOURCE;

@@ -36,7 +36,7 @@ crate::parameters! {
         limit: Bytes, in SIZES;
         /// Average from which on packets are marked with a probability; null: a third of max.
         min: Bytes, or null, in SIZES, source SOURCE;
-        /// Average from which on all are; null: three times min, without min a quarter of limit.
+        /// Average from which on all packets are marked; null: three times min, without min a quarter of limit.
         max: Bytes, or null, in SIZES, source SOURCE;
         /// Size of an average packet.
         avpkt: Bytes, in Bytes(1)..=Bytes(65_535);
@@ -47,11 +47,11 @@ crate::parameters! {
         bandwidth: Rate = Rate::from_mbps(10), in RATES, source SOURCE;
         /// Probability at max.
         probability: f64 = 0.02, in PROBABILITY, source SOURCE;
-        /// Mark what says ECT instead of dropping it; all else is dropped.
+        /// Mark ECT packets instead of dropping them; others are dropped.
         ecn: bool = false, source SOURCE;
-        /// With ecn: above max drop even what says ECT.
+        /// With ecn: above max drop ECT packets, too.
         harddrop: bool = false, source SOURCE;
-        /// Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where nothing is left of it
+        /// Whether tc counts the time of avpkt at bandwidth in whole microseconds, rounded down. Where that gives 0,
         /// an idle average is halved at once, and gone after 255 us.
         whole_us: bool = false, source "iproute2 tc/tc_core.c from 2025 on; before that: true";
     }
@@ -82,7 +82,7 @@ pub struct RedParameters {
     pub stab: [u8; STAB],
     /// Mark packets that say ECT instead of dropping them.
     pub ecn: bool,
-    /// Above `max_bytes` drop even what says ECT.
+    /// Above `max_bytes` drop ECT packets, too.
     pub harddrop: bool,
 }
 

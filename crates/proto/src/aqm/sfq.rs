@@ -12,7 +12,7 @@ use super::{PACKETS, QUANTUM};
 use crate::units::{Bytes, Time};
 
 crate::parameters! {
-    /// A queue a flow, served in turns; the longest loses its last packet when it is full.
+    /// A queue for each flow, served in turn; when full, the longest queue drops its last packet.
     pub struct SfqParameters {
         /// Most packets that wait.
         limit: u32 = 127, in PACKETS, source SOURCE;

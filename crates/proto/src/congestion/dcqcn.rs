@@ -39,8 +39,8 @@ parameters! {
         rate_reduce_monitor_period: u32 = 4, in 0..=u32::MAX, source NVIDIA;
         /// Every cut sets the target to the rate before it.
         clamp_tgt_rate: bool = false, source NVIDIA;
-        /// Where not every cut sets the target: one after an increase by the timer does, not only one after an increase
-        /// by the byte counter.
+        /// If not every cut sets the target: a cut after an increase by the timer does, not only a cut after an
+        /// increase by the byte counter.
         clamp_tgt_rate_after_time_inc: bool = true, source NVIDIA;
         /// Period of the timer of rate increases, in us.
         rpg_time_reset: u32 = 300, in 1..=u32::MAX, source NVIDIA;
@@ -67,8 +67,8 @@ parameters! {
         cnp_interval_per: CnpInterval = CnpInterval::Qp,
             of CnpInterval::ALL,
             source INTERVAL;
-        /// Reading: a packet that waits for its turn leaves earlier when the rate rises meanwhile. If not, its turn stays
-        /// when it was.
+        /// Reading: a packet that waits for its turn leaves earlier when the rate rises meanwhile. If false, its turn
+        /// does not move.
         wait_follows_rate: bool = true, source TOKENS;
     }
 }

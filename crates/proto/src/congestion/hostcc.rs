@@ -37,7 +37,7 @@ crate::parameters! {
         /// Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.
         levels: FallingRates = [265_600, 185_900, 106_200, 26_600, 1].map(Rate::from_mbps).into(), in POSITIVE_RATE,
             source format!("assumption: {MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of the 33.2 GB/s that Wan et al. measured");
-        /// What writing a level takes; it has its effect then, and nothing else is decided meanwhile.
+        /// Time to write a level, which then takes effect; nothing else is decided meanwhile.
         write_time: Time = Time::from_us(20), in DELAY,
             source "assumption: no source gives it; registers of other cores are written through interrupts to them";
         /// Least time between two levels up.

@@ -13,13 +13,13 @@ use crate::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 crate::parameters! {
     /// Priority flow control of a switch (IEEE 802.1Qbb).
     pub struct PfcParameters {
-        /// An ingress group above this asks for a pause. null: switch.ingress_alpha times the free buffer.
+        /// An ingress group above this pauses its peer. null: switch.ingress_alpha times the free buffer.
         xoff: Option<Bytes> = None, in Bytes(1)..,
             source "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic";
-        /// An ingress group at or below this lets its peer go on. null: xon_offset below xoff.
+        /// An ingress group at or below this resumes its peer. null: xon_offset below xoff.
         xon: Option<Bytes> = None,
             source "assumption: a fixed value makes no sense below a threshold that moves";
-        /// How far below xoff a group lets its peer go on, where xon is null.
+        /// How far below xoff a group resumes its peer, where xon is null.
         xon_offset: Bytes = Bytes(3 << 10),
             source "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs";
     }
@@ -40,10 +40,10 @@ crate::parameters! {
 crate::parameters! {
     /// What a switch keeps free for what still arrives once it has to ask for a pause.
     pub struct HeadroomParameters {
-        /// Buffer kept for each port and lossless priority, for what arrives once a pause has to be asked for. auto: frames of
-        /// the packet that passes xoff, of what the link carries in twice its delay, the response delay, the switch's latency,
-        /// a packet of the greatest length that delays the pause and the PFC frame, and of one more packet that was begun
-        /// before it.
+        /// Buffer kept for each port and lossless priority, for packets that arrive once a pause is due. auto: frames
+        /// of the packet that passes xoff; of what the link carries in twice its delay, the response delay, the
+        /// switch's latency, a packet of the greatest length that delays the pause, and the PFC frame; and of one
+        /// more packet that the peer has begun.
         headroom: Bytes, or auto, source "IEEE 802.1Q annex N (the terms of the sum); docs/models/pfc.md";
     }
 }

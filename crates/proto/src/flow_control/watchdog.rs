@@ -15,9 +15,9 @@ const SPAN: std::ops::RangeInclusive<Time> = Time(1)..=Time::from_ms(5 * 3_600_0
 crate::parameters! {
     /// The PFC watchdog of the switches' ports, with the action drop.
     pub struct WatchdogParameters {
-        /// A lossless queue that a pause holds up for so long drops what waits and what comes.
+        /// A lossless queue that is paused for this long drops its packets and all that arrive.
         detection_time: Time = Time::from_ms(200), in SPAN, source "SONiC, pfcwd: DEFAULT_DETECTION_TIME";
-        /// It works again after so long without a pause.
+        /// The queue works again after this long without a pause.
         restoration_time: Time = Time::from_ms(200), in SPAN, source "SONiC, pfcwd: DEFAULT_RESTORATION_TIME";
     }
 }

@@ -56,29 +56,29 @@ parameters! {
         /// Packets between two requests for an ACK. Where it is not given, hpcc and dctcp take 1.
         ack_every: u32 = 16, in 1..=65_536,
             source "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction";
-        /// Time without an ACK until packets are sent again.
+        /// Time without an ACK until packets are retransmitted.
         ack_timeout: Time = Time(67_108_864_000), in TIMEOUT, source "perftest, ib_write_bw: 4.096 us * 2^14";
-        /// First value of that time, which doubles with each timeout up to ack_timeout and is back after progress. null:
-        /// it is always ack_timeout.
+        /// First value of the timeout, which doubles with each timeout up to ack_timeout and is reset after progress.
+        /// null: it is always ack_timeout.
         adaptive_timeout: Option<Time> = Some(Time(4_194_304_000)), in TIMEOUT,
             source "assumption: NVIDIA's adaptive retransmission is on by default, but its first value is not given: \
                 4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what \
                 Yu et al., \"Lumina\", SIGCOMM 2023, saw of ConnectX NICs";
         /// Retries of a full ack_timeout without progress until the queue pair is in error.
         retry_count: u32 = 7, in 0..=7, source "perftest, ib_write_bw: retry_cnt, a field of 3 bits";
-        /// From a NAK to the first packet that is sent again; the queue pair sends nothing meanwhile.
+        /// From a NAK to the first retransmission; the queue pair sends nothing meanwhile.
         nak_reaction: Time = Time::ZERO, in DELAY, source "assumption: at once; no vendor document says";
-        /// From a gap to the responder's NAK of it: a slow path, once a gap.
+        /// From a gap to the responder's NAK: a slow path, once for each gap.
         nak_delay: Time = Time::ZERO, in DELAY, source "assumption: at once; ConnectX-5 takes almost 20 us";
-        /// What the sender restarts slowly after: one packet, doubled each round trip. timeout: after timeouts; loss: after
-        /// NAKs, too.
+        /// When the sender restarts slowly, with one packet, doubled each round trip. timeout: after timeouts; loss:
+        /// after NAKs, too.
         slow_restart: SlowRestart = SlowRestart::Loss, of SlowRestart::ALL,
             source "assumption: no document gives the law; see the page on what follows a loss";
         /// Each NAK and each timeout is a CNP to the sender's congestion control, too.
         losses_are_cnps: bool = false,
             source "assumption: counters of ConnectX senders say that they are, those of BlueField that they are not";
-        /// What is sent again after a loss. go-back-n: the missing packet and all that followed it; selective-repeat: what is
-        /// missing, while the receiver places what comes out of order (IRN).
+        /// What is retransmitted after a loss. go-back-n: the missing packet and all after it; selective-repeat: only
+        /// what is missing, while the receiver places packets out of order (IRN).
         loss_recovery: LossRecovery = LossRecovery::GoBackN, of LossRecovery::ALL,
             source "IB specification 9.7.5.1.3, and what NICs do without a vendor's mode for adaptive routing";
         /// Under selective-repeat: packets in flight at most. null: as many as the link carries in the longest round trip of

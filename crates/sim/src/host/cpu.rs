@@ -50,7 +50,7 @@ tailback_proto::parameters! {
         cycles_per_packet: f64 = 700.0, in CYCLES,
             source format!("assumption: of the order of {CAI}, section 3: about a million packets a second and core \
                 without GRO");
-        /// Cycles of what goes through the stack as one: merged segments up, an ACK, a burst down.
+        /// Cycles of each unit that goes through the stack: merged segments up, an ACK or a burst down.
         cycles_per_segment: f64 = 3000.0, in CYCLES,
             source format!("assumption: of the order of {CAI}, section 3; a microsecond of IP, TCP and the socket");
         /// Cycles of copying a byte between kernel and application.

@@ -45,6 +45,7 @@ impl Tcp {
         }
     }
 
+    #[inline]
     fn join_turns(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
         let TxRing { port, class, .. } = self.rings.rings[ring as usize];
         let nic = &mut nics[fabric.ports[port as usize].owner as usize];

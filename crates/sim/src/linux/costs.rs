@@ -19,7 +19,7 @@ tailback_proto::parameters! {
         transmit: Time = Time::from_ns(400), in DELAY, source COST;
         /// Its transmit completion: unmapping and freeing it.
         complete: Time = Time::from_ns(150), in DELAY, source COST;
-        /// All of these times this, where the core is not on the NUMA node of the device.
+        /// Factor of all of these, where the core is not on the NUMA node of the device.
         remote_factor: f64 = 1.0, in 1.0..=100.0,
             source "assumption: no document says; 1 = it makes no difference";
     }
@@ -30,10 +30,10 @@ tailback_proto::parameters! {
     pub struct BqlParameters {
         /// The limit is not below this.
         limit_min: Bytes = Bytes(0), in LIMIT, source "Linux lib/dynamic_queue_limits.c";
-        /// Nor above this.
+        /// The limit is not above this.
         limit_max: Bytes = Bytes(1 << 30), in LIMIT,
             source "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB";
-        /// How long slack is looked for until it is taken off.
+        /// Time over which slack is observed before the limit is lowered.
         hold_time: Time = Time::from_ms(1000), in DELAY, source "Linux net/core/dev.c: HZ";
     }
 }

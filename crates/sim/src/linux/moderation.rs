@@ -14,7 +14,7 @@ tailback_proto::parameters! {
         /// An interrupt comes this long after a packet; without effect where it is adaptive.
         usecs: u32 = 16, in 0..=65_535,
             source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is adaptive";
-        /// Or with this many; without effect where it is adaptive.
+        /// An interrupt comes with this many packets; without effect where it is adaptive.
         frames: u32 = 32, in 1..=65_535, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS";
     }
 }

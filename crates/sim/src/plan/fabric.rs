@@ -19,7 +19,7 @@ tailback_proto::parameters! {
         /// Propagation, one way.
         delay: Time = Time::from_ns(500), in DELAY,
             source "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks";
-        /// Probability that a packet is lost on the link, each way. PFC frames never are.
+        /// Probability that a packet is lost on the link, in each direction. PFC frames are never lost.
         loss: f64 = 0.0, in 0.0..1.0, source "assumption: a clean link";
     }
     worked out {
@@ -85,12 +85,13 @@ tailback_proto::parameters! {
         /// A lossy egress queue may hold this many times the free buffer.
         egress_alpha: f64 = 2.0, in ALPHAS,
             source "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2";
-        /// Which of several equally short ways data takes. ecmp: a hash of the connection; flowlet: one drawn whenever the
-        /// connection was silent for flowlet_gap; spray: one drawn for each packet of RoCE; adaptive: for each packet of RoCE
-        /// the port with the shortest queue. ACKs, NAKs and CNPs, and TCP but for flowlets, keep to the hash.
+        /// Which of several shortest paths data takes. ecmp: by a hash of the connection; flowlet: a random one
+        /// whenever the connection was silent for flowlet_gap; spray: a random one for each RoCE packet; adaptive:
+        /// for each RoCE packet the port with the shortest queue. ACKs, NAKs, CNPs, and TCP except with flowlet, keep
+        /// to the hash.
         load_balancing: LoadBalancing = LoadBalancing::Ecmp, of LoadBalancing::ALL,
             source "what switches do unless adaptive routing is switched on";
-        /// Silence after which data of a connection may take another way, with load_balancing: flowlet.
+        /// Silence after which data of a connection may take another path, with load_balancing: flowlet.
         flowlet_gap: Time = Time::from_us(500), in DELAY,
             source "Alizadeh et al., \"CONGA\", SIGCOMM 2014: its default, which LetFlow tests, too";
     }
@@ -139,7 +140,7 @@ tailback_proto::parameters! {
 tailback_proto::parameters! {
     /// What of the buffer is shared: `shared_bytes` of a model.
     pub struct SharedParameters {
-        /// What all queues share of the buffer. auto: all that headroom leaves.
+        /// The part of the buffer that all queues share. auto: all that headroom leaves.
         shared: Bytes, or auto, in Bytes(1).., source "Linux mlxsw spectrum_buffers.c: MLXSW_SP_SB_REST";
     }
 }

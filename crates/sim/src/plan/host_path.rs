@@ -36,7 +36,7 @@ pub struct HostPathPlan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiveBufferPlan {
-    /// A pause is asked for from this fill on; none: the buffer is lossy.
+    /// The NIC pauses its peer from this fill on; none: the buffer is lossy.
     pub xoff_bytes: Option<u64>,
     /// The pause ends at this fill.
     pub xon_bytes: Option<u64>,
@@ -70,7 +70,7 @@ pub struct MemoryPlan {
 pub struct GpuPlan {
     /// Its memory and the way there.
     pub own: GpuParameters,
-    /// Times in which it serves nothing; none: there are none.
+    /// Stalls, in which it serves nothing, if any.
     pub stalls: Option<StallsParameters>,
 }
 
@@ -141,7 +141,7 @@ impl HostPathPlan {
         }
     }
 
-    /// Credits for data that a write may take: those of the root port, or what may be on its way to a GPU.
+    /// Data credits for writes: the root port's, or as much as may be in flight to a GPU.
     pub(crate) fn data_credits(&self) -> u64 {
         let buffer = self.path.iio_lines as u64 * LINE_BYTES;
         let bytes = match &self.target {

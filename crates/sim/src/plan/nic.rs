@@ -19,8 +19,8 @@ tailback_proto::parameters! {
         /// From a packet's last bit on the wire to the transport.
         rx_latency: Time = Time::from_ns(300), in DELAY,
             source "assumption: no vendor document says; the same order as a switch";
-        /// Data packets of RoCE say ECT(0), so that a queue may mark them. false: Not-ECT, as those of soft-RoCE without a
-        /// traffic class; RED drops what it would mark.
+        /// RoCE data packets carry ECT(0), so queues may mark them. false: Not-ECT, as soft-RoCE sends without a
+        /// traffic class; RED drops the packets that it would mark.
         ect: bool = true,
             source "NVIDIA: a ConnectX with ECN on for the priority (ecn/roce_rp/enable) sets ECT(0)";
     }

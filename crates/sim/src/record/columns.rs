@@ -70,11 +70,11 @@ pub static COLUMNS: [Column; 39] = {
     use Read::*;
     [
         column("flow", Row, "number of the queue pair in the run"),
-        column("item", Text(|f| &f.item), "entry of `traffic`: its kind and number, `write0`, `poisson1` or `tcp2`"),
+        column("item", Text(|f| &f.item), "traffic item: its kind and number, `write0`, `poisson1` or `tcp2`"),
         column("protocol", Text(|f| f.protocol), "`roce` or `tcp`"),
         column("src", Text(|f| &f.src), "host that sends"),
         column("dst", Text(|f| &f.dst), "host that receives"),
-        column("qp", U32(|f| f.qp), "number among the queue pairs, or the TCP connections, of its pair of hosts; of a single message, among those of its entry"),
+        column("qp", U32(|f| f.qp), "number among the queue pairs, or the TCP connections, of its pair of hosts; of a single message, among those of its item"),
         column("priority", U8(|f| f.priority), "of data and ACKs"),
         column("start_ps", OptionalInteger(|f| f.start_ps), "when its writer started; null if it has not"),
         column("end_ps", OptionalInteger(|f| f.end_ps), "when its last message was acknowledged, or when it failed; null while running"),

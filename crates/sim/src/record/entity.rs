@@ -7,8 +7,8 @@ use crate::world::World;
 pub const KINDS: [(&str, &str); 24] = [
     ("host", "a host, as `h3`"),
     ("namespace", "a network namespace of a veth pair, as `producer`"),
-    ("item", "an entry of `traffic`, as `item:write0`; only in runs with two or more"),
-    ("item-at-sender", "an entry of `traffic` at one of its senders, as `h3/write0`; only in runs with two or more"),
+    ("item", "a traffic item, as `item:write0`; only in runs with two or more"),
+    ("item-at-sender", "a traffic item at one of its senders, as `h3/write0`; only in runs with two or more"),
     ("queue-pair", "a queue pair, as `h3-h16/qp5`; `record.qps` of them have series, spread evenly over all"),
     ("message", "a queue pair with a single message, as `h3-h16/flow5`; as many"),
     ("connection", "a TCP connection, as `h3-h16/tcp5`; as many"),

@@ -43,17 +43,28 @@ impl Kind {
 
     /// Merges `factor` bins, all of one length, to one.
     pub fn merge(self, values: &mut Vec<f64>, factor: usize) {
-        let bins = values.len() / factor;
-        for bin in 0..bins {
-            let merged = &values[bin * factor..(bin + 1) * factor];
-            values[bin] = match self {
-                Kind::Count => merged.iter().sum(),
-                Kind::Max => merged.iter().copied().fold(0.0, f64::max),
-                Kind::Last => merged[factor - 1],
-                Kind::Rate | Kind::Share | Kind::Mean | Kind::Integral => {
-                    merged.iter().sum::<f64>() / factor as f64
-                }
-            };
+        match factor {
+            2 => self.merge_by::<2>(values),
+            5 => self.merge_by::<5>(values),
+            _ => unreachable!("bins are merged by 2 and by 5"),
+        }
+    }
+
+    fn merge_by<const FACTOR: usize>(self, values: &mut Vec<f64>) {
+        let bins = values.len() / FACTOR;
+        let each = |values: &mut Vec<f64>, merged: fn([f64; FACTOR]) -> f64| {
+            for bin in 0..bins {
+                let first = bin * FACTOR;
+                values[bin] = merged(std::array::from_fn(|at| values[first + at]));
+            }
+        };
+        match self {
+            Kind::Count => each(values, |bins| bins.iter().sum()),
+            Kind::Max => each(values, |bins| bins.into_iter().fold(0.0, f64::max)),
+            Kind::Last => each(values, |bins| bins[FACTOR - 1]),
+            Kind::Rate | Kind::Share | Kind::Mean | Kind::Integral => {
+                each(values, |bins| bins.iter().sum::<f64>() / FACTOR as f64)
+            }
         }
         values.truncate(bins);
     }

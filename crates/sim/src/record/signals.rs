@@ -67,7 +67,7 @@ impl Signal {
     pub fn help(self) -> &'static str {
         match self {
             CeMark => "packets marked CE at a queue, and sent on: their receivers are told",
-            Drop => "packets dropped at a queue: nobody is told, senders find out",
+            Drop => "packets dropped at a queue: nobody is told, senders find out; or trimmed, of which the receiver is told",
             PfcPause => "a pause in effect: the queue waits, by order of the node that its port leads to",
             PfcXoff => "a pause asked for: the ingress group or receive buffer is above xoff, and its node tells the peer, whose queues have `pfc-pause` as soon as that arrives",
             PcieCreditStall => "a write that waits for PCIe credits, inside of a host",

@@ -28,7 +28,7 @@ crate::parameters! {
         /// Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.
         levels: FallingRates = [265_600, 212_000, 160_000, 120_000, 80_000].map(Rate::from_mbps).into(), in POSITIVE_RATE,
             source format!("{WAN}, section 3.2: 33.2, 26.5, 20, 15 and 10 GB/s");
-        /// What writing a level takes; it has its effect then, and nothing else is decided meanwhile.
+        /// Time to write a level, which then takes effect; nothing else is decided meanwhile.
         write_time: Time = Time::from_us(20), in DELAY,
             source "assumption: no source gives it; registers of other cores are written through interrupts to them";
         /// Time without congestion before the bandwidth goes up a level, and from there to the next level.

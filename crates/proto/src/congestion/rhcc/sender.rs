@@ -51,7 +51,7 @@ parameters! {
             source format!("{NO_NUMBERS}; R_AI of Zhu et al. (DCQCN), SIGCOMM 2015");
         /// Of aimd: share of the rate that an answer above threshold_delay takes.
         decrease: f64 = 0.5, in GAIN, source format!("{NO_NUMBERS}; half, as TCP");
-        /// Lowest rate. From zero, which the paper allows, a rate that is only multiplied never comes back.
+        /// Lowest rate. From zero, which the paper allows, a rate that is only multiplied never recovers.
         floor: Rate = Rate::from_mbps(100), in POSITIVE_RATE,
             source "assumption: as the lowest rate of HPCC, TIMELY and DCTCP here";
         /// Longest time without a probe while the rate is below the line's; null: probes follow data alone.

@@ -51,7 +51,7 @@ crate::parameters! {
         delayed_ack: Time = Time::from_ms(40), in TIMER, source "Linux tcp.h: TCP_DELACK_MIN";
         /// Full segments after which an ACK waits no longer.
         ack_every: u32 = 2, in 1..=64, source "RFC 5681, section 4.2";
-        /// Most that a receiver lets a sender have under way and unread.
+        /// Most bytes of a connection in flight or unread at its receiver.
         receive_buffer: Bytes = Bytes(6 << 20), in BUFFER,
             source "Linux tcp.c, tcp_init: the largest of net.ipv4.tcp_rmem (32 MiB in the newest kernels); its growth \
                 up to there is left out";

@@ -20,7 +20,7 @@ tailback_proto::parameters! {
     pub struct DdioParameters {
         /// What these ways hold.
         capacity: Bytes = Bytes(4_000_000), in CACHE, source format!("{WAN}, section 2.2");
-        /// Share of the lines that cores bring into the cache that come to lie in these ways.
+        /// Share of the cores' cache lines that are allocated in these ways.
         cpu_share: f64 = 0.181818, in 0.0..=1.0,
             source "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)";
         /// Bytes that are written before the first of them is written again; null: messages outstanding times their size,

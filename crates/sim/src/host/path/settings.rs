@@ -52,8 +52,8 @@ tailback_proto::parameters! {
 tailback_proto::parameters! {
     /// When the lossless part of a receive buffer asks for pauses, and when they end.
     pub struct ReceiveThresholdParameters {
-        /// A pause is asked for from this fill on. auto: below lossless_size as much as switch.pfc.headroom is where auto, with
-        /// this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.
+        /// The NIC pauses its peer from this fill on. auto: below lossless_size by what switch.pfc.headroom: auto
+        /// would be with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.
         xoff: Bytes, or auto, in THRESHOLDS,
             source "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c";
         /// The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver has it.
@@ -94,10 +94,11 @@ tailback_proto::parameters! {
         /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
         /// down.
         read_spread: f64 = 0.0, in 0.0..=1.0, source "assumption: a fluid; the real distribution is not known";
-        /// Every so often a bank is refreshed, and serves neither reads nor writes.
+        /// Time between two refreshes of a bank, which then serves neither reads nor writes.
         refresh_interval: Time = Time::from_ns(7800), in Time::from_ns(1000)..=Time::from_ms(1000),
             source "JEDEC JESD79-4, tREFI: 7.8 us of DDR4; DDR5 has 3.9 us";
-        /// How long that takes, of all channels at once; 0s: there is no refresh. bandwidth, which is measured, has it in it.
+        /// Length of a refresh, of all channels at once; 0s: there is no refresh. bandwidth, which is measured,
+        /// includes it.
         refresh_time: Time = Time::ZERO, in Time::ZERO..=Time::from_ns(900),
             source format!("assumption: a fluid; JEDEC JESD79-4, tRFC1, has 350 ns of chips of 8 Gbit and 550 ns of 16 Gbit, but all channels at once is too harsh: the sender's half of {WAN} would keep 3 of 38 Gbit/s");
         /// A read of a core, with nothing in its way.

@@ -46,8 +46,8 @@ tailback_proto::parameters! {
         /// Byte queue limits: none, as in kernels without the series; packets: one unit each, as from its v2 on; bytes:
         /// their lengths, as in v1.
         bql: VethBql = VethBql::Off, of VethBql::ALL, source "Linux up to 7.3: veth has none";
-        /// Over how long completions are collected until the limit is told; 0us: each is told. Without effect where bql is
-        /// none.
+        /// Time over which completions are coalesced before the limit sees them; 0us: it sees each at once. Without
+        /// effect where bql is none.
         tx_usecs: Time = Time::from_us(100), source "v7 of the series, patch 5: ethtool tx-usecs, 100 us";
         /// To take a packet from the qdisc and put it into the ring, where a softirq does that.
         output: Time = Time::from_ns(500), in WORK, source "assumption: a third of a call of sendto";
@@ -67,7 +67,7 @@ tailback_proto::parameters! {
         /// To take a packet from the ring and hand it to GRO.
         take: Time = Time::from_ns(300), in WORK,
             source "the authors' sweep of intervals (interval.csv): 0.3 to 0.4 us between two completions of a list";
-        /// An echo request costs this many times what another packet does, with its rules.
+        /// An echo request costs this many times as much as another packet, rules included.
         echo: f64 = 1.0, in 1.0..=1000.0, source "assumption: the same";
         /// A poll's packets take up to this share less or more, drawn anew for each poll.
         jitter: f64 = 0.0, in BELOW_ALL, source "assumption: none";
