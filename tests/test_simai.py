@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,12 @@ def test_the_folder_is_a_run_and_repeats_itself(tmp_path: Path) -> None:
         SimaiOptions(out / "workload.txt", out / "topology.txt", out / "config.txt", send_lat=6, pxn=True)
     )
     assert again.outputs == result.outputs
+    command = "AS_SEND_LAT=6 AS_PXN_ENABLE=1 tailback simai -w workload.txt -n topology.txt -c config.txt"
+    assert command in (out / "report.html").read_text()
+    # As it stands there, in a shell; the folder of the program is where this one's is.
+    shell = f"PATH={Path(sys.executable).parent}:$PATH; {command} --out again --no-report --quiet"
+    subprocess.run(shell.replace("; ", "; export PATH; ", 1), shell=True, check=True, cwd=out)
+    assert (out / "again" / "fct.txt").read_bytes() == result.outputs["fct.txt"]
 
 
 def test_layers_are_told_while_it_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +105,17 @@ class HpccSetup:
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
         """Payload and the headers of each packet, without preamble, FCS and gap, as that simulator has it."""
         del src, protocol  # all hosts are alike, and none speaks TCP
-        packet = int(self.plan["payload_bytes"])
+        packet, overhead = self._packet
         payload = packet if message_bytes is None else message_bytes
-        overhead = header_bytes(self.inputs.config) + TELEMETRY_BYTES.get(self.inputs.config["CC_MODE"], 0)
         return payload, payload + -(-payload // packet) * overhead
+
+    @cached_property
+    def _packet(self) -> tuple[int, int]:
+        """Payload and headers of a full one; asked for once for each size of a message."""
+        config = self.inputs.config
+        return int(self.plan["payload_bytes"]), header_bytes(config) + TELEMETRY_BYTES.get(
+            config["CC_MODE"], 0
+        )
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> HpccSetup:

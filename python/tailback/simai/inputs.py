@@ -127,6 +127,17 @@ class SimaiInputs:
         return {NAMES.get(key, f"--{key}"): value for key, value in given.items()}
 
     @property
+    def command(self) -> str:
+        """What repeats the run in its folder."""
+        options = self.options
+        flags = ((options.pxn, "AS_PXN_ENABLE=1 "), (options.nvls, "AS_NVLS_ENABLE=1 "))
+        given = "".join(flag for is_set, flag in flags if is_set)
+        return (
+            f"AS_SEND_LAT={options.send_lat} {given}tailback simai -w {WORKLOAD} -n {TOPOLOGY} -c {CONFIG}"
+            f"{' --native' if options.native else ''}"
+        )
+
+    @property
     def waited_us(self) -> int:
         """What messages wait for before they begin that ranks wait for one behind the other, in us."""
         return self._one_behind_the_other * self.options.send_lat

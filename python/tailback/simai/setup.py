@@ -59,7 +59,8 @@ class SimaiSetup(HpccSetup):
         text = self.files[WORKLOAD].decode("utf-8", "backslashreplace")
         return Shown(
             WORKLOAD,
-            f"As it was read; {TOPOLOGY} and {CONFIG} are beside this report.",
+            f"As it was read; {TOPOLOGY} and {CONFIG} are beside this report. In its folder the run repeats "
+            f"itself with {self.simai.command}",
             text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}\n...",
         )
 
