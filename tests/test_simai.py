@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,15 @@ def test_layers_are_told_while_it_runs(tmp_path: Path, capfd: pytest.CaptureFixt
         "(tensor): 89.501 us, busbw 19.09 GB/s"
     )
     assert len([line for line in out.splitlines() if ": layer " in line]) == 4
+    last = out.splitlines()[4:]
+    assert last[0] == "*" * 25
+    words = r"all passes finished at time: (\d+), id of first layer: embedding_layer"
+    finished = re.fullmatch(words, last[1])
+    table = (tmp_path / "o" / END_TO_END).read_text().splitlines()[-1].split(",")
+    assert finished
+    assert int(finished[1]) == round(float(table[-1]) * 1000)
+    assert last[2:4] == ["All data sent from node 0 is 5460008", "All data received by node 0 is 5460008"]
+    assert last[33].startswith("All data received by node 15 ")
     assert "AS_SEND_LAT" not in err  # below a microsecond it is what is meant
 
 

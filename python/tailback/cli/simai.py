@@ -13,7 +13,7 @@ from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.hpcc.plan import LATEST_END_NS
 from tailback.simai.inputs import SEND_LAT, SimaiOptions, load_inputs
-from tailback.simai.outputs import Ended, line
+from tailback.simai.outputs import END_TO_END, Ended, closing, line
 from tailback.simai.run import run_simai
 
 app = command_app()
@@ -65,4 +65,7 @@ def simai(
             result = even_in_part(
                 lambda: run_simai(inputs, out=folder, progress=steps, on_layer=tell, report=not no_report)
             )
+        if not (quiet or native):
+            for words in closing(inputs, result.outputs[END_TO_END], result.flows):
+                typer.echo(words)
     raise typer.Exit(conclude(result, folder.given, quiet))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailback.simai.inputs import SimaiInputs
 from tailback.simai.workload import FORWARD, INPUT, PARTS, WEIGHT, Collective
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 END_TO_END = "ncclFlowModel_EndToEnd.csv"
 NAMES = ("fwd pass comm", "input gradient", "weight gradient")
@@ -75,6 +78,24 @@ def end_to_end(inputs: SimaiInputs, ended: list[Ended], finished_ns: int | None)
     exposed = finished_ns - computed
     rows.append(f"total exposed comm,{_us(exposed)},total comp,{_us(computed)},total time,{_us(finished_ns)}")
     return "".join(f"{row}\n" for row in rows).encode()
+
+
+def closing(inputs: SimaiInputs, table: bytes, flows: pa.Table) -> list[str]:
+    """Its last words: when the first rank has finished, and how much each GPU has sent and received.
+
+    `table`: that of layers; where it is empty, nobody has finished, and nothing is said. `flows`: messages.
+    """
+    if not table:
+        return []
+    finished_us = table.decode().splitlines()[-1].split(",")[-1]
+    name = inputs.workload.layers[0].name
+    told: list[tuple[int, int, str]] = []
+    for at, (end, what) in enumerate((("src", "sent from"), ("dst", "received by"))):
+        for row in flows.group_by(end).aggregate([("message_bytes", "sum")]).to_pylist():
+            node = int(row[end].removeprefix("h"))
+            told.append((node, at, f"All data {what} node {node} is {row['message_bytes_sum']}"))
+    words = f"all passes finished at time: {float(finished_us) * 1000:.0f}, id of first layer: {name}"
+    return ["*" * 25, words, *(text for _, _, text in sorted(told))]
 
 
 def _ranks(inputs: SimaiInputs, collective: Collective | None, part: int) -> int:
