@@ -384,7 +384,9 @@ proptest! {
             (dice >= loss).then(|| Time::from_us(late))
         };
         let selective = Some(SelectiveRepeat { reordering, ..SELECTIVE });
-        let p = RcParameters { selective, ack_every, ack_timeout: Time::from_us(100_000), ..PARAMETERS };
+        // With two of five packets lost, and as many answers, seven retries in a row may all fail.
+        let (retry_count, ack_timeout) = (300, Time::from_us(100_000));
+        let p = RcParameters { selective, ack_every, ack_timeout, retry_count, ..PARAMETERS };
         let trims = |number: usize, _: u64| fates.get(number).is_some_and(|fate| fate.2 < trimmed);
         let mut exchange = Exchange { trims: &trims, ..Exchange::new(first, packets, p, &fate) };
         exchange.run();

@@ -172,12 +172,12 @@ class Thresholds(Declared):
 class Pfc(Declared):
     """Priority flow control of a switch (IEEE 802.1Qbb)."""
 
-    xoff: Annotated[int, SIZE.between("1B")] | None = setting(
+    xoff: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] | None = setting(
         None,
         "An ingress group above this pauses its peer. null: switch.ingress_alpha times the free buffer.",
         "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic",
     )
-    xon: Annotated[int, SIZE] | None = setting(
+    xon: Annotated[int, SIZE.between(maximum="4.294967295GB")] | None = setting(
         None,
         "An ingress group at or below this resumes its peer. null: xon_offset below xoff.",
         "assumption: a fixed value makes no sense below a threshold that moves",

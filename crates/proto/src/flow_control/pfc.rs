@@ -14,10 +14,10 @@ crate::parameters! {
     /// Priority flow control of a switch (IEEE 802.1Qbb).
     pub struct PfcParameters {
         /// An ingress group above this pauses its peer. null: switch.ingress_alpha times the free buffer.
-        xoff: Option<Bytes> = None, in Bytes(1)..,
+        xoff: Option<Bytes> = None, in Bytes(1)..=Bytes(u32::MAX as u64),
             source "Linux mlxsw spectrum_buffers.c: thresholds of shared pools are dynamic";
         /// An ingress group at or below this resumes its peer. null: xon_offset below xoff.
-        xon: Option<Bytes> = None,
+        xon: Option<Bytes> = None, in ..=Bytes(u32::MAX as u64),
             source "assumption: a fixed value makes no sense below a threshold that moves";
         /// How far below xoff a group resumes its peer, where xon is null.
         xon_offset: Bytes = Bytes(3 << 10),

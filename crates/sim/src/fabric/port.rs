@@ -130,6 +130,19 @@ pub(crate) struct ClassQueue {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
+    #[cfg(debug_assertions)]
+    pub littles_law: LittlesLaw,
+}
+
+/// What waits on average is what comes a second times how long it waits: both sides over the whole run, byte-[`TICK`]s modulo 2^64.
+/// Builds with assertions compare them at the end of each run.
+#[cfg(debug_assertions)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LittlesLaw {
+    /// The integral of the bytes that wait.
+    pub held: u64,
+    /// Bytes times how long each packet that left had waited.
+    pub waited: u64,
 }
 
 impl ClassQueue {
@@ -143,6 +156,8 @@ impl ClassQueue {
         rx_bytes: 0,
         tx_packets: 0,
         tx_bytes: 0,
+        #[cfg(debug_assertions)]
+        littles_law: LittlesLaw { held: 0, waited: 0 },
     };
 
     /// Whether nothing ever was in it, or is counted of it.
@@ -162,7 +177,12 @@ impl ClassQueue {
     /// Brings the integral up to `now`, before `bytes` changes.
     #[inline]
     pub fn integrate(&mut self, now: Time) {
-        self.byte_ticks += self.bytes as u64 * ticks_between(self.changed_at, now);
+        let held = self.bytes as u64 * ticks_between(self.changed_at, now);
+        self.byte_ticks += held;
+        #[cfg(debug_assertions)]
+        {
+            self.littles_law.held = self.littles_law.held.wrapping_add(held);
+        }
         self.changed_at = now;
     }
 }
@@ -192,6 +212,7 @@ mod tests {
         assert!(std::mem::size_of::<Port>() <= 64, "{}", std::mem::size_of::<Port>());
         assert!(std::mem::size_of::<super::super::switch::IngressGroup>() <= 64);
         assert!(std::mem::size_of::<super::super::switch::Switch>() <= 64);
+        #[cfg(not(debug_assertions))]
         assert!(std::mem::size_of::<ClassQueue>() <= 64, "{}", std::mem::size_of::<ClassQueue>());
     }
 }

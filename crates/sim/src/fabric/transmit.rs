@@ -30,6 +30,10 @@ impl Fabric {
         let queue = &mut self.queues[(port, class)];
         queue.integrate(self.run.now);
         queue.fifo.push(&mut self.packets, packet);
+        #[cfg(debug_assertions)]
+        {
+            self.packets[packet].arrival = self.run.now;
+        }
         queue.bytes += bytes;
         queue.max_bytes = queue.max_bytes.max(queue.bytes);
         queue.rx_packets += 1;
@@ -44,6 +48,12 @@ impl Fabric {
         queue.integrate(self.run.now);
         let packet = queue.fifo.pop(&self.packets).expect("backlogged means not empty");
         self.packets.prefetch(queue.fifo.head());
+        #[cfg(debug_assertions)]
+        {
+            let waited = super::port::ticks_between(self.packets[packet].arrival, self.run.now);
+            let waited = waited.wrapping_mul(self.packets[packet].frame_bytes() as u64);
+            queue.littles_law.waited = queue.littles_law.waited.wrapping_add(waited);
+        }
         queue.bytes -= self.packets[packet].frame_bytes();
         if queue.fifo.is_empty() {
             self.ports[port].backlogged &= !(1 << class);
