@@ -41,6 +41,7 @@ from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.cli import main
 from tailback.hpcc.tokens import InputError
+from tailback.plan import plan_json
 
 CASE_NAMES = sorted(case.name for case in CASES.iterdir() if (case / "fct.txt").is_file())
 RTT = 2 * (21 + 500) + 2 * (1 + 500)
@@ -480,7 +481,7 @@ def test_a_trace_that_is_cut_anywhere_is_refused_or_whole(tmp_path: Path) -> Non
         collective(3, ALL_REDUCE, 99, (2,), involved_dim=[True]),
     )
     setup = AstraSetup.of(load_inputs(write(tmp_path, [whole, OK])))
-    plans = json.dumps(setup.plan), json.dumps(setup.astra.plan())
+    plans = plan_json(setup.plan), json.dumps(setup.astra.plan())
     other = [
         whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
         for at in range(len(whole))

@@ -478,7 +478,7 @@ def test_memory_that_runs_out_in_python(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(import_module("tailback.running"), "plan_json", fail)
+    monkeypatch.setattr(import_module("tailback.running"), "packed_plan", fail)
     assert cli.main(["run", "first-flow", "--out", str(tmp_path / "x"), "-q"]) == 4
     assert capsys.readouterr() == ("", line)
     assert not (tmp_path / "x").exists()

@@ -185,11 +185,13 @@ def test_every_measure_works_on_tcp(name: str, alone: Result) -> None:
 
 
 def test_only_a_run_with_tcp_rests_on_assumptions_about_it() -> None:
-    from tailback.recorded.run import _assumed
+    from tailback.plan import make_plan
+    from tailback.recorded.run import _SetupInMemory
 
     def settings(traffic: str) -> set[str]:
         text = "name: x\nrun: {duration: 1ms}\ntopology: {kind: star, hosts: 2}\ntraffic: [{%s}]\n"
-        found = _assumed(scenario.loads(text % traffic))
+        checked = scenario.loads(text % traffic)
+        found = _SetupInMemory(checked, make_plan(checked)).assumptions
         return {one["setting"] for one in found if one["setting"].startswith(("host.cpu", "host.tcp"))}
 
     assert settings("kind: write, from: h0, to: h1") == set()
