@@ -141,6 +141,22 @@ def apart(folder: Path) -> dict[str, Any]:
     return {"sender": outcome(folder / "h0"), "receiver": outcome(folder / "h1")}
 
 
+def exchange(folder: Path) -> dict[str, Any]:
+    """The same, but what each knows of the other comes from perftest's exchange, which both of them speak."""
+    subprocess.run(["ip", "link", "set", "dev", "lo", "up"], check=True)
+    scenario = folder / "two.yaml"
+    scenario.write_text(TWO.format(duration="60s", rate="200Mbps", message="64KiB", messages=40))
+    at = ("--perftest", "127.0.0.1:18515")
+    receiver = endpoint(scenario, folder / "h1", "h1=pa", *at)
+    for _ in range(50):  # until the other one listens
+        sender = endpoint(scenario, folder / "h0", "h0=a0", *at)
+        sender.communicate(timeout=60)
+        if sender.returncode == 0:
+            break
+    receiver.communicate(timeout=60)
+    return {"sender": outcome(folder / "h0"), "receiver": outcome(folder / "h1")}
+
+
 def hostile(folder: Path) -> dict[str, Any]:
     """Frames that are none of the run's, to one of its hosts, while it runs."""
     scenario = folder / "two.yaml"
@@ -189,7 +205,14 @@ def vanish(folder: Path) -> dict[str, Any]:
     return {"status": process.returncode, "err": err, "files": files}
 
 
-CASES = {"drops": drops, "paused": paused, "apart": apart, "hostile": hostile, "vanish": vanish}
+CASES = {
+    "drops": drops,
+    "paused": paused,
+    "apart": apart,
+    "exchange": exchange,
+    "hostile": hostile,
+    "vanish": vanish,
+}
 
 
 def main() -> None:

@@ -159,6 +159,14 @@ def test_hosts_in_two_processes_find_each_other() -> None:
 
 
 @needs_namespaces
+def test_hosts_find_each_other_by_the_exchange_of_perftest() -> None:
+    """All that is written arrives, and the receiver ends when the sender says so, long before its minute."""
+    result = lab("exchange")
+    assert result["sender"]["completed"] == 40
+    assert result["receiver"]["delivered"] == 40 * 65536
+
+
+@needs_namespaces
 def test_foreign_frames_only_count() -> None:
     result = lab("hostile")
     assert result["status"] == 0

@@ -104,10 +104,10 @@ def run(
             told: Told = json.loads(engine.told(True))
             took = time.perf_counter() - wall, time.thread_time() - cpu
             result = _result(scenario, plan, live, told, took, over)
-            if far and over:
-                far.close(result)
             if folder is not None:
                 result.write(folder, report)
+            if far and over:
+                far.close(result)  # last: what was measured is there, whatever becomes of the other end
     if gone:
         raise InterfaceGone(gone, result)
     return result
