@@ -75,8 +75,8 @@ test-python: $(VENV)/.test browser ## tests of the Python front
 browser:
 	@sh tools/get-chromium
 
-test-vm: $(VENV)/.test ## perftest on a real kernel's soft-RoCE in a virtual machine, to end points and back; a minute, as root
-	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py tests/vm/lab.py
+test-vm: $(VENV)/.test ## perftest on a kernel's soft-RoCE, and veth with byte queue limits, in virtual machines; some minutes, as root
+	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py tests/vm/lab.py tests/vm/veth_bql.py
 
 lint: $(VENV)/.lint $(VENV)/.test ## formatters, linters and the type checker, warnings as errors
 	$(CARGO) fmt --all --check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import selectors
 import shutil
@@ -16,11 +17,12 @@ IMAGE = HERE.parent.parent / "target" / "vm"
 BOOT_S, COMMAND_S = 180.0, 120.0
 
 
-def image() -> Path:
-    """The folder of the image, made when there is none; skips the test where that cannot be."""
+def image(series: str = "") -> Path:
+    """The folder of the image, made when there is none; skips the test where that cannot be. `series` is the
+    kernel's, "6.12" say; none: the distribution's own."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         pytest.skip("a virtual machine needs root, and Debian's packages")
-    if subprocess.run([str(HERE / "image"), str(IMAGE)], check=False).returncode:
+    if subprocess.run([str(HERE / "image"), str(IMAGE), *filter(None, [series])], check=False).returncode:
         pytest.skip("the image of the virtual machine cannot be made: the lines above say why")
     return IMAGE
 
@@ -28,17 +30,31 @@ def image() -> Path:
 class Machine:
     """Boots, carries out commands over the serial line, and is gone with the object."""
 
-    def __init__(self, image: Path, namespace: str, taps: list[str], log: Path) -> None:
-        """A NIC of the machine, eth0 and on, for each tap."""
+    def __init__(
+        self,
+        image: Path,
+        namespace: str,
+        taps: list[str],
+        log: Path,
+        series: str = "",
+        accelerator: str = "tcg,thread=multi",
+        cores: int = 1,
+        files: list[Path] | None = None,
+    ) -> None:
+        """A NIC of the machine, eth0 and on, for each tap; `files` are in its root folder."""
         nics = []
         for number, tap in enumerate(taps):
             nics += ["-netdev", f"tap,id=n{number},ifname={tap},script=no,downscript=no,vnet_hdr=off"]
             nics += ["-device", f"virtio-net-pci,netdev=n{number},host_mtu=9000"]
         kernel = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off"
-        command = ["ip", "netns", "exec", namespace, "qemu-system-x86_64", "-accel", "tcg,thread=multi"]
-        command += ["-cpu", "max", "-smp", "1", "-m", "1024", "-nodefaults", "-no-reboot", "-display", "none"]
-        command += ["-serial", "stdio", "-kernel", str(image / "vmlinuz")]
-        command += ["-initrd", str(image / "initrd.gz")]
+        dash = f"-{series}" if series else ""
+        root = image / f"initrd{dash}.gz"
+        if files:
+            root = _with(root, files, log.with_suffix(".initrd"))
+        command = ["ip", "netns", "exec", namespace] if namespace else []
+        command += ["qemu-system-x86_64", "-accel", accelerator, "-cpu", "max", "-smp", str(cores)]
+        command += ["-m", "1024", "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]
+        command += ["-kernel", str(image / f"vmlinuz{dash}"), "-initrd", str(root)]
         self.log = log.open("wb")
         self.process = subprocess.Popen(
             [*command, "-append", kernel, *nics],
@@ -61,10 +77,10 @@ class Machine:
         status = self._until(b"\n", patience_s)
         return int(status), output.decode("utf-8", "replace")
 
-    def run(self, command: str) -> str:
+    def run(self, command: str, patience_s: float = COMMAND_S) -> str:
         """The output of a command that succeeds."""
         self.start(command)
-        status, output = self.end()
+        status, output = self.end(patience_s)
         assert status == 0, f"{command}: {status}\n{output}"
         return output
 
@@ -88,3 +104,18 @@ class Machine:
                 self.rest += part.replace(b"\r", b"")
         found, self.rest = self.rest.split(mark, 1)
         return found
+
+
+def _with(root: Path, files: list[Path], into: Path) -> Path:
+    """An archive with more files behind, which the kernel unpacks as one."""
+    more = b""
+    for file in files:
+        more += subprocess.run(
+            ["cpio", "--quiet", "-o", "-H", "newc"],
+            input=f"{file.name}\n".encode(),
+            cwd=file.parent,
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+    into.write_bytes(root.read_bytes() + gzip.compress(more))
+    return into
