@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback.recorded.bins import PS_PER_S, Array, Bins
+from tailback.recorded.bins import PS_PER_S, Array, Bins, changes
 from tailback.text import natural
 
 CE_MARK = "ce-mark"
@@ -56,7 +56,9 @@ class SignalLog:
         at = np.rint(start_s / bins.bin_s).astype(np.int64)
         # Of the others nobody knows when in the run it was.
         in_bin = (end_s - start_s <= bins.bin_s * 1.5) & (at < bins.count)
-        keys, places = np.unique(signal.astype(np.int64) * (len(queues) + 1) + queue, return_inverse=True)
+        pairs = signal.astype(np.int64) * (len(queues) + 1) + queue
+        keys = changes(np.sort(pairs))
+        places = np.searchsorted(keys, pairs)
         rows = np.zeros((len(keys), bins.count))
         np.add.at(rows, (places[in_bin], at[in_bin]), amount[in_bin])
         self._rows: dict[tuple[str, str | None], Array] = {}
