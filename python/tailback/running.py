@@ -199,9 +199,10 @@ def carry_out(
         interrupted = interrupted or (bool(seen) and not state.done)
         if capture is not None:
             _capturing(simulation).end_capture()
-        recording = simulation.finish()
-        took = Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted)
-        result = make(recording, took)
+        # What the result does not keep of the recording goes before it is written.
+        result = make(
+            simulation.finish(), Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted)
+        )
         if folder is not None:
             result.write(folder, report)
     if interrupted:

@@ -234,7 +234,7 @@ impl Simulation {
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Recording> {
         let simulation = self.0.take().ok_or_else(finished)?;
-        let recording = py.detach(|| Recording::new(&simulation.finish())).map_err(failed)?;
+        let recording = py.detach(|| Recording::new(simulation.finish())).map_err(failed)?;
         self.raise_failure(py)?;
         Ok(recording)
     }
@@ -252,11 +252,11 @@ impl Simulation {
 }
 
 impl Recording {
-    fn new(recorded: &tailback_sim::record::Recording) -> Result<Self, Failure> {
+    fn new(recorded: tailback_sim::record::Recording) -> Result<Self, Failure> {
         Ok(Recording {
             flows: tables::flows(&recorded.flows)?,
-            series: tables::series(&recorded.series)?,
             entities: tables::entities(&recorded.series)?,
+            series: tables::series(recorded.series)?,
             signals: tables::signals(&recorded.signals)?,
             counters: tables::counters(&recorded.counters)?,
             meta_json: serde_json::to_string(&recorded.meta)?,

@@ -184,25 +184,27 @@ impl Recorder {
         if self.bins.span(Time(world.now)) > Time::ZERO {
             self.close_bin(world);
         }
-        let (bin, bins, values) = self.bins.into_columns();
+        let (bin, bins, mut values) = self.bins.into_columns();
+        let read = || self.columns.iter().zip(values.chunks_exact(bins.max(1)));
         let mut signals = Signals::default();
-        for (column, values) in self.columns.iter().zip(&values) {
+        for (column, values) in read() {
             if let Some(signal) = column.source.signal() {
                 let who = || Who::at(signal, &self.entities[column.entity]);
                 signals.add_column(who, column.kind, values, (bin, Time(world.now - world.origin)));
             }
         }
         let mut used = vec![false; self.entities.len()];
-        for (column, values) in self.columns.iter().zip(&values) {
+        for (column, values) in read() {
             used[column.entity] |= match column.source {
                 Source::GoodputTx(_) | Source::QpRate(_) => true,
                 Source::QueueMax(_) | Source::PausedShare(_) => values.iter().any(|&value| value > 0.0),
                 _ => false,
             };
         }
-        let columns = self.columns.iter().zip(values).filter(|(column, _)| used[column.entity]);
+        let kept = Series::keep(self.columns.into_iter(), |column| used[column.entity], bins, &mut values);
         let series = Series {
-            columns: columns.map(|(column, values)| (column.entity, column.metric.into(), values)).collect(),
+            names: kept.into_iter().map(|column| (column.entity, column.metric.into())).collect(),
+            values,
             entities: self.entities,
             bin,
             bins,
