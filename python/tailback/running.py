@@ -200,9 +200,7 @@ def carry_out(
         if capture is not None:
             _capturing(simulation).end_capture()
         # What the result does not keep of the recording goes before it is written.
-        result = make(
-            simulation.finish(), Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted)
-        )
+        result = make(simulation.finish(), Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted))
         if folder is not None:
             result.write(folder, report)
     if interrupted:

@@ -100,7 +100,7 @@ if _is_command():
     _look_at_memory()
     # Nothing here multiplies matrices; each thread of the library would set memory aside.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Arrow's own takes a tenth of the memory of a large run more: what was given back, and pieces that are too large.
+    # Arrow's own takes a tenth more memory in a large run: what it got back, and pieces that are too large.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # To find that there is none takes as long as fifty classes.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -8,6 +8,7 @@ share. The scenario's name and text, and every other setting of it, stay out of 
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -144,7 +145,7 @@ class Observed:
 
     def series(self, entity: str, metric: str) -> Array:
         """Of the bins of the span."""
-        return self.bins.values(entity, metric)[self.bins.within(*self.span)]
+        return self.bins.values(entity, metric)[self.bins.inside(*self.span)]
 
     def waits(self, queue: str, signal: str) -> float:
         """Share of the span for which a queue waited by a signal that lasts; or had others wait."""
@@ -153,7 +154,7 @@ class Observed:
 
     def told(self, queue: str, *signals: str) -> float:
         """How often there was one of these signals at a queue in the span."""
-        return float(self._result.told.values(queue, *signals)[self.bins.within(*self.span)].sum())
+        return float(self._result.told.values(queue, *signals)[self.bins.inside(*self.span)].sum())
 
     def told_in_run(self, queue: str, *signals: str) -> float:
         """The same in the whole run."""
@@ -252,9 +253,7 @@ class Observed:
         for host, metric in ((node, "wire_tx_bps"), (peer, "wire_rx_bps")):
             if self.bins.has(host, metric):
                 return self.mean(host, metric) / self.link_rate(port)
-        counted = self.counters.get((node, f"{node}:{peer}"), {})
-        frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
-        size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
+        frames, size = self._sent[port]
         # Counters know the whole run only: the span had so much more of the traffic.
         whole = (size + GAP_BYTES * frames) * 8 / self.bins.end_s
         return whole * self.pace / self.link_rate(port)
@@ -457,12 +456,14 @@ class Observed:
         """Bytes that each port sent in the whole run."""
         found: dict[Port, int] = defaultdict(int)
         for wire in self.network.wires:
-            for node, peer in ((wire.a, wire.b), (wire.b, wire.a)):
-                counted = self.counters.get((node, f"{node}:{peer}"), {})
-                found[node, peer] += sum(
-                    value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes")
-                )
+            for port in ((wire.a, wire.b), (wire.b, wire.a)):
+                found[port] += self._sent[port][1]
         return found
+
+    @cached_property
+    def _sent(self) -> _Sent:
+        """Packets and bytes that each port sent in the whole run, by its counters."""
+        return _Sent(self.counters)
 
     def is_one_of_several(self, port: Port) -> bool:
         """Whether traffic at this node may take other ports to the same hosts."""
@@ -572,6 +573,23 @@ class Observed:
         """Share of the span in which a series was above a level."""
         values = self.series(entity, metric)
         return float(np.mean(values > level)) if len(values) else 0.0
+
+
+class _Sent(dict[Port, tuple[int, int]]):
+    """Worked out port by port, when first asked for."""
+
+    def __init__(self, counters: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
+        """Of counters by node and port."""
+        super().__init__()
+        self._counters = counters
+
+    def __missing__(self, port: Port) -> tuple[int, int]:
+        counted = self._counters.get((port[0], f"{port[0]}:{port[1]}"), {})
+        self[port] = (
+            sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets")),
+            sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes")),
+        )
+        return self[port]
 
 
 def is_counter(name: str, begin: str, end: str) -> bool:

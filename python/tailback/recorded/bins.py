@@ -54,6 +54,7 @@ class Bins:
         self.end_s = end_ps / PS_PER_S
         self._values = self._index(series, bin_ps)
         self._totals: dict[str, Array] = {}
+        self._spans: dict[tuple[float, float | None], slice] = {}
         self._entities: dict[str, dict[str, str | None]]
         self._entities = {row["entity"]: row for row in entities.to_pylist()}
         self._named: dict[tuple[str | None, ...], str] = {
@@ -196,17 +197,25 @@ class Bins:
 
     def mean(self, values: Array, since_s: float = 0.0, until_s: float | None = None) -> float:
         """Time-weighted mean of the bins that start in [since_s, until_s); NaN when there is none."""
-        kept = self.within(since_s, until_s)
+        kept = self.inside(since_s, until_s)
         weight = float(self.width_s[kept].sum())
-        return float((values * self.width_s)[kept].sum()) / weight if weight > 0 else float("nan")
+        return float((values[kept] * self.width_s[kept]).sum()) / weight if weight > 0 else float("nan")
 
     def means(self, rows: Mapping[str, Array], since_s: float, until_s: float) -> dict[str, float]:
         """The same of many rows, by name."""
-        kept = self.within(since_s, until_s)
-        weight = float(self.width_s[kept].sum())
+        kept = self.inside(since_s, until_s)
+        width_s = self.width_s[kept]
+        weight = float(width_s.sum())
         if not weight > 0:
             return dict.fromkeys(rows, float("nan"))
-        return {name: float((row * self.width_s)[kept].sum()) / weight for name, row in rows.items()}
+        return {name: float((row[kept] * width_s).sum()) / weight for name, row in rows.items()}
+
+    def inside(self, since_s: float, until_s: float | None) -> slice:
+        """The same as `within`, whose bins follow each other."""
+        if (since_s, until_s) not in self._spans:
+            kept = np.flatnonzero(self.within(since_s, until_s))
+            self._spans[since_s, until_s] = slice(kept[0], kept[-1] + 1) if len(kept) else slice(0)
+        return self._spans[since_s, until_s]
 
     def within(self, since_s: float = 0.0, until_s: float | None = None) -> npt.NDArray[np.bool_]:
         """Which bins start in [since_s, until_s)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,11 +95,25 @@ class SignalLog:
 
     def count(self, *signals: str, from_: str | None = None, to: str | None = None) -> int:
         """How often there was one of these signals in the whole run; of one node, and to one node."""
-        kept = pc.is_in(self._table.column("signal").cast(pa.string()), pa.array(signals))
-        for column, node in (("from", from_), ("to", to)):
-            if node is not None:
-                kept = pc.and_(kept, pc.equal(self._table.column(column).cast(pa.string()), node))
-        return int(pc.sum(self._table.column("count").filter(kept.fill_null(False))).as_py() or 0)
+        found: Iterable[tuple[str, str | None, str | None]] = self._counts
+        if from_ is not None and to is not None:
+            found = ((signal, from_, to) for signal in signals)
+        return sum(
+            self._counts.get(one, 0)
+            for one in found
+            if one[0] in signals and from_ in (None, one[1]) and to in (None, one[2])
+        )
+
+    @cached_property
+    def _counts(self) -> dict[tuple[str, str | None, str | None], int]:
+        """By signal and both nodes: those of all ports of a large fabric are asked for one by one."""
+        names = ("signal", "from", "to", "count")
+        plain = (self._table.column(name).to_pylist() for name in names)
+        found: dict[tuple[str, str | None, str | None], int] = {}
+        for signal, begin, end, count in zip(*plain, strict=True):
+            key = signal, begin, end
+            found[key] = found.get(key, 0) + (count or 0)
+        return found
 
     def summed(self) -> list[dict[str, Any]]:
         """What each told each in the whole run, most first of each signal: as the table, with `first_ps` and
