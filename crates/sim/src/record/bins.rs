@@ -69,18 +69,17 @@ impl Bins {
         if self.count < self.most {
             return None;
         }
-        let factor = if self.merge_by_two { 2 } else { 5 };
+        let factor = match self.merge_by_two {
+            false => self.merge::<5>(),
+            true => self.merge::<2>(),
+        };
         self.merge_by_two = !self.merge_by_two;
-        match factor {
-            5 => self.merge::<5>(),
-            _ => self.merge::<2>(),
-        }
         self.count /= factor;
         self.length = Time(self.length.0 * factor as u64);
         Some(factor)
     }
 
-    fn merge<const FACTOR: usize>(&mut self) {
+    fn merge<const FACTOR: usize>(&mut self) -> usize {
         let columns = self.kinds.len();
         let bins = self.count / FACTOR;
         for bin in 0..bins {
@@ -92,6 +91,7 @@ impl Bins {
             }
         }
         self.values.truncate(bins * columns);
+        FACTOR
     }
 
     /// The same bins of other columns, before the first one ends.
