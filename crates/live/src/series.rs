@@ -62,6 +62,8 @@ pub struct Recorder {
     next: Time,
     /// The signals of controllers.
     signals: Vec<String>,
+    /// Whether these act on delays.
+    hears_delay: bool,
     columns: Vec<Column>,
 }
 
@@ -72,11 +74,12 @@ impl Recorder {
             let link = tailback_proto::congestion::Link { rate: host.link.rate(), mtu_bytes: host.mtu };
             host.congestion.on(link).ok()
         });
+        let hears_delay = first.as_ref().is_some_and(|congestion| congestion.uses().delay);
         let signals = first.map_or_else(Vec::new, |congestion| {
             congestion.signals().iter().map(|signal| signal.name.to_string()).collect()
         });
         let bin = Time(plan.bin_ps.max(1));
-        Recorder { bin, next: bin, signals, columns: Vec::new() }
+        Recorder { bin, next: bin, signals, hears_delay, columns: Vec::new() }
     }
 
     /// When the next bin ends.
@@ -138,6 +141,9 @@ impl Recorder {
                 ("local_ack_timeout_err", n.local_ack_timeout_err),
             ] {
                 put(here, metric, Kind::Count, value as f64);
+            }
+            if self.hears_delay {
+                put(here, "delay_probes", Kind::Count, n.delay_probes as f64);
             }
             let backlog = host.backlog_bytes(at) as f64;
             put(Place::Send(index), "queue_mean_bytes", Kind::Value, backlog);
