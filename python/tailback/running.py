@@ -119,8 +119,13 @@ def run_checked(
             threads,
         )
     except ControllerError as error:
-        place, text = failure(error, own[error.args[0]].kind)
-        raise ScenarioError([Problem(place, (), text)]) from error.__cause__
+        raise failed_controller(checked, error) from error.__cause__
+
+
+def failed_controller(scenario: Scenario, error: ControllerError) -> ScenarioError:
+    """What to raise where a controller in Python failed."""
+    place, text = failure(error, scenario.own_controllers[error.args[0]].kind)
+    return ScenarioError([Problem(place, (), text)])
 
 
 class Engine(Protocol[Recorded]):

@@ -1,10 +1,13 @@
 //! Time series of a live run, under the names that the simulator's have.
 
+use std::sync::Arc;
+
 use serde::Serialize;
+use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::units::Time;
 
 use crate::host::Host;
-use crate::plan::{LivePlan, CLASSES};
+use crate::plan::{HostPlan, LivePlan, CLASSES};
 use crate::switch::Switch;
 
 /// What has series.
@@ -60,21 +63,19 @@ struct Column {
 pub struct Recorder {
     bin: Time,
     next: Time,
-    /// The signals of controllers.
-    signals: Vec<String>,
+    /// The signals of each host's controller.
+    signals: Vec<Vec<String>>,
     columns: Vec<Column>,
 }
 
 impl Recorder {
-    /// Of a run with bins of so long.
-    pub fn new(plan: &LivePlan) -> Recorder {
-        let first = plan.hosts.first().and_then(|host| {
-            let link = tailback_proto::congestion::Link { rate: host.link.rate(), mtu_bytes: host.mtu };
-            host.congestion.on(link).ok()
-        });
-        let signals = first.map_or_else(Vec::new, |congestion| {
-            congestion.signals().iter().map(|signal| signal.name.to_string()).collect()
-        });
+    /// Of a run. `controls`: controllers that are not built in, by their numbers in the plan.
+    pub fn new(plan: &LivePlan, controls: &[Arc<dyn ExternalControl>]) -> Recorder {
+        let names = |host: &HostPlan| match host.controller(controls) {
+            Ok(congestion) => congestion.signals().iter().map(|signal| signal.name.to_string()).collect(),
+            Err(_) => Vec::new(),
+        };
+        let signals = plan.hosts.iter().map(names).collect();
         let bin = Time(plan.bin_ps.max(1));
         Recorder { bin, next: bin, signals, columns: Vec::new() }
     }
@@ -164,7 +165,7 @@ impl Recorder {
                 }
                 if let Some(shown) = host.nic().shown(at, qpn) {
                     put(Place::Flow(flow), "rate_bps", Kind::Value, shown.rate_bps);
-                    for (name, value) in signals.iter().zip(shown.signals) {
+                    for (name, value) in signals[plan.flows[flow].src].iter().zip(shown.signals) {
                         if name != "rate_bps" {
                             put(Place::Flow(flow), name, Kind::Value, value);
                         }
