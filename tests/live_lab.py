@@ -228,7 +228,7 @@ class Halve(tailback.Controller):
 
 
 def controlled(folder: Path) -> dict[str, Any]:
-    """Two hosts with a controller in Python; the congestion point between them marks every packet at first."""
+    """Two hosts with a controller in Python; the congestion point between them marks."""
     from tailback.results import Result
 
     scenario, given, file = folder / "two.yaml", folder / "point.yaml", folder / "halve.py"

@@ -18,7 +18,7 @@ from tailback.plan import make_plan, packed_plan
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
 if TYPE_CHECKING:
-    from tailback._engine import Progress, Simulation
+    from tailback._engine import ControllerError, Progress, Simulation
     from tailback.results import Result
 
 Recorded = TypeVar("Recorded", covariant=True)

@@ -64,7 +64,7 @@ def run(
     `tailback.live.veth`.
 
     Raises:
-        ScenarioError: it has what is simulated only, an interface cannot be used, or a controller in Python failed.
+        ScenarioError: it has what is simulated only, an interface cannot be used, or a controller failed.
         InterfaceGone: with the result of what was measured until then.
     """
     if scenario.veth is not None:

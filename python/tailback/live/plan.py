@@ -124,8 +124,8 @@ def _check_controllers(scenario: Scenario) -> None:
         known = about(scenario, kind)
         if known.reads_switches or known.counts_hops:
             needs = "telemetry" if known.reads_switches else "the number of hops"
-            why = f"found {kind}, expected a controller that does without {needs}, which RoCEv2 packets do not carry"
-            raise _refuse("host.congestion", why)
+            why = f"expected a controller that does without {needs}, which RoCEv2 packets do not carry"
+            raise _refuse("host.congestion", f"found {kind}, {why}")
 
 
 def _bin(duration_ps: int, most: int) -> int:
