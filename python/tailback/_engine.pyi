@@ -233,8 +233,8 @@ class Live:
     """Hosts and switches with real packets; on Linux alone."""
 
     def __init__(self, plan_json: str, controllers: Sequence[Checked] = ...) -> None:
-        """ValueError where the plan is none; OSError, with the interface as its file name. `controllers`: as of
-        `Simulation`.
+        """ValueError where the plan is none; OSError, with the interface as its file name. `controllers`: as
+        of `Simulation`.
         """
     def run(self, milliseconds: int) -> bool:
         """Runs for so long: whether the run is over. OSError: an interface is gone; ControllerError."""

@@ -63,21 +63,22 @@ struct Column {
 pub struct Recorder {
     bin: Time,
     next: Time,
-    /// The signals of each host's controller.
-    signals: Vec<Vec<String>>,
+    /// Of each host's controller: its signals, and whether it acts on delays.
+    shown: Vec<(Vec<String>, bool)>,
     columns: Vec<Column>,
 }
 
 impl Recorder {
     /// Of a run. `controls`: controllers that are not built in, by their numbers in the plan.
     pub fn new(plan: &LivePlan, controls: &[Arc<dyn ExternalControl>]) -> Recorder {
-        let names = |host: &HostPlan| match host.controller(controls) {
-            Ok(congestion) => congestion.signals().iter().map(|signal| signal.name.to_string()).collect(),
-            Err(_) => Vec::new(),
+        let shown = |host: &HostPlan| {
+            let Ok(congestion) = host.controller(controls) else { return Default::default() };
+            let names = congestion.signals().iter().map(|signal| signal.name.to_string()).collect();
+            (names, congestion.uses().delay)
         };
-        let signals = plan.hosts.iter().map(names).collect();
+        let shown = plan.hosts.iter().map(shown).collect();
         let bin = Time(plan.bin_ps.max(1));
-        Recorder { bin, next: bin, signals, columns: Vec::new() }
+        Recorder { bin, next: bin, shown, columns: Vec::new() }
     }
 
     /// When the next bin ends.
@@ -107,7 +108,7 @@ impl Recorder {
         hosts: &[Option<Host>],
         switches: &mut [Switch],
     ) {
-        let signals = std::mem::take(&mut self.signals);
+        let controllers = std::mem::take(&mut self.shown);
         let mut number = 0;
         let mut put = |place: Place, metric: &str, kind: Kind, value: f64| {
             if number == self.columns.len() {
@@ -140,6 +141,9 @@ impl Recorder {
             ] {
                 put(here, metric, Kind::Count, value as f64);
             }
+            if controllers[index].1 {
+                put(here, "delay_probes", Kind::Count, n.delay_probes as f64);
+            }
             let backlog = host.backlog_bytes(at) as f64;
             put(Place::Send(index), "queue_mean_bytes", Kind::Value, backlog);
             put(Place::Send(index), "queue_max_bytes", Kind::Value, backlog);
@@ -165,7 +169,7 @@ impl Recorder {
                 }
                 if let Some(shown) = host.nic().shown(at, qpn) {
                     put(Place::Flow(flow), "rate_bps", Kind::Value, shown.rate_bps);
-                    for (name, value) in signals[plan.flows[flow].src].iter().zip(shown.signals) {
+                    for (name, value) in controllers[plan.flows[flow].src].0.iter().zip(shown.signals) {
                         if name != "rate_bps" {
                             put(Place::Flow(flow), name, Kind::Value, value);
                         }
@@ -208,7 +212,7 @@ impl Recorder {
                 }
             }
         }
-        self.signals = signals;
+        self.shown = controllers;
     }
 
     /// All of them.

@@ -161,6 +161,7 @@ impl Checked {
             uses: Uses {
                 acks: uses("acks"),
                 each_ack: uses("each_ack"),
+                delay: uses("delay"),
                 hop_count: uses("hop_count"),
                 telemetry: uses("telemetry"),
                 cnps: uses("cnps"),
