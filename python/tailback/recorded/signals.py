@@ -20,6 +20,7 @@ PFC_XOFF = "pfc-xoff"
 PCIE_CREDIT_STALL = "pcie-credit-stall"
 CNP = "cnp"
 NAK = "nak"
+DELAY_PROBE = "delay-probe"
 BQL_STOP = "bql-stop"
 RING_STOP = "ring-stop"
 
@@ -114,6 +115,11 @@ class SignalLog:
             key = signal, begin, end
             found[key] = found.get(key, 0) + (count or 0)
         return found
+
+    def lasted_s(self, signal: str) -> float:
+        """How long queues had a signal in the whole run, all added up."""
+        kept = pc.equal(self._table.column("signal").cast(pa.string()), signal)
+        return float(pc.sum(self._table.column("duration_ps").filter(kept)).as_py() or 0) / PS_PER_S
 
     def summed(self) -> list[dict[str, Any]]:
         """What each told each in the whole run, most first of each signal: as the table, with `first_ps` and

@@ -242,6 +242,7 @@ impl World {
             kind: Kind::Data,
             priority: qp.priority,
             flags: 0,
+            paused_priority: 0,
         };
         qp.snd_nxt += payload;
         qp.furthest = qp.furthest.max(qp.snd_nxt);
