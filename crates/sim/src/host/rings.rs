@@ -10,12 +10,19 @@ use std::collections::{HashMap, VecDeque};
 use tailback_proto::nic::Standing;
 use tailback_proto::units::Time;
 
+#[cfg(debug_assertions)]
+use crate::engine::Arena;
+#[cfg(debug_assertions)]
+use crate::fabric::packet::Packet;
+use crate::littles_law::Came;
+
 /// What a core handed to the NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {
     /// When it did.
     pub ready_at: Time,
     pub work: Work,
+    pub came: Came,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,15 +49,38 @@ pub(crate) struct TxBurst {
 }
 
 #[derive(Debug)]
-pub(super) struct TxRing {
+pub(crate) struct TxRing {
     pub(super) descriptors: VecDeque<Descriptor>,
     pub(super) port: u32,
     pub(super) class: u8,
     /// Whether it is in the NIC's ready ring, or has an event that will put it there.
     pub(super) scheduled: bool,
+    /// What waits in it, which nothing records: payload of bursts, and frames.
+    #[cfg(debug_assertions)]
+    pub waiting: super::gauge::Gauge,
 }
 
 impl TxRing {
+    /// So many bytes come, or go on their way.
+    #[inline(always)]
+    pub(super) fn note(&mut self, _now: Time, _by: i64, _came: Came) {
+        #[cfg(debug_assertions)]
+        {
+            self.waiting.change(_now, _by);
+            self.waiting.law.left((-_by).max(0) as u64, _came, _now);
+        }
+    }
+
+    /// Bytes that wait, and since when.
+    #[cfg(debug_assertions)]
+    pub fn waits<'a>(&'a self, packets: &'a Arena<Packet>) -> impl Iterator<Item = (u64, Came)> + 'a {
+        let bytes = |work: &Work| match work {
+            Work::Packet(index) => packets[*index].frame_bytes() as u64,
+            Work::Burst(burst) => burst.bytes as u64,
+        };
+        self.descriptors.iter().map(move |descriptor| (bytes(&descriptor.work), descriptor.came))
+    }
+
     /// Where it stands when it may send from `by` on.
     pub(super) fn standing(&self, by: Time) -> Standing {
         Standing::new(self.descriptors.front().map(|next| next.ready_at), by)
@@ -68,9 +98,27 @@ impl TxRings {
     /// The ring of a core and class, of a NIC with this port.
     pub fn ring(&mut self, core: u32, class: u8, port: u32) -> u32 {
         *self.known.entry((core, class)).or_insert_with(|| {
-            self.rings.push(TxRing { descriptors: VecDeque::new(), port, class, scheduled: false });
+            self.rings.push(TxRing {
+                descriptors: VecDeque::new(),
+                port,
+                class,
+                scheduled: false,
+                #[cfg(debug_assertions)]
+                waiting: Default::default(),
+            });
             self.rings.len() as u32 - 1
         })
+    }
+
+    /// All of them.
+    #[cfg(debug_assertions)]
+    pub fn rings(&self) -> &[TxRing] {
+        &self.rings
+    }
+
+    #[cfg(test)]
+    pub fn rings_mut(&mut self) -> &mut [TxRing] {
+        &mut self.rings
     }
 
     /// Class of what goes out by a ring.

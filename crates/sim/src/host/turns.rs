@@ -15,8 +15,14 @@ impl Tcp {
     pub fn ring_push(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32, descriptor: Descriptor) {
         let r = &mut self.rings.rings[ring as usize];
         let bytes = match descriptor.work {
-            Work::Packet(_) => 0,
-            Work::Burst(burst) => burst.bytes,
+            Work::Packet(index) => {
+                r.note(fabric.run.now, fabric.packets[index].frame_bytes() as i64, descriptor.came);
+                0
+            }
+            Work::Burst(burst) => {
+                r.note(fabric.run.now, burst.bytes as i64, descriptor.came);
+                burst.bytes
+            }
         };
         r.descriptors.push_back(descriptor);
         let host = fabric.ports[r.port as usize].owner as usize;
@@ -73,11 +79,13 @@ impl Tcp {
         let r = &mut self.rings.rings[ring as usize];
         let (port, class) = (r.port as usize, r.class);
         let front = r.descriptors.front_mut().expect("a ring that takes a turn has work");
+        let came = front.came;
         let mut sent = None;
         let index = match &mut front.work {
             Work::Packet(index) => {
                 let index = *index;
                 r.descriptors.pop_front();
+                r.note(fabric.run.now, -(fabric.packets[index].frame_bytes() as i64), came);
                 index
             }
             Work::Burst(burst) => {
@@ -90,6 +98,7 @@ impl Tcp {
                     r.descriptors.pop_front();
                     sent = Some(cut);
                 }
+                r.note(fabric.run.now, -(payload as i64), came);
                 let host = fabric.ports[port].owner as usize;
                 nics[host].backlog_bytes[class as usize] -= payload as i64;
                 self.data_packet(fabric, &cut, payload, class)
