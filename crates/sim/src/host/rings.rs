@@ -10,9 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use tailback_proto::nic::Standing;
 use tailback_proto::units::Time;
 
-#[cfg(debug_assertions)]
 use crate::engine::Arena;
-#[cfg(debug_assertions)]
 use crate::fabric::packet::Packet;
 use crate::littles_law::Came;
 
@@ -30,6 +28,17 @@ pub(crate) enum Work {
     /// A packet as it is.
     Packet(u32),
     Burst(TxBurst),
+}
+
+impl Work {
+    /// Of a burst what was not sent yet, of a packet its frame.
+    #[cfg(debug_assertions)]
+    fn bytes(&self, packets: &Arena<Packet>) -> u64 {
+        match self {
+            Work::Packet(index) => packets[*index].frame_bytes() as u64,
+            Work::Burst(burst) => burst.bytes as u64,
+        }
+    }
 }
 
 /// A burst, as far as it was not sent yet.
@@ -61,24 +70,28 @@ pub(crate) struct TxRing {
 }
 
 impl TxRing {
-    /// So many bytes come, or go on their way.
+    /// What a core hands over comes into it.
     #[inline(always)]
-    pub(super) fn note(&mut self, _now: Time, _by: i64, _came: Came) {
+    pub(super) fn note_comes(&mut self, _now: Time, _packets: &Arena<Packet>, _descriptor: &Descriptor) {
+        #[cfg(debug_assertions)]
+        self.waiting.change(_now, _descriptor.work.bytes(_packets) as i64);
+    }
+
+    /// So many bytes of what came then go on their way.
+    #[inline(always)]
+    pub(super) fn note_left(&mut self, _now: Time, _bytes: impl FnOnce() -> u32, _came: Came) {
         #[cfg(debug_assertions)]
         {
-            self.waiting.change(_now, _by);
-            self.waiting.law.left((-_by).max(0) as u64, _came, _now);
+            let bytes = _bytes();
+            self.waiting.change(_now, -(bytes as i64));
+            self.waiting.law.left(bytes as u64, _came, _now);
         }
     }
 
     /// Bytes that wait, and since when.
     #[cfg(debug_assertions)]
     pub fn waits<'a>(&'a self, packets: &'a Arena<Packet>) -> impl Iterator<Item = (u64, Came)> + 'a {
-        let bytes = |work: &Work| match work {
-            Work::Packet(index) => packets[*index].frame_bytes() as u64,
-            Work::Burst(burst) => burst.bytes as u64,
-        };
-        self.descriptors.iter().map(move |descriptor| (bytes(&descriptor.work), descriptor.came))
+        self.descriptors.iter().map(|descriptor| (descriptor.work.bytes(packets), descriptor.came))
     }
 
     /// Where it stands when it may send from `by` on.

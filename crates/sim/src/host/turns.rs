@@ -15,15 +15,10 @@ impl Tcp {
     pub fn ring_push(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32, descriptor: Descriptor) {
         let r = &mut self.rings.rings[ring as usize];
         let bytes = match descriptor.work {
-            Work::Packet(index) => {
-                r.note(fabric.run.now, fabric.packets[index].frame_bytes() as i64, descriptor.came);
-                0
-            }
-            Work::Burst(burst) => {
-                r.note(fabric.run.now, burst.bytes as i64, descriptor.came);
-                burst.bytes
-            }
+            Work::Packet(_) => 0,
+            Work::Burst(burst) => burst.bytes,
         };
+        r.note_comes(fabric.run.now, &fabric.packets, &descriptor);
         r.descriptors.push_back(descriptor);
         let host = fabric.ports[r.port as usize].owner as usize;
         nics[host].backlog_bytes[r.class as usize] += bytes as i64;
@@ -85,7 +80,7 @@ impl Tcp {
             Work::Packet(index) => {
                 let index = *index;
                 r.descriptors.pop_front();
-                r.note(fabric.run.now, -(fabric.packets[index].frame_bytes() as i64), came);
+                r.note_left(fabric.run.now, || fabric.packets[index].frame_bytes(), came);
                 index
             }
             Work::Burst(burst) => {
@@ -98,7 +93,7 @@ impl Tcp {
                     r.descriptors.pop_front();
                     sent = Some(cut);
                 }
-                r.note(fabric.run.now, -(payload as i64), came);
+                r.note_left(fabric.run.now, || payload, came);
                 let host = fabric.ports[port].owner as usize;
                 nics[host].backlog_bytes[class as usize] -= payload as i64;
                 self.data_packet(fabric, &cut, payload, class)

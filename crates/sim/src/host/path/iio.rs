@@ -208,10 +208,10 @@ mod tests {
             iio.pass(ns(10 * at), 1000 + at, (ns(10 * at), ns(to)), (ns(to + 90), ns(to + 90 + at % 5)));
             assert_eq!(iio.judge(ns(10 * at + 5)), None);
         }
-        iio.take_max(ns(700));
-        assert_eq!(iio.judge(ns(800)), None);
+        iio.take_max(ns(1050));
+        assert_eq!(iio.judge(ns(1060)), None);
         iio.booked += 100 * 1050;
-        assert!(iio.judge(ns(800)).is_some());
+        assert!(iio.judge(ns(1060)).is_some());
     }
 
     #[test]
